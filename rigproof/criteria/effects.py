@@ -35,5 +35,7 @@ WORKER_LOST = ("hung-kernel", "worker-killed", "worker-frozen")
 WITHOUT_WORK = (*BROKEN, "foreign-memory")
 # Results are wrong, so that their rounds are no work.
 WRONG_RESULTS = ("bit-flip", "wrong-element", "wrong-tile")
+# A word of the card's memory is not as it was written, which a worker reports as a wrong result.
+WRONG_MEMORY = ("vram-stuck-bit", "vram-soft-error")
 # The card's power is unknown.
 POWER_UNKNOWN = ("sensor-missing:field=power", "sensor-frozen", "sensor-shifted", "sensor-impossible")

@@ -100,6 +100,11 @@ class CpuDevice(TorchDevice):
         self._make_sure_of(size * size * DTYPES[precision].itemsize)
         return self._counted(super().empty(size, precision))
 
+    def words(self, count: int) -> torch.Tensor:
+        """Room for a row of 64-bit words."""
+        self._make_sure_of(count * torch.int64.itemsize)
+        return self._counted(super().words(count))
+
     def mark(self) -> CpuMark:
         """The moment now."""
         return CpuMark()

@@ -105,6 +105,10 @@ class Device(Protocol):
         """The memory of a product of that precision as room for one operand."""
         ...
 
+    def words(self, count: int) -> Matrix:
+        """Room for a row of 64-bit words."""
+        ...
+
     def multiply(self, a: Matrix, b: Matrix, out: Matrix) -> None:
         """Queue out = a · bᵀ with 32-bit accumulation. A transposed second operand is the fast layout."""
         ...

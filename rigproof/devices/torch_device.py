@@ -94,6 +94,10 @@ class TorchDevice:
         dtype = DTYPES[precision]
         return out if out.dtype == dtype else out.view(dtype).view(-1)[: out.numel()].view(out.shape)
 
+    def words(self, count: int) -> torch.Tensor:
+        """Room for a row of 64-bit words."""
+        return torch.empty(count, dtype=torch.int64, device=self.where)
+
     def multiply(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
         """Queue out = a · bᵀ."""
         torch.mm(a, b.t(), out=out)

@@ -108,7 +108,7 @@ def _needs(criterion: Criterion) -> str:
         return " and ".join(needed) or "no stage"
     apart = [kind.name for kind in KINDS if not kind.by_device]  # which are judged as crews
     if set(criterion.duties) == set(DUTIES):
-        apart += KINDS.with_duty(KINDS.names, ("rests",))
+        apart += [kind.name for kind in KINDS if kind.by_device and kind.duty == "rests"]
     judged = f"every stage of the level{' except ' * bool(apart)}{', '.join(apart)}"
     if not set(criterion.duties) >= set(DUTIES):
         judged = f"{_stages_of(*criterion.duties)}, as far as the level has them"

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Event
 from rigproof.records.recording import StageRecord
 from rigproof.simulation.timetable import Segment, half_of, measured_precisions
+
+if TYPE_CHECKING:  # faults are parsed with this module's help
+    from rigproof.simulation.faults.kinds import FaultKind
 
 Timed = Event | StageRecord
 Records = Iterator[Timed]
@@ -45,14 +48,21 @@ class SimulatedStage:
     `segments`: a healthy card's work over the seconds of the stage. `records(task, spec)`: the records of a
     worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory our
     workers hold: what the plan gives them, filled by each worker or by all together; most of the card; or
-    little. `unnoticed`: why nothing could notice a fault of that name in the stage on that card; empty if
-    something can.
+    little. `verifies_memory`: they compare all that they hold with what it should be. `unnoticed`: why
+    nothing could notice a fault of that name in the stage on that card; empty if something can.
     """
 
     segments: Callable[[StagePlan, CardWork], Iterator[Segment]]
     records: Callable[[Any, Any], Records]
     holds: Holds = "little"
+    verifies_memory: bool = False
     unnoticed: Callable[[str, CardWork], str] = always_noticed
+
+    def misses(self, fault: "FaultKind", work: CardWork) -> str:
+        """Why nothing could notice a fault in the stage on that card; empty if something can."""
+        if fault.in_memory and not self.verifies_memory:
+            return "it does not fill and compare the memory"
+        return self.unnoticed(fault.name, work)
 
 
 Forms = Mapping[str, SimulatedStage]  # by the stage's name

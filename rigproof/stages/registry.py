@@ -5,6 +5,7 @@ from rigproof.stages.bandwidth.stage import BANDWIDTH
 from rigproof.stages.disk.stage import DISK
 from rigproof.stages.feeding.stage import FEEDING
 from rigproof.stages.gemm.stage import GEMM
+from rigproof.stages.pattern.stage import PATTERN
 from rigproof.stages.ram.stage import RAM
 from rigproof.stages.replay.stage import REPLAY
 from rigproof.stages.shapes.stage import SHAPES
@@ -17,6 +18,7 @@ from rigproof.stages.transient.stage import TRANSIENT
 STAGES = (
     GEMM,
     SUSTAINED,
+    PATTERN,
     TRAINING,
     FEEDING,
     SHARING,

@@ -58,6 +58,8 @@ measure_s.quick = {1 if ON_GPU else 0.2}
 [stages.sustained]
 settle_s.quick = {8 if ON_GPU else 0.3}
 length_s.quick = {5 if ON_GPU else 2}
+[stages.pattern]
+length_s.quick = 0
 [levels]
 round_s.quick = 0.05
 [[nodes]]

@@ -32,6 +32,8 @@ measure_s.quick = 1
 [stages.sustained]
 settle_s.quick = {settle_s}
 length_s.quick = 18
+[stages.pattern]
+length_s.quick = 0
 [levels]
 round_s.quick = 0.05
 [[nodes]]

@@ -12,6 +12,18 @@ def test_bandwidth(bandwidth, subject, judge, keep_rounds):
     judge(subject)
 
 
+@pytest.mark.criterion("memory.pattern")
+def test_pattern(pattern, subject, judge):
+    """Nearly all free VRAM, hot from the load, keeps every word of every pattern that is written to it."""
+    judge(subject)
+
+
+@pytest.mark.criterion("memory.hot")
+def test_hot(pattern, subject, judge):
+    """VRAM without a temperature sensor is read as fast, and as right, hot as cold."""
+    judge(subject)
+
+
 @pytest.mark.criterion("memory.no_oom")
 def test_no_oom(sustained, subject, judge):
     """No allocation failed for want of memory, not even one that was recovered."""

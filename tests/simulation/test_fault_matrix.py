@@ -18,7 +18,8 @@ from support.fault_matrix import (
     SECOND,
     changes_of,
     continuous_rig,
-    rig,
+    geforce_rig,
+    rig_of,
     run,
     run_changes,
     subject_of,
@@ -34,19 +35,21 @@ LATE = [fault for fault in FAULTS.values() if "after" in fault.keys and "continu
 
 def test_a_healthy_rig_changes_nothing():
     assert run_changes() == {}
+    assert changes_of(run(on=geforce_rig())) == {}
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(case):
-    verdicts = run(written(case.fault, case.keys))
-    assert changes_of(verdicts) == case.changes(subject_of(case.fault), rig())
+    on = rig_of(case.fault)
+    verdicts = run(written(case.fault, case.keys), on=on)
+    assert changes_of(verdicts) == case.changes(subject_of(case.fault), on)
     assert all(map(agrees, verdicts))
     check_sentences(verdicts)
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_whatever_a_fault_changes_besides_its_own_criterion_is_explained(case):
-    changed = {name for name, _ in case.changes(subject_of(case.fault), rig())}
+    changed = {name for name, _ in case.changes(subject_of(case.fault), rig_of(case.fault))}
     assert changed
     assert case.why or changed == set(case.fault.trips)
 

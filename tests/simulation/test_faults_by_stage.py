@@ -16,6 +16,7 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import Noticed
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.registry import KINDS, SLICES
+from support.fault_matrix import rig_of as rig_with
 from support.lengths import lengths
 
 DUTY_OF = {kind.name: kind.duty for kind in KINDS}
@@ -33,7 +34,12 @@ def level_of(stage):
     return lengths(LEVEL, settle_s=4, measure_s=4, round_s=0.5, **stages)
 
 
-def rig_of(cards, stage):
+def sku_of(name):
+    """A card that can have the fault: one of those that the fault matrix uses."""
+    return rig_with(FAULTS[name]).devices()[0].sku_stem
+
+
+def rig_of(skus, stage):
     tables = {
         "name": "a-fault-a-card",
         "sampling": {"rate_hz": 4},
@@ -45,7 +51,7 @@ def rig_of(cards, stage):
             "working_power_w": [300, 700],
         },
         **level_of(stage),
-        "nodes": [{"name": NODE, "cpus": 8 * cards, "gpus": [{"sku": "h200-sxm"}] * cards}],
+        "nodes": [{"name": NODE, "cpus": 8 * len(skus), "gpus": [{"sku": sku} for sku in skus]}],
     }
     return over_defaults(tables, "a-fault-a-card", KINDS)
 
@@ -74,14 +80,14 @@ BY_STAGE = (
     "transfer.link",
 )
 COUNTED = ("pcie-replays",)  # in the whole run
-CARD = next(CardWork(one, device) for one in [rig_of(1, STAGES[0])] for device in one.devices())
+CARD = next(CardWork(one, device) for one in [rig_of(["h200-sxm"], STAGES[0])] for device in one.devices())
 OF_CARDS = {
     stage: [
         name
         for name, fault in FAULTS.items()
         if stage in fault.acts_in(DUTY_OF)
         and fault.scope == "gpu"
-        and not SLICES[stage].simulated.unnoticed(name, CARD)
+        and not SLICES[stage].simulated.misses(fault, CARD)
         and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
     ]
     for stage in STAGES
@@ -96,7 +102,6 @@ OF_NODES = [
 OF_CARDS = {
     stage: [name for name in names if (name, stage) not in OF_NODES] for stage, names in OF_CARDS.items()
 }
-CARDS = max(map(len, OF_CARDS.values())) + 1  # a healthy one is left
 # A criterion of the rig names one of its devices: one run each.
 OF_RUNS = [
     (name, stage) for stage in STAGES for name in OF_THE_PROCESS if stage in FAULTS[name].acts_in(DUTY_OF)
@@ -113,7 +118,8 @@ def fault_text(name, stage, subject):
 def judged(stage):
     """The stage's recording with a fault on each card, and its verdicts by criterion and subject."""
     faults = [fault_text(name, stage, f"{NODE}/gpu{place}") for place, name in enumerate(OF_CARDS[stage])]
-    recording = simulated_recording(rig_of(CARDS, stage), LEVEL, faults)
+    skus = [*map(sku_of, OF_CARDS[stage]), "h200-sxm"]  # the last one is healthy
+    recording = simulated_recording(rig_of(skus, stage), LEVEL, faults)
     return recording, {(one.criterion, one.subject): one for one in judge_all(recording)}
 
 
@@ -135,7 +141,9 @@ def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
 
 @pytest.mark.parametrize(("name", "stage"), OF_NODES)
 def test_a_fault_of_a_card_is_noticed_as_its_node_s_in_the_stage_in_which_it_acts(name, stage):
-    recording = simulated_recording(rig_of(2, stage), LEVEL, [fault_text(name, stage, f"{NODE}/gpu0")])
+    recording = simulated_recording(
+        rig_of(["h200-sxm"] * 2, stage), LEVEL, [fault_text(name, stage, f"{NODE}/gpu0")]
+    )
     verdicts = {(one.criterion, one.subject): one for one in judge_all(recording)}
     for criterion in noticing(name, stage):
         verdict = verdicts[criterion, NODE]
@@ -143,8 +151,8 @@ def test_a_fault_of_a_card_is_noticed_as_its_node_s_in_the_stage_in_which_it_act
 
 
 def test_the_card_without_a_fault_is_well():
-    healthy = f"{NODE}/gpu{CARDS - 1}"
     for stage in STAGES:
+        healthy = f"{NODE}/gpu{len(OF_CARDS[stage])}"
         _, verdicts = judged(stage)
         bad = [
             sentence(one)
@@ -156,7 +164,7 @@ def test_the_card_without_a_fault_is_well():
 
 @pytest.mark.parametrize(("name", "stage"), OF_RUNS)
 def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
-    recording = simulated_recording(rig_of(1, stage), LEVEL, [f"{name}:stage={stage}"])
+    recording = simulated_recording(rig_of(["h200-sxm"], stage), LEVEL, [f"{name}:stage={stage}"])
     [verdict] = [one for one in judge_all(recording) if one.criterion == "cluster.no_timeouts"]
     assert verdict.outcome is Outcome.FAIL
     assert verdict.from_s is not None

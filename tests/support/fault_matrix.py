@@ -36,12 +36,28 @@ def continuous_rig() -> LoadedRig:
     return over_defaults(tables, tables["name"], KINDS)
 
 
+@cache
+def geforce_rig() -> LoadedRig:
+    """The matrix's rig as two GeForce cards, for faults that no H200 can have."""
+    tables = tomllib.loads(PROFILE.read_text(encoding="utf-8"))
+    del tables["stages"]["sustained"]["combined_floor_tflops"]  # of H200s
+    tables["nodes"] = [{"name": "n1", "cpus": 32, "ram_gib": 128, "gpus": [{"sku": "rtx-3090"}] * 2}]
+    return over_defaults(tables, f"{tables['name']}-geforce", KINDS)
+
+
+def rig_of(fault: FaultKind) -> LoadedRig:
+    """The first of these rigs on which it can be noticed."""
+    return next(one for one in (rig(), geforce_rig()) if fault.scope == "node" or _subjects(fault, one))
+
+
 def subject_of(fault: FaultKind) -> str:
-    """The first one of the rig on which it can be noticed."""
-    if fault.scope == "node":
-        return "n1"
+    """The first one of its rig on which it can be noticed."""
+    return "n1" if fault.scope == "node" else _subjects(fault, rig_of(fault))[0]
+
+
+def _subjects(fault: FaultKind, on: LoadedRig) -> list[str]:
     lacks = fault.lacks
-    return next(one.subject for one in rig().devices() if lacks is None or not lacks(rig(), one))
+    return [one.subject for one in on.devices() if lacks is None or not lacks(on, one)]
 
 
 def written(fault: FaultKind, keys: str = "") -> str:
@@ -73,7 +89,9 @@ __all__ = [
     "Changes",
     "changes_of",
     "continuous_rig",
+    "geforce_rig",
     "rig",
+    "rig_of",
     "run",
     "run_changes",
     "subject_of",

@@ -51,6 +51,8 @@ measure_s.quick = 0.6
 settle_s.quick = 0.5
 length_s.quick = {sustained_s}
 stability_drop_share = 0.5
+[stages.pattern]
+length_s.quick = 0
 [levels]
 round_s.quick = 0.05
 """

@@ -23,6 +23,9 @@ measure_s.quick = {gemm_s}
 [stages.sustained]
 settle_s.quick = 0.2
 length_s.quick = {sustained_s}
+[stages.pattern]
+length_s.quick = {pattern_s}
+cpu_mib = 2
 [stages.training]
 length_s.quick = {training_s}
 batches = [1]
@@ -57,6 +60,7 @@ def small_rig(
     devices: int = 1,
     gemm_s: float = 0.6,  # of each precision: under 1 s of load in all nothing can be judged
     sustained_s: float = 1,
+    pattern_s: float = 0,
     training_s: float = 0,
     feeding_s: float = 0,
     sharing_s: float = 0,
@@ -70,6 +74,7 @@ def small_rig(
         stall_s=stall_s,
         gemm_s=gemm_s,
         sustained_s=sustained_s,
+        pattern_s=pattern_s,
         training_s=training_s,
         feeding_s=feeding_s,
         sharing_s=sharing_s,

@@ -16,6 +16,8 @@ measure_s.quick = {measure_s}
 [stages.sustained]
 settle_s.quick = {settle_s}
 length_s.quick = {sustained_s}
+[stages.pattern]
+length_s.quick = 0
 [stages.training]
 length_s.quick = {training_s}
 {training}

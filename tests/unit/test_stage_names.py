@@ -16,6 +16,9 @@ ENDINGS = ("_s", "_of", "_share", "_tflops")
 # What still knows one, by module: the names, and why.
 LEFT: dict[str, tuple[set[str], str]] = {
     "report/terminal/live.py": ({"transient"}, "rich's own word for a display that leaves nothing behind"),
+    "history/listing.py": ({"pattern"}, "a regular expression's"),
+    "profiles/tables/base.py": ({"pattern"}, "pydantic's keyword for one"),
+    "profiles/tables/steady.py": ({"pattern"}, "pydantic's keyword for one"),
 }
 
 

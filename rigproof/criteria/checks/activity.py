@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, Also
+from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, WRONG_MEMORY, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages, piece_table
 from rigproof.criteria.evidence.pieces import Of
@@ -37,7 +37,7 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
     unmeasured="the device was deliberately left out, the stage was aborted, or power was not read "
     "often enough; utilisation alone never suffices",
     also=Also(
-        fails=(*BROKEN, "cpu-fallback", *WORKER_LOST),
+        fails=(*BROKEN, "cpu-fallback", *WORKER_LOST, *WRONG_MEMORY),
         unmeasured=("nvml-hang", "host-frozen", *POWER_UNKNOWN, "telemetry-gap", "foreign-memory"),
     ),
     needs=("continuous",),

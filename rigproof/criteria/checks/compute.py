@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.effects import WITHOUT_WORK, WRONG_MEMORY, Also
 from rigproof.criteria.evidence.comparable import (
     UNDECIDED,
     Dissent,
@@ -110,7 +110,7 @@ class Difference:
     remedy="do not train on it; try it in another slot, else replace it",
     unmeasured="a worker did not record its products' checksums, or multiplied no golden operands in a "
     "precision. Not applicable in a recording without golden operands and without another comparable card",
-    also=Also(unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
+    also=Also(fails=WRONG_MEMORY, unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
     duties=REPEATING,
 )
 def exact(device: DeviceEvidence) -> Finding:

@@ -111,7 +111,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
 def memory_temperature(device: DeviceEvidence) -> Finding:
     """The GPU's memory never gets hotter than its limit, at any moment of the run."""
     field = "memory_temperature_c"
-    if device.samples and device.lacks_sensor(field) and not device.samples.recorded(field):
+    if device.samples and device.never_reads(field):
         raise NotApplicable("this card's driver reports no memory temperature")
     limits = [
         device.optional_limit("memory_temperature_c"),

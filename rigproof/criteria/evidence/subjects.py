@@ -230,6 +230,10 @@ class DeviceEvidence:
             return known and self.answers and not self.samples.recorded(name)
         return any(name == one or name.startswith(f"{one}_") for one in sku.unsupported_sensors)
 
+    def never_reads(self, name: str) -> bool:
+        """Whether the card cannot have that sensor, and no sample has a reading of it."""
+        return self.lacks_sensor(name) and not self.samples.recorded(name)
+
     @property
     def answers(self) -> bool:
         """Whether NVML answered all queries, so that whatever is missing is not supported."""

@@ -84,6 +84,7 @@ class FaultKind:
     lacks: Lacks | None = None
     unseen: Unseen | None = None  # of a fault with the key `field`
     brief: bool = False  # it ends by itself: its default length also applies if only `after` is given
+    in_memory: bool = False  # at one place of it: only stages that fill and compare the memory notice it
     of_task: bool = False  # it hits a worker's task in its stage, and nothing later
     delays: bool = False  # `by` can also be a delay
     absent: tuple[str, ...] = ()  # scopes of criteria whose subjects then do not exist

@@ -20,9 +20,8 @@ LONGEST_DELAY_S = 600.0
 # Faults whose criterion does not exist yet.
 ARRIVES_WITH = {
     "nvlink-down": "transfer.peer",
-    "vram-stuck-bit": "memory.pattern",
-    "vram-soft-error": "memory.pattern",
 }
+CHANGES_FOR_S = 15.0  # a temperature that stands still for less after a change of power may be a healthy one
 SHORTEST_S = 0.5  # a round, and two steps of a simulated card: a shorter fault may fall between them
 
 
@@ -62,7 +61,8 @@ def _parse(
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # with a given beginning but no length, it lasts to the end
     sensor = _field(text, values.get("field"))
-    why = unseen_field(kind, sensor, device, stages, stage, within=within) if sensor else ""
+    lasting = {plan.name: stages[plan.name] for plan in plans if plan.expected_s >= CHANGES_FOR_S}
+    why = unseen_field(kind, sensor, device, stages, stage, within=within, lasting=lasting) if sensor else ""
     if why:
         raise FaultError(f"--hw-inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
@@ -83,7 +83,7 @@ def _parse(
     work_s = _work_s(loaded, device, plans, forms)
     begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
     if device is not None and begins_in in stages:
-        why = forms[begins_in].unnoticed(kind.name, CardWork(loaded, device))
+        why = forms[begins_in].misses(kind, CardWork(loaded, device))
         if why:
             raise FaultError(f"--hw-inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault
@@ -163,12 +163,21 @@ def unseen_field(
     stage: str,
     *,
     within: bool,
+    lasting: Stages | None = None,
 ) -> str:
     """Why nothing could notice this fault of this sensor; empty if something can.
 
     `stages` are the level's, `stage` the one in which it begins; `within`: it only acts in that one.
+    `lasting` are those in which a frozen sensor would show as one that does not follow; None: all.
     """
-    why = kind.unseen(sensor, stage, stages) if kind.unseen is not None else ""
+    why = ""
+    if kind.unseen is not None:
+        shown = (
+            stages
+            if lasting is None
+            else {name: duty for name, duty in stages.items() if name == stage or name in lasting}
+        )
+        why = kind.unseen(sensor, stage, shown)
     if why:
         return why
     if device is not None and device.sku is not None and sensor in device.sku.unsupported_sensors:

@@ -7,6 +7,7 @@ from rigproof.records.measurements import Round
 from rigproof.simulation.stage import Records
 from rigproof.simulation.work.task import Task, TaskHangs
 
+STUCK = "vram-stuck-bit"
 ALWAYS = {"repeated": 3, "again": 3}
 ELEMENT = {"elements": 1, "rows": [17, 17], "columns": [4096, 4096], "tiles": 1, "bits": "0x0100"}
 WARP = {"elements": 128, "rows": [4096, 4099], "columns": [1024, 1055], "tiles": 1, "bits": "0x00ff"}
@@ -15,7 +16,9 @@ WRONG: dict[str, dict[str, Any]] = {
     "bit-flip": {},
     "wrong-element": {**ALWAYS, **ELEMENT},
     "wrong-tile": {**ALWAYS, **WARP},
+    STUCK: {**ALWAYS, **ELEMENT, "operand": 1},
 }
+STUCK_EVERY = 32  # under the fault vram-stuck-bit: one round in this many has a product of the bad word
 DONE_EVERY = 8  # under the fault gpu-idle: one round in this many is done
 
 
@@ -26,6 +29,8 @@ def damaged(task: Task, records: Records) -> Records:
         TaskFailed, TaskHangs, WorkerKilled, WorkerFrozen: the way in which it ends.
     """
     wrong_reported, number = False, 0
+    form = task.node.rig.forms[task.spec.stage]
+    multiplies_all = form.verifies_memory and form.holds in ("each", "together")
     for record in records:
         task.check(record.t_s)
         if task.idle or not isinstance(record, Round):
@@ -36,7 +41,10 @@ def damaged(task: Task, records: Records) -> Records:
         number += 1
         if task.acting("gpu-idle", record.t_s) and number % DONE_EVERY:
             continue
-        wrong = next((name for name in WRONG if task.first and task.acting(name, record.t_s)), None)
+        acting = [name for name in WRONG if task.first and task.acting(name, record.t_s)]
+        if STUCK in acting and not (multiplies_all and number % STUCK_EVERY == 1):
+            acting.remove(STUCK)
+        wrong = acting[0] if acting else None
         if wrong and not wrong_reported:
             wrong_reported = True
             precision, found = record.label("precision"), WRONG[wrong]

@@ -17,4 +17,5 @@ NOTICED = {
     "throughput-sag": Noticed("after=60%,by=60%", "scaling.sharing"),
     "early-heat": Noticed("after=20%"),
     "gpu-idle": Noticed(ends="not measured"),
+    "vram-stuck-bit": Noticed(criterion="activity.gpu_active"),  # as a wrong product
 }

@@ -64,4 +64,4 @@ def records(task: Task, spec: SharingSpec) -> Records:
                 yield task.round(t_s, phase, seconds, tflop, labels=labels)
 
 
-SIMULATED = SimulatedStage(segments, records, holds="together")
+SIMULATED = SimulatedStage(segments, records, holds="together", verifies_memory=True)

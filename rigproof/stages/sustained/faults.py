@@ -1,6 +1,6 @@
 """Faults that this stage's criteria must notice, and names of others that they also notice."""
 
-from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind, Late
+from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind, Late, Noticed
 from rigproof.simulation.faults.lacks import no_peer
 
 # They make a card slow from the beginning of the run.
@@ -36,3 +36,6 @@ FAULTS = (
         why="The card has not recovered when a later stage compares it with its peers.",
     ),
 )
+NOTICED = {
+    "vram-stuck-bit": Noticed(criterion="activity.gpu_active"),  # as a wrong product
+}

@@ -83,4 +83,4 @@ def _shortages(task: Task, fill: Fill) -> Records:
         yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), shortage.data)
 
 
-SIMULATED = SimulatedStage(segments, records, holds="each")
+SIMULATED = SimulatedStage(segments, records, holds="each", verifies_memory=True)

@@ -3,7 +3,7 @@
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.sustained.criteria import CRITERIA
-from rigproof.stages.sustained.faults import FAULTS
+from rigproof.stages.sustained.faults import FAULTS, NOTICED
 from rigproof.stages.sustained.lint import problems
 from rigproof.stages.sustained.plan import plan
 from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
@@ -25,4 +25,4 @@ KIND = StageKind(
         Label("part", str, work=True),  # if memory did not suffice: "emergency" or "cpu" (docs/memory.md)
     ),
 )
-SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS)
+SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED)

@@ -43,7 +43,7 @@ def events(records: list[Timed], kind: str) -> list[Event]:
     return [one for one in records if isinstance(one, Event) and one.kind == kind]
 
 
-@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "pattern", "training", "feeding", "sharing"])
 def test_a_healthy_task_ends_well_in_the_time_of_its_stage(stage: str) -> None:
     one = work(stage)
     records = all_of(one)
@@ -55,7 +55,7 @@ def test_a_healthy_task_ends_well_in_the_time_of_its_stage(stage: str) -> None:
     assert max(found.t_s for found in records) <= START_S + planned_s + 1.5
 
 
-@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "pattern", "training", "feeding", "sharing"])
 def test_a_seed_gives_the_same_records(stage: str) -> None:
     assert all_of(work(stage, seed=1)) == all_of(work(stage, seed=1))
     assert all_of(work(stage, seed=1)) != all_of(work(stage, seed=2))
@@ -134,7 +134,7 @@ def test_a_lost_card_ends_the_task_with_cudas_error() -> None:
     assert "CUDA error" in (one.error or "")
 
 
-@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "pattern", "training", "feeding", "sharing"])
 def test_an_uncorrectable_memory_error_ends_what_runs(stage: str) -> None:
     one = work(stage, f"ecc-uncorrected@localhost/gpu0:stage={stage}", name="h200-x2")
     records = all_of(one)

@@ -1,0 +1,80 @@
+"""Which passes a device gets: Triton's kernels where they work, else torch's operations."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from rigproof.devices.device import Device
+from rigproof.stages.pattern.passes import (
+    NUMBERS,
+    Chunk,
+    Compared,
+    Content,
+    Found,
+    Passes,
+    TorchPasses,
+)
+
+PROBE_WORDS = 4 * 4096
+PROBE_FIRST = 2**33 + 4096  # its number in the memory under test: beyond what 32 bits hold
+PROBE_SEED = 2**61 + 12345
+LONGEST = 160  # characters of a reason
+
+MakePasses = Callable[[Sequence[Chunk]], Passes]
+
+
+def choose(device: Device) -> tuple[MakePasses, str]:
+    """The passes for a device, and why they are not Triton's; empty if they are.
+
+    Triton needs a GPU that it knows, and a C compiler at run time.
+    """
+    if device.kind != "cuda":
+        return TorchPasses, "Triton's kernels are for GPUs"
+    try:
+        from rigproof.stages.pattern.kernels import TritonPasses  # noqa: PLC0415 - it imports Triton
+
+        reason = disagreement(TritonPasses, device)
+    except ImportError as error:
+        return TorchPasses, f"Triton cannot be imported: {_short(error)}"
+    except Exception as error:  # a compiler fails in any way; on a broken card torch fails next
+        return TorchPasses, f"Triton's kernels do not run here: {type(error).__name__}: {_short(error)}"
+    return (TorchPasses, f"Triton's kernels {reason}") if reason else (TritonPasses, "")
+
+
+def disagreement(make: MakePasses, device: Device) -> str:
+    """In what some passes differ from the patterns' definition, on a few words; empty if in nothing.
+
+    Every pattern is written, found right, found wrong in exactly one word that was changed, and inverted.
+    """
+    words = device.words(PROBE_WORDS)
+    passes = make([Chunk(words, PROBE_FIRST)])
+    numbers = torch.arange(PROBE_WORDS, dtype=torch.int64, device=words.device) + PROBE_FIRST
+    for content in (Content(name, PROBE_SEED, flip) for name in NUMBERS for flip in (0, -1)):
+        words.fill_(content.word(PROBE_FIRST) ^ 1)
+        passes.write(content)
+        if not torch.equal(words, content.words(numbers)):
+            return f"write other words in {content.pattern}"
+        if _compared(passes, content, invert=False) != Compared(PROBE_WORDS, 0, ()):
+            return f"find wrong words in {content.pattern} where there are none"
+        place = PROBE_WORDS - 5
+        changed = content.word(PROBE_FIRST + place) ^ (1 << 40)
+        words[place] = changed
+        expected = Compared(PROBE_WORDS - 1, 1, (Found(PROBE_FIRST + place, changed),))
+        if _compared(passes, content, invert=True) != expected:
+            return f"do not find the one wrong word in {content.pattern}"
+        inverted = content.inverted.words(numbers)
+        inverted[place] = changed
+        if not torch.equal(words, inverted):
+            return f"do not invert {content.pattern}"
+    return ""
+
+
+def _compared(passes: Passes, content: Content, *, invert: bool) -> Compared:
+    passes.prepare()
+    passes.compare(content, invert=invert)
+    return passes.result()
+
+
+def _short(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:LONGEST] if lines else "no reason given"

@@ -1,0 +1,188 @@
+"""Does a device's memory keep what is written to it, and is it as fast when it is hot?"""
+
+from collections.abc import Sequence
+
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.strangers import holders_at, slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.pattern.damage import bits_in_words, bits_of, in_common
+from rigproof.stages.pattern.records import VramError
+from rigproof.stages.pattern.settings import COLD, HOT, OPERATIONS, STAGE, PatternSettings, patterns_with
+
+MIB_PER_GIB = 1024
+ROUNDING_MIB = 1.0  # the memory is taken in whole blocks
+FEWEST_PROBES = 3  # passes of reading, cold or hot: fewer would be single readings
+SAME = Limit(0, "every word is read as it was written")
+SENSOR = "memory_temperature_c"
+STUCK = "have the card replaced: its memory has a defect there"
+FORGETS = "have the card checked: its memory loses what it holds"
+MISREAD = "run again; have the card checked if it comes back: single words were read wrong"
+
+
+@criterion(
+    "memory.pattern",
+    title="memory patterns",
+    scope="device",
+    unit="words",
+    direction="at_most",
+    limit="none may be wrong, in any pass. Each pattern is written, compared word by word, inverted and "
+    "compared again; a wrong word is read once more: wrong again is hard, right is soft. Of what was free "
+    "before (or the cap of `memory.fraction_share`) and of what the GPU's workers fill, at least "
+    "`stages.pattern.tested_share` must have been tested",
+    remedy=STUCK,
+    unmeasured="less memory was tested, a pattern of the level has no verified pass, or a pass did not "
+    "compare every word or did not find the word that is changed on purpose before it",
+    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-takes-memory")),
+    stages=(STAGE,),
+)
+def pattern(device: DeviceEvidence) -> Finding:
+    """The device's memory, nearly full, keeps what is written to it.
+
+    For the CPU as the device a small part of the host's memory is tested.
+    """
+    wrong = [one for one in device.events("wrong_result") if one.stage == STAGE]
+    errors = device.records(VramError, STAGE)
+    if wrong or errors:
+        return _failed(device, wrong, errors)
+    tested = _tested(device)
+    rounds = device.rounds(STAGE)
+    _require_passes(device, rounds)
+    passes = len(rounds.only(rounds.labelled("operation", "invert", "check")))
+    return compared(0, SAME, good=True, detail=f"{tested}, {passes} passes compared it")
+
+
+def _failed(device: DeviceEvidence, wrong: Sequence[Event], errors: Sequence[VramError]) -> Finding:
+    """Where the first wrong word is, and what all of them have in common."""
+    numbers = [event.data.get("words") for event in (*wrong, *_results(device))]
+    numbers += [event.data.get("most") for event in _results(device)]
+    most = max([1, *(one for one in numbers if isinstance(one, int))])
+    moments = [*(one.t_s for one in wrong), *(one.t_s for one in errors)]
+    if not errors:
+        return compared(most, SAME, good=False, detail=wrong[0].message, from_s=min(moments))
+    first, places = errors[0], {one.offset: one for one in errors}
+    differing = bits_in_words(bits_of(int(first.expected, 16) ^ int(first.read, 16)))
+    detail = (
+        f"0x{first.address} ({first.pattern}): expected {first.expected}, read {first.read}, "
+        f"{differing}, {first.kind}"
+    )
+    shared = in_common(list(places.values()))
+    return compared(
+        most,
+        SAME,
+        good=False,
+        detail=f"{detail}; {shared}" if shared else detail,
+        remedy=_remedy(errors),
+        from_s=min(moments),
+    )
+
+
+def _results(device: DeviceEvidence) -> list[Event]:
+    return [one for one in device.events("pattern_result") if one.stage == STAGE]
+
+
+def _remedy(errors: Sequence[VramError]) -> str:
+    """By the worst kind of error: stuck, forgotten, or only read wrong."""
+    hard = [one for one in errors if one.kind == "hard"]
+    if not hard:
+        return MISREAD
+    return FORGETS if all(one.mended for one in hard) else STUCK
+
+
+def _tested(device: DeviceEvidence) -> str:
+    """How much was tested, in words. NotMeasured if that is not known, or less than promised."""
+    device.evidence.stage(STAGE)
+    reports = [one for one in device.events("allocation") if one.stage == STAGE]
+    if not reports:
+        cause = device.cause()
+        raise NotMeasured("no memory was reported as filled" + (f": {cause}" if cause else ""))
+    tested_mib, available_mib = (reports[-1].data.get(name) for name in ("allocated_mib", "available_mib"))
+    if not isinstance(tested_mib, int | float) or not isinstance(available_mib, int | float):
+        raise NotMeasured("how much memory was filled was not reported")
+    share = device.limit("tested_share", STAGE)
+    planned_mib = 0.0
+    if not device.is_cpu:
+        planned_mib = sum(one.vram_mib for one in device.evidence.plan.workers_of(device.subject))
+    promised_mib = max(available_mib, planned_mib)
+    tested = figure(tested_mib / MIB_PER_GIB, "GiB")
+    if not tested_mib >= share.value * promised_mib - ROUNDING_MIB:
+        promised = figure(promised_mib / MIB_PER_GIB, "GiB")
+        holders = holders_at(device, reports[-1].t_s)
+        reason = f"{tested} were tested, less than {share.value:g} of {promised}"
+        raise NotMeasured(reason + (f"; {holders}" if holders else ""))
+    return f"{tested}, {100 * tested_mib / available_mib:.0f} % of what was free"
+
+
+def _require_passes(device: DeviceEvidence, rounds: Rounds) -> None:
+    """NotMeasured if a pass proves nothing, or a pattern of the level lacks a verified one."""
+    unverified = rounds.only(~rounds.same("verified", True))
+    if len(unverified):
+        unchecked = [one.message for one in device.events("pattern_unchecked") if one.stage == STAGE]
+        why = unchecked[0] if unchecked else f"at t={unverified.t_s[0]:.0f} s"
+        raise NotMeasured(f"{len(unverified)} of {len(rounds)} passes were not verified: {why}")
+    settings = device.device.settings(PatternSettings)
+    for name in patterns_with(settings.fade_s.at(device.evidence.plan.level)):
+        for operation in OPERATIONS:
+            done = rounds.only(rounds.labelled("pattern", name) & rounds.labelled("operation", operation))
+            if not len(done):
+                cause = device.cause()
+                raise NotMeasured(f"no {operation} of {name}" + (f": {cause}" if cause else ""))
+
+
+@criterion(
+    "memory.hot",
+    title="memory when hot",
+    scope="device",
+    unit="%",
+    direction="at_least",
+    limit="`stages.pattern.hot_share`: the rate of reading after the passes, as a share of that before them; "
+    "and no word that is wrong only then",
+    remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
+    "cause",
+    unmeasured="too few verified passes of reading at the beginning or at the end. Not applicable on a card "
+    "with a memory temperature sensor, which thermal.memory_temperature judges",
+    applies_to_cpu=False,
+    stages=(STAGE,),
+    rate=True,
+    explained=slowed_by,
+)
+def hot(device: DeviceEvidence) -> Finding:
+    """Memory without a temperature sensor reads as fast at the end of the passes as at their beginning.
+
+    GDDR6X that overheats lowers its own clock, while the core is cool.
+    """
+    if not device.samples and device.device.sku is None:
+        raise NotMeasured("whether the card has a memory temperature sensor was not read")
+    if not device.never_reads(SENSOR):
+        raise NotApplicable("its memory temperature is judged by thermal.memory_temperature")
+    cold, warm = (_read_rounds(device, heat) for heat in (COLD, HOT))
+    share = 100 * warm.rate() / cold.rate()
+    limit = device.limit("hot_share", STAGE).times(100)
+    detail = f"{figure(warm.rate(), 'GB/s')} after the passes, {figure(cold.rate(), 'GB/s')} before"
+    if share < limit.value:
+        return compared(share, limit, good=False, detail=detail, from_s=float(warm.begins_s[0]))
+    errors = device.records(VramError, STAGE)
+    if errors and min(one.t_s for one in errors) > float(cold.t_s[-1]):
+        first_s = min(one.t_s for one in errors)
+        detail = (
+            f"words are wrong since {first_s - float(cold.begins_s[0]):.0f} s into the passes, none before"
+        )
+        return Finding(Outcome.FAIL, detail=detail, source=SAME.source, from_s=first_s)
+    return compared(share, limit, good=True, detail=detail)
+
+
+def _read_rounds(device: DeviceEvidence, heat: str) -> Rounds:
+    """The verified passes of reading before or after all others."""
+    rounds = device.rounds(STAGE)
+    found = rounds.only(rounds.labelled("heat", heat)).verified
+    if len(found) < FEWEST_PROBES:
+        cause = device.cause()
+        why = f"{len(found)} verified passes of reading {heat}"
+        raise NotMeasured(why + (f": {cause}" if cause else ""))
+    return found
+
+
+CRITERIA = (pattern, hot)

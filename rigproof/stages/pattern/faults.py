@@ -1,0 +1,59 @@
+"""Faults that this stage's criteria must notice, and how those of others show here."""
+
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.simulation.faults.kinds import FROM, FaultKind, Late, Noticed
+from rigproof.simulation.stage import CardWork
+from rigproof.stages.pattern.settings import STAGE
+
+
+def _has_sensor(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
+    sku = None if device is None else device.sku
+    known = sku is not None and "memory_temperature" not in sku.unsupported_sensors
+    return "its memory's own sensor is judged" if known else ""
+
+
+FAULTS = (
+    FaultKind(
+        "vram-stuck-bit",
+        "gpu",
+        "a bit of its memory is stuck: a word is wrong again when it is read again",
+        ("memory.pattern",),
+        keys=FROM,
+        duties=("continuous", "bursts", "arms"),
+        in_memory=True,
+        why="Products of the operands that lie there are wrong too.",
+        late=Late("it is a wrong product then", criterion="activity.gpu_active"),
+    ),
+    FaultKind(
+        "vram-soft-error",
+        "gpu",
+        "a word of its memory is read wrong once, and right when it is read again",
+        ("memory.pattern",),
+        keys=("stage", "after"),
+        defaults={"after": "50%"},
+        stage=STAGE,
+        why="It is a wrong result.",
+    ),
+    FaultKind(
+        "vram-hot",
+        "gpu",
+        "its memory gets too hot and lowers its clock, which no sensor reports",
+        ("memory.hot",),
+        keys=("stage", "by"),
+        defaults={"by": "20%"},
+        stage=STAGE,
+        lacks=_has_sensor,
+    ),
+)
+NOTICED = {
+    "gpu-idle": Noticed(ends="not measured"),
+    # In the passes: half of a short stage is pauses.
+    "power-over-limit": Noticed("after=10%,for=35%"),
+    "heat-spike": Noticed("after=20%,for=2,to=92"),  # moving memory heats the core less
+    "early-heat": Noticed("after=5%,for=40%,to=83"),
+}
+
+
+def unnoticed(fault: str, _work: CardWork) -> str:
+    """A slower core does not slow the memory down."""
+    return "its rates follow the memory, not the core" if fault == "throughput-sag" else ""

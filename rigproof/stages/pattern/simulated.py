@@ -1,0 +1,186 @@
+"""Simulated patterns: lap after lap at the memory's rate, then the pauses of bit-fade."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import cycle, islice
+from typing import Literal
+
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.timetable import FILL_S, ROUND_S, Segment, Work
+from rigproof.simulation.work.task import Task
+from rigproof.stages.pattern.damage import WORD_BYTES
+from rigproof.stages.pattern.faults import unnoticed
+from rigproof.stages.pattern.plan import PAUSES
+from rigproof.stages.pattern.records import VramError
+from rigproof.stages.pattern.settings import (
+    COLD,
+    FADE,
+    GB,
+    HOT,
+    OPERATIONS,
+    patterns_with,
+)
+from rigproof.stages.pattern.specs import PatternSpec
+
+# As the writes and reads of the bandwidth stage, which do the same: 472 and 596 W of 700 on an H200.
+WORK = Work(1.0, 0.76, 0.02, 0.0)
+# Of the printed bandwidth: 4697, 3470 and 4615 GB/s on an H200.
+SHARES = {"write": 0.98, "invert": 0.72, "check": 0.96}
+NOISE = 0.002
+SWEPT = patterns_with(0.0)
+PROBES = 3
+FEWEST_PASSES = PROBES + (len(SWEPT) + 1) * len(OPERATIONS) + PROBES
+FADE_PASSES_S = 0.5  # of writing and reading, beside its pauses
+STUCK_BIT, FLIPPED_BIT = 17, 41
+STUCK_WORD, SOFT_WORD = 0x123456789, 0x2468ACE0
+BASE = 0x7F2A40000000
+CHUNK_WORDS = 2**27
+
+Step = tuple[str, str, str]  # pattern, operation, heat
+
+
+def segments(plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
+    """The passes without a break; then short ones between the pauses."""
+    yield Segment(FILL_S, plan.measure_s, WORK)
+    pause_s = (plan.expected_s - plan.measure_s) / PAUSES
+    for number in range(1, PAUSES + 1) if pause_s else ():
+        end_s = plan.measure_s + number * pause_s
+        yield Segment(end_s - FADE_PASSES_S, end_s, WORK)
+
+
+def records(task: Task, spec: PatternSpec) -> Records:
+    """What is filled, the passes, their errors, and the result."""
+    start_s, card = task.start_s, task.card
+    free_mib = task.memory(start_s, 0.0).device_free_mib or 0.0
+    cap_mib = spec.memory.cap_mib
+    available_mib = free_mib if cap_mib is None else min(free_mib, cap_mib)
+    left_mib = max(free_mib - spec.reserve_mib, spec.least_share * available_mib)
+    held_mib = min(spec.free_share * available_mib, left_mib)
+    yield task.event(
+        start_s + FILL_S / 2,
+        "allocation",
+        f"{held_mib:.0f} of {available_mib:.0f} MiB in {int(held_mib // 1024) + 1} chunks",
+        {
+            "target_mib": held_mib,
+            "allocated_mib": held_mib,
+            "available_mib": available_mib,
+            "free_mib": free_mib,
+            "total_mib": card.memory_mib,
+            "chunks": int(held_mib // 1024) + 1,
+        },
+    )
+    yield task.event(start_s + FILL_S, "pattern_kernels", "passes by Triton", {"by": "Triton", "reason": ""})
+    yield from _Passes(task, spec, held_mib).records()
+
+
+class _Passes:
+    """The rounds of one task, and what they find."""
+
+    def __init__(self, task: Task, spec: PatternSpec, held_mib: float) -> None:
+        self._task = task
+        self._spec = spec
+        self._held_mib = held_mib
+        self._bad = self._done = 0
+        self._soft = False  # whether the soft error has happened
+
+    def records(self) -> Records:
+        """All of them, and the result."""
+        task, spec = self._task, self._spec
+        begin_s, end_s = task.start_s + FILL_S, task.start_s + spec.duration_s
+        seconds = min(ROUND_S, (end_s - begin_s) / FEWEST_PASSES)
+        number = int((end_s - begin_s) / seconds + 1e-6)
+        t_s = begin_s
+        for place, step in enumerate(_steps(number)):
+            t_s += seconds
+            yield from self._pass(t_s, seconds, step, "warmup" if place < len(OPERATIONS) else "measure")
+        pause_s = spec.fade_s
+        for pause, operations in enumerate((("write", "invert"), ("check",)) if pause_s else (), 1):
+            t_s = end_s + pause * pause_s - FADE_PASSES_S
+            for operation in operations:
+                t_s += FADE_PASSES_S / 2
+                yield from self._pass(t_s, FADE_PASSES_S / 2, (FADE, operation, ""), "measure")
+        data = {
+            "passes": self._done,
+            "bad_passes": self._bad,
+            "most": int(self._bad > 0),
+            "compared_gib": self._done * self._held_mib / 1024,
+        }
+        message = (
+            f"wrong words in {self._bad} of {self._done} passes, {data['compared_gib']:.0f} GiB compared"
+        )
+        yield task.memory(t_s, self._held_mib)
+        yield task.event(t_s, "pattern_result", message, data)
+
+    def _pass(self, t_s: float, seconds: float, step: Step, phase: Phase) -> Records:
+        """A round, and the error that it found."""
+        task = self._task
+        pattern, operation, heat = step
+        rate_gbps = SHARES[operation] * task.card.sku.memory_bandwidth_gbps
+        hot = task.fault("vram-hot")
+        if hot is not None and heat == HOT:
+            rate_gbps *= 1 - (hot.by or 0.0)
+        labels: Labels = {
+            "pattern": pattern,
+            "operation": operation,
+            "size": max(1, round(self._held_mib)),
+            **({"heat": heat} if heat else {}),
+        }
+        wrong = False
+        if operation != "write":
+            self._done += 1
+            if task.acting("vram-stuck-bit", t_s) is not None:
+                wrong = True
+                yield from self._wrong(t_s, "hard", pattern, operation)
+            if task.acting("vram-soft-error", t_s) is not None and not self._soft:
+                wrong = self._soft = True
+                yield from self._wrong(t_s, "soft", pattern, operation)
+        self._bad += wrong
+        work = rate_gbps * (1 + task.noise.gauss(0, NOISE)) * seconds
+        made = task.round(t_s, phase, seconds, work, unit=GB, labels=labels)
+        yield replace(made, verified=False) if wrong else made
+
+    def _wrong(self, t_s: float, kind: Literal["hard", "soft"], pattern: str, operation: str) -> Records:
+        """One wrong word, and the event about its pass."""
+        number, bit = (STUCK_WORD, STUCK_BIT) if kind == "hard" else (SOFT_WORD, FLIPPED_BIT)
+        words = int(self._held_mib * 2**20) // WORD_BYTES
+        number %= words
+        expected = f"{(number * WORD_BYTES) & ~(1 << bit):016x}"
+        read = f"{int(expected, 16) | 1 << bit:016x}"
+        plan = self._task.plan
+        yield VramError(
+            t_s=t_s,
+            stage=self._spec.stage,
+            worker=plan.worker,
+            subject=plan.subject,
+            pattern=pattern,
+            operation=operation,
+            chunk=number // CHUNK_WORDS,
+            word=number % CHUNK_WORDS,
+            offset=number * WORD_BYTES,
+            address=f"{BASE + number * WORD_BYTES:x}",
+            expected=expected,
+            read=read,
+            again=read if kind == "hard" else expected,
+            bits=str(bit),
+            kind=kind,
+            mended=kind == "soft",
+        )
+        data = {"pattern": pattern, "operation": operation, "words": 1, "hard": 0, "soft": 0, kind: 1}
+        message = f"{pattern}: 1 of {words} words, the first at 0x{BASE + number * WORD_BYTES:x}"
+        yield self._task.event(t_s, "wrong_result", message, data)
+
+
+def _steps(number: int) -> Iterator[Step]:
+    """So many passes: a lap, reading cold, laps of all patterns, a lap, reading hot."""
+    first = [(SWEPT[0], operation, "") for operation in OPERATIONS]
+    others = cycle((pattern, operation, "") for pattern in (*SWEPT[1:], SWEPT[0]) for operation in OPERATIONS)
+    yield from first
+    yield from [(SWEPT[0], "check", COLD)] * PROBES
+    yield from islice(others, number - 2 * (len(first) + PROBES))
+    yield from first
+    yield from [(SWEPT[0], "check", HOT)] * PROBES
+
+
+SIMULATED = SimulatedStage(segments, records, holds="most", verifies_memory=True, unnoticed=unnoticed)

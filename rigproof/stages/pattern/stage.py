@@ -1,0 +1,35 @@
+"""The pattern stage, put together."""
+
+from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.stages.pattern.criteria import CRITERIA
+from rigproof.stages.pattern.faults import FAULTS, NOTICED
+from rigproof.stages.pattern.lint import problems
+from rigproof.stages.pattern.plan import plan
+from rigproof.stages.pattern.settings import STAGE, PatternSettings
+from rigproof.stages.pattern.simulated import SIMULATED
+from rigproof.stages.pattern.specs import specs
+from rigproof.stages.pattern.table import pattern_tables
+from rigproof.stages.slice import StageSlice
+
+KIND = StageKind(
+    STAGE,
+    "bursts",
+    PatternSettings,
+    plan=plan,
+    lint=problems,
+    labels=(  # none separates work: a pass is too short for the sensors, but all of them together are not
+        Label("pattern", str),
+        Label("operation", str),
+        Label("size", int),  # MiB that each pass goes over
+        Label("heat", str),  # of passes that are compared with each other: "cold" or "hot"
+    ),
+    events={
+        "pattern_kernels": "what does the passes over the memory; data.by, reason if it is not Triton",
+        "pattern_unchecked": "a pass that proves nothing: it skipped words, or missed a wrong one",
+        "pattern_result": "what all passes found; data.passes, bad_passes, most (wrong words of one), …",
+    },
+)
+QUIET = ("pattern_kernels", "pattern_result")
+PATTERN = StageSlice(
+    KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=pattern_tables, quiet_events=QUIET
+)

@@ -1,0 +1,197 @@
+"""The pattern stage's workload: nearly all memory is written, compared word by word, and inverted."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.vram_policy import VramPolicy
+from rigproof.records.measurements import Phase
+from rigproof.stages.pattern.choosing import choose
+from rigproof.stages.pattern.comparing import Comparing, Pass
+from rigproof.stages.pattern.filling import MIB, TestedMemory
+from rigproof.stages.pattern.kernel_cache import own_kernel_cache
+from rigproof.stages.pattern.passes import Content
+from rigproof.stages.pattern.settings import COLD, FADE, GB, HOT, Operation, patterns_with
+
+if TYPE_CHECKING:  # at run time it imports this module
+    from rigproof.stages.pattern.specs import PatternSpec
+
+SEED_BITS = 62  # seeds are not negative, and neither are they as 64-bit numbers
+PROBE_S = 0.5  # of reading, to see how fast it is, cold and hot
+FEWEST_PROBES = 3
+WAIT_S = 0.05
+
+# Called between writing and comparing: tests and benches change a bit then, as a broken memory would.
+Disturb = Callable[[TestedMemory, Content], None]
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """A pass had no room of its own, although `beside_mib` were to be left for it."""
+
+    error_text: str
+    beside_mib: float
+
+
+def run_pattern(
+    spec: "PatternSpec", device: Device, context: WorkerContext, disturb: Disturb | None = None
+) -> None:
+    """Fill the memory and do the passes until done or stopped. Emits rounds, errors, and events.
+
+    All memory is always freed at the end. Raises MemoryError if memory does not suffice, and `spec.memory`
+    allows no smaller attempt.
+    """
+    reporter = Reporter(context, spec.stage)
+    policy = VramPolicy(spec.memory, device, reporter)
+    try:
+        policy.begin()
+        failure = _tested(spec, device, reporter, policy, disturb)
+        device.empty_cache()
+        if failure is not None:
+            policy.failed(failure.error_text, failure.beside_mib, recovered=False)
+            raise MemoryError(f"no room beside the memory under test: {failure.error_text}")
+    finally:
+        policy.end()
+
+
+def _tested(
+    spec: "PatternSpec", device: Device, reporter: Reporter, policy: VramPolicy, disturb: Disturb | None
+) -> NoRoom | None:
+    """Test. Returns a pass's failure to get memory of its own: a traceback would keep everything alive."""
+    with own_kernel_cache():
+        make, reason = choose(device)
+        memory = TestedMemory(spec, device, reporter, policy)
+        try:
+            memory.fill()
+            passes = make(memory.chunks)
+            reporter.event(
+                "pattern_kernels",
+                f"passes by {passes.name}" + (f": {reason}" if reason else ""),
+                {"by": passes.name, "reason": reason},
+            )
+            Laps(spec, Comparing(memory, passes, device, reporter), policy, reporter, disturb).run()
+        except (RuntimeError, MemoryError) as error:
+            if memory.chunks and device.is_out_of_memory(error):
+                text = str(error) or type(error).__name__
+                return NoRoom(text, memory.available_mib - memory.mib)
+            raise
+        finally:
+            memory.release()
+    return None
+
+
+class Laps:
+    """One lap for each pattern: write it, compare and invert it, compare the complement.
+
+    Before and after all laps the memory is only read for a moment: its rate cold, and hot.
+    """
+
+    def __init__(
+        self,
+        spec: "PatternSpec",
+        comparing: Comparing,
+        policy: VramPolicy,
+        reporter: Reporter,
+        disturb: Disturb | None,
+    ) -> None:
+        self._spec = spec
+        self._comparing = comparing
+        self._policy = policy
+        self._reporter = reporter
+        self._context = reporter.context
+        self._disturb = disturb
+        self._number = 0
+        self._size = max(1, round(comparing.memory.mib))
+
+    def run(self) -> None:
+        """Each pattern at least once, in turn until the time is over; the one with pauses comes last."""
+        patterns = patterns_with(0.0)
+        begin_s = self._context.now_s()
+        content = self._lap(patterns[0])
+        if content is not None:
+            self._probe(content, COLD)
+        while not self._context.stopped():
+            late = self._context.now_s() - begin_s >= self._spec.duration_s
+            if late and self._number >= len(patterns):
+                break
+            content = self._lap(patterns[self._number % len(patterns)])
+        if content is not None and not self._context.stopped():
+            content = self._lap(patterns[0])
+            if content is not None:
+                self._probe(content, HOT)
+        if self._spec.fade_s:
+            self._lap(FADE, self._spec.fade_s)
+        self._comparing.report()
+
+    def _lap(self, pattern: str, pause_s: float = 0.0) -> Content | None:
+        """One lap; returns what the memory then holds, None if it was stopped meanwhile."""
+        content = Content(pattern, random.Random(self._number).getrandbits(SEED_BITS))  # noqa: S311 - no secret
+        phase: Phase = "measure" if self._number else "warmup"
+        self._number += 1
+        written = self._comparing.write(content)
+        if not self._pause(content, pause_s):
+            return None
+        inverted = self._comparing.compare(content, invert=True)
+        self._report("write", written, content, phase, verified=inverted.good)
+        if not self._pause(content.inverted, pause_s):
+            return None
+        checked = self._comparing.compare(content.inverted, invert=False)
+        self._report("invert", inverted, content, phase, verified=inverted.good and checked.good)
+        self._report("check", checked, content, phase, verified=checked.good)
+        self._policy.monitor()
+        return content.inverted
+
+    def _probe(self, content: Content, heat: str) -> None:
+        """Only read, several times."""
+        begin_s, number = self._context.now_s(), 0
+        while not self._context.stopped():
+            if number >= FEWEST_PROBES and self._context.now_s() - begin_s >= PROBE_S:
+                break
+            checked = self._comparing.compare(content, invert=False)
+            self._report("check", checked, content, "measure", verified=checked.good, heat=heat)
+            number += 1
+
+    def _pause(self, content: Content, pause_s: float) -> bool:
+        """Leave the memory alone for a while; False if stopped."""
+        if self._disturb is not None:
+            self._disturb(self._comparing.memory, content)
+        until_s = self._context.now_s() + pause_s
+        while pause_s and self._context.now_s() < until_s:
+            if self._context.stopped():
+                return False
+            self._context.alive()
+            time.sleep(min(WAIT_S, pause_s))
+        return not self._context.stopped()
+
+    def _report(
+        self,
+        operation: Operation,
+        done: Pass,
+        content: Content,
+        phase: Phase,
+        *,
+        verified: bool,
+        heat: str = "",
+    ) -> None:
+        passes = 2 if operation == "invert" else 1
+        labels: dict[str, str | int] = {
+            "pattern": content.pattern,
+            "operation": operation,
+            "size": self._size,
+        }
+        if heat:
+            labels["heat"] = heat
+        self._reporter.round(
+            phase=phase,
+            seconds=done.seconds,
+            work=passes * self._comparing.memory.mib * MIB / 1e9,
+            unit=GB,
+            verified=verified,
+            labels=labels,
+            t_s=done.t_s,
+        )

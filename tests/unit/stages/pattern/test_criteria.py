@@ -1,0 +1,312 @@
+"""What makes the memory of a card fail, and what does not suffice to pass it."""
+
+from copy import copy
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.judge import judge
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.records.measurements import Event, Round
+from rigproof.records.samples import GpuSample
+from rigproof.records.verdict import Outcome, sentence
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.pattern.criteria import hot, pattern
+from rigproof.stages.pattern.records import VramError
+from rigproof.stages.pattern.settings import MEANINGS, OPERATIONS
+from rigproof.stages.pattern.table import pattern_tables
+from rigproof.stages.registry import KINDS
+
+GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
+GEFORCE = "pc1/gpu0"
+LEVEL = "extended"
+RIG = {
+    "name": "short",
+    "sampling": {"rate_hz": 3},
+    "stages": {
+        "gemm": {"settle_s": {LEVEL: 4}, "measure_s": {LEVEL: 2}},
+        "sustained": {"settle_s": {LEVEL: 4}, "length_s": {LEVEL: 8}},
+        "pattern": {"length_s": {LEVEL: 8}, "fade_s": {LEVEL: 1}},
+        **{name: {"length_s": {LEVEL: 0}} for name in ("training", "feeding", "sharing", "bandwidth")},
+    },
+}
+
+
+def rig_with(node, sku, number):
+    nodes = [{"name": node, "cpus": 32, "ram_gib": 128, "gpus": [{"sku": sku}] * number}]
+    return over_defaults(RIG | {"nodes": nodes}, "short.toml", KINDS)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return rig_with("localhost", "h200-sxm", 2)
+
+
+@pytest.fixture(scope="module")
+def simulated(loaded):
+    return simulated_recording(loaded, LEVEL)
+
+
+@pytest.fixture
+def recording(simulated):
+    """To be changed: its lists and tables are the test's own."""
+    found = copy(simulated)
+    found.events = list(found.events)
+    return found
+
+
+@pytest.fixture(scope="module")
+def geforce():
+    return rig_with("pc1", "rtx-3090", 1)
+
+
+@pytest.fixture(scope="module")
+def of_geforce(geforce):
+    return simulated_recording(geforce, LEVEL)
+
+
+def verdict(recording, loaded, criterion=pattern, subject=GPU):
+    return judge(criterion, subject, Evidence(recording, loaded))
+
+
+def with_faults(loaded, *faults):
+    return simulated_recording(loaded, LEVEL, faults)
+
+
+def changed_event(recording, kind, **data):
+    recording.events = [
+        replace(one, data=one.data | data) if (one.kind, one.stage) == (kind, "pattern") else one
+        for one in recording.events
+    ]
+    return recording
+
+
+def changed_rounds(recording, which, **changes):
+    """Those of the first card's rounds of the stage that `which` selects."""
+    recording.put(
+        Round,
+        [
+            replace(one, **changes) if (one.stage, one.subject) == ("pattern", GPU) and which(one) else one
+            for one in recording.rounds
+        ],
+    )
+    return recording
+
+
+def without_rounds(recording, which):
+    recording.put(
+        Round,
+        [one for one in recording.rounds if one.stage != "pattern" or one.subject != GPU or not which(one)],
+    )
+    return recording
+
+
+def error(recording, offset, bit=17, kind="hard", mended=False, t_s=30.0):
+    read = f"{1 << bit:016x}"
+    again = read if kind == "hard" else f"{0:016x}"
+    words = (f"{0:016x}", read, again)
+    worker = f"{GPU}#0"
+    place = (0, offset // 8, offset, f"{offset:x}", *words, str(bit))
+    return VramError(t_s, "pattern", worker, GPU, "random", "check", *place, kind, mended)
+
+
+# memory.pattern
+
+
+def test_a_healthy_card_passes_and_the_detail_says_how_much_was_tested(recording, loaded):
+    found = verdict(recording, loaded)
+    assert (found.outcome, found.measured, found.limit, found.direction) == (Outcome.PASS, 0, 0, "at_most")
+    assert found.detail.startswith("131 GiB, 95 % of what was free, ")
+
+
+@pytest.mark.parametrize(("fault", "kind"), [("vram-stuck-bit", "hard"), ("vram-soft-error", "soft")])
+def test_a_wrong_word_fails_with_its_place_its_bits_and_its_kind(loaded, fault, kind):
+    recording = with_faults(loaded, f"{fault}@{GPU}:stage=pattern")
+    found = verdict(recording, loaded)
+    assert (found.outcome, found.measured) == (Outcome.FAIL, 1)
+    first = next(one for one in recording.of(VramError) if one.subject == GPU)
+    assert (
+        f"0x{first.address} ({first.pattern}): expected {first.expected}, read {first.read}" in found.detail
+    )
+    assert f"bit {first.bits}, {kind}" in found.detail
+    assert ("replaced" in found.remedy) is (kind == "hard")
+    assert len(sentence(found)) <= 255
+    assert verdict(recording, loaded, subject=OTHER).outcome is Outcome.PASS
+
+
+def test_what_many_wrong_words_have_in_common_is_said(recording, loaded):
+    recording.put(VramError, [error(recording, 4096 * n) for n in range(1, 5)])
+    found = verdict(recording, loaded)
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.endswith("bit 17, hard; all in bit 17, every 4096 bytes")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "remedy"),
+    [
+        ([("soft", True)], "run again"),
+        ([("hard", True), ("soft", True)], "have the card checked: its memory loses"),
+        ([("hard", True), ("hard", False)], "have the card replaced"),
+    ],
+)
+def test_the_remedy_is_by_the_worst_kind(recording, loaded, kinds, remedy):
+    recording.put(VramError, [error(recording, 8, kind=kind, mended=mended) for kind, mended in kinds])
+    assert verdict(recording, loaded).remedy.startswith(remedy)
+
+
+def test_wrong_words_that_were_not_recorded_one_by_one_fail_too(recording, loaded):
+    event = Event(40.0, "wrong_result", GPU, "random: 70 of 99 words", "pattern", f"{GPU}#0", {"words": 70})
+    recording.events.append(event)
+    found = verdict(recording, loaded)
+    assert (found.outcome, found.measured, found.detail) == (Outcome.FAIL, 70, event.message)
+
+
+def test_a_wrong_result_of_another_stage_is_not_the_patterns(recording, loaded):
+    recording.events.append(Event(10.0, "wrong_result", GPU, "wrong", "sustained", f"{GPU}#0", {}))
+    assert verdict(recording, loaded).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ({"allocated_mib": 100_000}, "97.7 GiB were tested, less than 0.9 of 138 GiB"),
+        (
+            {"allocated_mib": 50_000, "available_mib": 51_000},
+            "48.8 GiB were tested, less than 0.9 of 97.3 GiB",
+        ),
+        ({"allocated_mib": None}, "how much memory was filled was not reported"),
+        ({"allocated_mib": float("nan")}, "nan"),
+    ],
+)
+def test_less_than_promised_is_not_measured(recording, loaded, data, reason):
+    found = verdict(changed_event(recording, "allocation", **data), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert reason in found.detail
+
+
+def test_a_fill_that_was_not_reported_is_not_measured(recording, loaded):
+    recording.events = [one for one in recording.events if one.kind != "allocation"]
+    found = verdict(recording, loaded)
+    assert (found.outcome, found.detail) == (Outcome.NOT_MEASURED, "no memory was reported as filled")
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_pass_of_each_pattern_must_have_been_done(recording, loaded, name, operation):
+    def which(one):
+        return (one.label("pattern"), one.label("operation")) == (name, operation)
+
+    found = verdict(without_rounds(recording, which), loaded)
+    assert (found.outcome, found.detail) == (Outcome.NOT_MEASURED, f"no {operation} of {name}")
+
+
+def test_a_pass_that_proves_nothing_is_not_measured(recording, loaded):
+    recording.events.append(
+        Event(
+            40.0, "pattern_unchecked", GPU, "walking: 5 of 9 words were compared", "pattern", f"{GPU}#0", {}
+        )
+    )
+    changed_rounds(recording, lambda one: one.label("pattern") == "walking", verified=False)
+    found = verdict(recording, loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "not verified: walking: 5 of 9 words were compared" in found.detail
+
+
+def test_no_rounds_at_all_are_not_measured(recording, loaded):
+    found = verdict(without_rounds(recording, lambda one: True), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+
+
+# memory.hot
+
+
+def test_a_card_with_a_sensor_is_judged_by_it(recording, loaded):
+    assert verdict(recording, loaded, hot).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_memory_that_is_as_fast_when_hot_passes(of_geforce, geforce):
+    found = verdict(of_geforce, geforce, hot, GEFORCE)
+    assert found.outcome is Outcome.PASS
+    assert found.limit == 95
+
+
+def test_memory_that_slows_down_when_hot_fails(geforce):
+    found = verdict(with_faults(geforce, f"vram-hot@{GEFORCE}:by=8%"), geforce, hot, GEFORCE)
+    assert found.outcome is Outcome.FAIL
+    assert found.measured == pytest.approx(92, abs=1)
+    assert "GB/s after the passes" in found.detail
+
+
+def test_words_that_are_wrong_only_when_hot_fail(geforce):
+    late = with_faults(geforce, f"vram-soft-error@{GEFORCE}:after=50%")
+    found = verdict(late, geforce, hot, GEFORCE)
+    assert (found.outcome, found.measured) == (Outcome.FAIL, None)
+    assert "none before" in found.detail
+
+
+def test_words_that_are_wrong_from_the_beginning_on_are_not_heat(geforce):
+    recording = with_faults(geforce, f"vram-stuck-bit@{GEFORCE}:stage=pattern")
+    assert verdict(recording, geforce, hot, GEFORCE).outcome is Outcome.NOT_MEASURED  # no verified passes
+    assert verdict(recording, geforce, pattern, GEFORCE).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("heat", ["cold", "hot"])
+def test_too_few_passes_of_reading_are_not_measured(of_geforce, geforce, heat):
+    recording = copy(of_geforce)
+    kept = [one for one in recording.rounds if one.label("heat") != heat]
+    recording.put(Round, kept)
+    found = verdict(recording, geforce, hot, GEFORCE)
+    assert (found.outcome, found.detail) == (
+        Outcome.NOT_MEASURED,
+        f"0 verified passes of reading {heat}",
+    )
+
+
+def test_an_unknown_card_without_samples_may_have_a_sensor(of_geforce, geforce):
+    recording = copy(of_geforce)
+    recording.put(GpuSample, [])
+    unknown = replace(geforce, skus={})
+    found = judge(hot, GEFORCE, Evidence(recording, unknown, None, geforce))
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "sensor" in found.detail
+
+
+# Tables and lint
+
+
+def test_the_tables_show_each_pattern_and_each_wrong_word(loaded):
+    recording = with_faults(loaded, f"vram-soft-error@{GPU}")
+    rates, wrong = pattern_tables(recording)
+    assert [row[:2] for row in rates.rows] == [(one, name) for one in (GPU, OTHER) for name in MEANINGS]
+    assert float(rates.rows[0][3]) == pytest.approx(0.98 * 4800, rel=0.02)
+    ((subject, *_, kind, _at),) = wrong.rows
+    assert (subject, kind) == (GPU, "soft")
+    assert all(len(row) == len(wrong.columns) for row in wrong.rows)
+
+
+def test_a_recording_without_the_stage_has_no_table(recording):
+    recording.put(Round, [one for one in recording.rounds if one.stage != "pattern"])
+    assert not list(pattern_tables(recording))
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ({"tested_share": 0.3}, "tested_share = 0.3"),
+        ({"free_share": 0.8}, "free_share = 0.8"),
+        ({"hot_share": 0.3}, "hot_share = 0.3"),
+        ({"cpu_mib": 0.5}, "cpu_mib = 0.5"),
+        ({"length_s": {"standard": 2}}, "length_s.standard = 2"),
+    ],
+)
+def test_settings_that_test_nothing_are_refused(table, key):
+    tables = {"name": "lab", "stages": {"pattern": table}, "nodes": [{"name": "a"}]}
+    problems = lint_rig(over_defaults(tables, "lab.toml", KINDS))
+    assert any(one.startswith(f"lab.toml: stages.pattern.{key}: ") for one in problems), problems
+
+
+def test_the_shipped_rigs_have_no_problem_of_patterns():
+    for name in ("h200-x2", "dual-3090-3070"):
+        assert not [one for one in lint_rig(load_rig(name, KINDS)) if "pattern" in one]
