@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.profiles.subjects import RIG
 from rigproof.records.verdict import (
     SIGNS,
     Decision,
@@ -288,7 +289,8 @@ def _counted(group: Sequence[Verdict], worst: Outcome) -> Iterable[str]:
 
 def _alone(verdict: Verdict, digits: int, *, same: bool) -> str:
     limit = "" if same or verdict.limit is None else f" ({_signed(verdict, digits)})"
-    return f"{text_of(verdict, digits)}{limit} {verdict.subject}"
+    where = "the rig" if verdict.subject == RIG else verdict.subject
+    return f"{text_of(verdict, digits)}{limit} on {where}"
 
 
 def _badness(verdict: Verdict) -> tuple[int, float]:

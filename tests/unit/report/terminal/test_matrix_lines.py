@@ -64,7 +64,7 @@ def test_two_unlike_cards_have_their_limits_beside_their_figures():
     assert lines_of(verdicts, devices, head="pair REJECTED  1 of 3 failed") == [
         "pair REJECTED  1 of 3 failed      pc1/gpu0      pc2/gpu0",
         "FAIL sustained rate TFLOP/s    78.2 ≥ 58.5 [20.6] ≥ 30.5",
-        "     wake-up delay  ≤ 50 ms 0.50 pc1",
+        "     wake-up delay  ≤ 50 ms 0.50 on pc1",
         "[ ] failed",
     ]
 
@@ -103,7 +103,7 @@ def test_figures_of_nodes_and_the_rig_say_whose_they_are():
     ]
     lines = lines_of(verdicts)
     assert [line.rpartition("  ")[2] for line in lines if "wake-up" in line] == ["0.48 on 4 nodes"]
-    assert next(line for line in lines if line.startswith("FAIL")).endswith(" [765] rig")
+    assert next(line for line in lines if line.startswith("FAIL")).endswith(" [765] on the rig")
 
 
 def test_heads_that_do_not_fit_are_the_numbers_of_the_gpus():
@@ -120,9 +120,9 @@ def test_of_a_long_subject_the_node_is_shortened_and_the_device_stays():
     lines = lines_of(verdicts, [one.subject for one in verdicts], width=40, head="pair REJECTED")
     assert lines[1:-1] == [
         "FAIL core temperature ≤ 187 °C",
-        "     60",
+        "     60 on",
         "     …nnnnnnnnnnnnnnnnnn-number-17/gpu0,",
-        "     [191]",
+        "     [191] on",
         "     …nnnnnnnnnnnnnnnnnnn-number-17/gpu1",
     ]
     assert shortened(f"[2] {'a' * 20}/gpu0-{'b' * 20}/gpu1, {long}", 24) == (

@@ -125,7 +125,7 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
     lines = printed(Decision.REJECTED, [failed, *absent, alone], devices=["pc2/gpu0"])
     assert lines[1:6] == [
         "FAIL GPU present                [no]",
-        "?    time in CPU band  ? pc1",
+        "?    time in CPU band  ? on pc1",
         "?    power                         ?",
         "[ ] failed, ? not measured",
         "3 more not measured on any: clock ratio, Xid errors, uncorrected ECC",
