@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.matrix import matrix_of
-from rigproof.report.terminal.matrix_lines import matrix_lines, shortened, terminal_width, wrapped
+from rigproof.report.terminal.matrix_lines import (
+    matrix_lines,
+    on_screen,
+    shortened,
+    terminal_width,
+    wrapped,
+)
 
 GPUS = tuple(f"node1/gpu{number}" for number in range(8))
 HOT, RATE, PEERS = "thermal.core_temperature", "throughput.sustained", "throughput.peer_outlier"
@@ -203,3 +209,15 @@ def test_the_width_is_the_terminals_or_that_of_a_log(monkeypatch, columns, width
     else:
         monkeypatch.setenv("COLUMNS", columns)
     assert terminal_width() == width
+
+
+def test_on_a_terminal_a_line_that_goes_on_is_indented_and_no_word_is_cut():
+    lines = ["plan: gemm 37 s, bandwidth 3 s", "  sustained: about  70 s, in rounds", "", "short"]
+    assert list(on_screen(lines, 22)) == [
+        "plan: gemm 37 s,",
+        "  bandwidth 3 s",
+        "  sustained: about  70",
+        "    s, in rounds",
+        "",
+        "short",
+    ]
