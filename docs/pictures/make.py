@@ -36,10 +36,10 @@ PATIENCE_MS = 240_000  # for a host that is busy with other work
 COLOURS = 96
 RIG = "h200-x8"
 PROFILE = (
-    f'name = "{RIG}"\n[[nodes]]\nname = "node"\ncpus = 128\nram_gib = 1024\n'
+    f'name = "{RIG}"\n[[nodes]]\nname = "n1"\ncpus = 128\nram_gib = 1024\n'
     + '[[nodes.gpus]]\nsku = "h200-sxm"\n' * 8
 )
-ACCEPT = f"accept --simulate-inline --level quick --hwprofile ./{RIG}.toml --inject overheat@node/gpu5"
+ACCEPT = f"accept --simulate-inline --level quick --hwprofile ./{RIG}.toml --inject overheat@n1/gpu5"
 FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
@@ -129,7 +129,7 @@ def rejected_wide(studio: Studio) -> bytes:
 
 def monitor(studio: Studio) -> bytes:
     """The live view of eight simulated H200 under load."""
-    command = f"monitor --simulate --hwprofile ./{RIG}.toml --inject overheat@node/gpu5:stage=gemm"
+    command = f"monitor --simulate --hwprofile ./{RIG}.toml --inject overheat@n1/gpu5:stage=gemm"
     return drawn("monitor", 80, command, studio.screen(80, command, "gpu5: core at"))
 
 

@@ -1,7 +1,7 @@
 """Root causes: a rate falls with the clock, and a host that restarted does no work.
 
-Only the remedy of a failure changes, and only if its criterion gave just its general one: the outcomes
-remain as each criterion found them by itself.
+Only the remedy changes: that of a failure whose criterion gave just its general one, and that of what was not
+measured because its subject was lost. The outcomes remain as each criterion found them by itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,16 +39,32 @@ ROOTS = (
     Root("thermal.throttle", slows=True),
     Root("clock.ratio", slows=True),
 )
+# What was lost in the run is not measured from then on.
+LOSSES = (
+    Root("health.reset", ("host_reset",)),
+    Root("cluster.nodes_present", ("node_lost",)),
+    Root("inventory.gpus_present", ("gpu_lost",)),
+)
 RATES = "throughput"  # this family, and whatever else has a floor, is a rate
 WORK = ("activity.gpu_active", "memory.success_rate")
 
 
 def with_roots(verdicts: Sequence[Verdict], evidence: Evidence) -> list[Verdict]:
-    """The same verdicts; a failure that follows from another one names it in its remedy."""
+    """The same verdicts; what follows from a failure names it in its remedy."""
     failed = {(one.criterion, one.subject) for one in verdicts if one.outcome is Outcome.FAIL}
     if not failed:
         return list(verdicts)
-    return [_with_root(one, failed, evidence) if one.outcome is Outcome.FAIL else one for one in verdicts]
+    change = {Outcome.FAIL: _with_root, Outcome.NOT_MEASURED: _with_loss}
+    return [change[one.outcome](one, failed, evidence) if one.outcome in change else one for one in verdicts]
+
+
+def _with_loss(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Verdict:
+    """What was not measured names the loss of its subject, if that is a failure."""
+    found = next(_found(LOSSES, _members(verdict, evidence), failed, evidence), None)
+    if found is None or verdict.remedy:
+        return verdict
+    detail = _without_cause(verdict, evidence) or verdict.detail
+    return replace(verdict, remedy=f"{FOLLOWS}{found}, see there first", detail=detail)
 
 
 def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Verdict:
@@ -80,18 +96,30 @@ def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -
         parts = (one.subject for one in evidence.devices if (criterion.sum_of, one.subject) in failed)
         yield from (f"{criterion.sum_of} of {subject}" for subject in parts)
     a_rate = verdict.family == RATES or criterion.floored
-    members: tuple[Member, ...] = ()
-    match criterion.scope:
+    if criterion.scope in ("device", "node") and not (a_rate or verdict.criterion in WORK):
+        return
+    a_rate = a_rate or criterion.rate
+    roots = [root for root in ROOTS if a_rate or not root.slows]
+    yield from _found(roots, _members(verdict, evidence), failed, evidence)
+
+
+def _members(verdict: Verdict, evidence: Evidence) -> Sequence[Member]:
+    """The devices or nodes that it is about; none for the rig."""
+    match CATALOGUE[verdict.criterion].scope:
         case "rig":
-            return
+            return ()
         case "device" | "node":
-            if a_rate or verdict.criterion in WORK:
-                members = (evidence.single(verdict.subject),)
+            return (evidence.single(verdict.subject),)
         case shared:
-            a_rate = a_rate or criterion.rate
-            members = evidence.shared(shared, verdict.subject).members
-    for root in ROOTS:
-        for member in members if a_rate or not root.slows else ():
+            return evidence.shared(shared, verdict.subject).members
+
+
+def _found(
+    roots: Sequence[Root], members: Sequence[Member], failed: set[tuple[str, str]], evidence: Evidence
+) -> Iterator[str]:
+    """Those of the roots that failed on one of the members, its node or the rig."""
+    for root in roots:
+        for member in members:
             own = (member.subject, member.node_name)
             if root.events and not any(evidence.events_of(subject, *root.events) for subject in own):
                 continue

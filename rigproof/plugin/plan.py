@@ -1,6 +1,7 @@
 """`--hw-plan`: what would be run and judged, by which limits. Loads nothing."""
 
 import shutil
+import sys
 
 import pytest
 
@@ -10,6 +11,7 @@ from rigproof.judging.judge import promised
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.profiles.auto import found_here
+from rigproof.report.terminal.matrix_lines import on_screen
 from rigproof.report.terminal.plan_text import plan_lines
 
 LOG_COLUMNS = 160  # where there is no terminal
@@ -21,7 +23,8 @@ def print_plan(config: pytest.Config) -> int:
         prepared = prepare(Request.of(config))
     except Refused as refusal:
         raise pytest.UsageError(str(refusal)) from refusal
-    for line in plan_lines(
+    width = shutil.get_terminal_size((LOG_COLUMNS, 24)).columns
+    lines = plan_lines(
         prepared.loaded,
         prepared.plan,
         CATALOGUE,
@@ -30,8 +33,9 @@ def print_plan(config: pytest.Config) -> int:
         nvml_error=prepared.inventory.nvml_error,
         simulated=prepared.simulated is not None,
         verbose=config.get_verbosity() > 0,
-        width=shutil.get_terminal_size((LOG_COLUMNS, 24)).columns,
-    ):
+        width=width,
+    )
+    for line in on_screen(lines, width) if sys.stdout.isatty() else lines:
         print(line)  # noqa: T201 - there is no session to report through
     for line in champion_lines(prepared.champions, prepared.loaded.rig.name):
         print(line)  # noqa: T201

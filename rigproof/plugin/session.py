@@ -32,7 +32,7 @@ from rigproof.report.content.remarks import remarks
 from rigproof.report.files.folders import ReportFolderError, new_run_folder
 from rigproof.report.files.junit import finish_junit
 from rigproof.report.terminal.live import terminal_copy
-from rigproof.report.terminal.matrix_lines import terminal_width
+from rigproof.report.terminal.matrix_lines import on_screen, terminal_width
 from rigproof.report.terminal.terminal import header_lines, print_summary
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.suite import suite_folder
@@ -312,13 +312,16 @@ class HardwareSession:
     def pytest_report_header(self) -> list[str]:
         """Profile, rig, driver, torch, plan with expected time."""
         inventory = self.prepared.inventory
-        return header_lines(
+        lines = header_lines(
             self.prepared.loaded,
             self.prepared.plan,
             nvml_error=inventory.nvml_error,
             driver_version=inventory.driver_version,
             simulated=self.prepared.simulated is not None,
         )
+        reporter = self.config.pluginmanager.getplugin("terminalreporter")
+        fits = reporter is not None and reporter.isatty()
+        return [*on_screen(lines, terminal_width())] if fits else lines
 
     def pytest_report_collectionfinish(self) -> list[str]:
         """The letters of the tests that follow; with -v they are words."""

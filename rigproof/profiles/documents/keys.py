@@ -4,7 +4,7 @@ from typing import Any
 
 from rigproof.profiles.documents.schema import rig_schema, sku_schema
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.tables.models import Rig, Sku
+from rigproof.profiles.tables.models import Limits, Rig, Sku
 
 Schema = dict[str, Any]
 
@@ -39,13 +39,13 @@ _SKU_PLACES = {
 
 def key_tables(kinds: StageKinds) -> str:
     """Markdown: one table for each table of a rig and of a SKU file."""
-    stages = {}
+    places = {"Limits": f"{_RIG_PLACES['Limits']} without {_listed(Limits.of_rig)}"}
     for kind in kinds:
         own = set(kind.settings.model_fields) - kind.settings.of_rig
         owner = "nodes" if kind.by_node else "nodes.gpus"
         also = f", [{owner}.stages.{kind.name}] without {_listed(kind.settings.of_rig)}" if own else ""
-        stages[kind.settings.__name__] = f"[stages.{kind.name}]{also}"
-    rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | stages)
+        places[kind.settings.__name__] = f"[stages.{kind.name}]{also}"
+    rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | places)
     return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, create_model
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageKind, StageKinds
 from rigproof.profiles.tables.base import Overlay, Positive, Table
-from rigproof.profiles.tables.models import CpuLoad, Floors, Gpu, Node, Rig, Sku
+from rigproof.profiles.tables.models import CpuLoad, Floors, Gpu, Limits, Node, Rig, Sku
 from rigproof.profiles.tables.stages import StageTables
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
 from rigproof.profiles.tables.work import MemoryPolicy
@@ -49,6 +49,7 @@ def models_of(kinds: StageKinds) -> Models:
             "memory": _optional(Gpu, "memory", partial(MemoryPolicy)),
             "stages": _optional(Gpu, "stages", stages_of_gpu),
             "floors": _optional(Gpu, "floors", floors),
+            "limits": _optional(Gpu, "limits", partial(Limits, without=Limits.of_rig, suffix="OfGpu")),
         },
     )
     cpu = _optional(Node, "cpu", partial(CpuLoad))

@@ -5,6 +5,7 @@ The bounds here are no limits of a rig: they say how far a limit can go before i
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from rigproof.profiles.errors import problem, shown
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -125,7 +126,8 @@ def limit_problems(loaded: LoadedRig) -> list[str]:
     """Limits of a rig, of its GPUs and of its hosts that could never be exceeded."""
     found = list(_table_problems(loaded, loaded.rig.limits, "limits"))
     for device in loaded.devices():
-        found += _table_problems(loaded, device.gpu.limits, f"{device.key}.limits")
+        own = cast(Limits, device.gpu.limits)  # it lacks those of_rig alone, which have no bounds
+        found += _table_problems(loaded, own, f"{device.key}.limits")
     found += _cpu_problems(loaded)
     found += _responsiveness_problems(loaded)
     return found

@@ -72,6 +72,9 @@ def _sentence(model: type[BaseModel], details: ErrorDetails, file: str) -> str:
     if kind == "missing":
         return _missing(file, location, value)
     if kind == "extra_forbidden":
+        table = _table_of_rig(model, location)
+        if table is not None:
+            return problem(file, key, value, "no single GPU can have its own", f"write it in [{table}]")
         known = _keys_at(model, location[:-1])
         return problem(file, key, value, "unknown key", f"{nearest(str(location[-1]), known)}")
     if kind in _WRONG_TYPES:
@@ -96,6 +99,14 @@ def _out_of_bounds(kind: str, ctx: Mapping[str, Any]) -> tuple[str, str]:
         kind, ("not accepted here", "see docs/profiles.md for the values of this key")
     )
     return wrong.format(**ctx), way_out.format(**ctx)
+
+
+def _table_of_rig(model: type[BaseModel], location: Location) -> str | None:
+    """The table of the rig that has this key, if it is one of a GPU's tables; None if none has it."""
+    match location:
+        case ("nodes", int(), "gpus", int(), *table, last) if table:
+            return written_key(tuple(table)) if last in _keys_at(model, tuple(table)) else None
+    return None
 
 
 def _keys_at(model: type[BaseModel], location: Location) -> set[str]:

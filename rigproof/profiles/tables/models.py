@@ -5,7 +5,7 @@ dense), `_c`, `_w`, `_s`, `_percent` (0 to 100), `_share` (0 to 1). Every value'
 comment beside it in the TOML file.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -131,8 +131,11 @@ class Floors(Table):
 class Limits(Table):
     """Limits for all GPUs of the rig or, under a GPU, for that one alone.
 
-    Every value is optional here; `hwprofiles/defaults.toml` fills what a rig does not state.
+    Every value is optional here; `hwprofiles/defaults.toml` fills what a rig does not state. `of_rig` names
+    those that hold for the hosts, which a single GPU cannot override.
     """
+
+    of_rig: ClassVar[frozenset[str]] = frozenset({"driver_minimum", "driver_mixed"})
 
     core_temperature_c: Positive | None = Field(
         default=None,
@@ -371,13 +374,11 @@ class Limits(Table):
     )
     driver_minimum: str | None = Field(
         default=None,
-        description='Oldest accepted driver, such as "550.54". It only counts in [limits] of the rig. Left '
-        "out: any.",
+        description='Oldest accepted driver, such as "550.54". Left out: any.',
     )
     driver_mixed: Flag | None = Field(
         default=None,
-        description="true: the nodes may have different drivers. It only counts in [limits] of the rig. "
-        "Left out: all must have the same one.",
+        description="true: the nodes may have different drivers. Left out: all must have the same one.",
     )
 
 
@@ -436,8 +437,8 @@ class Gpu(Table):
         "[stages].",
     )
     floors: Floors = Field(default=Floors(), description="Smallest rates that are accepted of this GPU.")
-    limits: Limits = Field(
-        default=Limits(),
+    limits: Overlay = Field(
+        default=Overlay(),
         description="Limits for this GPU alone. A key that is left out is as in the rig's [limits].",
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.profiles.subjects import RIG
 from rigproof.records.verdict import (
     SIGNS,
     Decision,
@@ -14,7 +15,7 @@ from rigproof.records.verdict import (
     limit_text,
     meets,
 )
-from rigproof.report.content.order import FOLDED_FROM, READING_ORDER, instead, not_measured_groups
+from rigproof.report.content.order import READING_ORDER, folded, instead, not_measured_groups
 
 COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
 LISTED_MAX = 3  # subjects that are no column and have each its own figure; of more, also the range
@@ -172,7 +173,7 @@ def _loudness(verdict: Verdict) -> tuple[int, bool]:
 
 def _explained_together(verdicts: Sequence[Verdict]) -> set[int]:
     """Ids of verdicts "not measured" that one sentence explains for a whole subject, such as a lost GPU."""
-    groups = [group for group in not_measured_groups(verdicts) if len(group) >= FOLDED_FROM]
+    groups = [group for group in not_measured_groups(verdicts) if folded(group)]
     whole = [group for group in groups if len({verdict.subject for verdict in group}) == 1]
     return {id(verdict) for group in whole for verdict in group}
 
@@ -288,7 +289,8 @@ def _counted(group: Sequence[Verdict], worst: Outcome) -> Iterable[str]:
 
 def _alone(verdict: Verdict, digits: int, *, same: bool) -> str:
     limit = "" if same or verdict.limit is None else f" ({_signed(verdict, digits)})"
-    return f"{text_of(verdict, digits)}{limit} {verdict.subject}"
+    where = "the rig" if verdict.subject == RIG else verdict.subject
+    return f"{text_of(verdict, digits)}{limit} on {where}"
 
 
 def _badness(verdict: Verdict) -> tuple[int, float]:

@@ -1,12 +1,13 @@
 """The order in which verdicts are shown (failures first), and the sentences about all of them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence
 
 FOLDED_FROM = 4  # from this many on, verdicts of a kind are shown as one
+FOLLOWING_FROM = 2  # the same if another failure explains them: each would only lead there
 CPU_DEVICE, GPU_DEVICE = re.compile(r"/cpu\d+$"), re.compile(r"/gpu\d+$")
 
 READING_ORDER = (
@@ -50,19 +51,29 @@ def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
     of one criterion with one cause, as when a missing GPU affects all its pairs; the others one by one.
     """
     missing = of_outcome(verdicts, Outcome.NOT_MEASURED)
-    by_subject = _grouped(missing, lambda verdict: (verdict.subject, verdict.detail))
-    rest = [verdict for group in by_subject.values() if len(group) < FOLDED_FROM for verdict in group]
-    by_criterion = _grouped(rest, lambda verdict: (verdict.criterion, verdict.detail))
+    by_subject = _grouped(missing, lambda verdict: (verdict.subject, _cause(verdict)))
+    rest = [verdict for group in by_subject.values() if not folded(group) for verdict in group]
+    by_criterion = _grouped(rest, lambda verdict: (verdict.criterion, _cause(verdict)))
     for group in by_subject.values():
-        if len(group) >= FOLDED_FROM:
+        if folded(group):
             yield group
             continue
         for verdict in group:
-            alike = by_criterion[verdict.criterion, verdict.detail]
-            if len(alike) < FOLDED_FROM:
+            alike = by_criterion[verdict.criterion, _cause(verdict)]
+            if not folded(alike):
                 yield [verdict]
             elif verdict is alike[0]:
                 yield alike
+
+
+def folded(group: Sequence[Verdict]) -> bool:
+    """Whether these verdicts with one cause are shown as one."""
+    return len(group) >= (FOLLOWING_FROM if group[0].follows else FOLDED_FROM)
+
+
+def _cause(verdict: Verdict) -> str:
+    """Why it was not measured: the failure that it follows from, else its own reason."""
+    return verdict.remedy if verdict.follows else verdict.detail
 
 
 def _grouped(
@@ -80,8 +91,8 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     if len(group) == 1:
         return sentence(first)
     if first.subject == group[1].subject:
-        return f"{first.subject}: {len(group)} criteria not measured: {first.detail}"
-    return f"{first.criterion}: {len(group)} subjects not measured: {first.detail}"
+        return f"{first.subject}: {len(group)} criteria not measured: {_cause(first)}"
+    return f"{first.criterion}: {len(group)} subjects not measured: {_cause(first)}"
 
 
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:

@@ -1,6 +1,7 @@
 """The charts of report.html, made from the Recording."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,11 +142,11 @@ def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0)
 
 def _timeline(recording: Recording, plots: TimePlots) -> Chart:
     """Stages by name and events as markers: trouble in red, what only explains the run is a circle."""
-    plot = plots.empty(height=120)
+    plot = plots.empty(height=140)
     plot.y_range = Range1d(start=0, end=2)
     plot.yaxis.visible = False
     plot.ygrid.visible = False
-    plots.stage_names(plot, height=1.25)
+    plots.stage_names(plot, heights=(1.5, 1.1, 0.7))
     events = loud_events(recording)[:MARKS_MAX]
     keys = []
     for name, label, color, marker, some in (
@@ -167,7 +168,7 @@ def loud_events(recording: Recording) -> list[Event]:
 def _mark(plot: Any, events: Sequence[Event], key: Key, marker: str) -> None:
     columns = {
         "t_s": [event.t_s for event in events],
-        "row": [0.6] * len(events),
+        "row": [0.35] * len(events),
         "kind": [event.kind for event in events],
         "subject": [event.subject for event in events],
         "message": [event.message[:200] for event in events],
@@ -212,15 +213,24 @@ def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
 
 
 def _rounds(recording: Recording) -> dict[str, list[PlotLine]]:
-    """Rates of each worker's rounds, by the unit of their work; workers that share a GPU have one colour."""
+    """Rates of each worker's rounds, by the unit of their work; workers that share a GPU have one colour.
+
+    A line has its worker's name where several share the GPU, else the GPU's.
+    """
     by_unit: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {}
     for round_ in recording.rounds:
         if round_.seconds > 0:
             points = by_unit.setdefault(round_.unit, {}).setdefault((round_.worker, round_.subject), [])
             points.append((round_.t_s, round_.work / round_.seconds))
+    sharing = {unit: Counter(subject for _, subject in by_worker) for unit, by_worker in by_unit.items()}
     return {
         unit: [
-            PlotLine(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
+            PlotLine(
+                worker if sharing[unit][subject] > 1 else subject,
+                subject,
+                [t_s for t_s, _ in points],
+                [rate for _, rate in points],
+            )
             for (worker, subject), points in by_worker.items()
         ]
         for unit, by_worker in by_unit.items()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from bokeh.models import (
@@ -21,6 +22,7 @@ from rigproof.report.page.downsample import line_of
 
 STAGE_TINTS = ("#dbe9f6", "#fde8cf", "#e2f0d9", "#ece2f2")
 HEIGHT = 220
+LATE = 0.8  # of the run: a stage that begins later has its name before its end, not behind its start
 TIME_AXIS = "time"  # the name of the one time axis, by which the page's buttons find it
 
 
@@ -103,16 +105,22 @@ class TimePlots:
         )
         return plot
 
-    def stage_names(self, plot: Any, height: float) -> None:
-        """Write each stage's name where it begins."""
-        for stage in self._stages:
+    def stage_names(self, plot: Any, heights: Sequence[float]) -> None:
+        """Write each stage's name where it begins, in turns at these heights: short ones are close together.
+
+        A late one's name ends where the stage ends: the plot is over soon after.
+        """
+        last_s = float(self._time_axis.end)
+        for stage, height in zip(self._stages, cycle(heights), strict=False):
             text = stage.name if stage.status == "finished" else f"{stage.name} ({stage.status})"
+            late = stage.start_s > LATE * last_s
             plot.add_layout(
                 Label(
-                    x=stage.start_s,
+                    x=(stage.end_s or last_s) if late else stage.start_s,
                     y=height,
                     text=text,
-                    x_offset=4,
+                    x_offset=-4 if late else 4,
+                    text_align="right" if late else "left",
                     text_font_size="9pt",
                     text_color="#333333",
                 )

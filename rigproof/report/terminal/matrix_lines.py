@@ -4,7 +4,7 @@ import io
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -44,6 +44,12 @@ def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
         whole, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
     return [line.replace(UNBROKEN, " ") for line in lines] or [""]
+
+
+def on_screen(lines: Iterable[str], width: int) -> Iterator[str]:
+    """The lines for a terminal, where a line that goes on is indented by two more columns."""
+    for line in lines:
+        yield from wrapped(line, width, " " * (len(line) - len(line.lstrip()) + 2))
 
 
 def matrix_lines(

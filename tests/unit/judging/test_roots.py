@@ -70,6 +70,24 @@ def test_lost_work_follows_from_the_loss_that_is_reported_for_the_rig(bench):
         )
 
 
+def test_what_a_lost_node_kept_from_measuring_names_its_loss(bench):
+    bench.lose("pc2/gpu0#0", "worker_died", "killed by signal 9", 41.0)
+    bench.event("node_lost", "pc2", "no heartbeat", 41.0)
+    lost = [one for one in bench.verdicts() if one.outcome is Outcome.NOT_MEASURED]
+    assert {one.subject for one in lost if one.follows} == {"pc2/gpu0"}
+    assert {one.remedy for one in lost if one.follows} == {
+        f"{FOLLOWS}cluster.nodes_present of pc2, see there first"
+    }
+    assert all(one.detail for one in lost)  # each still has its own reason
+
+
+def test_what_was_not_measured_without_a_loss_keeps_its_reason_alone(bench):
+    bench.lose("pc1/gpu0#0", "worker_died", "killed by signal 9", 41.0)
+    bench.event("node_lost", "pc2", "no heartbeat", 41.0)
+    lost = [one for one in bench.verdicts() if one.outcome is Outcome.NOT_MEASURED]
+    assert {one.remedy for one in lost if one.subject == GPU} == {""}
+
+
 def test_a_loss_of_another_card_explains_nothing(bench):
     bench.lose("pc2/gpu0#0", "worker_died", "killed by signal 9", 41.0)
     bench.event("oom", GPU, "12 GiB wanted", 42.0, "pc1/gpu0#0")

@@ -129,8 +129,22 @@ def test_what_a_file_may_say_of_a_table_has_the_bounds_of_the_whole():
     assert line.startswith("lab.toml: stall_s = 0: too small")
 
 
-def test_a_gpu_states_everything_of_a_stage_but_what_holds_for_the_whole_rig():
-    gpu = {"sku": "unknown", "stages": {"sharing": {"length_s": {"quick": 3}}}}
-    tables = {"name": "lab", "nodes": [{"name": "a", "gpus": [gpu]}]}
+@pytest.mark.parametrize(
+    ("own", "key", "table"),
+    [
+        ({"stages": {"sharing": {"length_s": {"quick": 3}}}}, "stages.sharing.length_s", "stages.sharing"),
+        ({"limits": {"driver_minimum": "550"}}, "limits.driver_minimum", "limits"),
+        ({"limits": {"driver_mixed": True}}, "limits.driver_mixed", "limits"),
+    ],
+)
+def test_a_gpu_states_everything_but_what_holds_for_the_whole_rig(own, key, table):
+    tables = {"name": "lab", "nodes": [{"name": "a", "gpus": [{"sku": "unknown", **own}]}]}
     (line,) = structural_problems(MODELS.rig_file, tables, "lab.toml")
-    assert line.startswith("lab.toml: nodes[0].gpus[0].stages.sharing.length_s = ")
+    assert line.startswith(f"lab.toml: nodes[0].gpus[0].{key} = ")
+    assert line.endswith(f": no single GPU can have its own; write it in [{table}]")
+
+
+def test_a_misspelt_key_of_a_gpu_is_told_the_right_one():
+    tables = {"name": "lab", "nodes": [{"name": "a", "gpus": [{"sku": "unknown", "limits": {"oom": 1}}]}]}
+    (line,) = structural_problems(MODELS.rig_file, tables, "lab.toml")
+    assert line == 'lab.toml: nodes[0].gpus[0].limits.oom = 1: unknown key; did you mean "ooms"?'

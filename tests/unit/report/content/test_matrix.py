@@ -85,7 +85,7 @@ def test_unlike_cards_have_their_limit_in_the_cell():
     assert row.limit == "TFLOP/s"
     assert [(cell.text, cell.limit) for cell in row.cells] == [("78.2", "58.5"), ("40.6", "")]
     assert [row.text(cell) for cell in (*row.cells, None)] == ["78.2 ≥ 58.5", "40.6", ""]
-    assert row.spread == "78.2 (limit ≥ 58.5) n/gpu0, 40.6 n/gpu1"
+    assert row.spread == "78.2 (limit ≥ 58.5) on n/gpu0, 40.6 on n/gpu1"
 
 
 def test_beyond_eight_gpus_a_row_has_the_range_and_the_worst():
@@ -140,7 +140,7 @@ def test_limits_of_two_directions_are_not_one_limit():
     (row,) = matrix_of(verdicts, GPUS[:2]).rows
     assert (row.limit, row.sign) == ("W", "")
     assert [row.text(cell) for cell in row.cells] == ["350 ≥ 340", "[450] ≤ 340"]
-    assert row.spread == "350 (limit ≥ 340) n/gpu0, [450] (limit ≤ 340) n/gpu1"
+    assert row.spread == "350 (limit ≥ 340) on n/gpu0, [450] (limit ≤ 340) on n/gpu1"
 
 
 def test_in_a_range_the_worst_is_marked_also_if_others_have_its_figure():
@@ -177,9 +177,9 @@ def test_criteria_of_nodes_pairs_and_the_rig_have_rows_without_columns():
     ]
     rows = matrix_of(verdicts, ["pc1/gpu0", "pc2/gpu0"]).rows
     assert [(row.cells, row.spread) for row in rows] == [
-        ((), "0.50 pc1, [90] pc2"),
-        ((), "[2] rig"),
-        ((), "[no] pc1"),
+        ((), "0.50 on pc1, [90] on pc2"),
+        ((), "[2] on the rig"),
+        ((), "[no] on pc1"),
     ]
 
 

@@ -46,9 +46,9 @@ def test_what_is_not_of_one_gpu_stands_in_none_of_their_columns_and_is_bold_if_i
     assert (
         "| | Criterion | Limit | gpu0 | gpu1 | Others |\n"
         "|---|---|---:|---:|---:|---:|\n"
-        "| **FAIL** | timeouts and losses | 0 |  |  | **\\[2] rig** |\n"
+        "| **FAIL** | timeouts and losses | 0 |  |  | **\\[2] on the rig** |\n"
         "|  | core temperature | ≤ 80 °C | 70 |  |  |\n"
-        "|  | wake-up delay | ≤ 50 ms |  |  | 0.48 pc1 |\n"
+        "|  | wake-up delay | ≤ 50 ms |  |  | 0.48 on pc1 |\n"
     ) in text
     alone = summary_text(replace(result, verdicts=verdicts[1:2]))
     assert "| | Criterion | Limit | gpu0 | gpu1 |\n|---|---|---:|---:|---:|\n" in alone

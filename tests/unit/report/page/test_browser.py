@@ -37,6 +37,8 @@ FOCUSABLE = (
 # Of the elements that are drawn. Asked for all at once: the browser answers as fast for a hundred as for one.
 RIGHT_EDGES = """elements => elements.filter(one => one.checkVisibility())
     .map(one => one.getBoundingClientRect().right)"""
+# Off in the version that is pinned, and on in newer ones.
+NEWER_RULES = {"rules": {"label-content-name-mismatch": {"enabled": True}}}
 # A checker looks at each cell for itself: of a criterion's rows the first one of each outcome is enough.
 UNFOLDED_WITHOUT_EQUAL_ROWS = """() => {
     document.querySelectorAll('details').forEach(one => { one.open = true; });
@@ -61,8 +63,9 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(recorded, tmp_path_factory):
-    """The page of a node with eight GPUs, of which one is too hot."""
+    """The page of a simulated node with eight GPUs, of which one is too hot."""
     recording = copy(recorded)
+    recording.run = replace(recorded.run, simulated=True)
     recording.gpus = dict(recording.gpus)
     subjects = [f"pc1/gpu{number}" for number in range(GPUS)]
     for subject in subjects[2:]:
@@ -324,6 +327,6 @@ def test_an_accessibility_checker_finds_nothing(opened, viewport, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with opened(viewport, color_scheme=scheme) as page:
         assert page.evaluate(UNFOLDED_WITHOUT_EQUAL_ROWS) >= len(CATALOGUE)
-        found = axe.run(page).response
+        found = axe.run(page, options=NEWER_RULES).response
     assert "color-contrast" in {rule["id"] for rule in found["passes"]}
     assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]] == []

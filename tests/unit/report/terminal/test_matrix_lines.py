@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.matrix import matrix_of
-from rigproof.report.terminal.matrix_lines import matrix_lines, shortened, terminal_width, wrapped
+from rigproof.report.terminal.matrix_lines import (
+    matrix_lines,
+    on_screen,
+    shortened,
+    terminal_width,
+    wrapped,
+)
 
 GPUS = tuple(f"node1/gpu{number}" for number in range(8))
 HOT, RATE, PEERS = "thermal.core_temperature", "throughput.sustained", "throughput.peer_outlier"
@@ -64,7 +70,7 @@ def test_two_unlike_cards_have_their_limits_beside_their_figures():
     assert lines_of(verdicts, devices, head="pair REJECTED  1 of 3 failed") == [
         "pair REJECTED  1 of 3 failed      pc1/gpu0      pc2/gpu0",
         "FAIL sustained rate TFLOP/s    78.2 ≥ 58.5 [20.6] ≥ 30.5",
-        "     wake-up delay  ≤ 50 ms 0.50 pc1",
+        "     wake-up delay  ≤ 50 ms 0.50 on pc1",
         "[ ] failed",
     ]
 
@@ -103,7 +109,7 @@ def test_figures_of_nodes_and_the_rig_say_whose_they_are():
     ]
     lines = lines_of(verdicts)
     assert [line.rpartition("  ")[2] for line in lines if "wake-up" in line] == ["0.48 on 4 nodes"]
-    assert next(line for line in lines if line.startswith("FAIL")).endswith(" [765] rig")
+    assert next(line for line in lines if line.startswith("FAIL")).endswith(" [765] on the rig")
 
 
 def test_heads_that_do_not_fit_are_the_numbers_of_the_gpus():
@@ -120,9 +126,9 @@ def test_of_a_long_subject_the_node_is_shortened_and_the_device_stays():
     lines = lines_of(verdicts, [one.subject for one in verdicts], width=40, head="pair REJECTED")
     assert lines[1:-1] == [
         "FAIL core temperature ≤ 187 °C",
-        "     60",
+        "     60 on",
         "     …nnnnnnnnnnnnnnnnnn-number-17/gpu0,",
-        "     [191]",
+        "     [191] on",
         "     …nnnnnnnnnnnnnnnnnnn-number-17/gpu1",
     ]
     assert shortened(f"[2] {'a' * 20}/gpu0-{'b' * 20}/gpu1, {long}", 24) == (
@@ -203,3 +209,15 @@ def test_the_width_is_the_terminals_or_that_of_a_log(monkeypatch, columns, width
     else:
         monkeypatch.setenv("COLUMNS", columns)
     assert terminal_width() == width
+
+
+def test_on_a_terminal_a_line_that_goes_on_is_indented_and_no_word_is_cut():
+    lines = ["plan: gemm 37 s, bandwidth 3 s", "  sustained: about  70 s, in rounds", "", "short"]
+    assert list(on_screen(lines, 22)) == [
+        "plan: gemm 37 s,",
+        "  bandwidth 3 s",
+        "  sustained: about  70",
+        "    s, in rounds",
+        "",
+        "short",
+    ]

@@ -125,13 +125,27 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
     lines = printed(Decision.REJECTED, [failed, *absent, alone], devices=["pc2/gpu0"])
     assert lines[1:6] == [
         "FAIL GPU present                [no]",
-        "?    time in CPU band  ? pc1",
+        "?    time in CPU band  ? on pc1",
         "?    power                         ?",
         "[ ] failed, ? not measured",
         "3 more not measured on any: clock ratio, Xid errors, uncorrected ECC",
     ]
     lines = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
     assert "pc2/gpu0: 4 criteria not measured: pc2/gpu0 was not found" in lines
+
+
+def test_what_a_failure_kept_from_measuring_leads_there_in_one_sentence():
+    lost = "follows from cluster.nodes_present of pc2, see there first"
+    several = [
+        Verdict("power.draw", "pc2/gpu0", Outcome.NOT_MEASURED, detail="no power was read", remedy=lost),
+        Verdict("clock.ratio", "pc2/gpu0", Outcome.NOT_MEASURED, detail="no SM clock was read", remedy=lost),
+    ]
+    failed = Verdict("cluster.nodes_present", "pc2", Outcome.FAIL)
+    lines = printed(Decision.REJECTED, [failed, *several], devices=["pc2/gpu0"])
+    assert f"pc2/gpu0: 2 criteria not measured: {lost}" in lines
+    assert "1 more not measured on any: clock ratio" in lines
+    (alone,) = [line for line in printed(Decision.REJECTED, [failed, several[0]]) if "not measured:" in line]
+    assert alone == f"pc2/gpu0 power.draw: not measured: no power was read. {lost.capitalize()}."
 
 
 def test_the_cpu_as_the_device_is_never_called_fit_for_training():
