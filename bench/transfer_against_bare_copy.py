@@ -81,7 +81,7 @@ def rigproof_rates(device: Device, given: argparse.Namespace) -> dict:
     context = SimpleNamespace(
         worker="bench",
         subject="bench",
-        crew=Member("bench", begin_s=begin_s),
+        crew=Member("bench", begins_s=begin_s),
         now_s=time.monotonic,
         emit=records.append,
         alive=lambda: None,

@@ -34,7 +34,7 @@ def measuring_order(wanted: Sequence[str], device: Device) -> tuple[str, ...]:
             available = ", ".join(device.precisions)
             raise ValueError(f"{device.name} has no {precision}; it has {available}")
     chosen = tuple(wanted) or device.precisions
-    by_power = (device.half, "fp16", "bf16", "tf32", "fp32")
+    by_power = (device.half, "fp16", "bf16", "fp8", "tf32", "fp32")
     return tuple(dict.fromkeys(precision for precision in by_power if precision in chosen))
 
 
