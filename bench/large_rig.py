@@ -149,7 +149,20 @@ def counters(
         yield BootReading(t_s, name, moment, f"{place:08x}-0af8-4210-958a-a15aa6f8fa70")
     for subject in shape.subjects:
         yield GpuCounters(
-            t_s, subject, moment, 0, 0, 0, 0, remap_pending=False, remap_failed=False, pcie_replays=0
+            t_s,
+            subject,
+            moment,
+            0,
+            0,
+            0,
+            0,
+            remap_pending=False,
+            remap_failed=False,
+            pcie_replays=0,
+            nvlinks=(True,) * 18,
+            fabric_state="completed",
+            fabric_status=0,
+            fabric_health=0,
         )  # type: ignore[arg-type]
 
 

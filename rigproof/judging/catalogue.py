@@ -10,11 +10,14 @@ from rigproof.criteria.checks import (
     compute,
     distribution,
     disturbance,
+    ecc_mode,
+    fabric,
     health,
     host,
     inventory,
     memory,
     memory_errors,
+    nvlink,
     power,
     reset,
     thermal,
@@ -29,7 +32,7 @@ from rigproof.stages.registry import STAGES
 BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
 AFTER_STAGES = (
     *(compute, memory, memory_errors, transfer, thermal, thermal_faults),
-    *(power, clock, health, reset, host, sensor_faults),
+    *(power, clock, health, ecc_mode, nvlink, fabric, reset, host, sensor_faults),
 )
 
 

@@ -72,6 +72,7 @@ class GpuIdentity:
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
     ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None  # the mode after the next restart
     display_active: bool | None = None
     xid_supported: bool = False
     vbios_version: str | None = None

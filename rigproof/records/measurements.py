@@ -56,7 +56,7 @@ class MemoryReading:
 
 @dataclass(frozen=True, slots=True)
 class GpuCounters:
-    """Error counters of one GPU, and its fan, read once before and once after the load."""
+    """A GPU's error counters and what it reports of its health, read once before and once after the load."""
 
     t_s: float
     subject: str
@@ -71,6 +71,13 @@ class GpuCounters:
     pcie_replays: int | None = None
     fan_percent: float | None = None  # of its highest speed; None: it has no fan of its own
     recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver asks for; 0: nothing
+    nvlinks: tuple[bool | None, ...] | None = None  # by link: whether it is active; None: it has none here
+    nvlink_replays: tuple[int | None, ...] | None = None  # by link; None: not counted, or not active
+    nvlink_recoveries: tuple[int | None, ...] | None = None
+    nvlink_crc_errors: tuple[int | None, ...] | None = None
+    fabric_state: str | None = None  # of NVML's FabricState, such as "completed"
+    fabric_status: int | None = None  # an NVML code, of a completed one; 0: success
+    fabric_health: int | None = None  # NVML_GPU_FABRIC_HEALTH_MASK_*
 
 
 @dataclass(frozen=True, slots=True)

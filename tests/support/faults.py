@@ -269,6 +269,19 @@ def temperature_is_out_of_range(bench: Bench) -> None:
     bench.samples(GPU, 93, 113, core_temperature_c=lambda s: 52 + int(s.t_s) % 2)
 
 
+def nvlink_is_down(bench: Bench) -> None:
+    bench.counters(GPU, "after", nvlinks=(*(True,) * 17, False))
+
+
+def nvlink_errors(bench: Bench, counter: str, number: int) -> None:
+    bench.counters(GPU, "after", **{f"nvlink_{counter}": (number, *(0,) * 17)})
+
+
+def fabric_is_not_started(bench: Bench) -> None:
+    for moment in ("before", "after"):
+        bench.counters(GPU, moment, fabric_state="in_progress")
+
+
 FAULTS = (
     Fault(
         "node-missing",
@@ -399,6 +412,15 @@ FAULTS = (
         "row-remap-failed",
         lambda b: b.counters(GPU, "after", remap_failed=True),
         on(GPU, "memory.row_remap"),
+    ),
+    Fault("ecc-off", lambda b: b.gpu(GPU, ecc_enabled=False), on(GPU, "health.ecc_mode")),
+    Fault("nvlink-inactive", nvlink_is_down, on(GPU, "health.nvlink")),
+    Fault("nvlink-replays", lambda b: nvlink_errors(b, "replays", 1), on(GPU, "health.nvlink")),
+    Fault("nvlink-crc", lambda b: nvlink_errors(b, "crc_errors", 9), frozenset(), on(GPU, "health.nvlink")),
+    Fault("nvlink-crc", lambda b: nvlink_errors(b, "crc_errors", 99_999), on(GPU, "health.nvlink")),
+    Fault("fabric-not-started", fabric_is_not_started, on(GPU, "health.fabric")),
+    Fault(
+        "fabric-unhealthy", lambda b: b.counters(GPU, "after", fabric_health=0x1), on(GPU, "health.fabric")
     ),
     Fault("pcie-degraded", lambda b: b.samples(GPU, 5, pcie_generation=1), on(GPU, "transfer.link")),
     Fault("pcie-degraded", lambda b: b.samples(GPU, pcie_width=8), on(GPU, "transfer.link")),

@@ -70,6 +70,8 @@ LIMITS = {
     "retired_pages_fail": 63,
     "retired_pages_warn": 10,
     "pcie_replays_warn": 8,
+    "nvlink_replays": 0,
+    "nvlink_crc_per_s": 100,
     "foreign_memory_warn_mib": 15,
     "stranger_sm_percent": 5.0,
     "stranger_growth_mib": 512.0,
@@ -168,6 +170,7 @@ H200 = MODELS.sku.model_validate(
         "memory_bandwidth_gbps": 4800,
         "power_limit_w": 700,
         "boost_clock_mhz": 1980,
+        "nvlinks": 18,
         "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
         "steady": {name: {"value": value} for name, value in STEADY.items()},
         "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
@@ -191,6 +194,15 @@ WORKERS = {"pc1/gpu0": ("pc1/gpu0#0", "pc1/gpu0#1"), "pc2/gpu0": ("pc2/gpu0#0",)
 STEP_S, END_S, LOAD_S = 0.1, 136.0, (30.0, 70.0)
 STAGES_RUN = ("gemm", "sustained", "training", "feeding", "sharing")
 OURS: dict[str, Any] = {"user": "tester", "name": "ray::Worker", "parents": (50, 1)}
+LINKED: dict[str, Any] = {
+    "nvlinks": (True,) * 18,
+    "nvlink_replays": (0,) * 18,
+    "nvlink_recoveries": (0,) * 18,
+    "nvlink_crc_errors": (0,) * 18,
+    "fabric_state": "completed",
+    "fabric_status": 0,
+    "fabric_health": 0,
+}
 SHARING = {1: 1.0, 2: 0.92, 3: 0.91}  # processes on a card: their rate together, of one alone
 
 
@@ -252,6 +264,7 @@ def gpu_identity(subject: str, sku: str) -> GpuIdentity:
         pcie_generation_max=5,
         pcie_width_max=16,
         ecc_enabled=True,
+        ecc_pending=True,
         display_active=False,
         xid_supported=True,
     )
@@ -489,6 +502,7 @@ def _healthy(sku: str) -> Recording:
                     remap_pending=False,
                     remap_failed=False,
                     pcie_replays=2,
+                    **LINKED,
                 )
             )
         for number, worker in enumerate(workers):

@@ -115,6 +115,11 @@ class Sku(Table):
         description="Sensors that the model's driver does not report, such as `memory_temperature` or "
         "`ecc`. What needs them is not applicable instead of not measured.",
     )
+    nvlinks: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None,
+        description="Number of NVLinks that every card of the model has. Left out: it has none, or they need "
+        "a bridge, which a rig may have or not.",
+    )
     pcie_generation: Whole | None = Field(
         default=None,
         description="PCIe generation of the card's own link. Only simulated cards use it: "
@@ -269,6 +274,10 @@ class Limits(Table):
     ecc_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="Largest number of new uncorrected memory errors of a GPU in a run."
     )
+    ecc_off: Flag | None = Field(
+        default=None,
+        description="true: ECC may be switched off. Left out: it must be on where the card has it.",
+    )
     remapped_rows_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
         default=None,
         description="A card fails with this many memory rows remapped for uncorrectable errors, or more.",
@@ -293,6 +302,19 @@ class Limits(Table):
     )
     pcie_replays_warn: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="More PCIe replays (packets sent again) a minute than this warn."
+    )
+    nvlinks: Annotated[int, Field(ge=0, le=36, strict=True)] | None = Field(
+        default=None,
+        description="Number of NVLinks that a card has here, if it is not that of its SKU file. Left out: "
+        "the SKU file's, else as many as an equal card of the node has.",
+    )
+    nvlink_replays: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None,
+        description="Largest number of replays, and of recoveries, of an NVLink in a run.",
+    )
+    nvlink_crc_per_s: Positive | None = Field(
+        default=None,
+        description="This many CRC errors of an NVLink a second, or more, fail. Fewer warn.",
     )
     xid_fail: tuple[Whole, ...] | None = Field(
         default=None,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, plain, target, write, write_text
+from rigproof.simulation.nvml.links import LINK_FIELDS, link_counter
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import TEMPERATURE_SENSOR_GPU, Clock, Code, Field, Threshold
 
@@ -69,7 +70,7 @@ def _compute_capability(_driver: SimulatedDriver, gpu: SimulatedGpu, major: Any,
 
 @answers(ON_DEVICE, "nvmlDeviceGetEccMode")
 def _ecc_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending: Any) -> int:
-    write(pending, gpu.ecc_enabled)
+    write(pending, gpu.ecc_enabled if gpu.ecc_pending is None else gpu.ecc_pending)
     return write(current, gpu.ecc_enabled)
 
 
@@ -114,6 +115,7 @@ def _max_clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any
 _FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
     Field.MEMORY_TEMPERATURE: lambda gpu: gpu.memory_temperature_c,
     Field.TOTAL_ENERGY: lambda gpu: milli(gpu.energy_j),
+    Field.NVLINK_COUNT: lambda gpu: None if gpu.nvlinks is None else len(gpu.nvlinks),
     Field.PCIE_REPLAYS: lambda gpu: gpu.pcie_replays,
     Field.POWER_AVERAGE: lambda gpu: milli(gpu.power_average_w),
     Field.POWER_INSTANT: lambda gpu: milli(gpu.power_w),
@@ -128,10 +130,22 @@ def _field_values(driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: A
     number = min(count.value, len(values))
     for answer in (plain(values._type_) * number).from_buffer(values):
         field_id = answer.fieldId
-        answer.nvmlReturn = _field_value(gpu, field_id, answer)
+        answer.nvmlReturn = (
+            _of_link(gpu, field_id, answer)
+            if field_id in LINK_FIELDS
+            else _field_value(gpu, field_id, answer)
+        )
         for fault in driver.faults:
             if fault.field_id == field_id and fault.uuid in (None, gpu.uuid) and fault.trips():
                 answer.nvmlReturn = fault.code
+    return Code.SUCCESS
+
+
+def _of_link(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
+    value = link_counter(gpu, answer.scopeId, LINK_FIELDS[field_id])
+    if value is None or not gpu.nvlink_fields:
+        return Code.NOT_SUPPORTED
+    answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
     return Code.SUCCESS
 
 

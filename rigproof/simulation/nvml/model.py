@@ -53,6 +53,9 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetTotalEccErrors",
         "nvmlDeviceGetRemappedRows",
         "nvmlDeviceGetRetiredPages",
+        "nvmlDeviceGetNvLinkState",
+        "nvmlDeviceGetNvLinkErrorCounter",
+        "nvmlDeviceGetGpuFabricInfoV",
         "nvmlDeviceGetComputeRunningProcesses_v3",
         "nvmlDeviceGetGraphicsRunningProcesses_v3",
         "nvmlDeviceGetProcessUtilization",
@@ -86,6 +89,16 @@ class SimulatedProcess:
     used_mib: float | None
     graphics: bool = False
     sm_percent: int | None = None
+
+
+@dataclass(slots=True)
+class SimulatedLink:
+    """One NVLink."""
+
+    active: bool | None = True  # None: the driver does not answer for it
+    replays: int = 0
+    recoveries: int = 0
+    crc_errors: int = 0
 
 
 @dataclass(slots=True)
@@ -131,6 +144,7 @@ class SimulatedGpu:
     fan_percent: int | None = 30  # None: it has no fan of its own
     recovery_action: int | None = 0  # None: a driver that has none
     ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None  # None: as it is now
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     remapped_correctable: int | None = None  # None: this GPU remaps no rows
@@ -139,6 +153,11 @@ class SimulatedGpu:
     remap_failed: bool = False
     retired_pages_single_bit: int | None = None
     retired_pages_double_bit: int | None = None
+    nvlinks: list["SimulatedLink"] | None = None  # None: a GPU without NVLinks
+    nvlink_fields: bool = True  # whether the driver has field values for their counters
+    fabric_state: int | None = None  # None: a driver or GPU that knows no fabric
+    fabric_status: int = 0
+    fabric_health: int = 0
     xid_supported: bool = True
     processes: list[SimulatedProcess] | None = field(default_factory=list)  # None: not readable
     process_use_supported: bool = True  # whether the driver reports how much of the SMs each process uses

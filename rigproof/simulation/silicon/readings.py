@@ -5,9 +5,9 @@ from typing import Any
 
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.sensors import SENSORS
-from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedProcess
+from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedLink, SimulatedProcess
 from rigproof.simulation.silicon.card import CardState, SimulatedCard
-from rigproof.telemetry.nvml.protocol import Brand
+from rigproof.telemetry.nvml.protocol import Brand, FabricState
 
 FOREIGN_PID = 4711
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
@@ -18,6 +18,7 @@ CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
 FAN_LEAST, FAN_FROM_C, FAN_PER_C = 30, 50.0, 1.6  # a fan's curve: percent, and from which temperature on
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the fault pcie-replays
+REPLAYED = 3  # packets of an NVLink: of the faults nvlink-replays and nvlink-crc
 # The fields of SimulatedGpu behind each named sensor.
 FIELDS = {
     "core_temperature": ("core_temperature_c",),
@@ -35,6 +36,7 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
     generation = card.sku.pcie_generation or 4
     major, _, minor = (card.sku.compute_capability or "8.0").partition(".")
     has_ecc, has_remap = "ecc" not in missing, "row_remap" not in missing
+    counts_ecc = has_ecc and "ecc-off" not in card.faults
     gpu = SimulatedGpu(
         uuid=card.uuid,
         name=name,
@@ -52,15 +54,24 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         temperature_memory_max_c=None if "memory_temperature" in missing else int(card.cooling.memory_hot_c),
         pcie_generation_max=int(generation),
         pcie_generation=IDLE_PCIE_GENERATION,
-        ecc_enabled=True if has_ecc else None,
-        ecc_corrected=0 if has_ecc else None,
-        ecc_uncorrected=0 if has_ecc else None,
+        ecc_enabled=counts_ecc if has_ecc else None,
+        ecc_corrected=0 if counts_ecc else None,
+        ecc_uncorrected=0 if counts_ecc else None,
         remapped_correctable=0 if has_remap else None,
+        nvlinks=None if card.sku.nvlinks is None else [SimulatedLink() for _ in range(card.sku.nvlinks)],
+        fabric_state=_fabric_state(card, int(major)),
         fan_percent=FAN_LEAST if "GeForce" in name else None,  # the chassis cools the others
     )
     if foreign_mib:
         gpu.processes = [SimulatedProcess(FOREIGN_PID, foreign_mib)]
     return gpu
+
+
+def _fabric_state(card: SimulatedCard, major: int) -> int | None:
+    """NVML reports a fabric from Hopper on."""
+    if card.sku.nvlinks is None or major < 9:
+        return None
+    return FabricState.IN_PROGRESS if "fabric-not-started" in card.faults else FabricState.COMPLETED
 
 
 def show(
@@ -91,7 +102,26 @@ def show(
         setattr(gpu, sensor, value)
     if card.begun("gpu-lost", t_s, stages):
         gpu.lost = True
+    if card.faults:
+        _hurt_links(card, gpu, t_s, stages)
     return state
+
+
+def _hurt_links(card: SimulatedCard, gpu: SimulatedGpu, t_s: float, stages: Sequence[StageWindow]) -> None:
+    """What has happened to the NVLinks by then."""
+    down, replays, crc, sick = (
+        card.begun(name, t_s, stages)
+        for name in ("nvlink-inactive", "nvlink-replays", "nvlink-crc", "fabric-unhealthy")
+    )
+    links = gpu.nvlinks or []
+    if down is not None:
+        links[int(down.to or 0) % len(links)].active = False
+    if replays is not None:
+        links[0].replays = int(replays.to or REPLAYED)
+    if crc is not None:
+        links[0].crc_errors = REPLAYED
+    if sick is not None:
+        gpu.fabric_health = int(sick.to or 0)
 
 
 def _fan_percent(core_c: float) -> int:

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from rigproof.records.measurements import ForeignMemory, GpuCounters
 from rigproof.telemetry.nvml.device import GpuQueries
+from rigproof.telemetry.nvml.links import read_fabric, read_nvlinks
 from rigproof.telemetry.nvml.processes import COMPUTE, GRAPHICS, held_mib
 from rigproof.telemetry.nvml.protocol import (
     ECC_CORRECTED,
@@ -20,7 +21,7 @@ PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
 def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> GpuCounters:
-    """The GPU's error counters, its fan, and the recovery action that the driver requests.
+    """The GPU's error counters, fan, NVLinks and fabric, and the recovery action that the driver requests.
 
     ECC errors count since the driver was loaded; remapped rows and retired pages stay for the card's life.
 
@@ -29,6 +30,7 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
     """
     rows: Any = queries.ask("nvmlDeviceGetRemappedRows")
     correctable, uncorrectable, pending, failed = (None,) * 4 if rows is None else rows
+    nvlinks, fabric = read_nvlinks(queries), read_fabric(queries)
     return GpuCounters(
         t_s=queries.t_s,
         subject=queries.subject,
@@ -43,6 +45,13 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
         pcie_replays=queries.number("nvmlDeviceGetPcieReplayCounter"),
         fan_percent=queries.number("nvmlDeviceGetFanSpeed"),
         recovery_action=_recovery_action(queries),
+        nvlinks=nvlinks.active,
+        nvlink_replays=nvlinks.replays,
+        nvlink_recoveries=nvlinks.recoveries,
+        nvlink_crc_errors=nvlinks.crc_errors,
+        fabric_state=fabric.state,
+        fabric_status=fabric.status,
+        fabric_health=fabric.health,
     )
 
 

@@ -83,6 +83,15 @@ class GpuQueries:
             self._failed(error)
             return None
 
+    def filled(self, query: str, struct: str) -> Any | None:
+        """`ask` for a struct of pynvml, by its name, that the function fills."""
+        self._check_reachable()
+        try:
+            return self.library.filled(query, self.device.handle, struct)
+        except NvmlError as error:
+            self._failed(error)
+            return None
+
     def number(self, query: str, *args: Any) -> int | None:
         """`ask` for a number; NVML's "not available" value is None."""
         answer = self.ask(query, *args)
@@ -132,11 +141,23 @@ class GpuQueries:
             self._failed(error)
             return dict.fromkeys(ids)
         values: dict[int, int | float | None] = dict.fromkeys(ids)
-        for field_id, (code, value) in answers.items():
-            values[field_id] = value
-            if code != Code.SUCCESS:
-                self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
-        return values
+        return values | {field_id: self._field(field_id, *answer) for field_id, answer in answers.items()}
+
+    def scoped(self, field_id: int, scopes: Sequence[int]) -> list[int | None]:
+        """A counter for each of `scopes`, such as NVLinks, all in one call; None for those not available."""
+        self._check_reachable()
+        try:
+            answers = self.library.scoped(self.device.handle, field_id, scopes)
+        except NvmlError as error:
+            self._failed(error)
+            return [None] * len(scopes)
+        values = (self._field(field_id, *answer) for answer in answers)
+        return [None if value is None else int(value) for value in values]
+
+    def _field(self, field_id: int, code: int, value: int | float | None) -> int | float | None:
+        if code != Code.SUCCESS:
+            self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
+        return value
 
     def _check_reachable(self) -> None:
         if self.device.unreachable is not None:

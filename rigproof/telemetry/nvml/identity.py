@@ -26,6 +26,7 @@ def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
     memory_total_mib = _memory_total_mib(queries)
     if name is None or memory_total_mib is None:
         return None
+    ecc_enabled, ecc_pending = _modes(queries.ask("nvmlDeviceGetEccMode"))
     return GpuIdentity(
         subject=queries.subject,
         device="cuda",
@@ -45,7 +46,8 @@ def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
         temperature_shutdown_c=_threshold_c(queries, Threshold.SHUTDOWN),
         pcie_generation_max=queries.number("nvmlDeviceGetMaxPcieLinkGeneration") or None,
         pcie_width_max=queries.number("nvmlDeviceGetMaxPcieLinkWidth") or None,
-        ecc_enabled=_ecc_enabled(queries),
+        ecc_enabled=ecc_enabled,
+        ecc_pending=ecc_pending,
         display_active=_flag(queries.number("nvmlDeviceGetDisplayActive")),
         xid_supported=xid_supported(queries),
         vbios_version=queries.ask("nvmlDeviceGetVbiosVersion"),
@@ -84,9 +86,9 @@ def _compute_capability(queries: GpuQueries) -> tuple[int, int] | None:
     return None if answer is None else (int(answer[0]), int(answer[1]))
 
 
-def _ecc_enabled(queries: GpuQueries) -> bool | None:
-    modes: Any = queries.ask("nvmlDeviceGetEccMode")
-    return None if modes is None else bool(modes[0])
+def _modes(answer: Any) -> tuple[bool | None, bool | None]:
+    """A mode now, and after the next restart or reset; None if it was not reported."""
+    return (None, None) if answer is None else (bool(answer[0]), bool(answer[1]))
 
 
 def _named(names: type[IntEnum], value: int | None) -> str | None:

@@ -51,10 +51,15 @@ class Field(IntEnum):
 
     MEMORY_TEMPERATURE = 82  # °C
     TOTAL_ENERGY = 83  # mJ since the driver was loaded
+    NVLINK_COUNT = 91
     PCIE_REPLAYS = 94
+    NVLINK_REPLAYS = 161  # of the link in `scopeId`, as the next two; not on NVLink 5
+    NVLINK_RECOVERIES = 162
+    NVLINK_CRC_ERRORS = 163
     POWER_AVERAGE = 185  # mW
     POWER_INSTANT = 186  # mW
     POWER_LIMIT = 190  # mW, in force now
+    NVLINK5_RECOVERIES = 215  # of the link in `scopeId`
     RECOVERY_ACTION = 230  # nvmlDeviceGpuRecoveryAction_t
 
 
@@ -72,6 +77,24 @@ class Clock(IntEnum):
 
     SM = 1
     MEMORY = 2
+
+
+class LinkError(IntEnum):
+    """nvmlNvLinkErrorCounter_t."""
+
+    REPLAY = 0
+    RECOVERY = 1
+    CRC_FLIT = 2
+    CRC_DATA = 3
+
+
+class FabricState(IntEnum):
+    """nvmlGpuFabricState_t."""
+
+    NOT_SUPPORTED = 0
+    NOT_STARTED = 1
+    IN_PROGRESS = 2
+    COMPLETED = 3
 
 
 class Brand(IntEnum):

@@ -113,6 +113,9 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "training.step",
         "clock.ratio",
         "health.xid",
+        "health.ecc_mode",
+        "health.nvlink",
+        "health.fabric",
     }
 
 
@@ -176,7 +179,8 @@ def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench
     lenient |= {
         "precision.speedup",
         "health.xid",
-    }  # the SKU file's floor holds then, and the catalogue of Xids
+        "health.ecc_mode",
+    }  # the SKU file's floor holds then, the catalogue of Xids, and what the model has
     lenient |= {name for name in CATALOGUE if name.startswith("throughput.") and name != STABILITY}
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         if needs and criterion not in lenient:
@@ -192,7 +196,8 @@ def empty_recording(bench):
 def test_an_empty_recording_of_a_rig_that_is_there_passes_nothing_but_its_presence(bench):
     verdicts = judge_all(empty_recording(bench), bench.loaded)
     good = {v.criterion for v in verdicts if v.outcome in GOOD}
-    assert good == {"cluster.nodes_present", "inventory.gpus_present", "inventory.driver", "power.limit"}
+    known = {"inventory.gpus_present", "inventory.driver", "power.limit", "health.ecc_mode"}
+    assert good == {"cluster.nodes_present", *known}
     assert decide(verdicts) is Decision.INCOMPLETE
 
 
@@ -220,6 +225,8 @@ NEEDS = {
     "thermal.throttle": ("gpu_samples", "stages"),
     "power.draw": ("gpu_samples", "stages"),
     "clock.ratio": ("gpu_samples", "stages"),
+    "health.nvlink": ("counters", "stages"),
+    "health.fabric": ("counters", "stages"),
     "health.xid": ("stages",),
     "host.cpu_band": ("host_samples", "stages"),
     "host.responsiveness": ("host_samples", "stages"),

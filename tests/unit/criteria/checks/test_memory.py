@@ -253,9 +253,7 @@ def test_which_cards_have_to_count_errors(bench, sku, enabled, owed):
     for moment in ("before", "after"):
         bench.counters(GPU, moment, ecc_uncorrected=None, ecc_corrected=None, remapped_uncorrectable=None)
     expected = Outcome.NOT_MEASURED if owed else Outcome.NOT_APPLICABLE
-    assert outcome(bench, REMAP) is expected
-    off = (sku, enabled) == ("h200", False)  # its file promises it
-    assert outcome(bench, ECC) is (Outcome.WARN if off else expected)
+    assert outcome(bench, REMAP) is outcome(bench, ECC) is expected
 
 
 def test_a_card_whose_ecc_is_on_must_count_errors_whatever_its_file_says(bench):

@@ -11,7 +11,13 @@ import pytest
 
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.nvml.library import installed
-from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess
+from rigproof.simulation.nvml.model import (
+    Fault,
+    SimulatedDriver,
+    SimulatedGpu,
+    SimulatedLink,
+    SimulatedProcess,
+)
 from rigproof.telemetry.nvml import protocol as nvml_protocol
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
 from rigproof.telemetry.nvml.protocol import Code, Field
@@ -83,6 +89,11 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_POWER_INSTANT,
         pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT,
         pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
+        pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT,
+        pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY,
+        pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY,
+        pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC,
+        pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
     } == set(Field)
     assert nvml_protocol.Threshold.SHUTDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN
     assert nvml_protocol.Threshold.SLOWDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
@@ -90,6 +101,10 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
     assert nvml_protocol.Threshold.GPU_MAX == pynvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX
     for brand in nvml_protocol.Brand:
         assert getattr(pynvml, f"NVML_BRAND_{brand.name}") == brand
+    for error in nvml_protocol.LinkError:
+        assert getattr(pynvml, f"NVML_NVLINK_ERROR_DL_{error.name}") == error
+    for state in nvml_protocol.FabricState:
+        assert getattr(pynvml, f"NVML_GPU_FABRIC_STATE_{state.name}") == state
     for mode in nvml_protocol.Virtualization:
         assert getattr(pynvml, f"NVML_GPU_VIRTUALIZATION_MODE_{mode.name}") == mode
     assert nvml_protocol.Clock.SM == pynvml.NVML_CLOCK_SM
@@ -510,6 +525,53 @@ def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
         driver.inject(Fault("nvmlDeviceGetFieldValues", code=Code.INVALID_ARGUMENT))
         counters = nvml.counters(UUID, SUBJECT, "before", 0.0)
         assert (counters.recovery_action, counters.pcie_replays) == (None, 3)
+        assert nvml.problems() == []
+
+
+def test_the_errors_of_active_nvlinks_are_counted_link_by_link() -> None:
+    links = [SimulatedLink(), SimulatedLink(active=False), SimulatedLink(True, 2, 3, 5)]
+    for fields in (True, False):  # a driver that has no field values for them has functions
+        with opened(loaded_gpu(nvlinks=links, nvlink_fields=fields)) as (_, nvml):
+            read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+            assert nvml.problems() == []
+        assert read.nvlinks == (True, False, True)
+        assert read.nvlink_replays == (0, None, 2)
+        assert read.nvlink_recoveries == (0, None, 3)
+        assert read.nvlink_crc_errors == (0, None, 5)
+
+
+@pytest.mark.parametrize("links", [None, [], [SimulatedLink(active=None)] * 18])
+def test_a_card_without_nvlinks_has_none(links: list[SimulatedLink] | None) -> None:
+    with opened(loaded_gpu(nvlinks=links)) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.nvlinks, read.nvlink_replays, read.nvlink_crc_errors) == (None, None, None)
+        assert nvml.problems() == []
+
+
+def test_an_nvlink_that_is_down_counts_no_errors() -> None:
+    with opened(loaded_gpu(nvlinks=[SimulatedLink(active=False)] * 4)) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.nvlinks, read.nvlink_replays) == ((False,) * 4, None)
+
+
+def test_the_fabric_is_read_by_name() -> None:
+    with opened(loaded_gpu(fabric_state=3, fabric_health=0x21)) as (driver, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.fabric_state, read.fabric_status, read.fabric_health) == ("completed", 0, 0x21)
+        driver.gpus[0].fabric_state = 2
+        assert nvml.counters(UUID, SUBJECT, "after", 1.0).fabric_state == "in_progress"
+        driver.gpus[0].fabric_state = 9
+        assert nvml.counters(UUID, SUBJECT, "after", 2.0).fabric_state == "unknown (9)"
+        assert nvml.problems() == []
+
+
+def test_a_pynvml_or_driver_that_knows_no_fabric_is_no_problem(monkeypatch) -> None:
+    with opened(loaded_gpu(fabric_state=3)) as (driver, nvml):
+        monkeypatch.delattr(pynvml, "c_nvmlGpuFabricInfoV_t")
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).fabric_state is None
+        monkeypatch.undo()
+        driver.missing_functions.add("nvmlDeviceGetGpuFabricInfoV")
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).fabric_state is None
         assert nvml.problems() == []
 
 
