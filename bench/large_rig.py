@@ -115,6 +115,7 @@ def identities(shape: work.Shape) -> Iterator[object]:
             compute_capability=(9, 0), power_limit_w=700.0, power_limit_default_w=700.0,
             sm_clock_max_mhz=1980.0, memory_clock_max_mhz=3201.0, temperature_gpu_max_c=87.0,
             temperature_memory_max_c=95.0, temperature_slowdown_c=89.0, temperature_shutdown_c=95.0,
+            slowdown_margin_c=-2.0,
             pcie_generation_max=5, pcie_width_max=16, ecc_enabled=True, display_active=False,
             xid_supported=True, vbios_version="96.00.A5.00.1A",
         )  # fmt: skip

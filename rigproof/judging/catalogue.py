@@ -22,6 +22,7 @@ from rigproof.criteria.checks import (
     reset,
     thermal,
     thermal_faults,
+    thermal_margin,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
@@ -31,7 +32,7 @@ from rigproof.stages.registry import STAGES
 
 BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
 AFTER_STAGES = (
-    *(compute, memory, memory_errors, transfer, thermal, thermal_faults),
+    *(compute, memory, memory_errors, transfer, thermal, thermal_faults, thermal_margin),
     *(power, clock, health, ecc_mode, nvlink, fabric, reset, host, sensor_faults),
 )
 

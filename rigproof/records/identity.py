@@ -69,6 +69,7 @@ class GpuIdentity:
     temperature_memory_max_c: float | None = None
     temperature_slowdown_c: float | None = None
     temperature_shutdown_c: float | None = None
+    slowdown_margin_c: float | None = None  # the thermal margin at which it slows down; 0 or less
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
     ecc_enabled: bool | None = None

@@ -435,6 +435,13 @@ FAULTS = (
         lambda b: b.samples(GPU, 50, 60, core_temperature_c=88),
         on(GPU, "thermal.core_temperature"),
     ),
+    Fault("hot-spot", lambda b: b.samples(GPU, 50, 60, thermal_margin_c=-3), on(GPU, "thermal.margin")),
+    Fault(
+        "hot-spot",
+        lambda b: b.samples(GPU, 50, 60, thermal_margin_c=-1),
+        frozenset(),
+        on(GPU, "thermal.margin"),
+    ),
     Fault("heat-spike", heat_spikes, on(GPU, "thermal.core_temperature")),
     Fault("early-heat", heat_comes_near, frozenset(), on(GPU, "thermal.core_temperature")),
     Fault("power-limit-off", power_limit_is_off, on(GPU, "power.limit")),

@@ -173,7 +173,7 @@ H200 = MODELS.sku.model_validate(
         "nvlinks": 18,
         "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
         "steady": {name: {"value": value} for name, value in STEADY.items()},
-        "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
+        "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95, "slowdown_margin_c": -2},
     }
 )
 RTX_3090 = MODELS.sku.model_validate(
@@ -261,6 +261,7 @@ def gpu_identity(subject: str, sku: str) -> GpuIdentity:
         sm_clock_max_mhz=1980,
         temperature_gpu_max_c=87,
         temperature_memory_max_c=95,
+        slowdown_margin_c=-2,
         pcie_generation_max=5,
         pcie_width_max=16,
         ecc_enabled=True,
@@ -287,6 +288,7 @@ def gpu_sample(subject: str, index: int) -> GpuSample:
         pcie_generation=5 if busy else 1,
         pcie_width=16,
         pcie_replays=2,
+        thermal_margin_c=(25 - index % 5) if busy else 53,
     )
 
 

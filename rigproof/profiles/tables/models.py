@@ -62,6 +62,11 @@ class TemperatureLimits(Table):
     shutdown_c: Positive | None = Field(
         default=None, description="Core temperature at which the card switches itself off, in °C."
     )
+    slowdown_margin_c: Annotated[float, Field(le=0, ge=-50, strict=True)] | None = Field(
+        default=None,
+        description="Thermal margin (NVML's T.Limit) at which the card lowers its clocks, in °C: 0 or less. "
+        "A card whose file states it must report its margin. Left out: it is judged if it reports one.",
+    )
     memory_max_c: Positive | None = Field(
         default=None, description="Highest memory temperature that the maker allows in use, in °C."
     )

@@ -8,7 +8,7 @@ from rigproof.simulation.nvml.links import LINK_FIELDS, link_counter
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import TEMPERATURE_SENSOR_GPU, Clock, Code, Field, Threshold
 
-UNSIGNED_INT, UNSIGNED_LONG_LONG = 1, 3  # nvmlValueType_t
+UNSIGNED_INT, UNSIGNED_LONG_LONG, SIGNED_INT = 1, 3, 5  # nvmlValueType_t
 
 
 def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None]]) -> None:
@@ -101,6 +101,14 @@ def _threshold(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any
     return write(out, thresholds.get(which.value))
 
 
+@answers(ON_DEVICE, "nvmlDeviceGetMarginTemperature")
+def _margin(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    if gpu.thermal_margin_c is None:
+        return Code.NOT_SUPPORTED
+    target(out).marginTemperature = gpu.thermal_margin_c
+    return Code.SUCCESS
+
+
 @answers(ON_DEVICE, "nvmlDeviceGetClockInfo")
 def _clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any) -> int:
     return write(out, {Clock.SM: gpu.sm_clock_mhz, Clock.MEMORY: gpu.memory_clock_mhz}.get(which.value))
@@ -121,6 +129,7 @@ _FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
     Field.POWER_INSTANT: lambda gpu: milli(gpu.power_w),
     Field.POWER_LIMIT: lambda gpu: milli(gpu.power_limit_w),
     Field.RECOVERY_ACTION: lambda gpu: gpu.recovery_action,
+    Field.SLOWDOWN_MARGIN: lambda gpu: gpu.slowdown_margin_c,
 }
 
 
@@ -161,6 +170,8 @@ def _field_value(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
         return Code.NOT_SUPPORTED
     if field_id == Field.TOTAL_ENERGY:
         answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
+    elif field_id == Field.SLOWDOWN_MARGIN:
+        answer.valueType, answer.value.siVal = SIGNED_INT, value
     else:
         untyped = field_id == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
         answer.valueType, answer.value.uiVal = 0 if untyped else UNSIGNED_INT, value

@@ -35,6 +35,7 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceGetTemperature",
         "nvmlDeviceGetTemperatureThreshold",
+        "nvmlDeviceGetMarginTemperature",
         "nvmlDeviceGetClockInfo",
         "nvmlDeviceGetMaxClockInfo",
         "nvmlDeviceGetCurrentClocksEventReasons",
@@ -134,6 +135,8 @@ class SimulatedGpu:
     clock_event_reasons: int | None = 0x1  # idle
     temperature_shutdown_c: int | None = 98
     temperature_slowdown_c: int | None = 95
+    thermal_margin_c: int | None = None  # not reported before Ada
+    slowdown_margin_c: int | None = None
     temperature_memory_max_c: int | None = None
     temperature_gpu_max_c: int | None = 93
     pcie_generation: int | None = 1

@@ -18,6 +18,7 @@ CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
 FAN_LEAST, FAN_FROM_C, FAN_PER_C = 30, 50.0, 1.6  # a fan's curve: percent, and from which temperature on
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the fault pcie-replays
+HOT_SPOT_C = 2  # beyond the slowdown: of the fault hot-spot
 REPLAYED = 3  # packets of an NVLink: of the faults nvlink-replays and nvlink-crc
 # The fields of SimulatedGpu behind each named sensor.
 FIELDS = {
@@ -51,6 +52,7 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         temperature_gpu_max_c=int(card.cooling.hot_c),
         temperature_slowdown_c=int(card.cooling.slowdown_c),
         temperature_shutdown_c=int(card.cooling.shutdown_c),
+        slowdown_margin_c=_slowdown_margin_c(card),
         temperature_memory_max_c=None if "memory_temperature" in missing else int(card.cooling.memory_hot_c),
         pcie_generation_max=int(generation),
         pcie_generation=IDLE_PCIE_GENERATION,
@@ -65,6 +67,11 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
     if foreign_mib:
         gpu.processes = [SimulatedProcess(FOREIGN_PID, foreign_mib)]
     return gpu
+
+
+def _slowdown_margin_c(card: SimulatedCard) -> int | None:
+    stated = card.sku.temperature.slowdown_margin_c
+    return None if stated is None else int(stated)
 
 
 def _fabric_state(card: SimulatedCard, major: int) -> int | None:
@@ -93,6 +100,12 @@ def show(
         "pcie_generation": gpu.pcie_generation_max if awake else IDLE_PCIE_GENERATION,
         **_counters(card, t_s, stages),
     }
+    if gpu.slowdown_margin_c is not None:
+        hot = card.acting("hot-spot", t_s, stages)
+        margin_c = round(card.cooling.hot_c - state.core_c)
+        if hot is not None and state.busy:
+            margin_c = gpu.slowdown_margin_c - HOT_SPOT_C if hot.to is None else -round(hot.to)
+        values["thermal_margin_c"] = margin_c
     degraded = card.acting("pcie-degraded", t_s, stages)
     if degraded is not None:
         values["pcie_generation"] = int(degraded.to or 1)

@@ -37,12 +37,13 @@ class Problems:
 
 
 @dataclass(slots=True)
-class Link:
-    """The PCIe link as last read, and when."""
+class Held:
+    """What is read once a second and kept in between: the PCIe link and the thermal margin; and when."""
 
     read_at_s: float | None = None
-    generation: int | None = None
-    width: int | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    thermal_margin_c: int | None = None
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class NvmlDevice:
     uuid: str
     handle: Handle
     unreachable: str | None = None
-    link: Link = field(default_factory=Link)
+    held: Held = field(default_factory=Held)
 
 
 class GpuQueries:

@@ -10,6 +10,7 @@ from rigproof.telemetry.nvml.protocol import (
     EVENT_XID_CRITICAL_ERROR,
     Brand,
     Clock,
+    Field,
     Threshold,
     Virtualization,
 )
@@ -44,6 +45,7 @@ def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
         temperature_memory_max_c=_threshold_c(queries, Threshold.MEMORY_MAX),
         temperature_slowdown_c=_threshold_c(queries, Threshold.SLOWDOWN),
         temperature_shutdown_c=_threshold_c(queries, Threshold.SHUTDOWN),
+        slowdown_margin_c=_slowdown_margin_c(queries),
         pcie_generation_max=queries.number("nvmlDeviceGetMaxPcieLinkGeneration") or None,
         pcie_width_max=queries.number("nvmlDeviceGetMaxPcieLinkWidth") or None,
         ecc_enabled=ecc_enabled,
@@ -74,6 +76,14 @@ def _threshold_c(queries: GpuQueries, threshold: Threshold) -> float | None:
     """A threshold ≤ 0 is not a threshold; it is signed, though NVML's type is not."""
     value = queries.number("nvmlDeviceGetTemperatureThreshold", threshold)
     return None if value is None or value >= 2**31 else positive(value)
+
+
+def _slowdown_margin_c(queries: GpuQueries) -> float | None:
+    """Queried by itself, since older drivers lack the field; signed, whatever type the driver states."""
+    value = queries.fields([Field.SLOWDOWN_MARGIN])[Field.SLOWDOWN_MARGIN]
+    if value is None:
+        return None
+    return float(value - 2**32 if value >= 2**31 else value)
 
 
 def _pci_bus_id(queries: GpuQueries) -> str | None:

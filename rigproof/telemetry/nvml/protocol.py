@@ -59,6 +59,7 @@ class Field(IntEnum):
     POWER_AVERAGE = 185  # mW
     POWER_INSTANT = 186  # mW
     POWER_LIMIT = 190  # mW, in force now
+    SLOWDOWN_MARGIN = 194  # °C, signed
     NVLINK5_RECOVERIES = 215  # of the link in `scopeId`
     RECOVERY_ACTION = 230  # nvmlDeviceGpuRecoveryAction_t
 

@@ -127,6 +127,7 @@ ALONE = {
     "transfer.link": (GPU, lambda b: b.samples(GPU, pcie_width=8), set()),
     "thermal.core_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, core_temperature_c=88), set()),
     "thermal.memory_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96), set()),
+    "thermal.margin": (GPU, lambda b: b.samples(GPU, 50, 60, thermal_margin_c=-3), set()),
     "thermal.throttle": (GPU, lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x44), set()),
     "power.draw": (GPU, lambda b: b.samples(GPU, 55, power_average_w=lambda s: 745 + s.t_s % 3), set()),
     "power.limit": (GPU, power_limit_is_off, set()),

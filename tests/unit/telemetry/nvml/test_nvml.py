@@ -49,6 +49,8 @@ def loaded_gpu(**changes: object) -> SimulatedGpu:
         pcie_generation=5,
         pcie_width=8,
         pcie_replays=3,
+        thermal_margin_c=16,
+        slowdown_margin_c=-2,
         ecc_enabled=True,
         ecc_corrected=7,
         ecc_uncorrected=1,
@@ -89,6 +91,7 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_POWER_INSTANT,
         pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT,
         pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
+        pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT,
         pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT,
         pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY,
         pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY,
@@ -144,6 +147,7 @@ def test_a_sample_holds_every_reading_in_its_unit() -> None:
         pcie_width=8,
         pcie_replays=3,
         lateness_s=0.25,
+        thermal_margin_c=16,
     )
 
 
@@ -277,7 +281,7 @@ def test_a_driver_without_either_name_has_no_clock_event_reasons() -> None:
         assert nvml.problems() == []
 
 
-def test_a_sample_asks_seven_calls_and_the_link_once_a_second() -> None:
+def test_a_sample_asks_seven_calls_and_link_and_margin_once_a_second() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         nvml.sample(UUID, SUBJECT, 0.0, 0.0)
         driver.calls.clear()
@@ -286,7 +290,7 @@ def test_a_sample_asks_seven_calls_and_the_link_once_a_second() -> None:
         assert sum(driver.calls.values()) == 7
         assert held.pcie_generation == 5
         assert nvml.sample(UUID, SUBJECT, 1.0, 0.0).pcie_generation == 1
-        assert sum(driver.calls.values()) == 7 + 9
+        assert sum(driver.calls.values()) == 7 + 10
         slow = {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetPcieThroughput"}
         assert not slow & driver.calls.keys()
 
@@ -331,6 +335,7 @@ def test_identity_of_a_data_centre_card() -> None:
         ("temperature_memory_max_c", "temperature_memory_max_c"),
         ("temperature_slowdown_c", "temperature_slowdown_c"),
         ("temperature_shutdown_c", "temperature_shutdown_c"),
+        ("slowdown_margin_c", "slowdown_margin_c"),
         ("pcie_generation_max", "pcie_generation_max"),
         ("pcie_width_max", "pcie_width_max"),
     ],
@@ -350,6 +355,18 @@ def test_brand_and_virtualization_are_reported_by_name(brand, mode, expected) ->
     with opened(loaded_gpu(brand=brand, virtualization=mode)) as (_, nvml):
         (gpu,) = nvml.gpus("pc1")
         assert (gpu.brand, gpu.virtualization) == expected
+
+
+@pytest.mark.parametrize("stated", [(5, "siVal", -2), (1, "uiVal", 2**32 - 2), (0, "siVal", -2)])
+def test_a_margin_is_signed_whatever_type_the_driver_states(stated: tuple[int, str, int]) -> None:
+    gpu = loaded_gpu(raw_fields={pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT: stated})
+    with opened(gpu) as (_, nvml):
+        assert nvml.gpus("pc1")[0].slowdown_margin_c == -2
+
+
+@pytest.mark.parametrize("margin", [47, 0, -3, None])
+def test_the_thermal_margin_may_be_negative(margin: int | None) -> None:
+    assert sample_of(thermal_margin_c=margin).thermal_margin_c == margin
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 5])  # nvmlDeviceGetTemperatureThreshold's type is unsigned
