@@ -160,6 +160,7 @@ def counters(
             remap_pending=False,
             remap_failed=False,
             pcie_replays=0,
+            inforom_valid=True,
             nvlinks=(True,) * 18,
             fabric_state="completed",
             fabric_status=0,

@@ -8,6 +8,7 @@ from rigproof.criteria.checks import (
     clock,
     cluster,
     compute,
+    defects,
     distribution,
     disturbance,
     ecc_mode,
@@ -33,7 +34,7 @@ from rigproof.stages.registry import STAGES
 BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
 AFTER_STAGES = (
     *(compute, memory, memory_errors, transfer, thermal, thermal_faults, thermal_margin),
-    *(power, clock, health, ecc_mode, nvlink, fabric, reset, host, sensor_faults),
+    *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, sensor_faults),
 )
 
 

@@ -71,6 +71,11 @@ class GpuCounters:
     pcie_replays: int | None = None
     fan_percent: float | None = None  # of its highest speed; None: it has no fan of its own
     recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver asks for; 0: nothing
+    remap_spares: tuple[int, ...] | None = None  # banks with all, most, some, few and no spare rows left
+    sram_threshold_exceeded: bool | None = None  # by uncorrectable errors, over the card's life
+    channel_repair_pending: bool | None = None
+    tpc_repair_pending: bool | None = None
+    inforom_valid: bool | None = None  # its checksum
     nvlinks: tuple[bool | None, ...] | None = None  # by link: whether it is active; None: it has none here
     nvlink_replays: tuple[int | None, ...] | None = None  # by link; None: not counted, or not active
     nvlink_recoveries: tuple[int | None, ...] | None = None

@@ -23,6 +23,12 @@ def test_ecc_mode(rig, subject, judge):
     judge(subject)
 
 
+@pytest.mark.criterion("health.defects")
+def test_defects(finished, subject, judge):
+    """The card reports no defect of its own."""
+    judge(subject)
+
+
 @pytest.mark.criterion("health.nvlink")
 def test_nvlink(finished, subject, judge):
     """Every NVLink is active and had no errors."""

@@ -414,6 +414,25 @@ FAULTS = (
         on(GPU, "memory.row_remap"),
     ),
     Fault("ecc-off", lambda b: b.gpu(GPU, ecc_enabled=False), on(GPU, "health.ecc_mode")),
+    Fault(
+        "sram-errors",
+        lambda b: b.counters(GPU, "after", sram_threshold_exceeded=True),
+        on(GPU, "health.defects"),
+    ),
+    Fault(
+        "repair-pending",
+        lambda b: b.counters(GPU, "after", tpc_repair_pending=True),
+        on(GPU, "health.defects"),
+    ),
+    Fault(
+        "inforom-corrupt", lambda b: b.counters(GPU, "before", inforom_valid=False), on(GPU, "health.defects")
+    ),
+    Fault(
+        "spare-rows-used",
+        lambda b: b.counters(GPU, "after", remap_spares=(3071, 0, 0, 1, 0)),
+        frozenset(),
+        on(GPU, "memory.row_remap"),
+    ),
     Fault("nvlink-inactive", nvlink_is_down, on(GPU, "health.nvlink")),
     Fault("nvlink-replays", lambda b: nvlink_errors(b, "replays", 1), on(GPU, "health.nvlink")),
     Fault("nvlink-crc", lambda b: nvlink_errors(b, "crc_errors", 9), frozenset(), on(GPU, "health.nvlink")),

@@ -194,7 +194,12 @@ WORKERS = {"pc1/gpu0": ("pc1/gpu0#0", "pc1/gpu0#1"), "pc2/gpu0": ("pc2/gpu0#0",)
 STEP_S, END_S, LOAD_S = 0.1, 136.0, (30.0, 70.0)
 STAGES_RUN = ("gemm", "sustained", "training", "feeding", "sharing")
 OURS: dict[str, Any] = {"user": "tester", "name": "ray::Worker", "parents": (50, 1)}
-LINKED: dict[str, Any] = {
+HEALTH: dict[str, Any] = {
+    "remap_spares": (3072, 0, 0, 0, 0),
+    "sram_threshold_exceeded": False,
+    "channel_repair_pending": False,
+    "tpc_repair_pending": False,
+    "inforom_valid": True,
     "nvlinks": (True,) * 18,
     "nvlink_replays": (0,) * 18,
     "nvlink_recoveries": (0,) * 18,
@@ -504,7 +509,7 @@ def _healthy(sku: str) -> Recording:
                     remap_pending=False,
                     remap_failed=False,
                     pcie_replays=2,
-                    **LINKED,
+                    **HEALTH,
                 )
             )
         for number, worker in enumerate(workers):

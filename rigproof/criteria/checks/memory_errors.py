@@ -10,6 +10,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 from rigproof.simulation.faults.lacks import unreported
 
+WORN = "have the card replaced soon: further errors there cannot be remapped"
 REPLACE = "have the card replaced: its memory wears out"
 
 
@@ -75,7 +76,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     unit="rows",
     direction="at_most",
     limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
-    "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
+    "`limits.retired_pages_fail` and `limits.retired_pages_warn`. A bank with few or no spare rows warns",
     remedy="restart the machine so that the remap takes effect; if rows keep failing, have the card replaced",
     unmeasured="the counters are missing before or after the run; not applicable if ECC is switched off, "
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
@@ -140,6 +141,13 @@ def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters 
     rows = after.remapped_uncorrectable or 0
     if grown:
         return Finding(Outcome.WARN, rows, limit, f"{grown} rows remapped during the run")
+    few, none = (after.remap_spares or (0,) * 5)[-2:]
+    if few or none:
+        banks = " and ".join(
+            f"{number} with {spares}" for number, spares in ((none, "no"), (few, "few")) if number
+        )
+        detail = f"memory banks that can remap few further errors: {banks} spare rows"
+        return Finding(Outcome.WARN, rows, limit, detail, WORN)
     return compared(rows, limit, good=True)
 
 
@@ -175,6 +183,17 @@ FAULTS = (
         "gpu",
         "a memory row is waiting for its remap",
         ("memory.row_remap",),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        lacks=NO_REMAP,
+    ),
+    FaultKind(
+        "spare-rows-used",
+        "gpu",
+        "a memory bank has no spare row left",
+        ("memory.row_remap",),
+        ends="warns",
         keys=FROM,
         defaults=MID,
         duties=DUTIES,

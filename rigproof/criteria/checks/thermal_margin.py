@@ -11,7 +11,7 @@ from rigproof.simulation.faults.kinds import PART, TIMES, FaultKind, Variant
 
 FIELD, WHAT = "thermal_margin_c", "thermal margin"
 MOVED_C = 5.0  # of the core: the margin of the same die moves too
-BEYOND = "the highest temperature that its maker allows in use was exceeded"
+BEYOND = "hotter than its maker allows in use"
 
 
 @criterion(
@@ -22,8 +22,7 @@ BEYOND = "the highest temperature that its maker allows in use was exceeded"
     direction="at_least",
     limit="the margin at which the card slows down, as NVML reports it (T.Limit), or `slowdown_margin_c` of "
     "the SKU file. Below 0, where the highest temperature in use is exceeded, it warns",
-    remedy="clean the heatsink and raise the fan curve; if the core reads cool, have the heatsink remounted: "
-    "a part of the die is hotter",
+    remedy="clean the heatsink and raise the fan curve; if the core reads cool, have the heatsink remounted",
     unmeasured="too few readings under load, or a margin that stands still while the core's temperature "
     "moves; not applicable on a card whose driver reports none, as before Ada, unless its SKU file states "
     "`slowdown_margin_c`",

@@ -53,6 +53,10 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetFanSpeed",
         "nvmlDeviceGetTotalEccErrors",
         "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetRowRemapperHistogram",
+        "nvmlDeviceGetSramEccErrorStatus",
+        "nvmlDeviceGetRepairStatus",
+        "nvmlDeviceValidateInforom",
         "nvmlDeviceGetRetiredPages",
         "nvmlDeviceGetNvLinkState",
         "nvmlDeviceGetNvLinkErrorCounter",
@@ -154,6 +158,11 @@ class SimulatedGpu:
     remapped_uncorrectable: int = 0
     remap_pending: bool = False
     remap_failed: bool = False
+    remap_spares: tuple[int, int, int, int, int] | None = None  # max, high, partial, low, none
+    sram_threshold_exceeded: bool | None = None
+    channel_repair_pending: bool | None = None  # None: a driver that reports no pending repairs
+    tpc_repair_pending: bool = False
+    inforom_valid: bool | None = None
     retired_pages_single_bit: int | None = None
     retired_pages_double_bit: int | None = None
     nvlinks: list["SimulatedLink"] | None = None  # None: a GPU without NVLinks

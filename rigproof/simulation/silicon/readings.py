@@ -19,6 +19,7 @@ FAN_LEAST, FAN_FROM_C, FAN_PER_C = 30, 50.0, 1.6  # a fan's curve: percent, and 
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the fault pcie-replays
 HOT_SPOT_C = 2  # beyond the slowdown: of the fault hot-spot
+SPARE_BANKS = 3072  # with all their spare rows: read from an H200
 REPLAYED = 3  # packets of an NVLink: of the faults nvlink-replays and nvlink-crc
 # The fields of SimulatedGpu behind each named sensor.
 FIELDS = {
@@ -60,6 +61,10 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         ecc_corrected=0 if counts_ecc else None,
         ecc_uncorrected=0 if counts_ecc else None,
         remapped_correctable=0 if has_remap else None,
+        remap_spares=(SPARE_BANKS, 0, 0, 0, 0) if has_remap else None,
+        sram_threshold_exceeded=False if has_ecc else None,
+        channel_repair_pending=False if has_ecc else None,
+        inforom_valid="inforom-corrupt" not in card.faults,
         nvlinks=None if card.sku.nvlinks is None else [SimulatedLink() for _ in range(card.sku.nvlinks)],
         fabric_state=_fabric_state(card, int(major)),
         fan_percent=FAN_LEAST if "GeForce" in name else None,  # the chassis cools the others
@@ -206,6 +211,12 @@ def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) ->
         values |= {"remap_pending": True, "remapped_uncorrectable": 1}
     if since("row-remap-failed") is not None:
         values |= {"remap_failed": True, "remapped_uncorrectable": 1}
+    if since("spare-rows-used") is not None:
+        values["remap_spares"] = (SPARE_BANKS - 1, 0, 0, 0, 1)
+    if since("sram-errors") is not None:
+        values["sram_threshold_exceeded"] = True
+    if since("repair-pending") is not None:
+        values["channel_repair_pending"] = True
     if since("recovery-wanted") is not None:
         values["recovery_action"] = int(card.faults["recovery-wanted"].to or 1)
     repeating_s = since("pcie-replays")

@@ -13,6 +13,7 @@ from rigproof.telemetry.nvml.protocol import (
     MEMORY_INFO_V2,
     RETIRED_DOUBLE_BIT,
     RETIRED_MULTIPLE_SINGLE_BIT,
+    Code,
     Field,
 )
 from rigproof.telemetry.nvml.sampling import MIB
@@ -30,6 +31,9 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
     """
     rows: Any = queries.ask("nvmlDeviceGetRemappedRows")
     correctable, uncorrectable, pending, failed = (None,) * 4 if rows is None else rows
+    sram: Any = queries.filled("nvmlDeviceGetSramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t")
+    repairs: Any = queries.ask("nvmlDeviceGetRepairStatus")
+    channel, tpc = (None, None) if repairs is None else map(bool, repairs)
     nvlinks, fabric = read_nvlinks(queries), read_fabric(queries)
     return GpuCounters(
         t_s=queries.t_s,
@@ -45,6 +49,11 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
         pcie_replays=queries.number("nvmlDeviceGetPcieReplayCounter"),
         fan_percent=queries.number("nvmlDeviceGetFanSpeed"),
         recovery_action=_recovery_action(queries),
+        remap_spares=_remap_spares(queries),
+        sram_threshold_exceeded=None if sram is None else bool(sram.bThresholdExceeded),
+        channel_repair_pending=channel,
+        tpc_repair_pending=tpc,
+        inforom_valid=queries.valid("nvmlDeviceValidateInforom", Code.CORRUPTED_INFOROM),
         nvlinks=nvlinks.active,
         nvlink_replays=nvlinks.replays,
         nvlink_recoveries=nvlinks.recoveries,
@@ -59,6 +68,14 @@ def _recovery_action(queries: GpuQueries) -> int | None:
     """The driver's recovery action for the GPU; queried by itself, since older drivers lack the field."""
     value = queries.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
     return None if value is None else int(value)
+
+
+def _remap_spares(queries: GpuQueries) -> tuple[int, ...] | None:
+    """How many memory banks have all, most, some, few and no spare rows left to remap."""
+    found: Any = queries.ask("nvmlDeviceGetRowRemapperHistogram")
+    if found is None:
+        return None
+    return (found.max, found.high, found.partial, found.low, found.none)
 
 
 def _retired_pages(queries: GpuQueries) -> int | None:

@@ -121,6 +121,18 @@ class GpuQueries:
             return error.code == Code.NOT_SUPPORTED
         return False
 
+    def valid(self, query: str, invalid: Code) -> bool | None:
+        """The result of a check: False if its code is `invalid`; None if it could not be made."""
+        self._check_reachable()
+        try:
+            self.library.call(query, self.device.handle)
+        except NvmlError as error:
+            if error.code == invalid:
+                return False
+            self._failed(error)
+            return None
+        return True
+
     def samples(self, query: str, *args: Any) -> Sequence[Any] | None:
         """The answer of a query for recent samples, else None; an empty list if there are none."""
         self._check_reachable()

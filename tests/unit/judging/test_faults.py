@@ -133,6 +133,7 @@ ALONE = {
     "power.limit": (GPU, power_limit_is_off, set()),
     "clock.ratio": (GPU, lambda b: b.samples(GPU, 60, sm_clock_mhz=lambda s: 1000 + s.t_s % 3), set()),
     "health.ecc_mode": (GPU, lambda b: b.gpu(GPU, ecc_enabled=False), set()),
+    "health.defects": (GPU, lambda b: b.counters(GPU, "after", sram_threshold_exceeded=True), set()),
     "health.nvlink": (GPU, nvlink_is_down, set()),
     "health.fabric": (GPU, fabric_is_not_started, set()),
     "health.reset": ("pc2", host_restarts, set()),

@@ -115,6 +115,7 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "clock.ratio",
         "health.xid",
         "health.ecc_mode",
+        "health.defects",
         "health.nvlink",
         "health.fabric",
     }
@@ -227,6 +228,7 @@ NEEDS = {
     "thermal.throttle": ("gpu_samples", "stages"),
     "power.draw": ("gpu_samples", "stages"),
     "clock.ratio": ("gpu_samples", "stages"),
+    "health.defects": ("counters", "stages"),
     "health.nvlink": ("counters", "stages"),
     "health.fabric": ("counters", "stages"),
     "health.xid": ("stages",),

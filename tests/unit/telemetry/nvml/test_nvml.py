@@ -545,6 +545,37 @@ def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
         assert nvml.problems() == []
 
 
+def test_what_the_card_reports_of_its_defects() -> None:
+    worn = loaded_gpu(
+        remap_spares=(3000, 60, 9, 2, 1),
+        sram_threshold_exceeded=True,
+        channel_repair_pending=False,
+        tpc_repair_pending=True,
+        inforom_valid=False,
+    )
+    with opened(worn) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert nvml.problems() == []
+    assert read.remap_spares == (3000, 60, 9, 2, 1)
+    assert (read.sram_threshold_exceeded, read.inforom_valid) == (True, False)
+    assert (read.channel_repair_pending, read.tpc_repair_pending) == (False, True)
+
+
+def test_a_card_that_reports_no_defects_has_none_of_these_readings() -> None:
+    with opened(SimulatedGpu(UUID)) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert nvml.problems() == []
+    assert (read.remap_spares, read.sram_threshold_exceeded, read.inforom_valid) == (None, None, None)
+    assert (read.channel_repair_pending, read.tpc_repair_pending) == (None, None)
+
+
+def test_a_check_of_the_inforom_that_fails_otherwise_is_no_result() -> None:
+    with opened(loaded_gpu(inforom_valid=True)) as (driver, nvml):
+        driver.inject(Fault("nvmlDeviceValidateInforom", Code.UNKNOWN))
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).inforom_valid is None
+        assert [event.data["query"] for event in nvml.problems()] == ["nvmlDeviceValidateInforom"]
+
+
 def test_the_errors_of_active_nvlinks_are_counted_link_by_link() -> None:
     links = [SimulatedLink(), SimulatedLink(active=False), SimulatedLink(True, 2, 3, 5)]
     for fields in (True, False):  # a driver that has no field values for them has functions
