@@ -114,6 +114,7 @@ def with_equal(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[Pr
     "run of the same model, number of multiprocessors and compute capability, with the same torch and "
     "cuBLAS, in each precision and size; the value of the majority is right, and without a majority all "
     "that differ fail. A result that a worker found wrong also fails",
+    severity="isolate",
     remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
     unmeasured="a worker did not record its products' checksums. Not applicable if the run has no "
     "other comparable card",

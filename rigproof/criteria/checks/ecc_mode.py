@@ -16,6 +16,7 @@ KEEP_ON = "switch it on again before the next restart: `sudo nvidia-smi -i GPU -
     scope="device",
     unit="",
     limit="on, unless `limits.ecc_off` is true; a mode that the next restart switches off warns",
+    severity="config",
     remedy="switch it on with `sudo nvidia-smi -i GPU -e 1` and restart the machine, or write "
     "`limits.ecc_off = true` if it is off deliberately",
     unmeasured="NVML did not report the mode; not applicable if the SKU file lists `ecc` in "

@@ -38,6 +38,7 @@ CONFIGURATION_SHIFT, CONFIGURATION_NONE = 8, 1  # four bits: 0 not supported, 1 
     unit="",
     limit="NVML reports that the fabric is completed, with success, at full bandwidth, with healthy routes "
     "and no incorrect configuration; a recovery in progress warns",
+    severity="reset",
     remedy=ASK,
     unmeasured="the state was reported before the load and not after it, or a query of this GPU failed; not "
     "applicable if the driver reports no fabric (a card or host without NVSwitches), or none of the card's "
@@ -75,7 +76,7 @@ def _trouble(read: GpuCounters) -> Finding | None:
     if read.fabric_state != COMPLETED:
         state = (read.fabric_state or "").replace("_", " ")
         detail = f"the NVLink fabric is not set up, its state is “{state}” {when}"
-        return Finding(Outcome.FAIL, detail=detail, remedy=START, source=SOURCE)
+        return Finding(Outcome.FAIL, detail=detail, remedy=START, source=SOURCE, severity="config")
     if read.fabric_status:
         detail = f"the fabric manager did not admit this GPU: NVML code {read.fabric_status} {when}"
         return Finding(Outcome.FAIL, detail=detail, source=SOURCE)

@@ -36,6 +36,7 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     scope="device",
     unit="",
     limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID",
+    severity="reseat",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
     also=Also(fails=("node-missing", "driver-mismatch")),
@@ -99,6 +100,7 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
     scope="node",
     unit="",
     limit="`limits.driver_minimum`, and the version that most nodes have unless `limits.driver_mixed`",
+    severity="config",
     remedy="install the same driver on every node and restart it, so that library and kernel module match",
     unmeasured="a driver version that cannot be compared",
     applies_to_cpu=False,
@@ -152,6 +154,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "
     "leaves free fails: the card's memory less the driver's reserve, the workers' memory, and a CUDA "
     "context and workspaces for each",
+    severity="config",
     remedy="end that program, move the display to another card, or plan for less with `vram_gib_per_worker`",
     unmeasured="NVML does not report the card's memory use before the run",
     also=Also(warns=("foreign-memory:to=41500",)),

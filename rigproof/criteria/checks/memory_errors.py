@@ -21,6 +21,7 @@ REPLACE = "have the card replaced: its memory wears out"
     unit="errors",
     direction="at_most",
     limit="`limits.ecc_uncorrected`",
+    severity="reset",
     remedy="reset or restart the machine; if errors come back, have the card replaced",
     unmeasured="a counter is missing before or after the run; not applicable if the SKU file lists `ecc` "
     "in `unsupported_sensors`, nor if ECC is switched off, nor on an unknown card without ECC",
@@ -46,6 +47,7 @@ def ecc(device: DeviceEvidence) -> Finding:
             limit,
             detail,
             "watch whether the count keeps growing; then have the card checked",
+            severity="warn",
         )
     return compared(uncorrected, limit, good=True)
 
@@ -77,6 +79,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     direction="at_most",
     limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
     "`limits.retired_pages_fail` and `limits.retired_pages_warn`. A bank with few or no spare rows warns",
+    severity="reset",
     remedy="restart the machine so that the remap takes effect; if rows keep failing, have the card replaced",
     unmeasured="the counters are missing before or after the run; not applicable if ECC is switched off, "
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
@@ -95,13 +98,17 @@ def row_remap(device: DeviceEvidence) -> Finding:
     rows = latest.remapped_uncorrectable
     limit = _fewer_than(device.limit("remapped_rows_fail"))
     if latest.remap_failed or latest.remap_pending:
-        word, step = ("failed", REPLACE) if latest.remap_failed else ("is pending", "")
+        failed = bool(latest.remap_failed)
         return Finding(
-            Outcome.FAIL, detail=f"a row remap {word}", remedy=step, source="NVML's row-remap state"
+            Outcome.FAIL,
+            detail=f"a row remap {'failed' if failed else 'is pending'}",
+            remedy=REPLACE if failed else "",
+            severity="rma" if failed else None,
+            source="NVML's row-remap state",
         )
     if rows is not None and rows > limit.value:
         detail = "rows remapped for uncorrectable errors"
-        return compared(rows, limit, good=False, detail=detail, remedy=REPLACE)
+        return compared(rows, limit, good=False, detail=detail, remedy=REPLACE, severity="rma")
     return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
 
 
@@ -120,7 +127,9 @@ def _by_pages(
         return None
     fail, warn = _fewer_than(device.limit("retired_pages_fail")), device.limit("retired_pages_warn")
     if pages > fail.value:
-        return compared(pages, fail, good=False, detail="retired memory pages", remedy=REPLACE)
+        return compared(
+            pages, fail, good=False, detail="retired memory pages", remedy=REPLACE, severity="rma"
+        )
     if pages > warn.value:
         return Finding(Outcome.WARN, pages, warn, "retired memory pages")
     if _any(before, after, "remapped_uncorrectable"):
@@ -147,7 +156,7 @@ def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters 
             f"{number} with {spares}" for number, spares in ((none, "no"), (few, "few")) if number
         )
         detail = f"memory banks that can remap few further errors: {banks} spare rows"
-        return Finding(Outcome.WARN, rows, limit, detail, WORN)
+        return Finding(Outcome.WARN, rows, limit, detail, WORN, severity="rma")
     return compared(rows, limit, good=True)
 
 

@@ -34,6 +34,7 @@ CRC = ("nvlink_crc_errors", "CRC errors")
     "as an equal card of the node has. `limits.nvlink_replays` replays and recoveries of a link during the "
     "run, `limits.nvlink_crc_per_s` CRC errors; fewer CRC errors warn, and so do links that all equal cards "
     "of a virtual machine lack",
+    severity="reseat",
     remedy="see `nvidia-smi nvlink -s`; reseat the bridge, or `sudo systemctl restart nvidia-fabricmanager`; "
     "if fewer are meant, state `limits.nvlinks`",
     unmeasured="the links, or a counter of their errors, were read only at one end of the run, or a query of "
@@ -109,7 +110,7 @@ def _missing(device: DeviceEvidence, links: Sequence[Links], active: int, limit:
     of_sku = limit.source == device.sku_file
     if of_sku and active and device.identity.virtualization in VIRTUAL and set(_of_peers(device)) == {active}:
         detail += ", as on all equal cards of this virtual machine"
-        return Finding(Outcome.WARN, active, limit, detail, FEWER_HERE.format(active))
+        return Finding(Outcome.WARN, active, limit, detail, FEWER_HERE.format(active), severity="config")
     return compared(active, limit, good=False, detail=detail)
 
 
@@ -134,15 +135,15 @@ def _by_errors(device: DeviceEvidence, before: GpuCounters, after: GpuCounters) 
         worst = _worst(before, after, field, what)
         if worst is not None and worst.grown > most.value:
             detail = f"{worst.grown} {what} on link {worst.link} during the run"
-            return Finding(Outcome.FAIL, detail=detail, remedy=RESET, source=most.source)
+            return Finding(Outcome.FAIL, detail=detail, remedy=RESET, source=most.source, severity="reset")
     worst = _worst(before, after, *CRC)
     if worst is None or not worst.grown:
         return None
     per_s, limit = worst.grown / max(1.0, after.t_s - before.t_s), device.limit("nvlink_crc_per_s")
     detail = f"{worst.grown} CRC errors on link {worst.link} during the run"
     if per_s >= limit.value:
-        return Finding(Outcome.FAIL, detail=detail, remedy=RESET, source=limit.source)
-    return Finding(Outcome.WARN, detail=detail, remedy=WATCH, source=limit.source)
+        return Finding(Outcome.FAIL, detail=detail, remedy=RESET, source=limit.source, severity="reset")
+    return Finding(Outcome.WARN, detail=detail, remedy=WATCH, source=limit.source, severity="warn")
 
 
 def _worst(before: GpuCounters, after: GpuCounters, field: str, what: str) -> _Worst | None:

@@ -36,6 +36,7 @@ FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still onl
     "file's. If the rig states `limits.core_temperature_never_c`, that applies to every reading, and the "
     "limit to the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
     "`limits.working_temperature_c`, if the rig states it",
+    severity="reseat",
     remedy="clean the heatsink or raise the fan curve",
     unmeasured="too few readings under load, or a frozen sensor",
     also=Also(
@@ -91,6 +92,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     unit="°C",
     direction="at_most",
     limit="`limits.memory_temperature_c` of the rig; else NVML's MEM_MAX; else the SKU file's",
+    severity="reseat",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
     unmeasured="too few readings under load, or a frozen sensor; not applicable on a card whose driver "
@@ -191,6 +193,7 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "repeated stage count), none longer than `limits.throttle_event_s`, and, where more than two samples are "
     "slowed, at most `limits.throttle_share` of the samples of any stage. A slowdown within all three warns. "
     "Power cap (0x4) and idle (0x1) do not count",
+    severity="reseat",
     remedy="cool the card if the reason is thermal; check plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
     also=Also(

@@ -22,6 +22,7 @@ BEYOND = "hotter than its maker allows in use"
     direction="at_least",
     limit="the margin at which the card slows down, as NVML reports it (T.Limit), or `slowdown_margin_c` of "
     "the SKU file. Below 0, where the highest temperature in use is exceeded, it warns",
+    severity="reseat",
     remedy="clean the heatsink and raise the fan curve; if the core reads cool, have the heatsink remounted",
     unmeasured="too few readings under load, or a margin that stands still while the core's temperature "
     "moves; not applicable on a card whose driver reports none, as before Ada, unless its SKU file states "
