@@ -11,13 +11,16 @@ from rigproof.criteria.checks import (
     defects,
     distribution,
     disturbance,
+    driver,
     ecc_mode,
     fabric,
     health,
     host,
+    host_limits,
     inventory,
     memory,
     memory_errors,
+    modes,
     nvlink,
     power,
     reset,
@@ -31,10 +34,10 @@ from rigproof.criteria.evidence import sensor_faults
 from rigproof.simulation.faults.kinds import FaultKind, Faults
 from rigproof.stages.registry import STAGES
 
-BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
+BEFORE_STAGES = (cluster, inventory, driver, modes, distribution, activity, disturbance)
 AFTER_STAGES = (
     *(compute, memory, memory_errors, transfer, thermal, thermal_faults, thermal_margin),
-    *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, sensor_faults),
+    *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, host_limits, sensor_faults),
 )
 
 

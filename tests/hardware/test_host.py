@@ -15,3 +15,9 @@ def test_cpu_band(sustained, subject, judge):
 def test_responsiveness(sustained, subject, judge):
     """A sleeper is woken in time: the machine does not freeze."""
     judge(subject)
+
+
+@pytest.mark.criterion("host.limits")
+def test_limits(rig, subject, judge):
+    """The host has what the profile states, and no container limit starves its GPUs."""
+    judge(subject)

@@ -269,6 +269,19 @@ def temperature_is_out_of_range(bench: Bench) -> None:
     bench.samples(GPU, 93, 113, core_temperature_c=lambda s: 52 + int(s.t_s) % 2)
 
 
+def vbios_differs(bench: Bench) -> None:
+    """Of three equal cards, the third one that of a rig beside it."""
+    for subject, version in ((GPU, "96.00.B"), (OTHER, "96.00.A")):
+        bench.gpu(subject, brand="nvidia", vbios_version=version)
+    third = replace(bench.recording.gpus[OTHER], subject="pc3/gpu0", uuid="GPU-3")
+    bench.recording.gpus["pc3/gpu0"] = third
+
+
+def torch_is_too_new(bench: Bench) -> None:
+    bench.node("pc1", torch_cuda="14.0")
+    bench.recording.workers = [replace(one, cuda_version=None) for one in bench.recording.workers]
+
+
 def nvlink_is_down(bench: Bench) -> None:
     bench.counters(GPU, "after", nvlinks=(*(True,) * 17, False))
 
@@ -413,6 +426,22 @@ FAULTS = (
         lambda b: b.counters(GPU, "after", remap_failed=True),
         on(GPU, "memory.row_remap"),
     ),
+    Fault("mig-on", lambda b: b.gpu(GPU, mig_enabled=True), on(GPU, "inventory.modes")),
+    Fault(
+        "compute-prohibited",
+        lambda b: b.gpu(GPU, compute_mode="prohibited"),
+        on(GPU, "inventory.modes"),
+    ),
+    Fault(
+        "persistence-off",
+        lambda b: b.gpu(GPU, persistence=False, brand="nvidia"),
+        frozenset(),
+        on(GPU, "inventory.modes"),
+    ),
+    Fault("vbios-differs", vbios_differs, frozenset(), on(GPU, "inventory.gpus_present")),
+    Fault("torch-too-new", torch_is_too_new, on("pc1", "inventory.driver")),
+    Fault("host-limited", lambda b: b.node("pc1", cpus=2, ram_gib=16.0), on("pc1", "host.limits")),
+    Fault("shm-small", lambda b: b.node("pc1", shm_gib=0.0625), frozenset(), on("pc1", "host.limits")),
     Fault("ecc-off", lambda b: b.gpu(GPU, ecc_enabled=False), on(GPU, "health.ecc_mode")),
     Fault(
         "sram-errors",

@@ -70,6 +70,10 @@ LIMITS = {
     "retired_pages_fail": 63,
     "retired_pages_warn": 10,
     "pcie_replays_warn": 8,
+    "host_share": 0.90,
+    "host_cpus_per_gpu": 2,
+    "host_ram_share": 0.95,
+    "host_shm_gib": 1.0,
     "nvlink_replays": 0,
     "nvlink_crc_per_s": 100,
     "foreign_memory_warn_mib": 15,
@@ -244,8 +248,9 @@ def profile_text(changes: dict[str, Any] | None = None) -> str:
 
 def node_identity(name: str) -> NodeIdentity:
     return NodeIdentity(
-        name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0
-    )
+        name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0,
+        driver_cuda="13.0", torch_cuda="13.0", nouveau=False, host_cpus=8, host_ram_gib=64.0, shm_gib=32.0,
+    )  # fmt: skip
 
 
 def boot_reading(node: str, moment: str, t_s: float) -> BootReading:
@@ -272,6 +277,10 @@ def gpu_identity(subject: str, sku: str) -> GpuIdentity:
         ecc_enabled=True,
         ecc_pending=True,
         display_active=False,
+        compute_mode="default",
+        persistence=True,
+        mig_enabled=False,
+        mig_pending=False,
         xid_supported=True,
     )
 

@@ -1,6 +1,6 @@
 """One node's agent as the driver knows it."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
@@ -58,5 +58,7 @@ class AgentLink:
             agent_pid=facts.process.pid,
             clock_offset_s=offset_s,
             clock_error_s=error_s,
+            driver_cuda=facts.driver_cuda,
+            **({} if facts.offers is None else asdict(facts.offers)),
         )
         return self.identity

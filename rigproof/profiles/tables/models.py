@@ -279,6 +279,21 @@ class Limits(Table):
     ecc_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="Largest number of new uncorrected memory errors of a GPU in a run."
     )
+    host_share: Share | None = Field(
+        default=None,
+        description="Smallest share of the `cpus` and `ram_gib` that a node states that must be usable. It "
+        "only counts in [limits] of the rig, as do the other limits of hosts.",
+    )
+    host_cpus_per_gpu: Positive | None = Field(
+        default=None, description="A container that leaves fewer CPUs than this for each GPU warns."
+    )
+    host_ram_share: Share | None = Field(
+        default=None,
+        description="A container that leaves less RAM than this share of all GPUs' memory warns.",
+    )
+    host_shm_gib: Positive | None = Field(
+        default=None, description="A /dev/shm smaller than this, in GiB, warns."
+    )
     ecc_off: Flag | None = Field(
         default=None,
         description="true: ECC may be switched off. Left out: it must be on where the card has it.",

@@ -19,6 +19,8 @@ def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None
 
 _numbers(
     ("nvmlDeviceGetDisplayActive", lambda gpu: gpu.display_active),
+    ("nvmlDeviceGetComputeMode", lambda gpu: gpu.compute_mode),
+    ("nvmlDeviceGetPersistenceMode", lambda gpu: gpu.persistence),
     ("nvmlDeviceGetBrand", lambda gpu: gpu.brand),
     ("nvmlDeviceGetVirtualizationMode", lambda gpu: gpu.virtualization),
     ("nvmlDeviceGetCurrentClocksEventReasons", lambda gpu: gpu.clock_event_reasons),
@@ -72,6 +74,12 @@ def _compute_capability(_driver: SimulatedDriver, gpu: SimulatedGpu, major: Any,
 def _ecc_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending: Any) -> int:
     write(pending, gpu.ecc_enabled if gpu.ecc_pending is None else gpu.ecc_pending)
     return write(current, gpu.ecc_enabled)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetMigMode")
+def _mig_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending: Any) -> int:
+    write(pending, gpu.mig_enabled if gpu.mig_pending is None else gpu.mig_pending)
+    return write(current, gpu.mig_enabled)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetUtilizationRates")

@@ -18,6 +18,7 @@ FUNCTION_NAMES = frozenset(
         "nvmlErrorString",
         "nvmlSystemGetDriverVersion",
         "nvmlSystemGetNVMLVersion",
+        "nvmlSystemGetCudaDriverVersion_v2",
         "nvmlDeviceGetCount_v2",
         "nvmlDeviceGetHandleByIndex_v2",
         "nvmlDeviceGetHandleByUUID",
@@ -29,6 +30,9 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetDisplayActive",
         "nvmlDeviceGetBrand",
         "nvmlDeviceGetVirtualizationMode",
+        "nvmlDeviceGetComputeMode",
+        "nvmlDeviceGetPersistenceMode",
+        "nvmlDeviceGetMigMode",
         "nvmlDeviceGetEccMode",
         "nvmlDeviceGetMemoryInfo",
         "nvmlDeviceGetMemoryInfo_v2",
@@ -118,6 +122,10 @@ class SimulatedGpu:
     display_active: bool | None = False
     brand: int | None = Brand.GEFORCE_RTX
     virtualization: int | None = Virtualization.NONE
+    compute_mode: int | None = 0
+    persistence: bool | None = True
+    mig_enabled: bool | None = None  # None: a card that cannot be split up
+    mig_pending: bool | None = None  # None: as it is now
     lost: bool = False  # every call for it answers GPU_IS_LOST
     memory_total_mib: float | None = 24576.0
     memory_reserved_mib: float = 300.0  # the driver's own; only the old memory call counts it as used
@@ -213,6 +221,7 @@ class SimulatedDriver:
     gpus: list[SimulatedGpu] = field(default_factory=list)
     version: str = "580.95.05"
     nvml_version: str = "13.580.95"
+    cuda_version: int | None = 13000
     faults: list[Fault] = field(default_factory=list)
     missing_functions: set[str] = field(default_factory=set)  # a driver too old to have them
     events_supported: bool = True

@@ -7,9 +7,10 @@ from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedLink, SimulatedProcess
 from rigproof.simulation.silicon.card import CardState, SimulatedCard
-from rigproof.telemetry.nvml.protocol import Brand, FabricState
+from rigproof.telemetry.nvml.protocol import Brand, ComputeMode, FabricState
 
 FOREIGN_PID = 4711
+VBIOS, OTHER_VBIOS = "96.00.A5.00.1A", "96.00.A5.00.03"
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
 IDLE_PCIE_GENERATION = 1  # a link without traffic slows down to save power
 # HBM's readings vary: 53 to 58 °C with a core at 63 to 64, at constant load (two H200, level standard).
@@ -57,6 +58,10 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         temperature_memory_max_c=None if "memory_temperature" in missing else int(card.cooling.memory_hot_c),
         pcie_generation_max=int(generation),
         pcie_generation=IDLE_PCIE_GENERATION,
+        compute_mode=ComputeMode.PROHIBITED if "compute-prohibited" in card.faults else ComputeMode.DEFAULT,
+        persistence="persistence-off" not in card.faults,
+        mig_enabled=True if "mig-on" in card.faults else None,
+        vbios_version=OTHER_VBIOS if "vbios-differs" in card.faults else VBIOS,
         ecc_enabled=counts_ecc if has_ecc else None,
         ecc_corrected=0 if counts_ecc else None,
         ecc_uncorrected=0 if counts_ecc else None,

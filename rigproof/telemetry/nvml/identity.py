@@ -10,6 +10,7 @@ from rigproof.telemetry.nvml.protocol import (
     EVENT_XID_CRITICAL_ERROR,
     Brand,
     Clock,
+    ComputeMode,
     Field,
     Threshold,
     Virtualization,
@@ -28,6 +29,7 @@ def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
     if name is None or memory_total_mib is None:
         return None
     ecc_enabled, ecc_pending = _modes(queries.ask("nvmlDeviceGetEccMode"))
+    mig_enabled, mig_pending = _modes(queries.ask("nvmlDeviceGetMigMode"))
     return GpuIdentity(
         subject=queries.subject,
         device="cuda",
@@ -54,6 +56,10 @@ def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
         xid_supported=xid_supported(queries),
         vbios_version=queries.ask("nvmlDeviceGetVbiosVersion"),
         brand=_named(Brand, queries.number("nvmlDeviceGetBrand")),
+        compute_mode=_named(ComputeMode, queries.number("nvmlDeviceGetComputeMode")),
+        persistence=_flag(queries.number("nvmlDeviceGetPersistenceMode")),
+        mig_enabled=mig_enabled,
+        mig_pending=mig_pending,
         virtualization=_named(Virtualization, queries.number("nvmlDeviceGetVirtualizationMode")),
     )
 

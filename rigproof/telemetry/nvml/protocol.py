@@ -120,6 +120,15 @@ class Brand(IntEnum):
     TITAN_RTX = 16
 
 
+class ComputeMode(IntEnum):
+    """nvmlComputeMode_t."""
+
+    DEFAULT = 0
+    EXCLUSIVE_THREAD = 1
+    PROHIBITED = 2
+    EXCLUSIVE_PROCESS = 3
+
+
 class Virtualization(IntEnum):
     """nvmlGpuVirtualizationMode_t, read in a guest or on bare metal."""
 

@@ -114,6 +114,8 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "training.step",
         "clock.ratio",
         "health.xid",
+        "inventory.modes",
+        "host.limits",
         "health.ecc_mode",
         "health.defects",
         "health.nvlink",
@@ -198,7 +200,8 @@ def empty_recording(bench):
 def test_an_empty_recording_of_a_rig_that_is_there_passes_nothing_but_its_presence(bench):
     verdicts = judge_all(empty_recording(bench), bench.loaded)
     good = {v.criterion for v in verdicts if v.outcome in GOOD}
-    known = {"inventory.gpus_present", "inventory.driver", "power.limit", "health.ecc_mode"}
+    known = {"gpus_present", "driver", "modes"}
+    known = {f"inventory.{name}" for name in known} | {"power.limit", "health.ecc_mode", "host.limits"}
     assert good == {"cluster.nodes_present", *known}
     assert decide(verdicts) is Decision.INCOMPLETE
 

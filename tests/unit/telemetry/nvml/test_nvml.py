@@ -104,6 +104,8 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
     assert nvml_protocol.Threshold.GPU_MAX == pynvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX
     for brand in nvml_protocol.Brand:
         assert getattr(pynvml, f"NVML_BRAND_{brand.name}") == brand
+    for compute_mode in nvml_protocol.ComputeMode:
+        assert getattr(pynvml, f"NVML_COMPUTEMODE_{compute_mode.name}") == compute_mode
     for error in nvml_protocol.LinkError:
         assert getattr(pynvml, f"NVML_NVLINK_ERROR_DL_{error.name}") == error
     for state in nvml_protocol.FabricState:
@@ -355,6 +357,25 @@ def test_brand_and_virtualization_are_reported_by_name(brand, mode, expected) ->
     with opened(loaded_gpu(brand=brand, virtualization=mode)) as (_, nvml):
         (gpu,) = nvml.gpus("pc1")
         assert (gpu.brand, gpu.virtualization) == expected
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "default"), (2, "prohibited"), (9, None), (None, None)])
+def test_modes_are_reported_by_name(number: int | None, name: str | None) -> None:
+    card = loaded_gpu(compute_mode=number, mig_enabled=True, mig_pending=False, persistence=False)
+    with opened(card) as (_, nvml):
+        (gpu,) = nvml.gpus("pc1")
+        assert (gpu.compute_mode, gpu.persistence, gpu.mig_enabled, gpu.mig_pending) == (
+            name,
+            False,
+            True,
+            False,
+        )
+
+
+@pytest.mark.parametrize(("stated", "read"), [(13000, "13.0"), (12080, "12.8"), (None, None)])
+def test_the_newest_cuda_of_the_driver(stated: int | None, read: str | None) -> None:
+    with installed(SimulatedDriver([loaded_gpu()], cuda_version=stated)), open_nvml() as nvml:
+        assert nvml.driver_cuda == read
 
 
 @pytest.mark.parametrize("stated", [(5, "siVal", -2), (1, "uiVal", 2**32 - 2), (0, "siVal", -2)])
