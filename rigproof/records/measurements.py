@@ -71,6 +71,11 @@ class GpuCounters:
     pcie_replays: int | None = None
     fan_percent: float | None = None  # of its highest speed; None: it has no fan of its own
     recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver asks for; 0: nothing
+    power_capped_s: float | None = None  # how long the clock was lowered for this reason so far
+    sync_boost_s: float | None = None
+    sw_thermal_s: float | None = None
+    hw_thermal_s: float | None = None
+    power_brake_s: float | None = None
     remap_spares: tuple[int, ...] | None = None  # banks with all, most, some, few and no spare rows left
     sram_threshold_exceeded: bool | None = None  # by uncorrectable errors, over the card's life
     channel_repair_pending: bool | None = None

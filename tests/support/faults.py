@@ -501,6 +501,12 @@ FAULTS = (
         frozenset(),
         on(GPU, "thermal.throttle"),
     ),
+    Fault(
+        "hidden-throttle",
+        lambda b: b.counters(GPU, "after", hw_thermal_s=0.4),
+        frozenset(),
+        on(GPU, "thermal.throttle"),
+    ),
     Fault("clock-locked", clock_is_locked, frozenset(), on(GPU, "clock.ratio")),
     Fault(
         "memory-overheat",

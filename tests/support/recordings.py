@@ -199,6 +199,7 @@ STEP_S, END_S, LOAD_S = 0.1, 136.0, (30.0, 70.0)
 STAGES_RUN = ("gemm", "sustained", "training", "feeding", "sharing")
 OURS: dict[str, Any] = {"user": "tester", "name": "ray::Worker", "parents": (50, 1)}
 HEALTH: dict[str, Any] = {
+    **dict.fromkeys(("power_capped_s", "sync_boost_s", "sw_thermal_s", "hw_thermal_s", "power_brake_s"), 0.0),
     "remap_spares": (3072, 0, 0, 0, 0),
     "sram_threshold_exceeded": False,
     "channel_repair_pending": False,

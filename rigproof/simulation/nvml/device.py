@@ -128,6 +128,18 @@ def _max_clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any
     return write(out, clocks.get(which.value))
 
 
+def _slowed_ns(reason: int) -> Callable[[SimulatedGpu], float | None]:
+    return lambda gpu: round(1e9 * gpu.slowed_s.get(reason, 0.0)) if gpu.slowed_counted else None
+
+
+# Their reasons' bits are nvmlClocksEventReasons*.
+NANOSECONDS = {
+    Field.POWER_CAPPED: 0x4,
+    Field.SYNC_BOOST: 0x10,
+    Field.SW_THERMAL: 0x20,
+    Field.HW_THERMAL: 0x40,
+    Field.POWER_BRAKE: 0x80,
+}
 _FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
     Field.MEMORY_TEMPERATURE: lambda gpu: gpu.memory_temperature_c,
     Field.TOTAL_ENERGY: lambda gpu: milli(gpu.energy_j),
@@ -138,6 +150,7 @@ _FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
     Field.POWER_LIMIT: lambda gpu: milli(gpu.power_limit_w),
     Field.RECOVERY_ACTION: lambda gpu: gpu.recovery_action,
     Field.SLOWDOWN_MARGIN: lambda gpu: gpu.slowdown_margin_c,
+    **{one: _slowed_ns(reason) for one, reason in NANOSECONDS.items()},
 }
 
 
@@ -176,7 +189,7 @@ def _field_value(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
     value = _FIELDS[field_id](gpu)
     if value is None:
         return Code.NOT_SUPPORTED
-    if field_id == Field.TOTAL_ENERGY:
+    if field_id == Field.TOTAL_ENERGY or field_id in NANOSECONDS:
         answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
     elif field_id == Field.SLOWDOWN_MARGIN:
         answer.valueType, answer.value.siVal = SIGNED_INT, value

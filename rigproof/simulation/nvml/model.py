@@ -145,6 +145,9 @@ class SimulatedGpu:
     sm_clock_max_mhz: int | None = 2100
     memory_clock_max_mhz: int | None = 9751
     clock_event_reasons: int | None = 0x1  # idle
+    shown_s: float = 0.0  # run time of these readings
+    slowed_s: dict[int, float] = field(default_factory=dict)  # by reason: how long, so far
+    slowed_counted: bool = True  # whether the driver counts that
     temperature_shutdown_c: int | None = 98
     temperature_slowdown_c: int | None = 95
     thermal_margin_c: int | None = None  # not reported before Ada

@@ -7,6 +7,7 @@ from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedLink, SimulatedProcess
 from rigproof.simulation.silicon.card import CardState, SimulatedCard
+from rigproof.simulation.silicon.cooling import HW_THERMAL
 from rigproof.telemetry.nvml.protocol import Brand, ComputeMode, FabricState
 
 FOREIGN_PID = 4711
@@ -21,6 +22,7 @@ CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the fault pcie-replays
 HOT_SPOT_C = 2  # beyond the slowdown: of the fault hot-spot
 SPARE_BANKS = 3072  # with all their spare rows: read from an H200
+HIDDEN_S = 2.0  # counted by the fault hidden-throttle
 REPLAYED = 3  # packets of an NVLink: of the faults nvlink-replays and nvlink-crc
 # The fields of SimulatedGpu behind each named sensor.
 FIELDS = {
@@ -123,11 +125,26 @@ def show(
         values |= _misread(card, gpu, values, t_s, stages)
     for sensor, value in values.items():
         setattr(gpu, sensor, value)
+    _count_reasons(card, gpu, state, t_s, stages)
     if card.begun("gpu-lost", t_s, stages):
         gpu.lost = True
     if card.faults:
         _hurt_links(card, gpu, t_s, stages)
     return state
+
+
+def _count_reasons(
+    card: SimulatedCard, gpu: SimulatedGpu, state: CardState, t_s: float, stages: Sequence[StageWindow]
+) -> None:
+    """Add the time since the last reading to each reason that holds now."""
+    passed_s = max(0.0, t_s - gpu.shown_s)
+    gpu.shown_s = t_s
+    for reason in (0x4, 0x10, 0x20, 0x40, 0x80):
+        if state.reasons & reason:
+            gpu.slowed_s[reason] = gpu.slowed_s.get(reason, 0.0) + passed_s
+    hidden = card.begun("hidden-throttle", t_s, stages)
+    if hidden is not None:
+        gpu.slowed_s[HW_THERMAL] = hidden.to or HIDDEN_S
 
 
 def _hurt_links(card: SimulatedCard, gpu: SimulatedGpu, t_s: float, stages: Sequence[StageWindow]) -> None:

@@ -18,6 +18,11 @@ from rigproof.telemetry.nvml.protocol import (
 )
 from rigproof.telemetry.nvml.sampling import MIB
 
+# Two groups, since a driver may know only the first.
+SLOWED = (
+    {"power_capped_s": Field.POWER_CAPPED, "sync_boost_s": Field.SYNC_BOOST},
+    {"sw_thermal_s": Field.SW_THERMAL, "hw_thermal_s": Field.HW_THERMAL, "power_brake_s": Field.POWER_BRAKE},
+)
 PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
@@ -49,6 +54,7 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
         pcie_replays=queries.number("nvmlDeviceGetPcieReplayCounter"),
         fan_percent=queries.number("nvmlDeviceGetFanSpeed"),
         recovery_action=_recovery_action(queries),
+        **_slowed_s(queries),
         remap_spares=_remap_spares(queries),
         sram_threshold_exceeded=None if sram is None else bool(sram.bThresholdExceeded),
         channel_repair_pending=channel,
@@ -68,6 +74,17 @@ def _recovery_action(queries: GpuQueries) -> int | None:
     """The driver's recovery action for the GPU; queried by itself, since older drivers lack the field."""
     value = queries.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
     return None if value is None else int(value)
+
+
+def _slowed_s(queries: GpuQueries) -> dict[str, float | None]:
+    """How long the clock was lowered for each reason, by the names of GpuCounters."""
+    found: dict[str, float | None] = {}
+    for group in SLOWED:
+        values = queries.fields(list(group.values()))
+        for name, field in group.items():
+            value = values[field]
+            found[name] = None if value is None else value * 1e-9
+    return found
 
 
 def _remap_spares(queries: GpuQueries) -> tuple[int, ...] | None:

@@ -50,6 +50,8 @@ LOST = frozenset({Code.GPU_IS_LOST, Code.GPU_NOT_FOUND})
 class Field(IntEnum):
     """Field ids of nvmlDeviceGetFieldValues."""
 
+    POWER_CAPPED = 74  # ns, as the four other reasons of a lower clock
+    SYNC_BOOST = 76
     MEMORY_TEMPERATURE = 82  # °C
     TOTAL_ENERGY = 83  # mJ since the driver was loaded
     NVLINK_COUNT = 91
@@ -62,6 +64,9 @@ class Field(IntEnum):
     POWER_LIMIT = 190  # mW, in force now
     SLOWDOWN_MARGIN = 194  # °C, signed
     NVLINK5_RECOVERIES = 215  # of the link in `scopeId`
+    SW_THERMAL = 269
+    HW_THERMAL = 270
+    POWER_BRAKE = 271
     RECOVERY_ACTION = 230  # nvmlDeviceGpuRecoveryAction_t
 
 

@@ -92,6 +92,11 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT,
         pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
         pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
         pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT,
         pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY,
         pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY,
@@ -563,6 +568,17 @@ def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
         driver.inject(Fault("nvmlDeviceGetFieldValues", code=Code.INVALID_ARGUMENT))
         counters = nvml.counters(UUID, SUBJECT, "before", 0.0)
         assert (counters.recovery_action, counters.pcie_replays) == (None, 3)
+        assert nvml.problems() == []
+
+
+def test_how_long_each_reason_lasted_is_read_in_seconds() -> None:
+    with opened(loaded_gpu(slowed_s={0x4: 61.25, 0x40: 0.4})) as (driver, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.power_capped_s, read.hw_thermal_s) == pytest.approx((61.25, 0.4))
+        assert (read.sync_boost_s, read.sw_thermal_s, read.power_brake_s) == (0, 0, 0)
+        driver.gpus[0].slowed_counted = False
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.power_capped_s, read.hw_thermal_s) == (None, None)
         assert nvml.problems() == []
 
 
