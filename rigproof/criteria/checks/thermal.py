@@ -258,7 +258,7 @@ def throttle(device: DeviceEvidence) -> Finding:
 
 
 def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
-    """No sample shows a slowdown; what NVML counted meanwhile may. The detail is how long each reason held."""
+    """No sample shows a slowdown; NVML's counters may. The detail is how long each reason held."""
     by_reason = counted_s(device.counters("before"), device.counters("after"))
     step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
     unseen = {bit: seconds for bit, seconds in by_reason.items() if bit & THROTTLE}

@@ -45,7 +45,7 @@ COUNTERS = {
 
 
 def counted_s(before: GpuCounters | None, after: GpuCounters | None) -> dict[int, float]:
-    """How long each reason held during the run, s, by its bit, as NVML counted it; without those it did not."""
+    """How long each reason held during the run, s, by its bit; without those that NVML does not count."""
     found = {}
     for bit, name in COUNTERS.items():
         was, now = (None if one is None else getattr(one, name) for one in (before, after))
