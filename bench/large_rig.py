@@ -116,6 +116,7 @@ def identities(shape: work.Shape) -> Iterator[object]:
             compute_capability=(9, 0), power_limit_w=700.0, power_limit_default_w=700.0,
             sm_clock_max_mhz=1980.0, memory_clock_max_mhz=3201.0, temperature_gpu_max_c=87.0,
             temperature_memory_max_c=95.0, temperature_slowdown_c=89.0, temperature_shutdown_c=95.0,
+            slowdown_margin_c=-2.0,
             pcie_generation_max=5, pcie_width_max=16, ecc_enabled=True, display_active=False,
             xid_supported=True, vbios_version="96.00.A5.00.1A",
         )  # fmt: skip
@@ -150,7 +151,21 @@ def counters(
         yield BootReading(t_s, name, moment, f"{place:08x}-0af8-4210-958a-a15aa6f8fa70")
     for subject in shape.subjects:
         yield GpuCounters(
-            t_s, subject, moment, 0, 0, 0, 0, remap_pending=False, remap_failed=False, pcie_replays=0
+            t_s,
+            subject,
+            moment,
+            0,
+            0,
+            0,
+            0,
+            remap_pending=False,
+            remap_failed=False,
+            pcie_replays=0,
+            inforom_valid=True,
+            nvlinks=(True,) * 18,
+            fabric_state="completed",
+            fabric_status=0,
+            fabric_health=0,
         )  # type: ignore[arg-type]
 
 

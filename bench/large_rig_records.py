@@ -277,6 +277,7 @@ def gpu_batches(shape: Shape, run_id: str) -> Iterator[pa.RecordBatch]:
             "pcie_width": np.full(count, 16),
             "pcie_replays": np.zeros(count, np.int64),
             "lateness_s": np.repeat(random.uniform(0, 4e-4, shape.nodes), shape.gpus),
+            "thermal_margin_c": 87 - core.round(),
         }
         yield _batch(run_id, "gpu", shape.subjects, values)
 

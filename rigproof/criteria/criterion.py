@@ -11,7 +11,7 @@ from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.subjects import Scope
 from rigproof.records.rates import FigureRate
-from rigproof.records.verdict import Direction, Outcome
+from rigproof.records.verdict import Direction, Outcome, Severity
 
 TITLE_MAX = 20  # beside eight GPUs there is room for no more in a terminal of 80 columns
 
@@ -66,6 +66,7 @@ class Finding:
     length_s: float | None = None
     rates: tuple[FigureRate, ...] = ()
     excused: str = ""
+    severity: Severity | None = None  # of the remedy; None: the criterion's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class Criterion:
     """One criterion of the catalogue.
 
     `title`: what tables call it, at most TITLE_MAX characters. `key_figure`: every table shows it.
+    `severity`: what kind of action `remedy` is, where a finding does not state its own.
     `direction`: how a figure meets the limit; None for a criterion without numeric limits.
     `applies_to_cpu`: also promised if the CPU is the device (for a node: if it has no CUDA GPU; for a pair or
     group: if that is so for one of its members).
@@ -124,6 +126,7 @@ class Criterion:
     summary: str
     limit: str
     remedy: str
+    severity: Severity
     unmeasured: str
     find: Callable[[Any], Finding]
     direction: Direction | None = None
@@ -179,6 +182,7 @@ def criterion(
     unit: str,
     limit: str,
     remedy: str,
+    severity: Severity,
     unmeasured: str,
     direction: Direction | None = None,
     also: Also = NOTHING_ELSE,
@@ -207,6 +211,7 @@ def criterion(
             summary=" ".join((find.__doc__ or "").split()),
             limit=limit,
             remedy=remedy,
+            severity=severity,
             unmeasured=unmeasured,
             direction=direction,
             also=also,

@@ -53,6 +53,7 @@ def of_both(criterion: Criterion, first: Verdict, last: Verdict, share: float | 
             outcome=Outcome.WARN,
             detail=_joined(f"{_attempt(failed, first)} it was {_measured(failed)}", other.detail),
             remedy=failed.remedy,
+            severity=failed.severity,
         )
     worse, better = sorted((last, first), key=lambda one: WORST_FIRST.index(one.outcome))
     if criterion.rate and worse.outcome is Outcome.FAIL and better.measured is not None:

@@ -8,18 +8,26 @@ from rigproof.criteria.checks import (
     clock,
     cluster,
     compute,
+    defects,
     distribution,
     disturbance,
+    driver,
+    ecc_mode,
+    fabric,
     health,
     host,
+    host_limits,
     inventory,
     memory,
     memory_errors,
+    modes,
+    nvlink,
     pcie_errors,
     power,
     reset,
     thermal,
     thermal_faults,
+    thermal_margin,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
@@ -27,10 +35,10 @@ from rigproof.criteria.evidence import sensor_faults
 from rigproof.simulation.faults.kinds import FaultKind, Faults
 from rigproof.stages.registry import STAGES
 
-BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
+BEFORE_STAGES = (cluster, inventory, driver, modes, distribution, activity, disturbance)
 AFTER_STAGES = (
-    *(compute, memory, memory_errors, transfer, pcie_errors, thermal, thermal_faults),
-    *(power, clock, health, reset, host, sensor_faults),
+    *(compute, memory, memory_errors, transfer, pcie_errors, thermal, thermal_faults, thermal_margin),
+    *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, host_limits, sensor_faults),
 )
 
 

@@ -8,7 +8,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.fault_matrix import shown_by
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.profiles.subjects import Scope
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import SEVERITIES, Outcome
 from rigproof.stages.registry import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
@@ -27,6 +27,13 @@ Each criterion is a function from the recording to one verdict for each promised
 | `not_measured` | it should have been measured and was not, or not enough of it: the run is INCOMPLETE |
 | `not_applicable` | the hardware cannot provide it, and it was not promised: it decides nothing |
 | `no_limit` | measured, but no limit is known: it becomes the baseline |
+
+A failure or warning has a severity, which says what kind of action it asks for: its criterion's, unless what
+was found needs another one. A failure that follows from another has none of its own.
+
+| Severity | What to do |
+|---|---|
+{severities}
 
 Rules for all of them:
 
@@ -71,7 +78,9 @@ def markdown() -> str:
     sections = [
         "\n".join([f"## {family}", "", *map(_entry, members)]) for family, members in families.items()
     ]
-    return "\n".join([INTRODUCTION, *sections]).rstrip() + "\n"
+    severities = "\n".join(f"| `{name}` | {what} |" for name, what in SEVERITIES.items())
+    introduction = INTRODUCTION.replace("{severities}", severities)
+    return "\n".join([introduction, *sections]).rstrip() + "\n"
 
 
 def _entry(criterion: Criterion) -> str:
@@ -91,6 +100,7 @@ def _entry(criterion: Criterion) -> str:
         ("Limit", criterion.limit),
         ("Not measured", criterion.unmeasured),
         ("What to do", criterion.remedy),
+        ("Severity", f"`{criterion.severity}`"),
         ("Fails on", _named(shown_by(criterion, Outcome.FAIL))),
     ]
     warns_on = shown_by(criterion, Outcome.WARN)

@@ -320,6 +320,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         limit_source=intern(source),  # the same for many
         detail=intern(finding.detail),
         remedy=(finding.remedy or criterion.remedy) if troubled else "",
+        severity=(finding.severity or criterion.severity) if troubled else None,
         from_s=_finite(finding.from_s),
         length_s=_finite(finding.length_s),
         rates=finding.rates,

@@ -2,6 +2,8 @@
 
 Only the remedy changes: that of a failure whose criterion gave just its general one, and that of what was not
 measured because its subject was lost. The outcomes remain as each criterion found them by itself.
+Only the remedy of a failure changes, and only if its criterion gave just its general one; it then asks for no
+action of its own, and has no severity. The outcomes remain as each criterion found them by itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -74,7 +76,7 @@ def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidenc
     if found is None:
         return verdict
     detail = _without_cause(verdict, evidence)
-    return replace(verdict, remedy=f"{FOLLOWS}{found}, see there first", detail=detail)
+    return replace(verdict, remedy=f"{FOLLOWS}{found}, see there first", detail=detail, severity=None)
 
 
 def _without_cause(verdict: Verdict, evidence: Evidence) -> str:

@@ -44,6 +44,12 @@ class NodeIdentity:
     clock_offset_s: float
     clock_error_s: float  # half of the round trip in which the offset was read
     cpu_model: str | None = None  # None in recordings of versions that did not read it
+    driver_cuda: str | None = None  # the newest CUDA that the driver supports, such as "13.0"
+    torch_cuda: str | None = None  # the one that the installed torch was built for
+    nouveau: bool | None = None  # whether the kernel has loaded that driver
+    host_cpus: int | None = None  # of the host, whatever may be used of them
+    host_ram_gib: float | None = None
+    shm_gib: float | None = None  # size of /dev/shm
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +76,19 @@ class GpuIdentity:
     temperature_memory_max_c: float | None = None
     temperature_slowdown_c: float | None = None
     temperature_shutdown_c: float | None = None
+    slowdown_margin_c: float | None = None  # the thermal margin at which it slows down; 0 or less
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
     ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None  # the mode after the next restart
     display_active: bool | None = None
     xid_supported: bool = False
     vbios_version: str | None = None
     brand: str | None = None  # NVML's, such as "geforce_rtx" or "nvidia"
+    compute_mode: str | None = None  # NVML's, such as "default" or "exclusive_process"
+    persistence: bool | None = None
+    mig_enabled: bool | None = None
+    mig_pending: bool | None = None  # after the next reset
     virtualization: str | None = None  # "none", "passthrough", "vgpu", "host_vgpu" or "host_vsga"
 
 

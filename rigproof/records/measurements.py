@@ -56,7 +56,7 @@ class MemoryReading:
 
 @dataclass(frozen=True, slots=True)
 class GpuCounters:
-    """Error counters of one GPU, and its fan, read once before and once after the load."""
+    """A GPU's error counters and what it reports of its health, read once before and once after the load."""
 
     t_s: float
     subject: str
@@ -71,6 +71,23 @@ class GpuCounters:
     pcie_replays: int | None = None
     fan_percent: float | None = None  # of its highest speed; None: it has no fan of its own
     recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver asks for; 0: nothing
+    power_capped_s: float | None = None  # how long the clock was lowered for this reason so far
+    sync_boost_s: float | None = None
+    sw_thermal_s: float | None = None
+    hw_thermal_s: float | None = None
+    power_brake_s: float | None = None
+    remap_spares: tuple[int, ...] | None = None  # banks with all, most, some, few and no spare rows left
+    sram_threshold_exceeded: bool | None = None  # by uncorrectable errors, over the card's life
+    channel_repair_pending: bool | None = None
+    tpc_repair_pending: bool | None = None
+    inforom_valid: bool | None = None  # its checksum
+    nvlinks: tuple[bool | None, ...] | None = None  # by link: whether it is active; None: it has none here
+    nvlink_replays: tuple[int | None, ...] | None = None  # by link; None: not counted, or not active
+    nvlink_recoveries: tuple[int | None, ...] | None = None
+    nvlink_crc_errors: tuple[int | None, ...] | None = None
+    fabric_state: str | None = None  # of NVML's FabricState, such as "completed"
+    fabric_status: int | None = None  # an NVML code, of a completed one; 0: success
+    fabric_health: int | None = None  # NVML_GPU_FABRIC_HEALTH_MASK_*
 
 
 @dataclass(frozen=True, slots=True)

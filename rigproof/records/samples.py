@@ -24,6 +24,7 @@ class GpuSample:
     pcie_replays: int | None = None
     lateness_s: float = 0.0  # after the moment at which it was due
     power_limit_w: float | None = None  # enforced now
+    thermal_margin_c: float | None = None  # to the highest temperature in use (T.Limit); negative beyond it
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,16 @@ class Outcome(StrEnum):
     NO_LIMIT = "no_limit"
 
 
+# What kind of action a failure or warning asks for.
+Severity = Literal["config", "warn", "reset", "reseat", "isolate", "rma"]
+SEVERITIES: dict[Severity, str] = {
+    "config": "change a setting, a program, the plan or the profile: the hardware may be sound",
+    "warn": "nothing yet: watch whether it comes back or grows",
+    "reset": "reset the GPU, or restart the machine or a service of its driver",
+    "reseat": "work on the machine by hand: its cooling, seat, cables, power",
+    "isolate": "take it out of use until the cause is found",
+    "rma": "have the card replaced",
+}
 # A figure meets its limit if it is so: at least as high, at most as high, equal.
 Direction = Literal["at_least", "at_most", "equal"]
 SIGNS: dict[Direction, str] = {"at_least": "≥", "at_most": "≤", "equal": "="}
@@ -49,7 +59,7 @@ class Verdict:
     """The verdict of one criterion on one subject. `measured` and `limit` are in `unit`.
 
     `direction`: how a figure meets the limit; None if there is none. `rates`: the measured rate of each
-    figure that can become a champion.
+    figure that can become a champion. `severity`: of a failure or warning that asks for an action of its own.
     """
 
     criterion: str
@@ -64,6 +74,7 @@ class Verdict:
     from_s: float | None = None  # when in the run the fault was seen
     length_s: float | None = None
     direction: Direction | None = None
+    severity: Severity | None = None
     rates: tuple[FigureRate, ...] = field(default=(), compare=False)
 
     def __reduce__(self) -> tuple[type["Verdict"], tuple[Any, ...]]:
@@ -163,6 +174,11 @@ def sentence(verdict: Verdict) -> str:
     if not verdict.remedy or verdict.outcome in (Outcome.PASS, Outcome.NO_LIMIT):
         return text
     return f"{text.rstrip('.: ')}. {verdict.remedy[0].upper()}{verdict.remedy[1:]}."
+
+
+def sentence_and_severity(verdict: Verdict) -> str:
+    """The sentence, then what kind of action it asks for: `… Reset the GPU. [reset]`."""
+    return sentence(verdict) + (f" [{verdict.severity}]" if verdict.severity else "")
 
 
 def _when(verdict: Verdict) -> str:

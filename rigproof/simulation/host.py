@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 
+from rigproof.host.offers import Offers
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.samples import HostSample
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
@@ -14,6 +15,9 @@ IDLE_PERCENT, FEEDING_PERCENT = 8.0, 45.0
 # is free. Measured on hosts of H200s, some 15,000 each: median 0.07 to 0.09 ms, 99th percentile 0.35 to 0.46,
 # 99.9th 1.2 to 1.6, longest 2.5 to 5.0 (reports/samples/h200-*).
 QUIET_MS, STRAGGLER_MS, STRAGGLER_EVERY, LATE_MS = 0.1, 1.0, 300, 60.0
+LIMITED_SHARE = 0.25  # left of CPUs and RAM by the fault host-limited
+SMALL_SHM_GIB = 0.0625  # Docker's default
+CUDA, TOO_NEW_CUDA = "13.0", "99.0"  # that torch was built for
 SLEEP_S = 0.010  # of the responsiveness probe
 
 
@@ -38,12 +42,26 @@ class SimulatedHost:
         self._random = random.Random(f"{seed}/{name}/host")  # noqa: S311 - noise, not a secret
 
     def usable_cpus(self) -> float:
-        """The number of CPUs."""
-        return self.cpus
+        """The number of CPUs, or what a container leaves of them."""
+        return self.cpus * self._left
 
     def ram_gib(self) -> float:
-        """RAM, GiB."""
-        return self._ram_gib
+        """RAM, GiB, or what a container leaves of it."""
+        return self._ram_gib * self._left
+
+    @property
+    def _left(self) -> float:
+        return LIMITED_SHARE if "host-limited" in self._faults else 1.0
+
+    def offers(self) -> Offers:
+        """What it offers to programs."""
+        return Offers(
+            host_cpus=int(self.cpus),
+            host_ram_gib=self._ram_gib,
+            shm_gib=SMALL_SHM_GIB if "shm-small" in self._faults else self._ram_gib / 2,
+            nouveau=False,
+            torch_cuda=TOO_NEW_CUDA if "torch-too-new" in self._faults else CUDA,
+        )
 
     def cpu_model(self) -> str:
         """The same for hosts of as many CPUs."""

@@ -27,3 +27,9 @@ def test_memory(ram, subject, judge):
 def test_disk(disk, subject, judge):
     """Checkpoints find room on a disk that keeps them, and that is as fast as those of equal hosts."""
     judge(subject)
+
+
+@pytest.mark.criterion("host.limits")
+def test_limits(rig, subject, judge):
+    """The host has what the profile states, and no container limit starves its GPUs."""
+    judge(subject)

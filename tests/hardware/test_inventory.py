@@ -17,6 +17,12 @@ def test_driver(rig, subject, judge):
     judge(subject)
 
 
+@pytest.mark.criterion("inventory.modes")
+def test_modes(rig, subject, judge):
+    """No mode of the driver keeps programs from the card or splits it up."""
+    judge(subject)
+
+
 @pytest.mark.criterion("inventory.foreign_memory")
 def test_foreign_memory(rig, subject, judge):
     """Nobody else holds the VRAM that the plan needs."""

@@ -17,6 +17,12 @@ def test_memory_temperature(finished, subject, judge):
     judge(subject)
 
 
+@pytest.mark.criterion("thermal.margin")
+def test_margin(finished, subject, judge):
+    """No part of the die comes near the temperature at which the card slows down."""
+    judge(subject)
+
+
 @pytest.mark.criterion("thermal.throttle")
 def test_throttle(finished, subject, judge):
     """No GPU slowed down for heat or for a power brake."""

@@ -79,7 +79,7 @@ BY_STAGE = (
     "activity.gpu_active",
     "transfer.link",
 )
-COUNTED = ("pcie-replays",)  # in the whole run
+COUNTED = ("pcie-replays", "hidden-throttle")  # in the whole run
 CARD = next(CardWork(one, device) for one in [rig_of(["h200-sxm"], STAGES[0])] for device in one.devices())
 OF_CARDS = {
     stage: [

@@ -528,8 +528,8 @@ TESTED = (
     Tested(
         "ECC switched off on an H200",
         "not applicable",
-        "`memory.ecc` warns",
-        "unit/criteria/checks/test_memory.py::test_which_cards_have_to_count_errors",
+        "`health.ecc_mode` fails",
+        "unit/criteria/checks/test_ecc_mode.py::test_ecc_that_is_off_fails",
     ),
     Tested(
         "a driver that is killed in the middle, and the next start",

@@ -136,6 +136,7 @@ def records(task: Task, spec: ExchangeSpec) -> Records:
     scope="pair",
     unit="messages",
     limit="one at least",
+    severity="reseat",
     remedy="look at the cable",
     unmeasured="the two did not meet",
     stages=(NAME,),

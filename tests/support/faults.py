@@ -270,6 +270,32 @@ def temperature_is_out_of_range(bench: Bench) -> None:
     bench.samples(GPU, 93, 113, core_temperature_c=lambda s: 52 + int(s.t_s) % 2)
 
 
+def vbios_differs(bench: Bench) -> None:
+    """Of three equal cards, the third one that of a rig beside it."""
+    for subject, version in ((GPU, "96.00.B"), (OTHER, "96.00.A")):
+        bench.gpu(subject, brand="nvidia", vbios_version=version)
+    third = replace(bench.recording.gpus[OTHER], subject="pc3/gpu0", uuid="GPU-3")
+    bench.recording.gpus["pc3/gpu0"] = third
+
+
+def torch_is_too_new(bench: Bench) -> None:
+    bench.node("pc1", torch_cuda="14.0")
+    bench.recording.workers = [replace(one, cuda_version=None) for one in bench.recording.workers]
+
+
+def nvlink_is_down(bench: Bench) -> None:
+    bench.counters(GPU, "after", nvlinks=(*(True,) * 17, False))
+
+
+def nvlink_errors(bench: Bench, counter: str, number: int) -> None:
+    bench.counters(GPU, "after", **{f"nvlink_{counter}": (number, *(0,) * 17)})
+
+
+def fabric_is_not_started(bench: Bench) -> None:
+    for moment in ("before", "after"):
+        bench.counters(GPU, moment, fabric_state="in_progress")
+
+
 FAULTS = (
     Fault(
         "node-missing",
@@ -409,6 +435,50 @@ FAULTS = (
         lambda b: b.counters(GPU, "after", remap_failed=True),
         on(GPU, "memory.row_remap"),
     ),
+    Fault("mig-on", lambda b: b.gpu(GPU, mig_enabled=True), on(GPU, "inventory.modes")),
+    Fault(
+        "compute-prohibited",
+        lambda b: b.gpu(GPU, compute_mode="prohibited"),
+        on(GPU, "inventory.modes"),
+    ),
+    Fault(
+        "persistence-off",
+        lambda b: b.gpu(GPU, persistence=False, brand="nvidia"),
+        frozenset(),
+        on(GPU, "inventory.modes"),
+    ),
+    Fault("vbios-differs", vbios_differs, frozenset(), on(GPU, "inventory.gpus_present")),
+    Fault("torch-too-new", torch_is_too_new, on("pc1", "inventory.driver")),
+    Fault("host-limited", lambda b: b.node("pc1", cpus=2, ram_gib=16.0), on("pc1", "host.limits")),
+    Fault("shm-small", lambda b: b.node("pc1", shm_gib=0.0625), frozenset(), on("pc1", "host.limits")),
+    Fault("ecc-off", lambda b: b.gpu(GPU, ecc_enabled=False), on(GPU, "health.ecc_mode")),
+    Fault(
+        "sram-errors",
+        lambda b: b.counters(GPU, "after", sram_threshold_exceeded=True),
+        on(GPU, "health.defects"),
+    ),
+    Fault(
+        "repair-pending",
+        lambda b: b.counters(GPU, "after", tpc_repair_pending=True),
+        on(GPU, "health.defects"),
+    ),
+    Fault(
+        "inforom-corrupt", lambda b: b.counters(GPU, "before", inforom_valid=False), on(GPU, "health.defects")
+    ),
+    Fault(
+        "spare-rows-used",
+        lambda b: b.counters(GPU, "after", remap_spares=(3071, 0, 0, 1, 0)),
+        frozenset(),
+        on(GPU, "memory.row_remap"),
+    ),
+    Fault("nvlink-inactive", nvlink_is_down, on(GPU, "health.nvlink")),
+    Fault("nvlink-replays", lambda b: nvlink_errors(b, "replays", 1), on(GPU, "health.nvlink")),
+    Fault("nvlink-crc", lambda b: nvlink_errors(b, "crc_errors", 9), frozenset(), on(GPU, "health.nvlink")),
+    Fault("nvlink-crc", lambda b: nvlink_errors(b, "crc_errors", 99_999), on(GPU, "health.nvlink")),
+    Fault("fabric-not-started", fabric_is_not_started, on(GPU, "health.fabric")),
+    Fault(
+        "fabric-unhealthy", lambda b: b.counters(GPU, "after", fabric_health=0x1), on(GPU, "health.fabric")
+    ),
     Fault("pcie-degraded", lambda b: b.samples(GPU, 5, pcie_generation=1), on(GPU, "transfer.link")),
     Fault("pcie-degraded", lambda b: b.samples(GPU, pcie_width=8), on(GPU, "transfer.link")),
     Fault("pcie-narrow", lambda b: b.samples(GPU, 5, pcie_width=4), on(GPU, "transfer.link")),
@@ -429,6 +499,13 @@ FAULTS = (
         lambda b: b.samples(GPU, 50, 60, core_temperature_c=88),
         on(GPU, "thermal.core_temperature"),
     ),
+    Fault("hot-spot", lambda b: b.samples(GPU, 50, 60, thermal_margin_c=-3), on(GPU, "thermal.margin")),
+    Fault(
+        "hot-spot",
+        lambda b: b.samples(GPU, 50, 60, thermal_margin_c=-1),
+        frozenset(),
+        on(GPU, "thermal.margin"),
+    ),
     Fault("heat-spike", heat_spikes, on(GPU, "thermal.core_temperature")),
     Fault("early-heat", heat_comes_near, frozenset(), on(GPU, "thermal.core_temperature")),
     Fault("power-limit-off", power_limit_is_off, on(GPU, "power.limit")),
@@ -437,6 +514,12 @@ FAULTS = (
     Fault(
         "thermal-throttle",
         lambda b: b.samples(GPU, 50, 50.05, clock_event_reasons=0x40),
+        frozenset(),
+        on(GPU, "thermal.throttle"),
+    ),
+    Fault(
+        "hidden-throttle",
+        lambda b: b.counters(GPU, "after", hw_thermal_s=0.4),
         frozenset(),
         on(GPU, "thermal.throttle"),
     ),

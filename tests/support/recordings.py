@@ -73,6 +73,12 @@ LIMITS = {
     "pcie_bit_error_rate": 1e-12,
     "pcie_correctable_minute": 32,
     "pcie_uncorrected": 0,
+    "host_share": 0.90,
+    "host_cpus_per_gpu": 2,
+    "host_ram_share": 0.95,
+    "host_shm_gib": 1.0,
+    "nvlink_replays": 0,
+    "nvlink_crc_per_s": 100,
     "foreign_memory_warn_mib": 15,
     "stranger_sm_percent": 5.0,
     "stranger_growth_mib": 512.0,
@@ -172,9 +178,10 @@ H200 = MODELS.sku.model_validate(
         "memory_bandwidth_gbps": 4800,
         "power_limit_w": 700,
         "boost_clock_mhz": 1980,
+        "nvlinks": 18,
         "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
         "steady": {name: {"value": value} for name, value in STEADY.items()},
-        "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
+        "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95, "slowdown_margin_c": -2},
     }
 )
 RTX_3090 = MODELS.sku.model_validate(
@@ -195,6 +202,21 @@ WORKERS = {"pc1/gpu0": ("pc1/gpu0#0", "pc1/gpu0#1"), "pc2/gpu0": ("pc2/gpu0#0",)
 STEP_S, END_S, LOAD_S = 0.1, 136.0, (30.0, 70.0)
 STAGES_RUN = ("gemm", "sustained", "training", "feeding", "sharing")
 OURS: dict[str, Any] = {"user": "tester", "name": "ray::Worker", "parents": (50, 1)}
+HEALTH: dict[str, Any] = {
+    **dict.fromkeys(("power_capped_s", "sync_boost_s", "sw_thermal_s", "hw_thermal_s", "power_brake_s"), 0.0),
+    "remap_spares": (3072, 0, 0, 0, 0),
+    "sram_threshold_exceeded": False,
+    "channel_repair_pending": False,
+    "tpc_repair_pending": False,
+    "inforom_valid": True,
+    "nvlinks": (True,) * 18,
+    "nvlink_replays": (0,) * 18,
+    "nvlink_recoveries": (0,) * 18,
+    "nvlink_crc_errors": (0,) * 18,
+    "fabric_state": "completed",
+    "fabric_status": 0,
+    "fabric_health": 0,
+}
 SHARING = {1: 1.0, 2: 0.92, 3: 0.91}  # processes on a card: their rate together, of one alone
 
 
@@ -231,8 +253,9 @@ def profile_text(changes: dict[str, Any] | None = None) -> str:
 
 def node_identity(name: str) -> NodeIdentity:
     return NodeIdentity(
-        name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0
-    )
+        name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0,
+        driver_cuda="13.0", torch_cuda="13.0", nouveau=False, host_cpus=8, host_ram_gib=64.0, shm_gib=32.0,
+    )  # fmt: skip
 
 
 def boot_reading(node: str, moment: str, t_s: float) -> BootReading:
@@ -253,10 +276,16 @@ def gpu_identity(subject: str, sku: str) -> GpuIdentity:
         sm_clock_max_mhz=1980,
         temperature_gpu_max_c=87,
         temperature_memory_max_c=95,
+        slowdown_margin_c=-2,
         pcie_generation_max=5,
         pcie_width_max=16,
         ecc_enabled=True,
+        ecc_pending=True,
         display_active=False,
+        compute_mode="default",
+        persistence=True,
+        mig_enabled=False,
+        mig_pending=False,
         xid_supported=True,
     )
 
@@ -283,6 +312,7 @@ def gpu_sample(subject: str, index: int) -> GpuSample:
         pcie_generation=5 if busy else 1,
         pcie_width=16,
         pcie_replays=2,
+        thermal_margin_c=(25 - index % 5) if busy else 53,
     )
 
 
@@ -499,6 +529,7 @@ def _healthy(sku: str) -> Recording:
                     remap_pending=False,
                     remap_failed=False,
                     pcie_replays=2,
+                    **HEALTH,
                 )
             )
         recording.extend(pcie_errors(subject, t_s) for t_s in (2.0, 60.0, 120.0, END_S))

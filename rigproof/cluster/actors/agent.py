@@ -19,6 +19,7 @@ from rigproof.cluster.actors.sensing import Senses, Sensing
 from rigproof.host import processes
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
+from rigproof.host.offers import Offers, offers
 from rigproof.host.pcie_errors import link_errors
 from rigproof.host.ports import free_ports
 from rigproof.host.processes import ProcessId
@@ -118,6 +119,8 @@ class NodeAgent:
             hidden=tuple(gpu for gpu in listed if gpu not in gpus),
             visible_devices=visible_devices,
             cpu_model=self._host.cpu_model(),
+            driver_cuda=self._nvml.driver_cuda if self._nvml is not None else None,
+            offers=self._offers(),
         )
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:
@@ -231,6 +234,9 @@ class NodeAgent:
         if self._opening.done():
             Background(self._open.close, "nvml-close").done(timeout_s)
         return AgentReply(self._process, last)
+
+    def _offers(self) -> Offers:
+        return offers()
 
     def _sense(self, duty: AgentDuty) -> Senses:
         return Sensing(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rigproof.host.offers import Offers
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.identity import GpuIdentity
@@ -35,6 +36,8 @@ class AgentFacts:
     hidden: tuple[GpuIdentity, ...] = ()
     visible_devices: str | None = None
     cpu_model: str | None = None
+    driver_cuda: str | None = None
+    offers: Offers | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One node's agent as the driver knows it."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
@@ -59,5 +59,7 @@ class AgentLink:
             clock_offset_s=offset_s,
             clock_error_s=error_s,
             cpu_model=facts.cpu_model,
+            driver_cuda=facts.driver_cuda,
+            **({} if facts.offers is None else asdict(facts.offers)),
         )
         return self.identity

@@ -33,6 +33,7 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
     limit="`limits.active_work_share` of 1 s windows with verified work, and a mean power of at least "
     "`limits.active_power_share` of the enforced limit (if the driver has no limit, a mean utilisation of "
     "`limits.active_utilization_share`); no wrong result",
+    severity="isolate",
     remedy="find out what that worker waited for: a lost process, another job on the card, a blocked queue",
     unmeasured="the device was deliberately left out, the stage was aborted, or power was not read "
     "often enough; utilisation alone never suffices",

@@ -47,6 +47,7 @@ OVER_PEAK_SHARE = 1.10
     limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; for a card without one "
     "`limits.clock_unknown_share` of the highest SM clock that NVML reports. In the feeding stage "
     "`limits.working_clock_mhz`, if the rig states it",
+    severity="reset",
     remedy="restart the machine; if the clock is meant to be low, state `limits.clock_ratio_share` for this "
     "card",
     unmeasured="too few readings of the SM clock under load, no clock to compare with, a low clock whose "

@@ -107,6 +107,7 @@ class Difference:
     "compared with those of every card of the run of the same model, number of multiprocessors and compute "
     "capability, with the same torch and cuBLAS, in each precision and size; the value of the majority is "
     "right, and without a majority all that differ fail. A result that a worker found wrong also fails",
+    severity="isolate",
     remedy="do not train on it; try it in another slot, else replace it",
     unmeasured="a worker did not record its products' checksums, or multiplied no golden operands in a "
     "precision. Not applicable in a recording without golden operands and without another comparable card",

@@ -18,6 +18,7 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     unit="workers",
     direction="equal",
     limit="the workers that the rig profile plans for this device",
+    severity="config",
     remedy="check CUDA_VISIBLE_DEVICES and the `--num-gpus` that `ray start` got on the node",
     unmeasured="no worker started anywhere, or this device was deliberately left out; or the run was planned "
     "with other work than the profile of `rigproof judge --hwprofile` plans",

@@ -22,6 +22,7 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
     "desktop, may use at most `limits.stranger_sm_percent` of the SMs and grow by at most "
     "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
     "warns: its effect on a rate is judged there",
+    severity="config",
     remedy="end that process, or run again when the card is free",
     unmeasured="the card's processes were not watched for a while, or not up to the end of the load; not "
     "required if the driver does not list them, does not report which of those that were there before the "

@@ -8,7 +8,7 @@ from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.strangers import crashed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
-from rigproof.profiles.loading.xids import FILE, Severity, XidCatalogue
+from rigproof.profiles.loading.xids import FILE, Action, XidCatalogue, XidOutcome
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
@@ -16,7 +16,9 @@ from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
 LISTENING = "nvmlEventSetWait_v2"  # the query that returns Xids
 FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
 NOTHING_WANTED = 0  # NVML_GPU_RECOVERY_ACTION_NONE
-UNKNOWN_ACTION = "read the GPU recovery action in `nvidia-smi -q`, and carry it out"
+UNKNOWN_ACTION = Action(
+    severity="reset", step="read the GPU recovery action in `nvidia-smi -q`, and carry it out"
+)
 
 
 @criterion(
@@ -25,9 +27,10 @@ UNKNOWN_ACTION = "read the GPU recovery action in `nvidia-smi -q`, and carry it 
     scope="device",
     unit="Xids",
     direction="at_most",
-    limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "
+    limit="`hwprofiles/xids.toml`, where each Xid has its meaning, outcome, action and source: `fail` "
     "fails, all others warn, including numbers in no catalogue; `limits.xid_fail` and `limits.xid_warn` take "
     "precedence. A recovery action that NVML reports before or after the load fails, even without an Xid",
+    severity="isolate",
     remedy="the action in hwprofiles/xids.toml; look up an Xid that it lacks in NVIDIA's Xid "
     "documentation and in `dmesg`",
     unmeasured="Xids were not received for a while: the node or its agent died, an NVML call failed or hung, "
@@ -48,14 +51,17 @@ def xid(device: DeviceEvidence) -> Finding:
     The root Xid is named first, before those that follow from it.
     """
     events = device.events("xid")
-    fatal = [event for event in events if _severity(device, event) == "fail"]
+    fatal = [event for event in events if _outcome(device, event) == "fail"]
     if fatal:
         return _fatal(device, [fatal[0], _root(events), *events])
     wanted = _wanted(device)
     if wanted is not None:
         request, action = wanted
         detail = "; ".join([request, *_listed(device, events)])
-        return Finding(Outcome.FAIL, detail=detail, remedy=action, source="NVML's recovery action")
+        source = "NVML's recovery action"
+        return Finding(
+            Outcome.FAIL, detail=detail, remedy=action.step, source=source, severity=action.severity
+        )
     _require_listener(device)
     _require_last_word(device)
     none = Limit(0, FILE)
@@ -66,9 +72,11 @@ def xid(device: DeviceEvidence) -> Finding:
     root = _root(events)
     detail = "; ".join(_listed(device, [root, *events]))
     # An Xid that is not the program's own error gives the remedy, even if it came later.
-    decisive = next((event for event in events if _severity(device, event) != "program"), root)
+    decisive = next((event for event in events if _outcome(device, event) != "program"), root)
     action = _action(device, _code(decisive))
-    return Finding(Outcome.WARN, len(events), none, detail, action, from_s=root.t_s)
+    return Finding(
+        Outcome.WARN, len(events), none, detail, action.step, from_s=root.t_s, severity=action.severity
+    )
 
 
 def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
@@ -79,24 +87,30 @@ def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
     number = len({id(event) for event in events})
     detail = "; ".join(_listed(device, events))
     action = _action(device, code)
-    return compared(number, limit, good=False, detail=detail, remedy=action, from_s=events[0].t_s)
-
-
-def _action(device: DeviceEvidence, code: int | None) -> str:
-    """The remedy for a number; for one in no catalogue, where to look it up."""
-    known = device.evidence.loaded.xids.action(code)
-    if known or code is None:
-        return known
-    step = "look it up in NVIDIA's Xid documentation and in `dmesg`"
-    return (
-        step
-        if code in (device.device.limits.xid_fail or ())
-        else f"{step}; `limits.xid_fail = [{code}]` makes it fail"
+    return compared(
+        number,
+        limit,
+        good=False,
+        detail=detail,
+        remedy=action.step,
+        severity=action.severity,
+        from_s=events[0].t_s,
     )
 
 
-def _wanted(device: DeviceEvidence) -> tuple[str, str] | None:
-    """The driver's recovery action in words, and the remedy; None if there is none or it is unknown."""
+def _action(device: DeviceEvidence, code: int | None) -> Action:
+    """What to do about a number; for one in no catalogue, where to look it up."""
+    known = device.evidence.loaded.xids.action(code)
+    if known is not None:
+        return known
+    step = "look it up in NVIDIA's Xid documentation and in `dmesg`"
+    if code is not None and code not in (device.device.limits.xid_fail or ()):
+        step += f"; `limits.xid_fail = [{code}]` makes it fail"
+    return Action(severity="isolate", step=step)
+
+
+def _wanted(device: DeviceEvidence) -> tuple[str, Action] | None:
+    """The driver's recovery action in words, and what to do; None if there is none or it is unknown."""
     for moment in ("after", "before"):
         action = _recovery_action(device, moment)
         if action is not None and action != NOTHING_WANTED:
@@ -115,7 +129,7 @@ def _require_last_word(device: DeviceEvidence) -> None:
         raise NotMeasured("the driver's recovery action was not read after the load")
 
 
-def _named(catalogue: XidCatalogue, action: int, moment: str) -> tuple[str, str]:
+def _named(catalogue: XidCatalogue, action: int, moment: str) -> tuple[str, Action]:
     known = catalogue.recovery.get(action)
     wants = "an action unknown to rigproof" if known is None else known.wants
     request = f"{moment} the load the driver wants {wants} (NVML recovery action {action})"
@@ -141,8 +155,8 @@ def _code(event: Event) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _severity(device: DeviceEvidence, event: Event) -> Severity:
-    return device.evidence.loaded.xids.severity(_code(event), device.device.limits)
+def _outcome(device: DeviceEvidence, event: Event) -> XidOutcome:
+    return device.evidence.loaded.xids.outcome(_code(event), device.device.limits)
 
 
 def _root(events: Sequence[Event]) -> Event:
@@ -156,7 +170,7 @@ def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
     seen: dict[int | None, str] = {}
     for event in events:
         code = _code(event)
-        kind = " (usually a program's own error)" if _severity(device, event) == "program" else ""
+        kind = " (usually a program's own error)" if _outcome(device, event) == "program" else ""
         meaning = event.message if code is None else catalogue.meaning(code)
         at = "" if round(event.t_s) == round(events[0].t_s) else f" at t={event.t_s:.0f} s"
         seen.setdefault(code, f"Xid {code}{kind}{at}: {meaning}")

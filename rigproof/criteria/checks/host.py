@@ -40,6 +40,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns if the "
     "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it, or "
     "the host has fewer than `cpu.per_gpu_warn` CPUs for each GPU",
+    severity="config",
     remedy="end other programs on this machine, or adapt `cpu.band_percent` or the node's `cpus`",
     unmeasured="too few samples of the CPU under load; a CPU outside the band of `rigproof judge "
     "--hwprofile`, if the run's load aimed at a different band; not promised if the profile "
@@ -150,6 +151,7 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     direction="at_most",
     limit="`responsiveness.p99_ms` and `responsiveness.max_ms`; a single delay of up to twice the latter "
     "warns",
+    severity="config",
     remedy="lower the CPU load in the profile (`cpu.band_percent`), or end other programs on this machine",
     unmeasured="the probe reported for too little of the time under load",
     also=Also(warns=("host-frozen:for=0.5",), unmeasured=("node-lost", "reset")),

@@ -1,24 +1,18 @@
 """Is this the hardware that the profile promises, and is it free?"""
 
-import re
 from collections import Counter
 
 from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_then
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
-from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
+from rigproof.simulation.faults.lacks import no_peer
 
-NO_DRIVER = "install the NVIDIA driver there, or start the container with `--gpus all`"
-NO_NVML = "run `nvidia-smi` there and see `dmesg`; restart the machine if it does not answer either"
-DIFFERENT = (
-    "install the same driver on every node, or write `limits.driver_mixed = true` if they are meant to differ"
-)
 TAKEN = (
     "end the other job that holds it (`ray status` there), or start Ray there so that it offers this card: "
     "without MIG, with a --num-gpus that includes it, and without a CUDA_VISIBLE_DEVICES that hides it"
@@ -27,6 +21,8 @@ KEPT = (
     "end that program, or move the display to another card; if it is to stay, raise "
     "`limits.foreign_memory_warn_mib`"
 )
+FLASH = "have the same VBIOS put on all of them, unless they are meant to differ"
+DATA_CENTRE = ("tesla", "nvidia")  # GpuIdentity.brand of cards for servers
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
 
@@ -35,7 +31,9 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     title="GPU present",
     scope="device",
     unit="",
-    limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID",
+    limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID. A VBIOS that "
+    "differs from that of equal data-centre cards warns",
+    severity="reseat",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
     also=Also(fails=("node-missing", "driver-mismatch")),
@@ -55,7 +53,29 @@ def gpus_present(device: DeviceEvidence) -> Finding:
     wrong, step = _mismatch(device, device.identity)
     if wrong:
         return Finding(Outcome.FAIL, detail=wrong, remedy=step)
-    return Finding(Outcome.PASS, detail=f"{device.identity.name}, {device.identity.uuid}")
+    return _with_vbios(device)
+
+
+def _with_vbios(device: DeviceEvidence) -> Finding:
+    """It is the promised card; one of a server model also has the VBIOS that most equal cards have.
+
+    Makers of desktop cards each have their own.
+    """
+    own = device.identity
+    found = Finding(Outcome.PASS, detail=f"{own.name}, {own.uuid}")
+    if own.vbios_version is None or own.brand not in DATA_CENTRE:
+        return found
+    alike = [one for one in device.evidence.recording.gpus.values() if one.name == own.name]
+    versions = device.evidence.kept(
+        ("vbios", own.name), lambda: Counter(one.vbios_version for one in alike if one.vbios_version)
+    )
+    usual, number = versions.most_common(1)[0]
+    several = list(versions.values()).count(number) > 1
+    if own.vbios_version == usual and not several:
+        return found
+    others = ", ".join(sorted(one for one in versions if one != own.vbios_version))
+    detail = f"VBIOS {own.vbios_version}, while equal cards have {others}"
+    return Finding(Outcome.WARN, detail=detail, remedy=FLASH, severity="config")
 
 
 def _absent(device: DeviceEvidence) -> Finding:
@@ -94,56 +114,6 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
 
 
 @criterion(
-    "inventory.driver",
-    title="driver",
-    scope="node",
-    unit="",
-    limit="`limits.driver_minimum`, and the version that most nodes have unless `limits.driver_mixed`",
-    remedy="install the same driver on every node and restart it, so that library and kernel module match",
-    unmeasured="a driver version that cannot be compared",
-    applies_to_cpu=False,
-)
-def driver(node: NodeEvidence) -> Finding:
-    """NVML answers, the driver is new enough, and it is the same on all nodes unless they may differ."""
-    identity = node.identity
-    if identity.nvml_error is not None:
-        cause, step = cause_and_step(identity.nvml_error)
-        detail = cause if cause.startswith("NVML ") else f"NVML does not answer: {cause}"
-        return Finding(Outcome.FAIL, detail=detail, remedy=step or NO_NVML)
-    version = identity.driver_version
-    if version is None:
-        return Finding(Outcome.FAIL, detail="no NVIDIA driver is installed", remedy=NO_DRIVER)
-    limits = node.evidence.loaded.rig.limits
-    minimum = limits.driver_minimum
-    source = "" if minimum is None else node.evidence.source_of("limits.driver_minimum")
-    if minimum is not None and _numbers(version) < _numbers(minimum):
-        detail = f"driver {version} is older than the {minimum} of {source}"
-        remedy = "install a newer driver there and restart it, or lower `limits.driver_minimum`"
-        return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=source)
-    if limits.driver_mixed:
-        source = source or node.evidence.source_of("limits.driver_mixed")
-        return Finding(Outcome.PASS, detail=f"driver {version}; the profile lets nodes differ", source=source)
-    usual = node.evidence.kept("drivers", lambda: Counter(_versions(node).values())).most_common(2)
-    if len(usual) > 1 and version != (usual[0][0] if usual[0][1] > usual[1][1] else None):
-        different = ", ".join(f"{name} has {v}" for name, v in _versions(node).items() if v != version)
-        return Finding(Outcome.FAIL, detail=f"driver {version} here, but {different}", remedy=DIFFERENT)
-    return Finding(Outcome.PASS, detail=f"driver {version}", source=source)
-
-
-def _versions(node: NodeEvidence) -> dict[str, str]:
-    """The driver version of each node that has one."""
-    nodes = node.evidence.recording.nodes
-    return {name: one.driver_version for name, one in nodes.items() if one.driver_version is not None}
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """`580.65.06` as (580, 65, 6)."""
-    if not re.fullmatch(r"\d+(\.\d+)*", version):
-        raise NotMeasured(f"the driver version {version!r} cannot be compared")
-    return tuple(int(part) for part in version.split("."))
-
-
-@criterion(
     "inventory.foreign_memory",
     title="memory others hold",
     scope="device",
@@ -152,6 +122,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "
     "leaves free fails: the card's memory less the driver's reserve, the workers' memory, and a CUDA "
     "context and workspaces for each",
+    severity="config",
     remedy="end that program, move the display to another card, or plan for less with `vram_gib_per_worker`",
     unmeasured="NVML does not report the card's memory use before the run",
     also=Also(warns=("foreign-memory:to=41500",)),
@@ -193,6 +164,14 @@ FAULTS = (
         why=f"{GONE}the other cards still have a peer.",
     ),
     FaultKind(
+        "vbios-differs",
+        "gpu",
+        "the card has another VBIOS than its equals",
+        ("inventory.gpus_present",),
+        ends="warns",
+        lacks=no_peer,
+    ),
+    FaultKind(
         "gpu-hidden",
         "gpu",
         "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last is hidden",
@@ -209,14 +188,6 @@ FAULTS = (
         defaults=MID,
         duties=DEVICE_DUTIES,
         why="Its worker fails with a CUDA error, its work ends, and the card is not queried any more.",
-    ),
-    FaultKind(
-        "driver-mismatch",
-        "node",
-        "kernel module and library differ: NVML does not start",
-        ("inventory.driver",),
-        absent=("device",),
-        why=f"Without NVML no GPU of the node is found. {GONE}and the other node's card has no peer left.",
     ),
     FaultKind(
         "foreign-memory",

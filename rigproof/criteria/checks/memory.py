@@ -34,6 +34,7 @@ REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is re
     unit="OOMs",
     direction="at_most",
     limit="`limits.ooms`",
+    severity="config",
     remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
     "allocator without counters (of a CUDA device); or it filled less memory than the plan gives it, and "
@@ -144,6 +145,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     "or hang; an allocation, if the worker reported its memory as filled; each time that memory ran out, "
     "recovered from or not, counts as a failed one. Rounds: the verified share of all that the device "
     "did; work that the CPU did in its place does not count",
+    severity="config",
     remedy="read the first error of this device's workers in the report; if memory ran out, lower its load",
     unmeasured="no stage ran on the device, or it was deliberately left out; or a measured round was not "
     f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
@@ -217,6 +219,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     unit="GiB",
     direction="at_least",
     limit="`limits.headroom_gib`; if less is free only because of what others held before the run, it warns",
+    severity="config",
     remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` if "
     "less will do",
     unmeasured=f"the device's free memory was not read while its workers held their memory; {OTHER_PLAN}",

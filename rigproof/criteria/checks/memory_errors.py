@@ -10,8 +10,8 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 from rigproof.simulation.faults.lacks import unreported
 
+WORN = "have the card replaced soon: further errors there cannot be remapped"
 REPLACE = "have the card replaced: its memory wears out"
-SWITCH_ON = "switch it on, unless it is off deliberately: `nvidia-smi -i GPU -e 1`, then restart the machine"
 
 
 @criterion(
@@ -21,18 +21,17 @@ SWITCH_ON = "switch it on, unless it is off deliberately: `nvidia-smi -i GPU -e 
     unit="errors",
     direction="at_most",
     limit="`limits.ecc_uncorrected`",
+    severity="reset",
     remedy="reset or restart the machine; if errors come back, have the card replaced",
     unmeasured="a counter is missing before or after the run; not applicable if the SKU file lists `ecc` "
-    "in `unsupported_sensors`, nor on an unknown card without ECC or with ECC switched off",
+    "in `unsupported_sensors`, nor if ECC is switched off, nor on an unknown card without ECC",
     also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
 def ecc(device: DeviceEvidence) -> Finding:
-    """No uncorrected memory error during the run; corrected ones warn, and so does switched-off ECC."""
+    """No uncorrected memory error during the run; corrected ones warn."""
     before, after = device.counters("before"), device.counters("after")
-    if device.identity.ecc_enabled is False and device.device.sku and not device.lacks_sensor("ecc"):
-        return Finding(Outcome.WARN, detail="ECC is switched off, so no error is counted", remedy=SWITCH_ON)
     if not _any(before, after, "ecc_uncorrected") and device.identity.ecc_enabled is not True:
         _excuse(device, "ecc", "this card has no ECC", counted=before or after)
     uncorrected = growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
@@ -48,6 +47,7 @@ def ecc(device: DeviceEvidence) -> Finding:
             limit,
             detail,
             "watch whether the count keeps growing; then have the card checked",
+            severity="warn",
         )
     return compared(uncorrected, limit, good=True)
 
@@ -78,7 +78,8 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     unit="rows",
     direction="at_most",
     limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
-    "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
+    "`limits.retired_pages_fail` and `limits.retired_pages_warn`. A bank with few or no spare rows warns",
+    severity="reset",
     remedy="restart the machine so that the remap takes effect; if rows keep failing, have the card replaced",
     unmeasured="the counters are missing before or after the run; not applicable if ECC is switched off, "
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
@@ -97,13 +98,17 @@ def row_remap(device: DeviceEvidence) -> Finding:
     rows = latest.remapped_uncorrectable
     limit = _fewer_than(device.limit("remapped_rows_fail"))
     if latest.remap_failed or latest.remap_pending:
-        word, step = ("failed", REPLACE) if latest.remap_failed else ("is pending", "")
+        failed = bool(latest.remap_failed)
         return Finding(
-            Outcome.FAIL, detail=f"a row remap {word}", remedy=step, source="NVML's row-remap state"
+            Outcome.FAIL,
+            detail=f"a row remap {'failed' if failed else 'is pending'}",
+            remedy=REPLACE if failed else "",
+            severity="rma" if failed else None,
+            source="NVML's row-remap state",
         )
     if rows is not None and rows > limit.value:
         detail = "rows remapped for uncorrectable errors"
-        return compared(rows, limit, good=False, detail=detail, remedy=REPLACE)
+        return compared(rows, limit, good=False, detail=detail, remedy=REPLACE, severity="rma")
     return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
 
 
@@ -122,7 +127,9 @@ def _by_pages(
         return None
     fail, warn = _fewer_than(device.limit("retired_pages_fail")), device.limit("retired_pages_warn")
     if pages > fail.value:
-        return compared(pages, fail, good=False, detail="retired memory pages", remedy=REPLACE)
+        return compared(
+            pages, fail, good=False, detail="retired memory pages", remedy=REPLACE, severity="rma"
+        )
     if pages > warn.value:
         return Finding(Outcome.WARN, pages, warn, "retired memory pages")
     if _any(before, after, "remapped_uncorrectable"):
@@ -143,6 +150,13 @@ def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters 
     rows = after.remapped_uncorrectable or 0
     if grown:
         return Finding(Outcome.WARN, rows, limit, f"{grown} rows remapped during the run")
+    few, none = (after.remap_spares or (0,) * 5)[-2:]
+    if few or none:
+        banks = " and ".join(
+            f"{number} with {spares}" for number, spares in ((none, "no"), (few, "few")) if number
+        )
+        detail = f"memory banks that can remap few further errors: {banks} spare rows"
+        return Finding(Outcome.WARN, rows, limit, detail, WORN, severity="rma")
     return compared(rows, limit, good=True)
 
 
@@ -178,6 +192,17 @@ FAULTS = (
         "gpu",
         "a memory row is waiting for its remap",
         ("memory.row_remap",),
+        keys=FROM,
+        defaults=MID,
+        duties=DEVICE_DUTIES,
+        lacks=NO_REMAP,
+    ),
+    FaultKind(
+        "spare-rows-used",
+        "gpu",
+        "a memory bank has no spare row left",
+        ("memory.row_remap",),
+        ends="warns",
         keys=FROM,
         defaults=MID,
         duties=DEVICE_DUTIES,

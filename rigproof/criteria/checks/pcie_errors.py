@@ -37,6 +37,7 @@ UNCOUNTED = (
     direction="at_most",
     limit="`limits.pcie_correctable_minute` correctable errors in any minute; more fatal and non-fatal "
     "errors in the run than `limits.pcie_uncorrected` fail",
+    severity="reseat",
     remedy="reseat card and riser, clean the contacts, try another slot; `dmesg | grep -i aer` names the "
     "kind of error",
     unmeasured="the counts were not read before and after all loads and once a minute in between, or they "

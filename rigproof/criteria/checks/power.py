@@ -29,6 +29,7 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and excee
     direction="at_most",
     limit="`limits.power_over_limit_share` of the power limit that NVML enforces; in the feeding stage "
     "`limits.working_power_w`, if the rig states it",
+    severity="config",
     remedy="set the power limit again (`nvidia-smi -pl`), and check that the power supply carries all "
     "cards at once",
     unmeasured="too few readings of the power under load, a draw of 0 W, or a frozen sensor",
@@ -96,6 +97,7 @@ def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float
     direction="at_least",
     limit="`limits.power_limit_w`; if the rig states none, the card's default limit (NVML's, else the SKU "
     "file's): a lower one warns, and one under `limits.power_cap_fail_share` of it fails",
+    severity="config",
     remedy="set it with `nvidia-smi -pl`, or state the intended range as `limits.power_limit_w`",
     unmeasured="NVML reports no enforced limit; not applicable to a card whose driver has none, such as "
     "laptops and virtual GPUs",

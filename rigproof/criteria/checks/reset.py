@@ -19,6 +19,7 @@ WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `k
     scope="node",
     unit="",
     limit="the host's boot id is the same before and after the load",
+    severity="reseat",
     remedy="usually the power supply: check its rating, its cables and the outlet; "
     "else load one card at a time, or lower the power limit",
     unmeasured="the run did not reach its end there: the node or its agent was lost, or the run was killed; "
@@ -86,8 +87,9 @@ def _earlier(node: NodeEvidence, events: list[Event]) -> Finding:
     worst = events[-1]
     more = f" (and {len(events) - 1} more)" if len(events) > 1 else ""
     detail = f"an earlier run ({worst.data.get('run_id')}) never ended: {worst.message}{more}"
-    remedy = _remedy(node) if worst.data.get("restarted") is True else WENT_ON
-    return Finding(Outcome.WARN, detail=detail, remedy=remedy, source=SOURCE)
+    if worst.data.get("restarted") is True:
+        return Finding(Outcome.WARN, detail=detail, remedy=_remedy(node), source=SOURCE)
+    return Finding(Outcome.WARN, detail=detail, remedy=WENT_ON, source=SOURCE, severity="config")
 
 
 def _passed(node: NodeEvidence) -> str:

@@ -8,7 +8,15 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.readings import Readings
-from rigproof.criteria.evidence.reasons import POWER_BRAKE, THERMAL, THROTTLE, names_of
+from rigproof.criteria.evidence.reasons import (
+    COUNTERS,
+    POWER_BRAKE,
+    THERMAL,
+    THROTTLE,
+    counted_s,
+    durations_text,
+    names_of,
+)
 from rigproof.criteria.evidence.sensor_tables import sensor_table
 from rigproof.criteria.evidence.sensors import require_moving, require_possible
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -36,6 +44,7 @@ FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still onl
     "file's. If the rig states `limits.core_temperature_never_c`, that applies to every reading, and the "
     "limit to the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
     "`limits.working_temperature_c`, if the rig states it",
+    severity="reseat",
     remedy="clean the heatsink or raise the fan curve",
     unmeasured="too few readings under load, or a frozen sensor",
     also=Also(
@@ -91,6 +100,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     unit="°C",
     direction="at_most",
     limit="`limits.memory_temperature_c` of the rig; else NVML's MEM_MAX; else the SKU file's",
+    severity="reseat",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
     unmeasured="too few readings under load, or a frozen sensor; not applicable on a card whose driver "
@@ -189,8 +199,10 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     direction="at_most",
     limit="at most `limits.throttle_events` stretches of slowed samples in the whole run (both attempts at a "
     "repeated stage count), none longer than `limits.throttle_event_s`, and, where more than two samples are "
-    "slowed, at most `limits.throttle_share` of the samples of any stage. A slowdown within all three warns. "
+    "slowed, at most `limits.throttle_share` of the samples of any stage. A slowdown within all three warns, "
+    "and so does one that NVML counted for longer than the time between two samples and no sample shows. "
     "Power cap (0x4) and idle (0x1) do not count",
+    severity="reseat",
     remedy="cool the card if the reason is thermal; check plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
     also=Also(
@@ -242,7 +254,26 @@ def throttle(device: DeviceEvidence) -> Finding:
         detail = f"{names_of(worst.reasons)} once, in {seen}"
         remedy = _remedy(worst.reasons)
         return Finding(Outcome.WARN, worst.share, limit, detail, remedy, from_s=events[0].from_s)
-    return compared(worst.share, limit, good=True)
+    return _by_counters(device, worst.share, limit)
+
+
+def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
+    """No sample shows a slowdown; NVML's counters may. The detail is how long each reason held."""
+    by_reason = counted_s(device.counters("before"), device.counters("after"))
+    step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
+    unseen = {bit: seconds for bit, seconds in by_reason.items() if bit & THROTTLE}
+    if sum(unseen.values()) > step_s:
+        detail = f"NVML counted {durations_text(unseen)}, which no sample shows"
+        reasons = sum(bit for bit, seconds in unseen.items() if seconds)
+        return Finding(Outcome.WARN, share, limit, detail, _remedy(reasons))
+    return compared(share, limit, good=True, detail=durations_text(by_reason or _sampled_s(device)))
+
+
+def _sampled_s(device: DeviceEvidence) -> dict[int, float]:
+    """How long each reason lasted by the samples, s: for a driver that does not count it."""
+    bits = device.samples.readings(REASONS).values.astype(np.int64)
+    step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
+    return {bit: step_s * int(np.count_nonzero(bits & bit)) for bit in COUNTERS}
 
 
 def _remedy(reasons: int) -> str:

@@ -1,7 +1,7 @@
 """The faults that the criteria of thermal.py detect."""
 
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.simulation.faults.kinds import FED, MID, PART, TIMES, FaultKind, Variant
+from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind, Variant
 from rigproof.simulation.faults.lacks import unreported, unstated
 
 SLOWED = "Above the highest temperature that its maker allows, a card lowers its clock."
@@ -69,6 +69,16 @@ FAULTS = (
         duties=DUTIES,
         why="By 40 % the rates fall below their floors and below those of the peers.",
         variants=(Variant("after=50%,for=0.5", "A single short event warns."),),
+    ),
+    FaultKind(
+        "hidden-throttle",
+        "gpu",
+        "the driver slows the card down too briefly for the samples; to= is how long in all, s",
+        ("thermal.throttle",),
+        ends="warns",
+        keys=(*FROM, "to"),
+        defaults=MID,
+        duties=DUTIES,
     ),
     FaultKind(
         "power-brake",

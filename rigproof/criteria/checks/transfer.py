@@ -37,6 +37,7 @@ LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at m
     limit="the nominal rate of the best link that NVML reports for card and slot together, or of "
     "`limits.pcie_generation` and `limits.pcie_width` if the rig states less; more replays than "
     "`limits.pcie_bit_error_rate` of the bits that such a link can carry warn",
+    severity="reseat",
     remedy="reseat card and riser; see the BIOS; if it is meant, state "
     "`limits.pcie_width` or `limits.pcie_generation`",
     unmeasured="too few readings of the link under load, no figure for the best possible link, or a replay "

@@ -3,6 +3,11 @@
 Bits of `nvmlClocksEventReasons*` in nvml.h. They are tested with `&`: several can be set at once.
 """
 
+from collections.abc import Mapping
+
+from rigproof.records.measurements import GpuCounters
+from rigproof.records.verdict import figure
+
 NAMES = {
     0x1: "idle",
     0x2: "application clocks setting",
@@ -27,3 +32,28 @@ EXPLAINS_LOW_CLOCK = POWER_CAP | SET_BY_USER | 0x10 | THROTTLE
 def names_of(reasons: int) -> str:
     """The set bits in words, with their values: `HW thermal slowdown (0x40), power cap (0x4)`."""
     return ", ".join(f"{name} ({bit:#x})" for bit, name in NAMES.items() if reasons & bit)
+
+
+# The counters of GpuCounters, by the bit of their reason.
+COUNTERS = {
+    0x4: "power_capped_s",
+    0x10: "sync_boost_s",
+    0x20: "sw_thermal_s",
+    0x40: "hw_thermal_s",
+    0x80: "power_brake_s",
+}
+
+
+def counted_s(before: GpuCounters | None, after: GpuCounters | None) -> dict[int, float]:
+    """How long each reason held during the run, s, by its bit; without those that NVML does not count."""
+    found = {}
+    for bit, name in COUNTERS.items():
+        was, now = (None if one is None else getattr(one, name) for one in (before, after))
+        if was is not None and now is not None and now >= was:
+            found[bit] = now - was
+    return found
+
+
+def durations_text(by_reason: Mapping[int, float]) -> str:
+    """`power cap 61 s, HW thermal slowdown 0.40 s`; empty if there was no reason for any time."""
+    return ", ".join(f"{NAMES[bit]} {figure(seconds, 's')}" for bit, seconds in by_reason.items() if seconds)

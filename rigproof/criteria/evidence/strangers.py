@@ -151,7 +151,7 @@ def crashed_by(device: DeviceEvidence, _trouble: Trouble) -> str | None:
         lost = [one for one in device.events(*LOSSES) if one.t_s >= event.t_s - AT_THE_TIME_S]
         code = event.data.get("xid")
         known = device.evidence.loaded.xids.xids.get(code) if isinstance(code, int) else None
-        if known is None or known.severity != "program" or not ended or lost:
+        if known is None or known.outcome != "program" or not ended or lost:
             return None
         culprits.append(ended[0])
     if not culprits:

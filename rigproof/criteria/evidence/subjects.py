@@ -53,6 +53,7 @@ SENSORS = frozenset(field.name for field in fields(GpuSample))
 # A driver that has a limit of a sensor has the sensor.
 LIMITED = {
     "core_temperature_c": ("temperature_gpu_max_c", "temperature_slowdown_c"),
+    "thermal_margin_c": ("slowdown_margin_c",),
     "memory_temperature_c": ("temperature_memory_max_c",),
     "power_limit_w": ("power_limit_w", "power_limit_default_w"),
 }

@@ -188,7 +188,7 @@ def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[st
         yield rig_problem(
             loaded, f"{prefix}.xid_warn", both, "also in xid_fail", "leave them in one of the lists"
         )
-    if warn and all(loaded.xids.severity(code, limits) != "fail" for code in (*loaded.xids.xids, *fail)):
+    if warn and all(loaded.xids.outcome(code, limits) != "fail" for code in (*loaded.xids.xids, *fail)):
         wrong, way_out = (
             "no Xid could fail the rig",
             "take out those of a broken card, such as 79",

@@ -11,9 +11,10 @@ from rigproof.profiles.loading.files import profile_folder, read_toml, shown_pat
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import Limits
+from rigproof.records.verdict import Severity
 
 FILE = "hwprofiles/xids.toml"
-Severity = Literal["fail", "warn", "program"]
+XidOutcome = Literal["fail", "warn", "program"]
 Number = Annotated[int, Field(ge=1, le=9999)]
 
 
@@ -21,12 +22,19 @@ class Xid(Table):
     """One Xid number of the driver."""
 
     meaning: str = Field(min_length=1, description="What the number means, in rigproof's own words.")
-    severity: Severity = Field(
+    outcome: XidOutcome = Field(
         description="fail: the card cannot be trusted until the action is taken. program: usually the "
         "program's own error; it warns. warn: everything else."
     )
     action: str = Field(description="What to do next: a key of [actions].")
     sources: tuple[str, ...] = Field(min_length=1, description="Where this is stated: keys of [sources].")
+
+
+class Action(Table):
+    """What to do about an Xid or a requested recovery."""
+
+    severity: Severity = Field(description="What kind of action it is: a severity of verdicts.")
+    step: str = Field(min_length=1, description="The next step, as a verdict's remedy states it.")
 
 
 class Recovery(Table):
@@ -40,7 +48,7 @@ class XidCatalogue(Table):
     """The Xid numbers that are known, and what to do about them: `hwprofiles/xids.toml`."""
 
     sources: dict[str, str] = Field(description="The sources, each with a short name as its key.")
-    actions: dict[str, str] = Field(description="What to do next, each with a short name as its key.")
+    actions: dict[str, Action] = Field(description="What to do next, each with a short name as its key.")
     recovery: dict[Number, Recovery] = Field(
         description="NVML's recovery actions, by number. 0 means none and is left out."
     )
@@ -51,12 +59,12 @@ class XidCatalogue(Table):
         found = self.xids.get(code) if code is not None else None
         return "in no catalogue known to rigproof" if found is None else found.meaning
 
-    def action(self, code: int | None) -> str:
-        """The action for a number; empty if unknown."""
+    def action(self, code: int | None) -> Action | None:
+        """The action for a number; None if it is in no catalogue."""
         found = self.xids.get(code) if code is not None else None
-        return "" if found is None else self.actions[found.action]
+        return None if found is None else self.actions[found.action]
 
-    def severity(self, code: int | None, limits: Limits) -> Severity:
+    def outcome(self, code: int | None, limits: Limits) -> XidOutcome:
         """How an Xid number is judged: as `limits` says, else as the catalogue says; an unknown number warns.
 
         A number that `limits` lists both to fail and to warn fails.
@@ -66,7 +74,7 @@ class XidCatalogue(Table):
         if code in (limits.xid_fail or ()):
             return "fail"
         found = self.xids.get(code)
-        known: Severity = "warn" if found is None else found.severity
+        known: XidOutcome = "warn" if found is None else found.outcome
         return "warn" if known == "fail" and code in (limits.xid_warn or ()) else known
 
 
@@ -102,6 +110,8 @@ def catalogue_problems(catalogue: XidCatalogue) -> Iterator[str]:
     yield from _unused("sources", catalogue.sources, named)
 
 
-def _unused(table: str, written: Mapping[str, str], used: set[str]) -> Iterator[str]:
+def _unused(table: str, written: Mapping[str, object], used: set[str]) -> Iterator[str]:
     for name in written.keys() - used:
-        yield problem(FILE, f"{table}.{name}", written[name], "nothing refers to it", "remove it")
+        value = written[name]
+        shown = value.step if isinstance(value, Action) else value
+        yield problem(FILE, f"{table}.{name}", shown, "nothing refers to it", "remove it")

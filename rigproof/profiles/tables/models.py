@@ -61,6 +61,11 @@ class TemperatureLimits(Table):
     shutdown_c: Positive | None = Field(
         default=None, description="Core temperature at which the card switches itself off, in °C."
     )
+    slowdown_margin_c: Annotated[float, Field(le=0, ge=-50, strict=True)] | None = Field(
+        default=None,
+        description="Thermal margin (NVML's T.Limit) at which the card lowers its clocks, in °C: 0 or less. "
+        "A card whose file states it must report its margin. Left out: it is judged if it reports one.",
+    )
     memory_max_c: Positive | None = Field(
         default=None, description="Highest memory temperature that the maker allows in use, in °C."
     )
@@ -113,6 +118,11 @@ class Sku(Table):
         default=(),
         description="Sensors that the model's driver does not report, such as `memory_temperature` or "
         "`ecc`. What needs them is not applicable instead of not measured.",
+    )
+    nvlinks: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None,
+        description="Number of NVLinks that every card of the model has. Left out: it has none, or they need "
+        "a bridge, which a rig may have or not.",
     )
     pcie_generation: Whole | None = Field(
         default=None,
@@ -271,6 +281,25 @@ class Limits(Table):
     ecc_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="Largest number of new uncorrected memory errors of a GPU in a run."
     )
+    host_share: Share | None = Field(
+        default=None,
+        description="Smallest share of the `cpus` and `ram_gib` that a node states that must be usable. It "
+        "only counts in [limits] of the rig, as do the other limits of hosts.",
+    )
+    host_cpus_per_gpu: Positive | None = Field(
+        default=None, description="A container that leaves fewer CPUs than this for each GPU warns."
+    )
+    host_ram_share: Share | None = Field(
+        default=None,
+        description="A container that leaves less RAM than this share of all GPUs' memory warns.",
+    )
+    host_shm_gib: Positive | None = Field(
+        default=None, description="A /dev/shm smaller than this, in GiB, warns."
+    )
+    ecc_off: Flag | None = Field(
+        default=None,
+        description="true: ECC may be switched off. Left out: it must be on where the card has it.",
+    )
     remapped_rows_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
         default=None,
         description="A card fails with this many memory rows remapped for uncorrectable errors, or more.",
@@ -308,6 +337,19 @@ class Limits(Table):
         default=None,
         description="Largest number of new fatal or non-fatal PCIe errors in a run, as the kernel counts "
         "them.",
+    )
+    nvlinks: Annotated[int, Field(ge=0, le=36, strict=True)] | None = Field(
+        default=None,
+        description="Number of NVLinks that a card has here, if it is not that of its SKU file. Left out: "
+        "the SKU file's, else as many as an equal card of the node has.",
+    )
+    nvlink_replays: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None,
+        description="Largest number of replays, and of recoveries, of an NVLink in a run.",
+    )
+    nvlink_crc_per_s: Positive | None = Field(
+        default=None,
+        description="This many CRC errors of an NVLink a second, or more, fail. Fewer warn.",
     )
     xid_fail: tuple[Whole, ...] | None = Field(
         default=None,

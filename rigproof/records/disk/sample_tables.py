@@ -6,7 +6,7 @@ the run, each field's metadata its unit. pyarrow is imported where it is used: p
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from rigproof.records.columns import Column, FlatLists, Lists
@@ -113,7 +113,10 @@ def batches(rows: Rows[Any], kind: str, run_id: str, most: int) -> "Iterator[pa.
 
 
 def problems(found: "pa.Schema") -> list[str]:
-    """Why a file's schema is not ours: a missing column, another type, another version; empty if it is."""
+    """Why a file's schema is not ours: a missing column, another type, another version; empty if it is.
+
+    A sensor that a run did not sample may be missing.
+    """
     metadata = found.metadata or {}
     version = metadata.get(b"schema_version", b"").decode("utf-8", "replace")
     if version != str(TELEMETRY_SCHEMA_VERSION):
@@ -121,11 +124,25 @@ def problems(found: "pa.Schema") -> list[str]:
     differences = []
     for field in schema(""):
         place = found.get_field_index(field.name)
-        if place < 0:
+        if place < 0 and (not field.nullable or field.name in LISTS):
             differences.append(f"column {field.name} is missing")
-        elif found.field(place).type != field.type:
+        elif place >= 0 and found.field(place).type != field.type:
             differences.append(f"column {field.name} holds {found.field(place).type}, not {field.type}")
     return differences
+
+
+def completed(source: Source, found: "pa.Schema") -> Source:
+    """The same table, with empty columns for the sensors that its run did not sample."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    absent = {field.name: field.type for field in schema("") if found.get_field_index(field.name) < 0}
+
+    def column(name: str) -> "pa.ChunkedArray":
+        if name not in absent:
+            return source.column(name)
+        return pa.chunked_array([pa.nulls(len(source.column("kind")), absent[name])])
+
+    return replace(source, column=column) if absent else source
 
 
 def samples_of(source: Source) -> tuple[Rows[GpuSample], Rows[HostSample]]:

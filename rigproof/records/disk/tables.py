@@ -315,7 +315,7 @@ def _of_stream(table: "pa.Table") -> Source:
 
 
 def _samples(source: Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
-    gpu, host = sample_tables.samples_of(source)
+    gpu, host = sample_tables.samples_of(sample_tables.completed(source, layout))
     return Samples(gpu, host, _run_id(layout), whole)
 
 

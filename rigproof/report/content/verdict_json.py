@@ -104,7 +104,7 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
 
 
 def criterion_json(verdict: Verdict) -> dict[str, Any]:
-    """One verdict. `from_s` and `length_s` are only there if it has them."""
+    """One verdict. `severity`, `from_s` and `length_s` are only there if it has them."""
     content: dict[str, Any] = {
         "criterion": verdict.criterion,
         "subject": verdict.subject,
@@ -117,6 +117,8 @@ def criterion_json(verdict: Verdict) -> dict[str, Any]:
         "detail": verdict.detail,
         "remedy": verdict.remedy,
     }
+    if verdict.severity is not None:
+        content["severity"] = verdict.severity
     if verdict.from_s is not None:
         content["from_s"] = verdict.from_s
     if verdict.length_s is not None:

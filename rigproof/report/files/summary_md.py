@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rigproof.records.disk.durable import replacing
-from rigproof.records.verdict import Outcome, Verdict, sentence
+from rigproof.records.verdict import Outcome, Verdict, sentence_and_severity
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import Cell, Matrix, Row, matrix_of
 from rigproof.report.content.order import (
@@ -136,8 +136,8 @@ def _folded(title: str, lines: Iterable[str]) -> Iterable[str]:
 
 def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
     findings = {
-        "Failed": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
-        "Warnings": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)],
+        "Failed": [sentence_and_severity(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
+        "Warnings": [sentence_and_severity(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)],
         "Not measured": [not_measured_sentence(group) for group in not_measured_groups(verdicts)],
     }
     for title, sentences in findings.items():

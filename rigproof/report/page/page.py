@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict, counts, figure, limit_text, sentence
+from rigproof.records.verdict import Outcome, Verdict, counts, figure, limit_text, sentence_and_severity
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import matrix_of, title_of
 from rigproof.report.content.order import (
@@ -143,7 +143,7 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str]]:
     """
     for outcome in (Outcome.FAIL, Outcome.WARN):
         for verdict in of_outcome(verdicts, outcome):
-            yield outcome.value, sentence(verdict), verdict.criterion
+            yield outcome.value, sentence_and_severity(verdict), verdict.criterion
     for group in not_measured_groups(verdicts):
         names = {verdict.criterion for verdict in group}
         yield (

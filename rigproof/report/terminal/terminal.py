@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.records.verdict import Decision, Outcome, Verdict, sentence
+from rigproof.records.verdict import Decision, Outcome, Verdict, sentence, sentence_and_severity
 from rigproof.report.content.explained import criteria_page
 from rigproof.report.content.matrix import heading, matrix_of
 from rigproof.report.content.order import (
@@ -98,13 +98,14 @@ def summary_lines(
 ) -> list[str]:
     """Failures, warnings, what was not measured; counts; the decision and its meaning.
 
-    With `everything` also why criteria do not apply.
+    With `everything` also severities, and why criteria do not apply.
 
     `folder`: the run's, to name its report; None if there is none. `short`: what was done instead of the
     whole level (`in_place_of_level`).
     """
-    lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
-    lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
+    shown_as = sentence_and_severity if everything else sentence
+    lines = [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
+    lines += [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
     lines += (
         [f"what a criterion measures, and where its limit comes from: {criteria_page()}"] if lines else []

@@ -8,6 +8,7 @@ from typing import Any
 from rigproof.cluster.actors.agent import NodeAgent
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
 from rigproof.host.cpu_band import HostLoad
+from rigproof.host.offers import Offers
 from rigproof.host.processes import ProcessId
 from rigproof.records.measurements import Event
 from rigproof.run.simulated.memory import SimulatedMemory, last_words
@@ -101,6 +102,9 @@ class SimulatedAgent(NodeAgent):
             "error": None,
         }
         self._records.append(Event(self._t_s, "host_load", self._simulated.name, message, data=data))
+
+    def _offers(self) -> Offers:
+        return self._simulated.host.offers()
 
     def _sense(self, duty: AgentDuty) -> SimulatedSensing:
         return SimulatedSensing(

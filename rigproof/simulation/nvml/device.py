@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, plain, target, write, write_text
+from rigproof.simulation.nvml.links import LINK_FIELDS, link_counter
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import TEMPERATURE_SENSOR_GPU, Clock, Code, Field, Threshold
 
-UNSIGNED_INT, UNSIGNED_LONG_LONG = 1, 3  # nvmlValueType_t
+UNSIGNED_INT, UNSIGNED_LONG_LONG, SIGNED_INT = 1, 3, 5  # nvmlValueType_t
 
 
 def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None]]) -> None:
@@ -18,6 +19,8 @@ def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None
 
 _numbers(
     ("nvmlDeviceGetDisplayActive", lambda gpu: gpu.display_active),
+    ("nvmlDeviceGetComputeMode", lambda gpu: gpu.compute_mode),
+    ("nvmlDeviceGetPersistenceMode", lambda gpu: gpu.persistence),
     ("nvmlDeviceGetBrand", lambda gpu: gpu.brand),
     ("nvmlDeviceGetVirtualizationMode", lambda gpu: gpu.virtualization),
     ("nvmlDeviceGetCurrentClocksEventReasons", lambda gpu: gpu.clock_event_reasons),
@@ -69,8 +72,14 @@ def _compute_capability(_driver: SimulatedDriver, gpu: SimulatedGpu, major: Any,
 
 @answers(ON_DEVICE, "nvmlDeviceGetEccMode")
 def _ecc_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending: Any) -> int:
-    write(pending, gpu.ecc_enabled)
+    write(pending, gpu.ecc_enabled if gpu.ecc_pending is None else gpu.ecc_pending)
     return write(current, gpu.ecc_enabled)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetMigMode")
+def _mig_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending: Any) -> int:
+    write(pending, gpu.mig_enabled if gpu.mig_pending is None else gpu.mig_pending)
+    return write(current, gpu.mig_enabled)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetUtilizationRates")
@@ -100,6 +109,14 @@ def _threshold(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any
     return write(out, thresholds.get(which.value))
 
 
+@answers(ON_DEVICE, "nvmlDeviceGetMarginTemperature")
+def _margin(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    if gpu.thermal_margin_c is None:
+        return Code.NOT_SUPPORTED
+    target(out).marginTemperature = gpu.thermal_margin_c
+    return Code.SUCCESS
+
+
 @answers(ON_DEVICE, "nvmlDeviceGetClockInfo")
 def _clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any) -> int:
     return write(out, {Clock.SM: gpu.sm_clock_mhz, Clock.MEMORY: gpu.memory_clock_mhz}.get(which.value))
@@ -111,14 +128,29 @@ def _max_clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any
     return write(out, clocks.get(which.value))
 
 
+def _slowed_ns(reason: int) -> Callable[[SimulatedGpu], float | None]:
+    return lambda gpu: round(1e9 * gpu.slowed_s.get(reason, 0.0)) if gpu.slowed_counted else None
+
+
+# Their reasons' bits are nvmlClocksEventReasons*.
+NANOSECONDS = {
+    Field.POWER_CAPPED: 0x4,
+    Field.SYNC_BOOST: 0x10,
+    Field.SW_THERMAL: 0x20,
+    Field.HW_THERMAL: 0x40,
+    Field.POWER_BRAKE: 0x80,
+}
 _FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
     Field.MEMORY_TEMPERATURE: lambda gpu: gpu.memory_temperature_c,
     Field.TOTAL_ENERGY: lambda gpu: milli(gpu.energy_j),
+    Field.NVLINK_COUNT: lambda gpu: None if gpu.nvlinks is None else len(gpu.nvlinks),
     Field.PCIE_REPLAYS: lambda gpu: gpu.pcie_replays,
     Field.POWER_AVERAGE: lambda gpu: milli(gpu.power_average_w),
     Field.POWER_INSTANT: lambda gpu: milli(gpu.power_w),
     Field.POWER_LIMIT: lambda gpu: milli(gpu.power_limit_w),
     Field.RECOVERY_ACTION: lambda gpu: gpu.recovery_action,
+    Field.SLOWDOWN_MARGIN: lambda gpu: gpu.slowdown_margin_c,
+    **{one: _slowed_ns(reason) for one, reason in NANOSECONDS.items()},
 }
 
 
@@ -128,10 +160,22 @@ def _field_values(driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: A
     number = min(count.value, len(values))
     for answer in (plain(values._type_) * number).from_buffer(values):
         field_id = answer.fieldId
-        answer.nvmlReturn = _field_value(gpu, field_id, answer)
+        answer.nvmlReturn = (
+            _of_link(gpu, field_id, answer)
+            if field_id in LINK_FIELDS
+            else _field_value(gpu, field_id, answer)
+        )
         for fault in driver.faults:
             if fault.field_id == field_id and fault.uuid in (None, gpu.uuid) and fault.trips():
                 answer.nvmlReturn = fault.code
+    return Code.SUCCESS
+
+
+def _of_link(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
+    value = link_counter(gpu, answer.scopeId, LINK_FIELDS[field_id])
+    if value is None or not gpu.nvlink_fields:
+        return Code.NOT_SUPPORTED
+    answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
     return Code.SUCCESS
 
 
@@ -145,8 +189,10 @@ def _field_value(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
     value = _FIELDS[field_id](gpu)
     if value is None:
         return Code.NOT_SUPPORTED
-    if field_id == Field.TOTAL_ENERGY:
+    if field_id == Field.TOTAL_ENERGY or field_id in NANOSECONDS:
         answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
+    elif field_id == Field.SLOWDOWN_MARGIN:
+        answer.valueType, answer.value.siVal = SIGNED_INT, value
     else:
         untyped = field_id == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
         answer.valueType, answer.value.uiVal = 0 if untyped else UNSIGNED_INT, value

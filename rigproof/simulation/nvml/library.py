@@ -14,6 +14,7 @@ import pynvml
 
 # Importing these registers their functions.
 from rigproof.simulation.nvml import device as nvml_device  # noqa: F401
+from rigproof.simulation.nvml import links as nvml_links  # noqa: F401
 from rigproof.simulation.nvml import memory as nvml_memory  # noqa: F401
 from rigproof.simulation.nvml import system as nvml_system  # noqa: F401
 from rigproof.simulation.nvml.abi import ON_DEVICE, ON_DRIVER, gpu_of

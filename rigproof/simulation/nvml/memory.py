@@ -45,6 +45,42 @@ def _remapped_rows(
     return write(correctable, gpu.remapped_correctable)
 
 
+@answers(ON_DEVICE, "nvmlDeviceGetRowRemapperHistogram")
+def _remap_spares(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    if gpu.remap_spares is None:
+        return Code.NOT_SUPPORTED
+    found = target(out)
+    found.max, found.high, found.partial, found.low, found.none = gpu.remap_spares
+    return Code.SUCCESS
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetSramEccErrorStatus")
+def _sram(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    if gpu.sram_threshold_exceeded is None:
+        return Code.NOT_SUPPORTED
+    target(out).bThresholdExceeded = gpu.sram_threshold_exceeded
+    return Code.SUCCESS
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetRepairStatus")
+def _repairs(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    if gpu.channel_repair_pending is None:
+        return Code.NOT_SUPPORTED
+    status = target(out)
+    status.bChannelRepairPending, status.bTpcRepairPending = (
+        gpu.channel_repair_pending,
+        gpu.tpc_repair_pending,
+    )
+    return Code.SUCCESS
+
+
+@answers(ON_DEVICE, "nvmlDeviceValidateInforom")
+def _inforom(_driver: SimulatedDriver, gpu: SimulatedGpu) -> int:
+    if gpu.inforom_valid is None:
+        return Code.NOT_SUPPORTED
+    return Code.SUCCESS if gpu.inforom_valid else Code.CORRUPTED_INFOROM
+
+
 @answers(ON_DEVICE, "nvmlDeviceGetRetiredPages")
 def _retired_pages(_driver: SimulatedDriver, gpu: SimulatedGpu, cause: Any, count: Any, pages: Any) -> int:
     double_bit = cause.value == RETIRED_DOUBLE_BIT

@@ -18,6 +18,7 @@ FUNCTION_NAMES = frozenset(
         "nvmlErrorString",
         "nvmlSystemGetDriverVersion",
         "nvmlSystemGetNVMLVersion",
+        "nvmlSystemGetCudaDriverVersion_v2",
         "nvmlDeviceGetCount_v2",
         "nvmlDeviceGetHandleByIndex_v2",
         "nvmlDeviceGetHandleByUUID",
@@ -29,12 +30,16 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetDisplayActive",
         "nvmlDeviceGetBrand",
         "nvmlDeviceGetVirtualizationMode",
+        "nvmlDeviceGetComputeMode",
+        "nvmlDeviceGetPersistenceMode",
+        "nvmlDeviceGetMigMode",
         "nvmlDeviceGetEccMode",
         "nvmlDeviceGetMemoryInfo",
         "nvmlDeviceGetMemoryInfo_v2",
         "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceGetTemperature",
         "nvmlDeviceGetTemperatureThreshold",
+        "nvmlDeviceGetMarginTemperature",
         "nvmlDeviceGetClockInfo",
         "nvmlDeviceGetMaxClockInfo",
         "nvmlDeviceGetCurrentClocksEventReasons",
@@ -52,7 +57,14 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetFanSpeed",
         "nvmlDeviceGetTotalEccErrors",
         "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetRowRemapperHistogram",
+        "nvmlDeviceGetSramEccErrorStatus",
+        "nvmlDeviceGetRepairStatus",
+        "nvmlDeviceValidateInforom",
         "nvmlDeviceGetRetiredPages",
+        "nvmlDeviceGetNvLinkState",
+        "nvmlDeviceGetNvLinkErrorCounter",
+        "nvmlDeviceGetGpuFabricInfoV",
         "nvmlDeviceGetComputeRunningProcesses_v3",
         "nvmlDeviceGetGraphicsRunningProcesses_v3",
         "nvmlDeviceGetProcessUtilization",
@@ -89,6 +101,16 @@ class SimulatedProcess:
 
 
 @dataclass(slots=True)
+class SimulatedLink:
+    """One NVLink."""
+
+    active: bool | None = True  # None: the driver does not answer for it
+    replays: int = 0
+    recoveries: int = 0
+    crc_errors: int = 0
+
+
+@dataclass(slots=True)
 class SimulatedGpu:
     """One GPU. The defaults are an idle RTX 3090; only the UUID must be given."""
 
@@ -100,6 +122,10 @@ class SimulatedGpu:
     display_active: bool | None = False
     brand: int | None = Brand.GEFORCE_RTX
     virtualization: int | None = Virtualization.NONE
+    compute_mode: int | None = 0
+    persistence: bool | None = True
+    mig_enabled: bool | None = None  # None: a card that cannot be split up
+    mig_pending: bool | None = None  # None: as it is now
     lost: bool = False  # every call for it answers GPU_IS_LOST
     memory_total_mib: float | None = 24576.0
     memory_reserved_mib: float = 300.0  # the driver's own; only the old memory call counts it as used
@@ -119,8 +145,13 @@ class SimulatedGpu:
     sm_clock_max_mhz: int | None = 2100
     memory_clock_max_mhz: int | None = 9751
     clock_event_reasons: int | None = 0x1  # idle
+    shown_s: float = 0.0  # run time of these readings
+    slowed_s: dict[int, float] = field(default_factory=dict)  # by reason: how long, so far
+    slowed_counted: bool = True  # whether the driver counts that
     temperature_shutdown_c: int | None = 98
     temperature_slowdown_c: int | None = 95
+    thermal_margin_c: int | None = None  # not reported before Ada
+    slowdown_margin_c: int | None = None
     temperature_memory_max_c: int | None = None
     temperature_gpu_max_c: int | None = 93
     pcie_generation: int | None = 1
@@ -131,14 +162,25 @@ class SimulatedGpu:
     fan_percent: int | None = 30  # None: it has no fan of its own
     recovery_action: int | None = 0  # None: a driver that has none
     ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None  # None: as it is now
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     remapped_correctable: int | None = None  # None: this GPU remaps no rows
     remapped_uncorrectable: int = 0
     remap_pending: bool = False
     remap_failed: bool = False
+    remap_spares: tuple[int, int, int, int, int] | None = None  # max, high, partial, low, none
+    sram_threshold_exceeded: bool | None = None
+    channel_repair_pending: bool | None = None  # None: a driver that reports no pending repairs
+    tpc_repair_pending: bool = False
+    inforom_valid: bool | None = None
     retired_pages_single_bit: int | None = None
     retired_pages_double_bit: int | None = None
+    nvlinks: list["SimulatedLink"] | None = None  # None: a GPU without NVLinks
+    nvlink_fields: bool = True  # whether the driver has field values for their counters
+    fabric_state: int | None = None  # None: a driver or GPU that knows no fabric
+    fabric_status: int = 0
+    fabric_health: int = 0
     xid_supported: bool = True
     processes: list[SimulatedProcess] | None = field(default_factory=list)  # None: not readable
     process_use_supported: bool = True  # whether the driver reports how much of the SMs each process uses
@@ -182,6 +224,7 @@ class SimulatedDriver:
     gpus: list[SimulatedGpu] = field(default_factory=list)
     version: str = "580.95.05"
     nvml_version: str = "13.580.95"
+    cuda_version: int | None = 13000
     faults: list[Fault] = field(default_factory=list)
     missing_functions: set[str] = field(default_factory=set)  # a driver too old to have them
     events_supported: bool = True

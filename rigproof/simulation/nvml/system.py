@@ -39,6 +39,11 @@ def _nvml_version(driver: SimulatedDriver, buffer: Any, _size: Any) -> int:
     return write_text(buffer, driver.nvml_version)
 
 
+@answers(ON_DRIVER, "nvmlSystemGetCudaDriverVersion_v2")
+def _cuda_version(driver: SimulatedDriver, out: Any) -> int:
+    return write(out, driver.cuda_version)
+
+
 @answers(ON_DRIVER, "nvmlDeviceGetCount_v2")
 def _count(driver: SimulatedDriver, out: Any) -> int:
     return write(out, len(driver.gpus))

@@ -5,12 +5,14 @@ from typing import Any
 
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.sensors import SENSORS
-from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedProcess
+from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedLink, SimulatedProcess
 from rigproof.simulation.silicon.card import CardState, SimulatedCard
+from rigproof.simulation.silicon.cooling import HW_THERMAL
 from rigproof.simulation.silicon.link import IDLE_GENERATION, OTHER_GENERATION, WIDTH, link_of
-from rigproof.telemetry.nvml.protocol import Brand
+from rigproof.telemetry.nvml.protocol import Brand, ComputeMode, FabricState
 
 FOREIGN_PID = 4711
+VBIOS, OTHER_VBIOS = "96.00.A5.00.1A", "96.00.A5.00.03"
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
 # HBM's readings vary: 53 to 58 °C with a core at 63 to 64, at constant load (two H200, level standard).
 MEMORY_VARIES_C, MOST_VARIATION_C = 50.0, 2.0
@@ -18,6 +20,18 @@ CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
 FAN_LEAST, FAN_FROM_C, FAN_PER_C = 30, 50.0, 1.6  # a fan's curve: percent, and from which temperature on
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the faults pcie-replays and pcie-errors
+HOT_SPOT_C = 2  # beyond the slowdown: of the fault hot-spot
+SPARE_BANKS = 3072  # with all their spare rows: read from an H200
+HIDDEN_S = 2.0  # counted by the fault hidden-throttle
+REPLAYED = 3  # packets of an NVLink: of the faults nvlink-replays and nvlink-crc
+# What NVML reports from the beginning of a fault on.
+DEFECTS: dict[str, dict[str, Any]] = {
+    "row-remap-pending": {"remap_pending": True, "remapped_uncorrectable": 1},
+    "row-remap-failed": {"remap_failed": True, "remapped_uncorrectable": 1},
+    "spare-rows-used": {"remap_spares": (SPARE_BANKS - 1, 0, 0, 0, 1)},
+    "sram-errors": {"sram_threshold_exceeded": True},
+    "repair-pending": {"channel_repair_pending": True},
+}
 # The fields of SimulatedGpu behind each named sensor.
 FIELDS = {
     "core_temperature": ("core_temperature_c",),
@@ -35,6 +49,7 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
     generation = card.sku.pcie_generation or OTHER_GENERATION
     major, _, minor = (card.sku.compute_capability or "8.0").partition(".")
     has_ecc, has_remap = "ecc" not in missing, "row_remap" not in missing
+    counts_ecc = has_ecc and "ecc-off" not in card.faults
     gpu = SimulatedGpu(
         uuid=card.uuid,
         name=name,
@@ -49,20 +64,43 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         temperature_gpu_max_c=int(card.cooling.hot_c),
         temperature_slowdown_c=int(card.cooling.slowdown_c),
         temperature_shutdown_c=int(card.cooling.shutdown_c),
+        slowdown_margin_c=_slowdown_margin_c(card),
         temperature_memory_max_c=None if "memory_temperature" in missing else int(card.cooling.memory_hot_c),
         pcie_generation_max=int(generation),
         pcie_generation=IDLE_GENERATION,
         pcie_width=WIDTH,
         pcie_width_max=WIDTH,
-        ecc_enabled=True if has_ecc else None,
-        ecc_corrected=0 if has_ecc else None,
-        ecc_uncorrected=0 if has_ecc else None,
+        compute_mode=ComputeMode.PROHIBITED if "compute-prohibited" in card.faults else ComputeMode.DEFAULT,
+        persistence="persistence-off" not in card.faults,
+        mig_enabled=True if "mig-on" in card.faults else None,
+        vbios_version=OTHER_VBIOS if "vbios-differs" in card.faults else VBIOS,
+        ecc_enabled=counts_ecc if has_ecc else None,
+        ecc_corrected=0 if counts_ecc else None,
+        ecc_uncorrected=0 if counts_ecc else None,
         remapped_correctable=0 if has_remap else None,
+        remap_spares=(SPARE_BANKS, 0, 0, 0, 0) if has_remap else None,
+        sram_threshold_exceeded=False if has_ecc else None,
+        channel_repair_pending=False if has_ecc else None,
+        inforom_valid="inforom-corrupt" not in card.faults,
+        nvlinks=None if card.sku.nvlinks is None else [SimulatedLink() for _ in range(card.sku.nvlinks)],
+        fabric_state=_fabric_state(card, int(major)),
         fan_percent=FAN_LEAST if "GeForce" in name else None,  # the chassis cools the others
     )
     if foreign_mib:
         gpu.processes = [SimulatedProcess(FOREIGN_PID, foreign_mib)]
     return gpu
+
+
+def _slowdown_margin_c(card: SimulatedCard) -> int | None:
+    stated = card.sku.temperature.slowdown_margin_c
+    return None if stated is None else int(stated)
+
+
+def _fabric_state(card: SimulatedCard, major: int) -> int | None:
+    """NVML reports a fabric from Hopper on."""
+    if card.sku.nvlinks is None or major < 9:
+        return None
+    return FabricState.IN_PROGRESS if "fabric-not-started" in card.faults else FabricState.COMPLETED
 
 
 def show(
@@ -88,13 +126,53 @@ def show(
         "pcie_width": width,
         **_counters(card, t_s, stages),
     }
+    if gpu.slowdown_margin_c is not None:
+        hot = card.acting("hot-spot", t_s, stages)
+        margin_c = round(card.cooling.hot_c - state.core_c)
+        if hot is not None and state.busy:
+            margin_c = gpu.slowdown_margin_c - HOT_SPOT_C if hot.to is None else -round(hot.to)
+        values["thermal_margin_c"] = margin_c
     if card.faults:
         values |= _misread(card, gpu, values, t_s, stages)
     for sensor, value in values.items():
         setattr(gpu, sensor, value)
+    _count_reasons(card, gpu, state, t_s, stages)
     if card.begun("gpu-lost", t_s, stages):
         gpu.lost = True
+    if card.faults:
+        _hurt_links(card, gpu, t_s, stages)
     return state
+
+
+def _count_reasons(
+    card: SimulatedCard, gpu: SimulatedGpu, state: CardState, t_s: float, stages: Sequence[StageWindow]
+) -> None:
+    """Add the time since the last reading to each reason that holds now."""
+    passed_s = max(0.0, t_s - gpu.shown_s)
+    gpu.shown_s = t_s
+    for reason in (0x4, 0x10, 0x20, 0x40, 0x80):
+        if state.reasons & reason:
+            gpu.slowed_s[reason] = gpu.slowed_s.get(reason, 0.0) + passed_s
+    hidden = card.begun("hidden-throttle", t_s, stages)
+    if hidden is not None:
+        gpu.slowed_s[HW_THERMAL] = hidden.to or HIDDEN_S
+
+
+def _hurt_links(card: SimulatedCard, gpu: SimulatedGpu, t_s: float, stages: Sequence[StageWindow]) -> None:
+    """What has happened to the NVLinks by then."""
+    down, replays, crc, sick = (
+        card.begun(name, t_s, stages)
+        for name in ("nvlink-inactive", "nvlink-replays", "nvlink-crc", "fabric-unhealthy")
+    )
+    links = gpu.nvlinks or []
+    if down is not None:
+        links[int(down.to or 0) % len(links)].active = False
+    if replays is not None:
+        links[0].replays = int(replays.to or REPLAYED)
+    if crc is not None:
+        links[0].crc_errors = REPLAYED
+    if sick is not None:
+        gpu.fabric_health = int(sick.to or 0)
 
 
 def _fan_percent(core_c: float) -> int:
@@ -162,10 +240,9 @@ def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) ->
     climbing_s = since("ecc-corrected-rate")
     if climbing_s is not None:
         values["ecc_corrected"] = 1 + int(climbing_s * CORRECTED_PER_S)
-    if since("row-remap-pending") is not None:
-        values |= {"remap_pending": True, "remapped_uncorrectable": 1}
-    if since("row-remap-failed") is not None:
-        values |= {"remap_failed": True, "remapped_uncorrectable": 1}
+    for name, shown in DEFECTS.items():
+        if since(name) is not None:
+            values |= shown
     if since("recovery-wanted") is not None:
         values["recovery_action"] = int(card.faults["recovery-wanted"].to or 1)
     for name in ("pcie-replays", "pcie-errors"):

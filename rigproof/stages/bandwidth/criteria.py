@@ -31,6 +31,7 @@ UNIT = "GB/s"
     "file, of `limits.peer_share` of the median of the other cards of its model in the run; else none. The "
     "operation that is lowest relative to its floor is shown. None for the CPU as the device, whose memory "
     "everything on the host uses",
+    severity="isolate",
     remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`); if it stays "
     "slow, claim the warranty",
     unmeasured="too few verified rounds of an operation, or a rate above `limits.ceiling_share` of the "

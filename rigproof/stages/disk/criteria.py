@@ -38,6 +38,7 @@ HOW = {
     "`stages.disk.peer_share` of the median of the other hosts of this kind (the same CPU model, as many "
     "CPUs, as much RAM) with the same file system, else none. The rate that is lowest relative to its floor "
     "is shown",
+    severity="isolate",
     remedy="end other programs that use this disk, and see its health (`smartctl -a`)",
     unmeasured="there is no such folder, or it may not be written to; its file system keeps files in memory "
     "(tmpfs); there is too little room to write beside `stages.disk.reserve_gib`; too few chunks were "

@@ -68,6 +68,7 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
     limit="`stages.feeding.reward_speedup_share` × the number of processes in the pool; none with one "
     "process. In each run at most `stages.feeding.reward_loss_share` of the valid strategies may time out, "
     "crash or run out of memory",
+    severity="config",
     remedy="keep as many CPUs free as the pool has processes, or lower `stages.feeding.processes`",
     unmeasured="too few sequential or parallel runs, or none that compared the rewards of both",
     also=Also(unmeasured=WITHOUT_WORK),
@@ -233,6 +234,7 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     limit="`limits.idle_share` of the time from the first to the last measured round of generation, both for "
     "the part without verified rounds and for 100 % less NVML's mean utilisation. None for the CPU as the "
     "device, which also computes the rewards",
+    severity="config",
     remedy="make the rewards faster: more processes or CPUs, a shorter `stages.feeding.strategy_s`, or "
     "`stages.feeding.overlap = true`",
     unmeasured="fewer than two steps with rewards, a lost worker, or utilisation that was not read often "

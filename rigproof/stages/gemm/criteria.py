@@ -38,6 +38,7 @@ def _gemm(precision: Precision) -> Criterion:
         unit="TFLOP/s",
         direction="at_least",
         limit=FLOORS,
+        severity="isolate",
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it, "
         "or torch has no fp8 on this device",

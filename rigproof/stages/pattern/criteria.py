@@ -33,6 +33,7 @@ MISREAD = "run again; have the card checked if it comes back: single words were 
     "compared again; a wrong word is read once more: wrong again is hard, right is soft. Of what was free "
     "before (or the cap of `memory.fraction_share`) and of what the GPU's workers fill, at least "
     "`stages.pattern.tested_share` must have been tested",
+    severity="rma",
     remedy=STUCK,
     unmeasured="less memory was tested, a pattern of the level has no verified pass, or a pass did not "
     "compare every word or did not find the word that is changed on purpose before it",
@@ -140,6 +141,7 @@ def _require_passes(device: DeviceEvidence, rounds: Rounds) -> None:
     direction="at_least",
     limit="`stages.pattern.hot_share`: the rate of reading after the passes, as a share of that before them; "
     "and no word that is wrong only then",
+    severity="isolate",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
     unmeasured="too few verified passes of reading at the beginning or at the end. Not applicable on a card "

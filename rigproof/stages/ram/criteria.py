@@ -27,6 +27,7 @@ BROKEN = "do not train on this host: find the module with memtest86+; replace it
     "it, else `stages.ram.peer_share` of the median of the other hosts of this kind (the same CPU model, as "
     "many CPUs, as much RAM), else none. It warns if the host has less RAM than `stages.ram.vram_share` of "
     "its GPUs' VRAM",
+    severity="isolate",
     remedy="end other programs on this host, and check that every memory channel has its module, at the same "
     "clock (`sudo dmidecode -t memory`)",
     unmeasured="less than `stages.ram.least_gib`, or than twice the CPU's caches, was free beside the "

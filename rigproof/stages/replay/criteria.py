@@ -24,6 +24,7 @@ FINITE = "every loss is finite"
     "first run of the same steps on this card, and with every card of the run of the same model, number of "
     "multiprocessors and compute capability that trained the same model with the same torch and cuBLAS; the "
     "majority is right, and without a majority all that differ fail",
+    severity="isolate",
     remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
     unmeasured="fewer than 2 verified runs, or a value whose checksum was not reported",
     also=Also(fails=("wrong-arithmetic",), unmeasured=WITHOUT_WORK),
@@ -71,6 +72,7 @@ def replay(device: DeviceEvidence) -> Finding:
     unit="%",
     direction="at_most",
     limit="after the last step `stages.replay.loss_share` of the first loss; every loss must be finite",
+    severity="isolate",
     remedy="look at training.replay and compute.exact first; if they pass on every card, reinstall torch",
     unmeasured="the losses of the replayed steps were not reported",
     also=Also(unmeasured=WITHOUT_WORK),

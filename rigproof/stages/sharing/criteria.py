@@ -77,6 +77,7 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     limit="`stages.sharing.sharing_share`, for the worst number of processes; and for one process alone "
     "`limits.stability_worst_window_share` of the sustained rate of the same run. None for the CPU as "
     "the device, whose threads are divided among the processes and which others also use",
+    severity="config",
     remedy="give this card one worker (`workers = 1`), or let several run at once with NVIDIA MPS",
     unmeasured="one of the processes did too little, or did not work at the same time as the others; "
     "`stages.sharing.workers` does not begin with 1, or has no other number",

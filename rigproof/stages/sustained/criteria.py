@@ -37,6 +37,7 @@ FEWEST_WINDOWS = 4
     unit="TFLOP/s",
     direction="at_least",
     limit=FLOORS,
+    severity="isolate",
     remedy=SLOW,
     unmeasured="the stage was aborted, or this device did no verified round",
     also=Also(
@@ -65,6 +66,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     unit="TFLOP/s",
     direction="at_least",
     limit="`stages.sustained.combined_floor_tflops`; else none",
+    severity="isolate",
     remedy="find the slow device in throughput.sustained and repair it",
     unmeasured="a promised device has no sustained rate, without which the sum would look low",
     also=Also(
@@ -105,6 +107,7 @@ def combined(rig: Evidence) -> Finding:
     "first) and `limits.stability_worst_window_share` (worst window, relative to the median). The settled "
     "load is divided into windows of about 5 s, at least four. None for the CPU as the device, which others "
     "also use",
+    severity="reseat",
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a drop",
     unmeasured="less than 4 s of settled load",

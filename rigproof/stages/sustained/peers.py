@@ -25,6 +25,7 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     limit="`limits.peer_share`, of the median of the sustained rates of the other GPUs of the same SKU with "
     "the same number of workers, matrix size, precision and enforced power limit. Promised if the "
     "profile has another such GPU",
+    severity="isolate",
     remedy="compare its clock, temperature and power with the others', then swap it with one: if it stays "
     "slow, the card is at fault",
     unmeasured="the device has no sustained rate, or none of its peers has one; not applicable if no peer "

@@ -46,6 +46,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     "`stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16. Else none, and the "
     "figure becomes the baseline. The same batch in the sweep must reach "
     "`limits.stability_worst_window_share` of the step",
+    severity="isolate",
     remedy=SLOW,
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that is faster "
     "than the silicon at its highest clock; not required if an unknown device has no fp16",

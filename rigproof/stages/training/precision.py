@@ -114,6 +114,7 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
     "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "
     "only reported",
+    severity="config",
     remedy="if throughput.gemm_fp16 is slow too, look at clock and power; if not, install a torch that is "
     "built for this card",
     unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable if "

@@ -219,6 +219,7 @@ def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Cr
         unit=UNIT,
         direction="at_least",
         limit=FLOOR.format(both=BOTH_FLOORS if direction == BOTH else ""),
+        severity="reseat",
         remedy="see transfer.link and transfer.errors first; then try a slot of the CPU's own, without IOMMU "
         "translation and ASPM",
         unmeasured="too few verified rounds, alone or with all GPUs of the host; alone also if another GPU "

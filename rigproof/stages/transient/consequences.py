@@ -31,9 +31,10 @@ def consequences(waves: Waves, window: Window) -> Iterator[Finding]:
     for device in waves.devices:
         for event in _inside(device.events("xid"), window):
             code = event.data.get("xid")
-            if isinstance(code, int) and xids.severity(code, device.device.limits) == "fail":
+            if isinstance(code, int) and xids.outcome(code, device.device.limits) == "fail":
                 detail = f"{device.subject} reported Xid {code} under the waves: {xids.meaning(code)}"
-                yield _failed(detail, event.t_s, remedy=xids.action(code))
+                action = xids.action(code)
+                yield _failed(detail, event.t_s, remedy=action.remedy if action else "")
     for device in waves.devices:
         for event in device.events("wrong_result"):
             if event.stage == STAGE:

@@ -38,6 +38,7 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     "more GPUs take part, and `stages.transient.fall_share` from the first third of its waves to the last. "
     "PCIe replays over `limits.pcie_replays_warn` a minute warn; so does a sampled sum of the cards' draw "
     "over `stages.transient.psu_share` of the node's `psu_w`, if the rig states it",
+    severity="isolate",
     remedy=SUPPLY,
     unmeasured="too few of the waves were made by all their GPUs, verified, square and in phase "
     "(`stages.transient.wave_share`, `stages.transient.phase_ms`); a GPU, the agent or the reasons for a "

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from rigproof.records.measurements import ForeignMemory, GpuCounters
 from rigproof.telemetry.nvml.device import GpuQueries
+from rigproof.telemetry.nvml.links import read_fabric, read_nvlinks
 from rigproof.telemetry.nvml.processes import COMPUTE, GRAPHICS, held_mib
 from rigproof.telemetry.nvml.protocol import (
     ECC_CORRECTED,
@@ -12,15 +13,21 @@ from rigproof.telemetry.nvml.protocol import (
     MEMORY_INFO_V2,
     RETIRED_DOUBLE_BIT,
     RETIRED_MULTIPLE_SINGLE_BIT,
+    Code,
     Field,
 )
 from rigproof.telemetry.nvml.sampling import MIB
 
+# Two groups, since a driver may know only the first.
+SLOWED = (
+    {"power_capped_s": Field.POWER_CAPPED, "sync_boost_s": Field.SYNC_BOOST},
+    {"sw_thermal_s": Field.SW_THERMAL, "hw_thermal_s": Field.HW_THERMAL, "power_brake_s": Field.POWER_BRAKE},
+)
 PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
 def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> GpuCounters:
-    """The GPU's error counters, its fan, and the recovery action that the driver requests.
+    """The GPU's error counters, fan, NVLinks and fabric, and the recovery action that the driver requests.
 
     ECC errors count since the driver was loaded; remapped rows and retired pages stay for the card's life.
 
@@ -29,6 +36,10 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
     """
     rows: Any = queries.ask("nvmlDeviceGetRemappedRows")
     correctable, uncorrectable, pending, failed = (None,) * 4 if rows is None else rows
+    sram: Any = queries.filled("nvmlDeviceGetSramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t")
+    repairs: Any = queries.ask("nvmlDeviceGetRepairStatus")
+    channel, tpc = (None, None) if repairs is None else map(bool, repairs)
+    nvlinks, fabric = read_nvlinks(queries), read_fabric(queries)
     return GpuCounters(
         t_s=queries.t_s,
         subject=queries.subject,
@@ -43,6 +54,19 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
         pcie_replays=queries.number("nvmlDeviceGetPcieReplayCounter"),
         fan_percent=queries.number("nvmlDeviceGetFanSpeed"),
         recovery_action=_recovery_action(queries),
+        **_slowed_s(queries),
+        remap_spares=_remap_spares(queries),
+        sram_threshold_exceeded=None if sram is None else bool(sram.bThresholdExceeded),
+        channel_repair_pending=channel,
+        tpc_repair_pending=tpc,
+        inforom_valid=queries.valid("nvmlDeviceValidateInforom", Code.CORRUPTED_INFOROM),
+        nvlinks=nvlinks.active,
+        nvlink_replays=nvlinks.replays,
+        nvlink_recoveries=nvlinks.recoveries,
+        nvlink_crc_errors=nvlinks.crc_errors,
+        fabric_state=fabric.state,
+        fabric_status=fabric.status,
+        fabric_health=fabric.health,
     )
 
 
@@ -50,6 +74,25 @@ def _recovery_action(queries: GpuQueries) -> int | None:
     """The driver's recovery action for the GPU; queried by itself, since older drivers lack the field."""
     value = queries.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
     return None if value is None else int(value)
+
+
+def _slowed_s(queries: GpuQueries) -> dict[str, float | None]:
+    """How long the clock was lowered for each reason, by the names of GpuCounters."""
+    found: dict[str, float | None] = {}
+    for group in SLOWED:
+        values = queries.fields(list(group.values()))
+        for name, field in group.items():
+            value = values[field]
+            found[name] = None if value is None else value * 1e-9
+    return found
+
+
+def _remap_spares(queries: GpuQueries) -> tuple[int, ...] | None:
+    """How many memory banks have all, most, some, few and no spare rows left to remap."""
+    found: Any = queries.ask("nvmlDeviceGetRowRemapperHistogram")
+    if found is None:
+        return None
+    return (found.max, found.high, found.partial, found.low, found.none)
 
 
 def _retired_pages(queries: GpuQueries) -> int | None:

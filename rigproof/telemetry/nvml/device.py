@@ -37,12 +37,13 @@ class Problems:
 
 
 @dataclass(slots=True)
-class Link:
-    """The PCIe link as last read, and when."""
+class Held:
+    """What is read once a second and kept in between: the PCIe link and the thermal margin; and when."""
 
     read_at_s: float | None = None
-    generation: int | None = None
-    width: int | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    thermal_margin_c: int | None = None
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class NvmlDevice:
     uuid: str
     handle: Handle
     unreachable: str | None = None
-    link: Link = field(default_factory=Link)
+    held: Held = field(default_factory=Held)
 
 
 class GpuQueries:
@@ -79,6 +80,15 @@ class GpuQueries:
         self._check_reachable()
         try:
             return self.library.call(query, self.device.handle, *args)
+        except NvmlError as error:
+            self._failed(error)
+            return None
+
+    def filled(self, query: str, struct: str) -> Any | None:
+        """`ask` for a struct of pynvml, by its name, that the function fills."""
+        self._check_reachable()
+        try:
+            return self.library.filled(query, self.device.handle, struct)
         except NvmlError as error:
             self._failed(error)
             return None
@@ -111,6 +121,18 @@ class GpuQueries:
             return error.code == Code.NOT_SUPPORTED
         return False
 
+    def valid(self, query: str, invalid: Code) -> bool | None:
+        """The result of a check: False if its code is `invalid`; None if it could not be made."""
+        self._check_reachable()
+        try:
+            self.library.call(query, self.device.handle)
+        except NvmlError as error:
+            if error.code == invalid:
+                return False
+            self._failed(error)
+            return None
+        return True
+
     def samples(self, query: str, *args: Any) -> Sequence[Any] | None:
         """The answer of a query for recent samples, else None; an empty list if there are none."""
         self._check_reachable()
@@ -132,11 +154,23 @@ class GpuQueries:
             self._failed(error)
             return dict.fromkeys(ids)
         values: dict[int, int | float | None] = dict.fromkeys(ids)
-        for field_id, (code, value) in answers.items():
-            values[field_id] = value
-            if code != Code.SUCCESS:
-                self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
-        return values
+        return values | {field_id: self._field(field_id, *answer) for field_id, answer in answers.items()}
+
+    def scoped(self, field_id: int, scopes: Sequence[int]) -> list[int | None]:
+        """A counter for each of `scopes`, such as NVLinks, all in one call; None for those not available."""
+        self._check_reachable()
+        try:
+            answers = self.library.scoped(self.device.handle, field_id, scopes)
+        except NvmlError as error:
+            self._failed(error)
+            return [None] * len(scopes)
+        values = (self._field(field_id, *answer) for answer in answers)
+        return [None if value is None else int(value) for value in values]
+
+    def _field(self, field_id: int, code: int, value: int | float | None) -> int | float | None:
+        if code != Code.SUCCESS:
+            self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
+        return value
 
     def _check_reachable(self) -> None:
         if self.device.unreachable is not None:

@@ -10,6 +10,8 @@ from rigproof.telemetry.nvml.protocol import (
     EVENT_XID_CRITICAL_ERROR,
     Brand,
     Clock,
+    ComputeMode,
+    Field,
     Threshold,
     Virtualization,
 )
@@ -26,6 +28,8 @@ def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
     memory_total_mib = _memory_total_mib(queries)
     if name is None or memory_total_mib is None:
         return None
+    ecc_enabled, ecc_pending = _modes(queries.ask("nvmlDeviceGetEccMode"))
+    mig_enabled, mig_pending = _modes(queries.ask("nvmlDeviceGetMigMode"))
     return GpuIdentity(
         subject=queries.subject,
         device="cuda",
@@ -43,13 +47,19 @@ def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
         temperature_memory_max_c=_threshold_c(queries, Threshold.MEMORY_MAX),
         temperature_slowdown_c=_threshold_c(queries, Threshold.SLOWDOWN),
         temperature_shutdown_c=_threshold_c(queries, Threshold.SHUTDOWN),
+        slowdown_margin_c=_slowdown_margin_c(queries),
         pcie_generation_max=queries.number("nvmlDeviceGetMaxPcieLinkGeneration") or None,
         pcie_width_max=queries.number("nvmlDeviceGetMaxPcieLinkWidth") or None,
-        ecc_enabled=_ecc_enabled(queries),
+        ecc_enabled=ecc_enabled,
+        ecc_pending=ecc_pending,
         display_active=_flag(queries.number("nvmlDeviceGetDisplayActive")),
         xid_supported=xid_supported(queries),
         vbios_version=queries.ask("nvmlDeviceGetVbiosVersion"),
         brand=_named(Brand, queries.number("nvmlDeviceGetBrand")),
+        compute_mode=_named(ComputeMode, queries.number("nvmlDeviceGetComputeMode")),
+        persistence=_flag(queries.number("nvmlDeviceGetPersistenceMode")),
+        mig_enabled=mig_enabled,
+        mig_pending=mig_pending,
         virtualization=_named(Virtualization, queries.number("nvmlDeviceGetVirtualizationMode")),
     )
 
@@ -74,6 +84,14 @@ def _threshold_c(queries: GpuQueries, threshold: Threshold) -> float | None:
     return None if value is None or value >= 2**31 else positive(value)
 
 
+def _slowdown_margin_c(queries: GpuQueries) -> float | None:
+    """Queried by itself, since older drivers lack the field; signed, whatever type the driver states."""
+    value = queries.fields([Field.SLOWDOWN_MARGIN])[Field.SLOWDOWN_MARGIN]
+    if value is None:
+        return None
+    return float(value - 2**32 if value >= 2**31 else value)
+
+
 def _pci_bus_id(queries: GpuQueries) -> str | None:
     info: Any = queries.ask("nvmlDeviceGetPciInfo")
     return None if info is None else str(info.busId)
@@ -84,9 +102,9 @@ def _compute_capability(queries: GpuQueries) -> tuple[int, int] | None:
     return None if answer is None else (int(answer[0]), int(answer[1]))
 
 
-def _ecc_enabled(queries: GpuQueries) -> bool | None:
-    modes: Any = queries.ask("nvmlDeviceGetEccMode")
-    return None if modes is None else bool(modes[0])
+def _modes(answer: Any) -> tuple[bool | None, bool | None]:
+    """A mode now, and after the next restart or reset; None if it was not reported."""
+    return (None, None) if answer is None else (bool(answer[0]), bool(answer[1]))
 
 
 def _named(names: type[IntEnum], value: int | None) -> str | None:

@@ -47,6 +47,28 @@ class Library:
             with self._lock:
                 self._in_flight -= 1
 
+    def filled(self, query: str, handle: Handle, struct: str) -> Any:
+        """The struct of pynvml of that name, as a function fills it.
+
+        Raises:
+            NvmlError: as `call`; a struct that this pynvml lacks is FUNCTION_NOT_FOUND.
+        """
+        kind = getattr(pynvml, struct, None)
+        if kind is None:
+            raise NvmlError(query, Code.FUNCTION_NOT_FOUND, f"{struct} is not in this nvidia-ml-py")
+        answer = kind()
+        self.call(query, handle, ctypes.byref(answer))
+        return answer
+
+    def scoped(self, handle: Handle, field_id: int, scopes: Sequence[int]) -> list[FieldValue]:
+        """One field's values for each of `scopes`, such as NVLinks, in one call.
+
+        Raises:
+            NvmlError: the call as a whole failed.
+        """
+        answers = self.call("nvmlDeviceGetFieldValues", handle, [(field_id, scope) for scope in scopes])
+        return [_answered(answer) for answer in answers]
+
     def fields(self, handle: Handle, ids: Sequence[int]) -> dict[int, FieldValue]:
         """Many field values in one call, each with its own return code.
 
@@ -54,11 +76,12 @@ class Library:
             NvmlError: the call as a whole failed.
         """
         answers = self.call("nvmlDeviceGetFieldValues", handle, list(ids))
-        codes = [int(answer.nvmlReturn) for answer in answers]
-        return {
-            int(answer.fieldId): (code, _value(answer) if code == Code.SUCCESS else None)
-            for answer, code in zip(answers, codes, strict=True)
-        }
+        return {int(answer.fieldId): _answered(answer) for answer in answers}
+
+
+def _answered(answer: Any) -> FieldValue:
+    code = int(answer.nvmlReturn)
+    return code, _value(answer) if code == Code.SUCCESS else None
 
 
 def _value(answer: Any) -> int | float | None:

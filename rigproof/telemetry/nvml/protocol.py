@@ -17,6 +17,7 @@ class Code(IntEnum):
     TIMEOUT = 10
     LIBRARY_NOT_FOUND = 12
     FUNCTION_NOT_FOUND = 13
+    CORRUPTED_INFOROM = 14
     GPU_IS_LOST = 15
     LIB_RM_VERSION_MISMATCH = 18
     NO_DATA = 21
@@ -49,12 +50,23 @@ LOST = frozenset({Code.GPU_IS_LOST, Code.GPU_NOT_FOUND})
 class Field(IntEnum):
     """Field ids of nvmlDeviceGetFieldValues."""
 
+    POWER_CAPPED = 74  # ns, as the four other reasons of a lower clock
+    SYNC_BOOST = 76
     MEMORY_TEMPERATURE = 82  # °C
     TOTAL_ENERGY = 83  # mJ since the driver was loaded
+    NVLINK_COUNT = 91
     PCIE_REPLAYS = 94
+    NVLINK_REPLAYS = 161  # of the link in `scopeId`, as the next two; not on NVLink 5
+    NVLINK_RECOVERIES = 162
+    NVLINK_CRC_ERRORS = 163
     POWER_AVERAGE = 185  # mW
     POWER_INSTANT = 186  # mW
     POWER_LIMIT = 190  # mW, in force now
+    SLOWDOWN_MARGIN = 194  # °C, signed
+    NVLINK5_RECOVERIES = 215  # of the link in `scopeId`
+    SW_THERMAL = 269
+    HW_THERMAL = 270
+    POWER_BRAKE = 271
     RECOVERY_ACTION = 230  # nvmlDeviceGpuRecoveryAction_t
 
 
@@ -72,6 +84,24 @@ class Clock(IntEnum):
 
     SM = 1
     MEMORY = 2
+
+
+class LinkError(IntEnum):
+    """nvmlNvLinkErrorCounter_t."""
+
+    REPLAY = 0
+    RECOVERY = 1
+    CRC_FLIT = 2
+    CRC_DATA = 3
+
+
+class FabricState(IntEnum):
+    """nvmlGpuFabricState_t."""
+
+    NOT_SUPPORTED = 0
+    NOT_STARTED = 1
+    IN_PROGRESS = 2
+    COMPLETED = 3
 
 
 class Brand(IntEnum):
@@ -93,6 +123,15 @@ class Brand(IntEnum):
     NVIDIA = 14
     GEFORCE_RTX = 15
     TITAN_RTX = 16
+
+
+class ComputeMode(IntEnum):
+    """nvmlComputeMode_t."""
+
+    DEFAULT = 0
+    EXCLUSIVE_THREAD = 1
+    PROHIBITED = 2
+    EXCLUSIVE_PROCESS = 3
 
 
 class Virtualization(IntEnum):

@@ -1,18 +1,19 @@
 """One GpuSample, with as few calls as NVML allows: they serialise on the driver's lock.
 
 A sample takes seven calls (field values in one batch, utilization, memory, temperature, two clocks,
-clock-event reasons), and one more if the driver has no average-power field. The PCIe link takes
-two; it is read once a second and kept in between, since a link that trains down under load stays down
-for longer than that. Process lists (4.5 ms) and PCIe throughput (a 20 ms window) are never queried here.
+clock-event reasons), and one more if the driver has no average-power field. The PCIe link takes two and the
+thermal margin one; they are read once a second and kept in between, since a link that trains down under load
+stays down for longer than that, and heat stays too. Process lists (4.5 ms) and PCIe throughput (a 20 ms
+window) are never queried here.
 """
 
 from typing import Any
 
 from rigproof.records.samples import GpuSample
-from rigproof.telemetry.nvml.device import GpuQueries, Link
+from rigproof.telemetry.nvml.device import GpuQueries, Held
 from rigproof.telemetry.nvml.protocol import MEMORY_INFO_V2, TEMPERATURE_SENSOR_GPU, Clock, Field
 
-LINK_HELD_S = 1.0
+HELD_S = 1.0
 MIB = 2**20
 BATCH = (
     Field.MEMORY_TEMPERATURE,
@@ -34,7 +35,7 @@ def read_sample(queries: GpuQueries, lateness_s: float) -> GpuSample:
     average_mw = fields[Field.POWER_AVERAGE]
     if not average_mw:  # drivers before 525: this is an average over 1 s on Ampere and later
         average_mw = queries.number("nvmlDeviceGetPowerUsage")
-    link = _link(queries)
+    held = _held(queries)
     replays = fields[Field.PCIE_REPLAYS]
     energy_mj = fields[Field.TOTAL_ENERGY]
     return GpuSample(
@@ -53,10 +54,11 @@ def read_sample(queries: GpuQueries, lateness_s: float) -> GpuSample:
         clock_event_reasons=queries.first_number(
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         ),
-        pcie_generation=link.generation,
-        pcie_width=link.width,
+        pcie_generation=held.pcie_generation,
+        pcie_width=held.pcie_width,
         pcie_replays=None if replays is None else int(replays),
         lateness_s=lateness_s,
+        thermal_margin_c=held.thermal_margin_c,
     )
 
 
@@ -81,10 +83,11 @@ def _utilization_percent(queries: GpuQueries) -> float | None:
     return None if rates is None or rates.gpu > 100 else float(rates.gpu)
 
 
-def _link(queries: GpuQueries) -> Link:
-    link = queries.device.link
-    if link.read_at_s is None or queries.t_s - link.read_at_s >= LINK_HELD_S:
-        link.generation = queries.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
-        link.width = queries.number("nvmlDeviceGetCurrPcieLinkWidth") or None
-        link.read_at_s = queries.t_s
-    return link
+def _held(queries: GpuQueries) -> Held:
+    held = queries.device.held
+    if held.read_at_s is None or queries.t_s - held.read_at_s >= HELD_S:
+        held.pcie_generation = queries.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
+        held.pcie_width = queries.number("nvmlDeviceGetCurrPcieLinkWidth") or None
+        held.thermal_margin_c = queries.number("nvmlDeviceGetMarginTemperature")
+        held.read_at_s = queries.t_s
+    return held

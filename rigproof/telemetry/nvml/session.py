@@ -32,6 +32,7 @@ class Nvml:
         self._lock = threading.Lock()
         self._listeners: list[XidListener] = []
         self.driver_version: str = library.call("nvmlSystemGetDriverVersion")
+        self.driver_cuda = _driver_cuda(library)
 
     def gpus(self, hostname: str, t_s: float = 0.0) -> tuple[GpuIdentity, ...]:
         """All GPUs in NVML order, which is PCI bus order; subjects are `<hostname>/gpuN`.
@@ -140,6 +141,15 @@ class Nvml:
                 t_s, subject, NvmlError("identity", 0, "its name or memory size cannot be read")
             )
         return identity
+
+
+def _driver_cuda(library: Library) -> str | None:
+    """The newest CUDA that the driver supports, such as "13.0"; None if it does not say so."""
+    try:
+        version = int(library.call("nvmlSystemGetCudaDriverVersion_v2"))
+    except NvmlError:
+        return None
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ NEEDED_BY = {
     "memory_temperature_c": {"thermal.memory_temperature"},
     "sm_clock_mhz": {"clock.ratio"},
     "clock_event_reasons": {"thermal.throttle"},
+    "thermal_margin_c": {"thermal.margin"},
     "pcie_width": {"transfer.link"},
     "pcie_generation": {"transfer.link"},
     "utilization_percent": set(),  # how long a card waits is then judged by its work alone
@@ -26,7 +27,12 @@ def unlisted(bench):
             {"name": "pc2", "gpus": [{"sku": "h200", "workers": 1}]},
         ]
     )
-    limits = ("temperature_gpu_max_c", "temperature_slowdown_c", "temperature_memory_max_c")
+    limits = (
+        "slowdown_margin_c",
+        "temperature_gpu_max_c",
+        "temperature_slowdown_c",
+        "temperature_memory_max_c",
+    )
     bench.gpu(GPU, sku=None, **dict.fromkeys(limits))
     return bench
 

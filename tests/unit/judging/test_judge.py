@@ -107,12 +107,19 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "thermal.core_temperature",
         "thermal.memory_temperature",
         "thermal.throttle",
+        "thermal.margin",
         "power.draw",
         "power.limit",
         "precision.speedup",
         "training.step",
         "clock.ratio",
         "health.xid",
+        "inventory.modes",
+        "host.limits",
+        "health.ecc_mode",
+        "health.defects",
+        "health.nvlink",
+        "health.fabric",
     }
 
 
@@ -176,7 +183,8 @@ def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench
     lenient |= {
         "precision.speedup",
         "health.xid",
-    }  # the SKU file's floor holds then, and the catalogue of Xids
+        "health.ecc_mode",
+    }  # the SKU file's floor holds then, the catalogue of Xids, and what the model has
     lenient |= {name for name in CATALOGUE if name.startswith("throughput.") and name != STABILITY}
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         if needs and criterion not in lenient:
@@ -192,7 +200,9 @@ def empty_recording(bench):
 def test_an_empty_recording_of_a_rig_that_is_there_passes_nothing_but_its_presence(bench):
     verdicts = judge_all(empty_recording(bench), bench.loaded)
     good = {v.criterion for v in verdicts if v.outcome in GOOD}
-    assert good == {"cluster.nodes_present", "inventory.gpus_present", "inventory.driver", "power.limit"}
+    known = {"gpus_present", "driver", "modes"}
+    known = {f"inventory.{name}" for name in known} | {"power.limit", "health.ecc_mode", "host.limits"}
+    assert good == {"cluster.nodes_present", *known}
     assert decide(verdicts) is Decision.INCOMPLETE
 
 
@@ -218,9 +228,13 @@ NEEDS = {
     "transfer.link": ("gpu_samples", "counters", "stages"),
     "thermal.core_temperature": ("gpu_samples", "stages"),
     "thermal.memory_temperature": ("gpu_samples", "stages"),
+    "thermal.margin": ("gpu_samples", "stages"),
     "thermal.throttle": ("gpu_samples", "stages"),
     "power.draw": ("gpu_samples", "stages"),
     "clock.ratio": ("gpu_samples", "stages"),
+    "health.defects": ("counters", "stages"),
+    "health.nvlink": ("counters", "stages"),
+    "health.fabric": ("counters", "stages"),
     "health.xid": ("stages",),
     "host.cpu_band": ("host_samples", "stages"),
     "host.responsiveness": ("host_samples", "stages"),

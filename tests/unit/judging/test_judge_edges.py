@@ -21,7 +21,14 @@ LIMIT = Limit(10.0, "defaults.toml")
 
 def made(find, scope="device", **more):
     """A criterion of this function alone."""
-    more = {"title": "made", "unit": "W", "limit": "", "remedy": "mend it", "unmeasured": ""} | more
+    more = {
+        "title": "made",
+        "unit": "W",
+        "limit": "",
+        "remedy": "mend it",
+        "severity": "reset",
+        "unmeasured": "",
+    } | more
     return criterion("test.made", scope=scope, **more)(find)
 
 

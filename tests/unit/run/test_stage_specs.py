@@ -108,6 +108,7 @@ def test_a_criterion_is_promised_where_its_stages_are(tmp_path, stages, found):
         unit="",
         limit="",
         remedy="",
+        severity="config",
         unmeasured="",
         stages=("training",),
     )(lambda device: None)

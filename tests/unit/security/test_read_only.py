@@ -9,9 +9,9 @@ from pathlib import Path
 from support.acceptance import python
 
 PACKAGE = Path(__file__).resolve().parents[3] / "rigproof"
-# NVML's readers, its start and end, and its event sets, which only listen.
+# NVML's readers, its start and end, its event sets, which only listen, and the check of a checksum.
 READS_ONLY = re.compile(
-    r"nvml(Init|InitWithFlags|Shutdown|ErrorString|DeviceRegisterEvents|EventSet(Create|Wait|Free)"
+    r"nvml(DeviceValidateInforom|Init|InitWithFlags|Shutdown|ErrorString|DeviceRegisterEvents|EventSet(Create|Wait|Free)"
     r"|(System|Unit|Device)Get\w+)(_v\d+)?"
 )
 # A reader in a process of its own, so that no other test's files are among those that it opens.

@@ -222,3 +222,19 @@ def test_what_was_reported_before_the_load_has_to_be_reported_after_it(bench):
     verdict = bench.verdict(XID, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "the driver's recovery action was not read after the load"
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [(48, "reset"), (79, "reseat"), (54, "reseat"), (31, "config"), (92, "warn"), (999, "isolate")],
+)
+def test_an_xid_asks_for_the_kind_of_action_that_the_catalogue_states(bench, code, severity):
+    bench.event("xid", GPU, "what the driver says", xid=code)
+    assert bench.verdict(XID, GPU).severity == severity
+    bench.limits(xid_fail=[code])
+    assert bench.verdict(XID, GPU).severity == severity
+
+
+def test_a_wanted_reset_is_a_reset(bench):
+    bench.counters(GPU, "after", recovery_action=1)
+    assert bench.verdict(XID, GPU).severity == "reset"

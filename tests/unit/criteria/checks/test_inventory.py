@@ -285,3 +285,70 @@ def test_a_card_whose_plan_fits_beside_a_desktop_only_warns(bench):
 def test_memory_that_was_never_looked_at_is_no_measurement(bench):
     bench.recording.foreign_memory.clear()
     assert bench.verdict(FOREIGN, GPU).outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("driver_cuda", "torch_cuda", "fails"),
+    [
+        ("12.8", "13.0", True),
+        ("13.0", "13.1", False),  # minor versions work together
+        ("13.0", "12.6", False),
+        (None, "13.0", False),
+        ("12.8", None, False),
+    ],
+)
+def test_a_torch_for_a_newer_cuda_than_the_driver_has_fails(bench, driver_cuda, torch_cuda, fails):
+    bench.recording.workers = []
+    bench.node("pc1", driver_cuda=driver_cuda, torch_cuda=torch_cuda)
+    verdict = bench.verdict("inventory.driver", "pc1")
+    assert (verdict.outcome is Outcome.FAIL) is fails
+    if fails:
+        assert verdict.detail == ("driver 580.65.06 supports CUDA up to 12.8, torch was built for 13.0")
+
+
+def test_a_worker_that_started_shows_that_a_compatibility_package_helps(bench):
+    bench.node("pc1", driver_cuda="12.8", torch_cuda="13.0")
+    assert bench.verdict("inventory.driver", "pc1").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("error", [None, "the kernel module is not loaded; try `sudo modprobe nvidia`"])
+def test_nouveau_in_the_place_of_the_driver_is_named(bench, error):
+    bench.node("pc1", driver_version=None, nvml_error=error, nouveau=True)
+    verdict = bench.verdict("inventory.driver", "pc1")
+    assert verdict.outcome is Outcome.FAIL
+    assert "nouveau" in verdict.detail
+    assert "blacklist nouveau" in verdict.remedy
+
+
+def test_nouveau_beside_a_driver_that_answers_is_no_fault(bench):
+    bench.node("pc1", nouveau=True)
+    assert bench.verdict("inventory.driver", "pc1").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("versions", "brand", "expected"),
+    [
+        (("96.A", "96.A"), "nvidia", Outcome.PASS),
+        (("96.A", "96.B"), "nvidia", Outcome.WARN),
+        (("94.A", "94.B"), "geforce_rtx", Outcome.PASS),  # each maker has its own
+        (("96.A", None), "nvidia", Outcome.PASS),
+    ],
+)
+def test_equal_server_cards_have_the_same_vbios(bench, versions, brand, expected):
+    for subject, version in zip(("pc1/gpu0", "pc2/gpu0"), versions, strict=True):
+        bench.gpu(subject, vbios_version=version, brand=brand)
+    verdict = bench.verdict("inventory.gpus_present", "pc1/gpu0")
+    assert verdict.outcome is expected
+    if expected is Outcome.WARN:
+        assert verdict.detail == "VBIOS 96.A, while equal cards have 96.B"
+        assert verdict.severity == "config"
+
+
+def test_only_the_odd_vbios_of_three_warns(bench):
+    bench.recording.gpus["pc3/gpu0"] = replace(
+        bench.recording.gpus["pc2/gpu0"], subject="pc3/gpu0", uuid="GPU-3"
+    )
+    for subject, version in (("pc1/gpu0", "96.B"), ("pc2/gpu0", "96.A"), ("pc3/gpu0", "96.A")):
+        bench.gpu(subject, vbios_version=version, brand="nvidia")
+    outcomes = [bench.verdict("inventory.gpus_present", f"pc{number}/gpu0").outcome for number in (1, 2)]
+    assert outcomes == [Outcome.WARN, Outcome.PASS]

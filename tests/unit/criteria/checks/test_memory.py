@@ -253,9 +253,7 @@ def test_which_cards_have_to_count_errors(bench, sku, enabled, owed):
     for moment in ("before", "after"):
         bench.counters(GPU, moment, ecc_uncorrected=None, ecc_corrected=None, remapped_uncorrectable=None)
     expected = Outcome.NOT_MEASURED if owed else Outcome.NOT_APPLICABLE
-    assert outcome(bench, REMAP) is expected
-    off = (sku, enabled) == ("h200", False)  # its file promises it
-    assert outcome(bench, ECC) is (Outcome.WARN if off else expected)
+    assert outcome(bench, REMAP) is outcome(bench, ECC) is expected
 
 
 def test_a_card_whose_ecc_is_on_must_count_errors_whatever_its_file_says(bench):
@@ -377,3 +375,20 @@ def test_torchs_message_becomes_what_was_wanted_and_what_was_free(bench):
         f"{GPU} memory.no_oom: 2 OOMs, limit 0 (from t=35 s): 128 MiB wanted, 72 MiB free; {holders}. End "
         "that process, or lower `vram_share` in the rig profile."
     )
+
+
+@pytest.mark.parametrize(
+    ("spares", "expected", "words"),
+    [
+        ((3072, 0, 0, 0, 0), Outcome.PASS, ""),
+        ((3000, 70, 2, 0, 0), Outcome.PASS, ""),
+        ((3071, 0, 0, 1, 0), Outcome.WARN, "1 with few spare rows"),
+        ((3069, 0, 0, 2, 1), Outcome.WARN, "1 with no and 2 with few spare rows"),
+        (None, Outcome.PASS, ""),
+    ],
+)
+def test_banks_that_run_out_of_spare_rows_warn(bench, spares, expected, words):
+    bench.counters(GPU, "after", remap_spares=spares)
+    verdict = bench.verdict(REMAP, GPU)
+    assert verdict.outcome is expected
+    assert verdict.detail.endswith(words)

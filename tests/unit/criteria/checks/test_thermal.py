@@ -338,3 +338,37 @@ def test_a_card_beside_a_slowed_one_is_not_slowed(bench, changes, outcome):
     found = {one.subject: one.outcome for one in bench.verdicts() if one.criterion == THROTTLE}
     assert found[GPU] is outcome
     assert found["pc2/gpu0"] is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("counted", "expected", "detail"),
+    [
+        ({"power_capped_s": 61.0}, Outcome.PASS, "power cap 61 s"),
+        (
+            {"hw_thermal_s": 0.4},
+            Outcome.WARN,
+            "NVML counted HW thermal slowdown 0.40 s, which no sample shows",
+        ),
+        ({"hw_thermal_s": 0.09}, Outcome.PASS, "HW thermal slowdown 0.09 s"),
+        ({"power_brake_s": 3.0}, Outcome.WARN, "NVML counted HW power brake 3 s, which no sample shows"),
+        ({}, Outcome.PASS, ""),
+    ],
+)
+def test_what_nvml_counted_beside_the_samples(bench, counted, expected, detail):
+    bench.counters(GPU, "after", **counted)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert (verdict.outcome, verdict.detail) == (expected, detail)
+
+
+def test_a_driver_that_counts_nothing_is_judged_by_its_samples(bench):
+    none = dict.fromkeys(("power_capped_s", "sync_boost_s", "sw_thermal_s", "hw_thermal_s", "power_brake_s"))
+    for moment in ("before", "after"):
+        bench.counters(GPU, moment, **none)
+    bench.samples(GPU, 30, 59.95, clock_event_reasons=0x4)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "power cap 30 s")
+
+
+def test_a_counter_that_went_back_is_left_out(bench):
+    bench.counters(GPU, "before", hw_thermal_s=5.0)
+    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.PASS

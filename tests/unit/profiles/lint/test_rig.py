@@ -9,7 +9,7 @@ from rigproof.stages.registry import KINDS
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\n'
 SOUND = HEAD + '[[nodes.gpus]]\nsku = "rtx-3090"\n'
-ALL_FAILING = [code for code, one in xid_catalogue().xids.items() if one.severity == "fail"]
+ALL_FAILING = [code for code, one in xid_catalogue().xids.items() if one.outcome == "fail"]
 
 
 def test_everything_shipped_is_clean():

@@ -7,10 +7,10 @@ from rigproof.profiles.loading.xids import XidCatalogue, catalogue_problems, xid
 from rigproof.profiles.tables.models import Limits
 from rigproof.stages.registry import KINDS
 
-ENTRY = {"meaning": "x", "severity": "warn", "action": "a", "sources": ["s"]}
+ENTRY = {"meaning": "x", "outcome": "warn", "action": "a", "sources": ["s"]}
 SOUND = {
     "sources": {"s": "somebody"},
-    "actions": {"a": "do"},
+    "actions": {"a": {"severity": "warn", "step": "do"}},
     "recovery": {"1": {"wants": "a reset", "action": "a"}},
     "xids": {"13": ENTRY},
 }
@@ -21,7 +21,7 @@ def test_every_number_of_nvidias_catalogue_is_there():
 
 
 def test_what_fails_is_what_takes_more_than_a_restart_of_the_program():
-    fails = {code for code, one in xid_catalogue().xids.items() if one.severity == "fail"}
+    fails = {code for code, one in xid_catalogue().xids.items() if one.outcome == "fail"}
     assert fails == {
         46, 48, 54, 57, 58, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 152),
         155, 156, 158, 167, 168, 169, 171, 172,
@@ -29,16 +29,16 @@ def test_what_fails_is_what_takes_more_than_a_restart_of_the_program():
 
 
 def test_what_is_mostly_the_programs_own():
-    own = {code for code, one in xid_catalogue().xids.items() if one.severity == "program"}
+    own = {code for code, one in xid_catalogue().xids.items() if one.outcome == "program"}
     assert own == {11, 13, 25, 31, 43, 45, 69, 137}
 
 
 def test_nothing_that_fails_has_nothing_to_be_done_about_it():
     catalogue = xid_catalogue()
-    idle = {catalogue.actions[name] for name in ("none", "program", "corrected")}
+    idle = [catalogue.actions[name] for name in ("none", "program", "corrected")]
     assert [
         code for code in catalogue.xids
-        if catalogue.severity(code, Limits()) == "fail" and catalogue.action(code) in idle
+        if catalogue.outcome(code, Limits()) == "fail" and catalogue.action(code) in idle
     ] == []  # fmt: skip
 
 
@@ -48,15 +48,18 @@ def test_every_recovery_action_of_nvml_is_named_but_none():
 
 def test_a_number_without_an_entry_has_no_step_and_warns():
     catalogue = xid_catalogue()
-    assert (catalogue.meaning(999), catalogue.action(999)) == ("in no catalogue known to rigproof", "")
-    assert catalogue.severity(999, Limits()) == catalogue.severity(None, Limits()) == "warn"
+    assert (catalogue.meaning(999), catalogue.action(999)) == ("in no catalogue known to rigproof", None)
+    assert catalogue.outcome(999, Limits()) == catalogue.outcome(None, Limits()) == "warn"
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({}, []),
-        ({"actions": {"a": "do", "b": "rest"}}, ['actions.b = "rest": nothing refers to it; remove it']),
+        (
+            {"actions": SOUND["actions"] | {"b": {"severity": "warn", "step": "rest"}}},
+            ['actions.b = "rest": nothing refers to it; remove it'],
+        ),
         ({"sources": {"s": "x", "t": "y"}}, ['sources.t = "y": nothing refers to it; remove it']),
         (
             {"xids": {"13": ENTRY, "14": ENTRY | {"action": "aa"}}},

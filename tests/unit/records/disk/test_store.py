@@ -640,3 +640,13 @@ def test_a_whole_number_that_no_column_can_hold_is_named(tmp_path, record):
     (tmp_path / RECORDING_FILE).write_bytes(content.replace(old, new + b"9" * 30))
     with pytest.raises(RecordingError, match=f"line 2: {name}.* does not fit into 64 bits"):
         read_recording(tmp_path)
+
+
+def test_a_sensor_that_a_run_did_not_sample_reads_as_unsupported(tmp_path):
+    written(tmp_path)
+    table = pq.read_table(tmp_path / PARQUET_FILE)
+    before = read_recording(tmp_path)
+    pq.write_table(table.drop_columns(["thermal_margin_c", "energy_j"]), tmp_path / PARQUET_FILE)
+    recording = read_recording(tmp_path)
+    assert [(one.thermal_margin_c, one.energy_j) for one in recording.gpu_samples] == [(None, None)]
+    assert [one.power_w for one in recording.gpu_samples] == [one.power_w for one in before.gpu_samples]

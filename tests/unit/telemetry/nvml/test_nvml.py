@@ -11,7 +11,13 @@ import pytest
 
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.nvml.library import installed
-from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess
+from rigproof.simulation.nvml.model import (
+    Fault,
+    SimulatedDriver,
+    SimulatedGpu,
+    SimulatedLink,
+    SimulatedProcess,
+)
 from rigproof.telemetry.nvml import protocol as nvml_protocol
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
 from rigproof.telemetry.nvml.protocol import Code, Field
@@ -43,6 +49,8 @@ def loaded_gpu(**changes: object) -> SimulatedGpu:
         pcie_generation=5,
         pcie_width=8,
         pcie_replays=3,
+        thermal_margin_c=16,
+        slowdown_margin_c=-2,
         ecc_enabled=True,
         ecc_corrected=7,
         ecc_uncorrected=1,
@@ -83,6 +91,17 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_POWER_INSTANT,
         pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT,
         pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
+        pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
+        pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
+        pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT,
+        pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY,
+        pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY,
+        pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC,
+        pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
     } == set(Field)
     assert nvml_protocol.Threshold.SHUTDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN
     assert nvml_protocol.Threshold.SLOWDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
@@ -90,6 +109,12 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
     assert nvml_protocol.Threshold.GPU_MAX == pynvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX
     for brand in nvml_protocol.Brand:
         assert getattr(pynvml, f"NVML_BRAND_{brand.name}") == brand
+    for compute_mode in nvml_protocol.ComputeMode:
+        assert getattr(pynvml, f"NVML_COMPUTEMODE_{compute_mode.name}") == compute_mode
+    for error in nvml_protocol.LinkError:
+        assert getattr(pynvml, f"NVML_NVLINK_ERROR_DL_{error.name}") == error
+    for state in nvml_protocol.FabricState:
+        assert getattr(pynvml, f"NVML_GPU_FABRIC_STATE_{state.name}") == state
     for mode in nvml_protocol.Virtualization:
         assert getattr(pynvml, f"NVML_GPU_VIRTUALIZATION_MODE_{mode.name}") == mode
     assert nvml_protocol.Clock.SM == pynvml.NVML_CLOCK_SM
@@ -129,6 +154,7 @@ def test_a_sample_holds_every_reading_in_its_unit() -> None:
         pcie_width=8,
         pcie_replays=3,
         lateness_s=0.25,
+        thermal_margin_c=16,
     )
 
 
@@ -262,7 +288,7 @@ def test_a_driver_without_either_name_has_no_clock_event_reasons() -> None:
         assert nvml.problems() == []
 
 
-def test_a_sample_asks_seven_calls_and_the_link_once_a_second() -> None:
+def test_a_sample_asks_seven_calls_and_link_and_margin_once_a_second() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         nvml.sample(UUID, SUBJECT, 0.0, 0.0)
         driver.calls.clear()
@@ -271,7 +297,7 @@ def test_a_sample_asks_seven_calls_and_the_link_once_a_second() -> None:
         assert sum(driver.calls.values()) == 7
         assert held.pcie_generation == 5
         assert nvml.sample(UUID, SUBJECT, 1.0, 0.0).pcie_generation == 1
-        assert sum(driver.calls.values()) == 7 + 9
+        assert sum(driver.calls.values()) == 7 + 10
         slow = {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetPcieThroughput"}
         assert not slow & driver.calls.keys()
 
@@ -316,6 +342,7 @@ def test_identity_of_a_data_centre_card() -> None:
         ("temperature_memory_max_c", "temperature_memory_max_c"),
         ("temperature_slowdown_c", "temperature_slowdown_c"),
         ("temperature_shutdown_c", "temperature_shutdown_c"),
+        ("slowdown_margin_c", "slowdown_margin_c"),
         ("pcie_generation_max", "pcie_generation_max"),
         ("pcie_width_max", "pcie_width_max"),
     ],
@@ -335,6 +362,37 @@ def test_brand_and_virtualization_are_reported_by_name(brand, mode, expected) ->
     with opened(loaded_gpu(brand=brand, virtualization=mode)) as (_, nvml):
         (gpu,) = nvml.gpus("pc1")
         assert (gpu.brand, gpu.virtualization) == expected
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "default"), (2, "prohibited"), (9, None), (None, None)])
+def test_modes_are_reported_by_name(number: int | None, name: str | None) -> None:
+    card = loaded_gpu(compute_mode=number, mig_enabled=True, mig_pending=False, persistence=False)
+    with opened(card) as (_, nvml):
+        (gpu,) = nvml.gpus("pc1")
+        assert (gpu.compute_mode, gpu.persistence, gpu.mig_enabled, gpu.mig_pending) == (
+            name,
+            False,
+            True,
+            False,
+        )
+
+
+@pytest.mark.parametrize(("stated", "read"), [(13000, "13.0"), (12080, "12.8"), (None, None)])
+def test_the_newest_cuda_of_the_driver(stated: int | None, read: str | None) -> None:
+    with installed(SimulatedDriver([loaded_gpu()], cuda_version=stated)), open_nvml() as nvml:
+        assert nvml.driver_cuda == read
+
+
+@pytest.mark.parametrize("stated", [(5, "siVal", -2), (1, "uiVal", 2**32 - 2), (0, "siVal", -2)])
+def test_a_margin_is_signed_whatever_type_the_driver_states(stated: tuple[int, str, int]) -> None:
+    gpu = loaded_gpu(raw_fields={pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT: stated})
+    with opened(gpu) as (_, nvml):
+        assert nvml.gpus("pc1")[0].slowdown_margin_c == -2
+
+
+@pytest.mark.parametrize("margin", [47, 0, -3, None])
+def test_the_thermal_margin_may_be_negative(margin: int | None) -> None:
+    assert sample_of(thermal_margin_c=margin).thermal_margin_c == margin
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 5])  # nvmlDeviceGetTemperatureThreshold's type is unsigned
@@ -510,6 +568,95 @@ def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
         driver.inject(Fault("nvmlDeviceGetFieldValues", code=Code.INVALID_ARGUMENT))
         counters = nvml.counters(UUID, SUBJECT, "before", 0.0)
         assert (counters.recovery_action, counters.pcie_replays) == (None, 3)
+        assert nvml.problems() == []
+
+
+def test_how_long_each_reason_lasted_is_read_in_seconds() -> None:
+    with opened(loaded_gpu(slowed_s={0x4: 61.25, 0x40: 0.4})) as (driver, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.power_capped_s, read.hw_thermal_s) == pytest.approx((61.25, 0.4))
+        assert (read.sync_boost_s, read.sw_thermal_s, read.power_brake_s) == (0, 0, 0)
+        driver.gpus[0].slowed_counted = False
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.power_capped_s, read.hw_thermal_s) == (None, None)
+        assert nvml.problems() == []
+
+
+def test_what_the_card_reports_of_its_defects() -> None:
+    worn = loaded_gpu(
+        remap_spares=(3000, 60, 9, 2, 1),
+        sram_threshold_exceeded=True,
+        channel_repair_pending=False,
+        tpc_repair_pending=True,
+        inforom_valid=False,
+    )
+    with opened(worn) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert nvml.problems() == []
+    assert read.remap_spares == (3000, 60, 9, 2, 1)
+    assert (read.sram_threshold_exceeded, read.inforom_valid) == (True, False)
+    assert (read.channel_repair_pending, read.tpc_repair_pending) == (False, True)
+
+
+def test_a_card_that_reports_no_defects_has_none_of_these_readings() -> None:
+    with opened(SimulatedGpu(UUID)) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert nvml.problems() == []
+    assert (read.remap_spares, read.sram_threshold_exceeded, read.inforom_valid) == (None, None, None)
+    assert (read.channel_repair_pending, read.tpc_repair_pending) == (None, None)
+
+
+def test_a_check_of_the_inforom_that_fails_otherwise_is_no_result() -> None:
+    with opened(loaded_gpu(inforom_valid=True)) as (driver, nvml):
+        driver.inject(Fault("nvmlDeviceValidateInforom", Code.UNKNOWN))
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).inforom_valid is None
+        assert [event.data["query"] for event in nvml.problems()] == ["nvmlDeviceValidateInforom"]
+
+
+def test_the_errors_of_active_nvlinks_are_counted_link_by_link() -> None:
+    links = [SimulatedLink(), SimulatedLink(active=False), SimulatedLink(True, 2, 3, 5)]
+    for fields in (True, False):  # a driver that has no field values for them has functions
+        with opened(loaded_gpu(nvlinks=links, nvlink_fields=fields)) as (_, nvml):
+            read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+            assert nvml.problems() == []
+        assert read.nvlinks == (True, False, True)
+        assert read.nvlink_replays == (0, None, 2)
+        assert read.nvlink_recoveries == (0, None, 3)
+        assert read.nvlink_crc_errors == (0, None, 5)
+
+
+@pytest.mark.parametrize("links", [None, [], [SimulatedLink(active=None)] * 18])
+def test_a_card_without_nvlinks_has_none(links: list[SimulatedLink] | None) -> None:
+    with opened(loaded_gpu(nvlinks=links)) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.nvlinks, read.nvlink_replays, read.nvlink_crc_errors) == (None, None, None)
+        assert nvml.problems() == []
+
+
+def test_an_nvlink_that_is_down_counts_no_errors() -> None:
+    with opened(loaded_gpu(nvlinks=[SimulatedLink(active=False)] * 4)) as (_, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.nvlinks, read.nvlink_replays) == ((False,) * 4, None)
+
+
+def test_the_fabric_is_read_by_name() -> None:
+    with opened(loaded_gpu(fabric_state=3, fabric_health=0x21)) as (driver, nvml):
+        read = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (read.fabric_state, read.fabric_status, read.fabric_health) == ("completed", 0, 0x21)
+        driver.gpus[0].fabric_state = 2
+        assert nvml.counters(UUID, SUBJECT, "after", 1.0).fabric_state == "in_progress"
+        driver.gpus[0].fabric_state = 9
+        assert nvml.counters(UUID, SUBJECT, "after", 2.0).fabric_state == "unknown (9)"
+        assert nvml.problems() == []
+
+
+def test_a_pynvml_or_driver_that_knows_no_fabric_is_no_problem(monkeypatch) -> None:
+    with opened(loaded_gpu(fabric_state=3)) as (driver, nvml):
+        monkeypatch.delattr(pynvml, "c_nvmlGpuFabricInfoV_t")
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).fabric_state is None
+        monkeypatch.undo()
+        driver.missing_functions.add("nvmlDeviceGetGpuFabricInfoV")
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).fabric_state is None
         assert nvml.problems() == []
 
 

@@ -1,0 +1,57 @@
+"""NVML's functions for NVLinks and the fabric that they form."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rigproof.simulation.nvml.abi import ON_DEVICE, answers, target, write
+from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, SimulatedLink
+from rigproof.telemetry.nvml.protocol import Code, Field, LinkError
+
+# Field id to the counter of the link in `scopeId`.
+LINK_FIELDS: Mapping[int, str] = {
+    Field.NVLINK_REPLAYS: "replays",
+    Field.NVLINK_RECOVERIES: "recoveries",
+    Field.NVLINK_CRC_ERRORS: "crc_errors",
+}
+BY_ERROR = {
+    LinkError.REPLAY: "replays",
+    LinkError.RECOVERY: "recoveries",
+    LinkError.CRC_FLIT: "crc_errors",
+    LinkError.CRC_DATA: None,  # the model has one counter for both
+}
+
+
+def link_counter(gpu: SimulatedGpu, number: int, counter: str) -> int | None:
+    """A counter of a link; None if the GPU does not have it."""
+    link = _link(gpu, number)
+    return None if link is None else getattr(link, counter)
+
+
+def _link(gpu: SimulatedGpu, number: int) -> SimulatedLink | None:
+    links = gpu.nvlinks or []
+    return links[number] if 0 <= number < len(links) else None
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetNvLinkState")
+def _state(_driver: SimulatedDriver, gpu: SimulatedGpu, number: int, out: Any) -> int:
+    if gpu.nvlinks is None:
+        return Code.NOT_SUPPORTED
+    link = _link(gpu, number)
+    return Code.INVALID_ARGUMENT if link is None else write(out, link.active)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetNvLinkErrorCounter")
+def _errors(_driver: SimulatedDriver, gpu: SimulatedGpu, number: int, error: int, out: Any) -> int:
+    if error not in BY_ERROR:
+        return Code.INVALID_ARGUMENT
+    counter = BY_ERROR[LinkError(error)]
+    return write(out, 0 if counter is None else link_counter(gpu, number, counter))
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetGpuFabricInfoV")
+def _fabric(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    if gpu.fabric_state is None:
+        return Code.NOT_SUPPORTED
+    info = target(out)
+    info.state, info.status, info.healthMask = gpu.fabric_state, gpu.fabric_status, gpu.fabric_health
+    return Code.SUCCESS
