@@ -34,7 +34,7 @@ def consequences(waves: Waves, window: Window) -> Iterator[Finding]:
             if isinstance(code, int) and xids.outcome(code, device.device.limits) == "fail":
                 detail = f"{device.subject} reported Xid {code} under the waves: {xids.meaning(code)}"
                 action = xids.action(code)
-                yield _failed(detail, event.t_s, remedy=action.remedy if action else "")
+                yield _failed(detail, event.t_s, remedy=action.step if action else "")
     for device in waves.devices:
         for event in device.events("wrong_result"):
             if event.stage == STAGE:
