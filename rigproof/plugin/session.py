@@ -35,6 +35,7 @@ from rigproof.report.terminal.live import terminal_copy
 from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import header_lines, print_summary
 from rigproof.run.acceptance import AcceptanceRun
+from rigproof.run.start_up import StartUp
 from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
@@ -46,8 +47,11 @@ ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadline
 class HardwareSession:
     """Knows the promised rig, and collects the verdicts of the tests. Registered as a pytest plugin."""
 
-    def __init__(self, config: pytest.Config, prepared: Prepared, folder: Path | None) -> None:
+    def __init__(
+        self, config: pytest.Config, prepared: Prepared, folder: Path | None, start_up: StartUp
+    ) -> None:
         self.config = config
+        self._start_up = start_up
         self.prepared = prepared
         self.folder = folder  # None while only collecting
         self.run: Run | None = None
@@ -65,7 +69,7 @@ class HardwareSession:
         self._benchmarks = BenchmarkHooks(self)
 
     @classmethod
-    def register(cls, config: pytest.Config) -> Self:
+    def register(cls, config: pytest.Config, start_up: StartUp) -> Self:
         """Prepare a session and hook it in. Raises pytest.UsageError (exit 4) if it cannot begin."""
         try:
             if config.getoption("numprocesses", None):
@@ -85,7 +89,8 @@ class HardwareSession:
         config.addinivalue_line("filterwarnings", "default")
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(suite_folder())]  # not the suite's own tests, which need torch and Ray here
-        session = cls(config, prepared, folder)
+        start_up.ended("rig")
+        session = cls(config, prepared, folder, start_up)
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "rigproof-session")
         config.pluginmanager.register(fixtures, "rigproof-fixtures")
@@ -148,8 +153,11 @@ class HardwareSession:
     def open(self) -> AcceptanceRun:
         """Start the rig. Ends the session with exit status 4 if the cluster does not start."""
         assert self.folder is not None
+        self._start_up.ended("collection")
         command = tuple(map(str, self.config.invocation_params.args))
-        self.run = Run(self.prepared, self.folder, self._terminal, command, self._column)
+        self.run = Run(
+            self.prepared, self.folder, self._terminal, command, self._column, start_up=self._start_up
+        )
         self.run.leave_out(self._unjudged)
         try:
             return self.run.open(frozenset(self._needed))

@@ -11,6 +11,7 @@ from rigproof.host.garbage import without_collections
 from rigproof.host.package import ROOT
 from rigproof.plugin.keys import SESSION
 from rigproof.plugin.options import wants_hardware
+from rigproof.run.start_up import StartUp
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -18,10 +19,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hardware: judges this machine's hardware; needs `-m hardware`")
     config.addinivalue_line("markers", "criterion(name): the criterion that a hardware test judges")
     if wants_hardware(config):
+        start_up = StartUp()
+        start_up.ended("pytest")
         with without_collections(lasting=True), _complete():
             from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
 
-        HardwareSession.register(config)
+        start_up.ended("imports")
+        HardwareSession.register(config, start_up)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,7 +15,7 @@ from rigproof.devices.specs import Spec
 from rigproof.host import processes
 from rigproof.records.crews import Member
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record
 
 ERROR_CHARACTERS = 2000
@@ -34,6 +34,7 @@ class Worker:
             allocator.configure(setup.plan.memory, os.environ)  # before torch is imported
         self._setup = setup
         self._process = processes.own_process()
+        self._began_s = time.monotonic() - processes.age_s()
         self._lock = threading.Lock()
         self._records: list[Record] = []
         self._state: WorkerState = "opening"
@@ -116,11 +117,17 @@ class Worker:
             self._ended(work, "finished", "failed")
 
     def _open(self) -> Device:
-        from rigproof.devices.opening import open_device  # noqa: PLC0415 - keeps the import beside its cost
+        from rigproof.devices.opening import load, open_device  # noqa: PLC0415 - keeps the import beside its cost
 
         plan = self._setup.plan
+        load(plan.device)
+        loaded_s = time.monotonic()
         device = open_device(plan.device, max(1, round(plan.cpus)))
         self._introduce(device)
+        offset_s = self._setup.clock_offset_s
+        data = {"process_s": self._began_s + offset_s, "torch_s": loaded_s + offset_s}
+        message = f"its device was open {time.monotonic() - self._began_s:.1f} s after its process began"
+        self.emit(Event(self.now_s(), "worker_up", self.subject, message, worker=self.worker, data=data))
         return device
 
     def _introduce(self, device: Device) -> None:

@@ -58,7 +58,8 @@ class RigCluster:
 
     `run_id`: the nodes keep their last words on their disks under this id; None: they keep none.
     `allow_open`: also join a cluster without token authentication; an event then reports it.
-    `say` is called with each thing that takes seconds while the rig is brought up.
+    `say` is called with each thing that takes seconds while the rig is brought up, `ended` with the name of
+    each part that is over.
 
     Raises on entering:
         ClusterUnreachable, ClusterStartFailed: nothing started, and nothing is left of the attempt.
@@ -77,6 +78,7 @@ class RigCluster:
         run_id: str | None = None,
         ground: Ground | None = None,
         say: Say = unheard,
+        ended: Say = unheard,
     ) -> None:
         timeouts = loaded.rig.timeouts
         self._loaded = loaded
@@ -86,6 +88,7 @@ class RigCluster:
         self._now_s = now_s
         self._run_id = run_id
         self._say = say
+        self._ended = ended
         self._start_s = timeouts.start_s
         self._stop_s = timeouts.stop_s
         prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
@@ -192,6 +195,7 @@ class RigCluster:
         if self._ground.opening:
             self._say(self._ground.opening)
         found = self._ground.open()
+        self._ended("ray")
         for node in self._loaded.rig.nodes:
             if node.name not in found:
                 self._sink_all(missing_node(self._loaded, node, self._ray_address, self._now_s()))
@@ -204,12 +208,14 @@ class RigCluster:
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
         self._say(f"starting the agent{_s(found)} of {len(found)} node{_s(found)}")
         facts = self._agents.start(found, with_gpu)
+        self._ended("agents")
         skus = all_skus(self._loaded.kinds)
         gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
         self._sink_all(missing)
         heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
         for subject, gpu in gpus.items():
             self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
+        self._ended("sampling")
         self._polling = Polling(
             self._agents,
             self._workers,
@@ -224,8 +230,10 @@ class RigCluster:
         self.read_counters("before")
         left_alone = skipped(gpus, self._foreign, self._plan, self._now_s())
         self._sink_all(left_alone.values())
+        self._ended("readings")
         gpus = {subject: gpu for subject, gpu in gpus.items() if subject not in left_alone}
         refused = self._reserve(self._reservations, found, gpus)
+        self._ended("reservations")
         plans = [
             worker
             for worker in self._plan.workers
@@ -236,6 +244,7 @@ class RigCluster:
         self._say(f"starting {len(plans)} worker{_s(plans)}")
         self._workers.start(plans, self._reservations.groups, self._reservations.cpus)
         self._until_up(None)
+        self._ended("workers")
 
     def _until_up(self, on_tick: Callable[[], None] | None) -> None:
         """Wait for the workers that are starting; each has its own deadline."""
