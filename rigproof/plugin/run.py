@@ -82,6 +82,7 @@ class Run:
             on_tick=self._view.tick,
             say=self._view.say,
             ended=self._start_up.ended,
+            gpus_here=len(self._prepared.inventory.gpus),
             ground=self._ground(),
             again=lambda stage: second_chance(self.recording, self._prepared.loaded, stage),
         )

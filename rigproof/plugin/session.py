@@ -20,7 +20,7 @@ from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
-from rigproof.plugin.keys import SESSION, criterion_and_subject
+from rigproof.plugin.keys import DETECTION, SESSION, criterion_and_subject
 from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.plugin.run import Run
@@ -48,7 +48,11 @@ class HardwareSession:
     """Knows the promised rig, and collects the verdicts of the tests. Registered as a pytest plugin."""
 
     def __init__(
-        self, config: pytest.Config, prepared: Prepared, folder: Path | None, start_up: StartUp
+        self,
+        config: pytest.Config,
+        prepared: Prepared,
+        folder: Path | None,
+        start_up: StartUp,
     ) -> None:
         self.config = config
         self._start_up = start_up
@@ -77,7 +81,7 @@ class HardwareSession:
                     "-n/--numprocesses: the acceptance suite itself loads all GPUs at the same time; "
                     "give -n 0"
                 )
-            prepared = prepare(Request.of(config))
+            prepared = prepare(Request.of(config), config.stash[DETECTION])
             folder = None
             if not any(getattr(config.option, name, None) for name in COLLECTING):
                 folder = new_run_folder(
@@ -164,6 +168,9 @@ class HardwareSession:
         except ClusterError as error:
             self.run.close()
             pytest.exit(f"ERROR: {error}", returncode=USAGE)
+        finally:
+            if detection := self.config.stash[DETECTION]:  # by now the agent has its own NVML open
+                detection.let_go()
 
     def close(self) -> None:
         """Take the rig down. Nothing more will be measured."""
