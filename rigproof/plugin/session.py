@@ -14,6 +14,7 @@ import pytest
 from rigproof.cluster.ray import leaving
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.criteria.criterion import Criterion
+from rigproof.host.bounded import Background
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.judging.length import in_place_of_level, shortfalls
@@ -29,6 +30,7 @@ from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.content.remarks import remarks
+from rigproof.report.files.files import load_writers
 from rigproof.report.files.folders import ReportFolderError, new_run_folder
 from rigproof.report.files.junit import finish_junit
 from rigproof.report.terminal.live import terminal_copy
@@ -176,6 +178,8 @@ class HardwareSession:
         """Take the rig down. Nothing more will be measured."""
         self._guard.hold()
         if self.run is not None:
+            # Processes are waited for meanwhile, and hardly anything is done here.
+            Background(load_writers, "writers")
             self.run.close()
 
     @property
