@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rigproof.host.proc import PROC
+from rigproof.host.proc import PROC, TICKS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,11 @@ def own_process() -> ProcessId:
     found = process_id(os.getpid())
     assert found is not None
     return found
+
+
+def age_s() -> float:
+    """How long this process has existed, s; to a clock tick (10 ms)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - own_process().start_ticks / TICKS_PER_S
 
 
 def alive(process: ProcessId) -> bool:

@@ -56,7 +56,8 @@ class ClusterPort:
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
         """Start the agent. Returns what the node has; None if the agent did not start."""
         with_gpu = {node} if gpu_promised else set[str]()
-        return self._agents.start({node: self._found}, with_gpu).get(node)
+        self._agents.begin_start({node: self._found})
+        return self._agents.start(with_gpu).get(node)
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:
         """Let it sample from now on."""

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from rigproof.telemetry.inventory import Detection
+
 SESSION = pytest.StashKey[Any]()  # the HardwareSession; importing its type here would be circular
+DETECTION = pytest.StashKey[Detection | None]()  # looks at this machine; None if it is of no matter
 
 
 def criterion_and_subject(item: pytest.Item) -> tuple[str, str] | None:

@@ -42,6 +42,11 @@ def wants_hardware(config: pytest.Config) -> bool:
     return acts(config) and not asked and _selects(config.option.markexpr)
 
 
+def asks_to_simulate(config: pytest.Config) -> bool:
+    """Whether no hardware is asked for: the rig is to be simulated."""
+    return bool(config.option.hw_simulate or config.option.hw_simulate_inline)
+
+
 def select_hardware(config: pytest.Config) -> None:
     """Options that were typed ask for an acceptance run: without a `-m` beside them, select the marker.
 

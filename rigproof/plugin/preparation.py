@@ -20,7 +20,7 @@ from rigproof.records.inventory import HostInventory
 from rigproof.run.simulated.making import NotSimulated, simulated_rig
 from rigproof.simulation.inventory import simulated_inventory
 from rigproof.stages.registry import KINDS
-from rigproof.telemetry.inventory import detect
+from rigproof.telemetry.inventory import Detection, detect
 
 if TYPE_CHECKING:
     from rigproof.simulation.rig import SimulatedRig
@@ -45,15 +45,15 @@ class Prepared:
     simulated: "SimulatedRig | None" = None  # instead of a real one
 
 
-def prepare(request: Request) -> Prepared:
+def prepare(request: Request, detection: Detection | None = None) -> Prepared:
     """Load the rig, complete it from this machine, lint and plan it, read its champions.
 
-    Raises Refused.
+    `detection` looks at this machine already. Raises Refused.
     """
     if request.simulate != "inline":  # which does not need Ray
         check_ray_version(Refused)
     try:
-        loaded, inventory = _rig(request)
+        loaded, inventory = _rig(request, detection)
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
         if request.require_gpu and not promises_gpu:
             raise Refused(
@@ -73,7 +73,7 @@ def prepare(request: Request) -> Prepared:
     return Prepared(request, loaded, level, plan, inventory, champions, simulated)
 
 
-def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
+def _rig(request: Request, detection: Detection | None) -> tuple[LoadedRig, HostInventory]:
     """The promised rig and this machine. Raises ProfileError; Refused if NVML cannot show what is there."""
     stated = None if request.profile == AUTO else load_rig(request.profile, KINDS)
     if request.simulate is not None:
@@ -83,7 +83,8 @@ def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
             )
         inventory = simulated_inventory(stated)
         return completed(stated, inventory), inventory
-    inventory = detect(DETECTION_LIMIT_S)
+    look = detect if detection is None else detection.result
+    inventory = look(DETECTION_LIMIT_S)
     if inventory.nvml_error is not None:
         _refuse_unseen(stated, inventory.nvml_error)
     if stated is None:

@@ -26,6 +26,7 @@ from rigproof.report.terminal.live import LiveView
 from rigproof.run.acceptance import AcceptanceRun, Sink
 from rigproof.run.simulated.ground import simulated_ground
 from rigproof.run.simulated.stages import heard_by
+from rigproof.run.start_up import StartUp
 from rigproof.simulation.clock import SimulatedClock
 
 
@@ -39,7 +40,10 @@ class Run:
         terminal: TextIO | None,
         command: tuple[str, ...],
         column: Callable[[], int],
+        *,
+        start_up: StartUp,
     ) -> None:
+        self._start_up = start_up
         self._prepared = prepared
         self._origin_s = time.monotonic()
         self._clock = SimulatedClock() if prepared.simulated is not None else None
@@ -77,10 +81,14 @@ class Run:
             now_s=self.now_s,
             on_tick=self._view.tick,
             say=self._view.say,
+            ended=self._start_up.ended,
+            gpus_here=len(self._prepared.inventory.gpus),
             ground=self._ground(),
             again=lambda stage: second_chance(self.recording, self._prepared.loaded, stage),
         )
         opened = self._resources.enter_context(rig)
+        if self._clock is None:
+            self.writer.add(self._start_up.event(self._origin_s))
         self._record_champions()
         return opened
 

@@ -14,13 +14,14 @@ import pytest
 from rigproof.cluster.ray import leaving
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.criteria.criterion import Criterion
+from rigproof.host.bounded import Background
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
-from rigproof.plugin.keys import SESSION, criterion_and_subject
+from rigproof.plugin.keys import DETECTION, SESSION, criterion_and_subject
 from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.plugin.run import Run
@@ -29,12 +30,14 @@ from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.content.remarks import remarks
+from rigproof.report.files.files import load_writers
 from rigproof.report.files.folders import ReportFolderError, new_run_folder
 from rigproof.report.files.junit import finish_junit
 from rigproof.report.terminal.live import terminal_copy
 from rigproof.report.terminal.matrix_lines import on_screen, terminal_width
 from rigproof.report.terminal.terminal import header_lines, print_summary
 from rigproof.run.acceptance import AcceptanceRun
+from rigproof.run.start_up import StartUp
 from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
@@ -46,8 +49,15 @@ ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadline
 class HardwareSession:
     """Knows the promised rig, and collects the verdicts of the tests. Registered as a pytest plugin."""
 
-    def __init__(self, config: pytest.Config, prepared: Prepared, folder: Path | None) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        prepared: Prepared,
+        folder: Path | None,
+        start_up: StartUp,
+    ) -> None:
         self.config = config
+        self._start_up = start_up
         self.prepared = prepared
         self.folder = folder  # None while only collecting
         self.run: Run | None = None
@@ -65,7 +75,7 @@ class HardwareSession:
         self._benchmarks = BenchmarkHooks(self)
 
     @classmethod
-    def register(cls, config: pytest.Config) -> Self:
+    def register(cls, config: pytest.Config, start_up: StartUp) -> Self:
         """Prepare a session and hook it in. Raises pytest.UsageError (exit 4) if it cannot begin."""
         try:
             if config.getoption("numprocesses", None):
@@ -73,7 +83,7 @@ class HardwareSession:
                     "-n/--numprocesses: the acceptance suite itself loads all GPUs at the same time; "
                     "give -n 0"
                 )
-            prepared = prepare(Request.of(config))
+            prepared = prepare(Request.of(config), config.stash[DETECTION])
             folder = None
             if not any(getattr(config.option, name, None) for name in COLLECTING):
                 folder = new_run_folder(
@@ -85,7 +95,8 @@ class HardwareSession:
         config.addinivalue_line("filterwarnings", "default")
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(suite_folder())]  # not the suite's own tests, which need torch and Ray here
-        session = cls(config, prepared, folder)
+        start_up.ended("rig")
+        session = cls(config, prepared, folder, start_up)
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "rigproof-session")
         config.pluginmanager.register(fixtures, "rigproof-fixtures")
@@ -148,19 +159,27 @@ class HardwareSession:
     def open(self) -> AcceptanceRun:
         """Start the rig. Ends the session with exit status 4 if the cluster does not start."""
         assert self.folder is not None
+        self._start_up.ended("collection")
         command = tuple(map(str, self.config.invocation_params.args))
-        self.run = Run(self.prepared, self.folder, self._terminal, command, self._column)
+        self.run = Run(
+            self.prepared, self.folder, self._terminal, command, self._column, start_up=self._start_up
+        )
         self.run.leave_out(self._unjudged)
         try:
             return self.run.open(frozenset(self._needed))
         except ClusterError as error:
             self.run.close()
             pytest.exit(f"ERROR: {error}", returncode=USAGE)
+        finally:
+            if detection := self.config.stash[DETECTION]:  # by now the agent has its own NVML open
+                detection.let_go()
 
     def close(self) -> None:
         """Take the rig down. Nothing more will be measured."""
         self._guard.hold()
         if self.run is not None:
+            # Processes are waited for meanwhile, and hardly anything is done here.
+            Background(load_writers, "writers")
             self.run.close()
 
     @property

@@ -9,8 +9,10 @@ import pytest
 
 from rigproof.host.garbage import without_collections
 from rigproof.host.package import ROOT
-from rigproof.plugin.keys import SESSION
-from rigproof.plugin.options import wants_hardware
+from rigproof.plugin.keys import DETECTION, SESSION
+from rigproof.plugin.options import asks_to_simulate, wants_hardware
+from rigproof.run.start_up import StartUp
+from rigproof.telemetry.inventory import Detection
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -18,18 +20,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hardware: judges this machine's hardware; needs `-m hardware`")
     config.addinivalue_line("markers", "criterion(name): the criterion that a hardware test judges")
     if wants_hardware(config):
+        start_up = StartUp()
+        start_up.ended("pytest")
+        config.stash[DETECTION] = None if asks_to_simulate(config) else Detection()  # beside the imports
         with without_collections(lasting=True), _complete():
             from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
 
-        HardwareSession.register(config)
+        start_up.ended("imports")
+        HardwareSession.register(config, start_up)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take what is there from garbage collection.
+    """End what looked for hardware, and take what is there from garbage collection.
 
     Else pytest, in its own hook of this name, and Python at its end traverse all of Ray and the charts.
     """
+    if detection := config.stash.get(DETECTION, None):
+        detection.stop()
     if SESSION in config.stash:
         gc.freeze()
 

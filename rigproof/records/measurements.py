@@ -153,6 +153,8 @@ class Event:
 
 
 EVENT_KINDS = {
+    "start_up": "when the parts of the start ended, run time; data.process_s (its beginning), ended_s",
+    "worker_up": "when a worker's process began, had loaded torch and opened its device; data.process_s, …",
     "node_missing": "a promised node is not in the cluster",
     "node_lost": "a node disappeared during the run",
     "gpu_missing": "a promised GPU is not on its node",

@@ -31,7 +31,8 @@ class AcceptanceRun:
 
     `again` is called with the name of each stage that has ended. It returns why the stage must be measured
     once more, or an empty text. `sink` adds to `recording`. `needed` are the names of the stages that will be
-    judged. `on_tick` is called about twice a second while a stage runs, `say` with what is done before.
+    judged. `on_tick` is called about twice a second while a stage runs, `say` with what is done before, and
+    `ended` with each part of that, once it is over. `gpus_here`: how many this machine has, if known.
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class AcceptanceRun:
         ground: Ground | None = None,
         again: Again = never_again,
         say: Say = unheard,
+        ended: Say = unheard,
+        gpus_here: int | None = None,
     ) -> None:
         self._loaded = loaded
         self._plan = plan
@@ -69,6 +72,8 @@ class AcceptanceRun:
             run_id=recording.run.run_id,
             ground=ground,
             say=say,
+            ended=ended,
+            gpus_here=gpus_here,
         )
 
     def __enter__(self) -> Self:

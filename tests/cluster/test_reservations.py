@@ -1,12 +1,15 @@
 """Whole GPUs reserved with a real Ray that counts three; the cards behind them are named by Ray's own ids."""
 
+import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from rigproof.cluster.driver.ground import FIRST_SHARE, Place, RayActors, worker_options
 from rigproof.cluster.ray.gpu_probe import Probed
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.cluster.ray.nodes import list_nodes
@@ -27,17 +30,33 @@ def node() -> Iterator[FoundNode]:
         session.close(10)
 
 
-def ids_as_uuids() -> Callable[[], Probed]:
-    def probe() -> Probed:  # nested, so that Ray sends its code and not its module
-        import os  # noqa: PLC0415
+def kind_of_actor(error: str | None = None, deadly: tuple[str, ...] = ()) -> type:
+    """A worker's process whose card has Ray's own number; one with a `deadly` name ends when asked for it."""
 
-        import ray  # noqa: PLC0415
+    class First:  # nested, so that Ray sends its code and not its module
+        def gpu(self) -> Probed:
+            import os  # noqa: PLC0415
 
-        (given,) = ray.get_runtime_context().get_accelerator_ids()["GPU"]
-        # As cuInit: a process that has been asked once sees that card for ever.
-        return Probed("GPU-" + os.environ.setdefault("SEEN_BY_THIS_PROCESS", given))
+            import ray  # noqa: PLC0415
 
-    return probe
+            context = ray.get_runtime_context()
+            if deadly and context.get_actor_name().endswith(deadly):
+                os._exit(1)
+            (given,) = context.get_accelerator_ids()["GPU"]
+            # As cuInit: a process that has been asked once sees that card for ever.
+            seen = "GPU-" + os.environ.setdefault("SEEN_BY_THIS_PROCESS", given)
+            return Probed(error=error) if error else Probed(seen)
+
+    return First
+
+
+def reservations_of(name: str, kind: type) -> Reservations:
+    actors = RayActors()
+
+    def occupy(actor: str, node: FoundNode, group: Any) -> Any:
+        return actors.start(kind, worker_options(actor, Place(node, group, FIRST_SHARE, 0.0)))
+
+    return Reservations(f"{name}-{secrets.token_hex(4)}", occupy, actors.kill)  # as each run has another one
 
 
 @pytest.fixture
@@ -45,8 +64,8 @@ def job() -> Iterator[Callable[[str], Reservations]]:
     """Reservations of a job of that name, given back whatever becomes of the test."""
     made: list[Reservations] = []
 
-    def of(name: str) -> Reservations:
-        made.append(Reservations(name, ids_as_uuids()))
+    def of(name: str, kind: type | None = None) -> Reservations:
+        made.append(reservations_of(name, kind or kind_of_actor()))
         return made[-1]
 
     yield of
@@ -91,9 +110,12 @@ def test_workers_that_share_a_reservation_get_the_same_card(
 
         return ray.remote(Here).options(**options).remote()
 
-    workers = [worker(subject) for subject in ("three/gpu0", "three/gpu0", "three/gpu1", "three/gpu1")]
-    assert ray.get([each.ids.remote() for each in workers], timeout=LIMIT_S) == [["0"], ["0"], ["1"], ["1"]]
-    for each in workers:
+    first = [reservations.first[subject] for subject in ("three/gpu0", "three/gpu1")]
+    second = [worker(subject) for subject in ("three/gpu0", "three/gpu1")]
+    found = ray.get([each.gpu.remote() for each in first], timeout=LIMIT_S)
+    assert found == [Probed("GPU-0"), Probed("GPU-1")]
+    assert ray.get([each.ids.remote() for each in second], timeout=LIMIT_S) == [["0"], ["1"]]
+    for each in second:
         ray.kill(each)
 
 
@@ -126,11 +148,33 @@ def test_more_cards_than_ray_offers_are_refused_with_the_right_number(
     assert refused["three/gpu3"].endswith("start Ray there with --num-gpus=4")
 
 
-def test_an_error_of_cuda_is_the_reason(node: FoundNode) -> None:
-    def probe() -> Probed:
-        return Probed(error="cuInit failed with CUDA error 802 (system not yet initialized)")
+def test_what_was_requested_before_the_cards_were_known_is_used_and_the_rest_given_back(
+    node: FoundNode, reservations: Reservations
+) -> None:
+    reservations.begin([replace(wanted(node, index), uuid="") for index in range(3)], LIMIT_S)
+    assert reservations.reserve([wanted(node, 1)], LIMIT_S) == {}
+    first = reservations.first["three/gpu1"]
+    assert ray.get(first.gpu.remote(), timeout=LIMIT_S) == Probed("GPU-1")
+    assert free_gpus() == 2
 
-    blind = Reservations("blind", probe)
+
+def test_what_was_requested_in_vain_is_given_back(node: FoundNode, job: Callable[..., Reservations]) -> None:
+    vain = job("vain")
+    vain.begin([replace(wanted(node, 0), uuid="")], LIMIT_S)
+    assert vain.reserve([], LIMIT_S) == {}
+    assert free_gpus(3) == 3
+
+
+@pytest.mark.parametrize(("deadly", "refused"), [(("-1",), set()), (("-1", "-2"), {"three/gpu0"})])
+def test_a_first_process_that_ends_is_started_once_more(
+    node: FoundNode, job: Callable[..., Reservations], deadly: tuple[str, ...], refused: set[str]
+) -> None:
+    hurt = job("hurt", kind_of_actor(deadly=deadly))  # names end in the number of the attempt
+    assert set(hurt.reserve([wanted(node, 0)], LIMIT_S)) == refused
+
+
+def test_an_error_of_cuda_is_the_reason(node: FoundNode) -> None:
+    blind = reservations_of("blind", kind_of_actor("cuInit failed with CUDA error 802 (not yet initialized)"))
     refused = blind.reserve([wanted(node, 0), wanted(node, 1)], LIMIT_S)
     assert set(refused) == {"three/gpu0", "three/gpu1"}
     assert all("CUDA error 802" in reason for reason in refused.values())

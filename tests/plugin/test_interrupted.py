@@ -46,7 +46,9 @@ def test_the_signal_is_recorded(acceptance):
     lines = (acceptance("sigterm").folder / "recording.jsonl").read_text().splitlines()
     events = [record for record in map(json.loads, lines) if record["type"] == "event"]
     others = [
-        (event["kind"], event["data"]) for event in events if event["kind"] not in ("reference", "allocation")
+        (event["kind"], event["data"])
+        for event in events
+        if event["kind"] not in ("start_up", "reference", "allocation")
     ]
     assert others == [("interrupted", {"signal": "SIGTERM"})]
 

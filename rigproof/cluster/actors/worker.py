@@ -9,13 +9,15 @@ import traceback
 from collections.abc import Callable
 
 from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerState
+from rigproof.cluster.ray.gpu_probe import Probed, probe_gpu
 from rigproof.devices import allocator
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
 from rigproof.host import processes
+from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.records.crews import Member
-from rigproof.records.identity import GpuIdentity, WorkerIdentity
-from rigproof.records.measurements import Round
+from rigproof.records.identity import DeviceKind, GpuIdentity, WorkerIdentity
+from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record
 
 ERROR_CHARACTERS = 2000
@@ -24,37 +26,59 @@ ERROR_CHARACTERS = 2000
 class Worker:
     """The actor of one planned worker: it answers the driver, and is the WorkerContext of its workloads.
 
-    No call from the driver waits for the device.
+    Its process may be started before it is known which worker it will be: it loads torch at once, and opens
+    its device when `become` says so. No call from the driver waits for the device.
+
+    `memory` has the allocator's settings, which torch reads while it is loaded. None: they are not known
+    yet, and torch is loaded after `become`.
     """
 
-    def __init__(self, setup: WorkerSetup) -> None:
+    def __init__(self, device: DeviceKind, memory: MemoryPlan | None = None) -> None:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # before CUDA starts: indices as NVML counts them
-        _see_own_gpu_alone(setup)
-        if setup.plan.device == "cuda":
-            allocator.configure(setup.plan.memory, os.environ)  # before torch is imported
-        self._setup = setup
+        _see_own_gpu_alone(device)
+        self._device = device
+        self._memory = memory
+        self._setup: WorkerSetup | None = None
+        self._appointed = threading.Event()
         self._process = processes.own_process()
+        self._began_s = time.monotonic() - processes.age_s()
         self._lock = threading.Lock()
         self._records: list[Record] = []
         self._state: WorkerState = "opening"
         self._task = 0
         self._progress = 0
         self._error: str | None = None
-        self._crew = Member(setup.plan.subject)
+        self._crew = Member("")
         self._stop = threading.Event()
         self._tasks: queue.SimpleQueue[tuple[int, Spec, float]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="rigproof-device", daemon=True)
         self._thread.start()
 
+    def gpu(self) -> Probed:
+        """Which card Ray gave this process."""
+        return probe_gpu()
+
+    def become(self, setup: WorkerSetup) -> None:
+        """Be this worker from now on, and open its device."""
+        self._setup = setup
+        self._crew = Member(setup.plan.subject)
+        self._appointed.set()
+
+    @property
+    def setup(self) -> WorkerSetup:
+        """Who it is."""
+        assert self._setup is not None, "a process works once it is known which worker it is"
+        return self._setup
+
     @property
     def worker(self) -> str:
         """The worker's name."""
-        return self._setup.plan.worker
+        return self.setup.plan.worker
 
     @property
     def subject(self) -> str:
         """The promised device."""
-        return self._setup.plan.subject
+        return self.setup.plan.subject
 
     @property
     def crew(self) -> Member:
@@ -63,7 +87,7 @@ class Worker:
 
     def now_s(self) -> float:
         """Run time."""
-        return time.monotonic() + self._setup.clock_offset_s
+        return time.monotonic() + self.setup.clock_offset_s
 
     def emit(self, record: Record) -> None:
         """Keep a record for the next poll."""
@@ -116,15 +140,25 @@ class Worker:
             self._ended(work, "finished", "failed")
 
     def _open(self) -> Device:
-        from rigproof.devices.opening import open_device  # noqa: PLC0415 - keeps the import beside its cost
+        if self._memory is None and self._device == "cuda":
+            self._appointed.wait()
+        if self._device == "cuda":
+            allocator.configure(self._memory or self.setup.plan.memory, os.environ)
+        from rigproof.devices.opening import load, open_device  # noqa: PLC0415 - keeps the import beside its cost
 
-        plan = self._setup.plan
-        device = open_device(plan.device, max(1, round(plan.cpus)))
+        load(self._device)
+        loaded_s = time.monotonic()
+        self._appointed.wait()
+        device = open_device(self._device, max(1, round(self.setup.plan.cpus)))
         self._introduce(device)
+        offset_s = self.setup.clock_offset_s
+        data = {"process_s": self._began_s + offset_s, "torch_s": loaded_s + offset_s}
+        message = f"its device was open {time.monotonic() - self._began_s:.1f} s after its process began"
+        self.emit(Event(self.now_s(), "worker_up", self.subject, message, worker=self.worker, data=data))
         return device
 
     def _introduce(self, device: Device) -> None:
-        plan = self._setup.plan
+        plan = self.setup.plan
         torch_version = sys.modules["torch"].version  # the device has loaded it; only workloads import it
         self.emit(
             WorkerIdentity(
@@ -138,7 +172,7 @@ class Worker:
                 torch_version=torch_version.__version__,
                 cuda_version=torch_version.cuda,
                 precisions=tuple(device.precisions),
-                generation=self._setup.generation,
+                generation=self.setup.generation,
                 sms=device.sms,
             )
         )
@@ -171,9 +205,9 @@ def _text(error: BaseException) -> str:
     return (first_line + places)[:ERROR_CHARACTERS]
 
 
-def _see_own_gpu_alone(setup: WorkerSetup) -> None:
+def _see_own_gpu_alone(device: DeviceKind) -> None:
     """Show CUDA the GPU that Ray gave this worker, also where Ray was told not to do so itself."""
-    if setup.plan.device != "cuda":
+    if device != "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the CPU as device needs no context on anybody's GPU
         return
     import ray  # noqa: PLC0415 - the unit tests of this module need none

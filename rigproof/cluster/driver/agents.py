@@ -53,15 +53,18 @@ class Agents:
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
         self._killing: list[Background[object]] = []
 
-    def start(self, nodes: Mapping[str, FoundNode], with_gpu: Collection[str]) -> dict[str, AgentFacts]:
-        """Start one agent per node. Returns the facts of those that started, by node.
+    def begin_start(self, nodes: Mapping[str, FoundNode]) -> None:
+        """Request one agent per node. `start` waits for them."""
+        for name, found in nodes.items():
+            self.links[name] = AgentLink(name, found, None)
+            self.links[name].line = self._line(self.links[name])
+
+    def start(self, with_gpu: Collection[str]) -> dict[str, AgentFacts]:
+        """Wait for the agents. Returns the facts of those that started, by node.
 
         An "agent_died" event reports each other one. `with_gpu` are the nodes that promise a GPU and so need
         a driver.
         """
-        for name, found in nodes.items():
-            self.links[name] = AgentLink(name, found, None)
-            self.links[name].line = self._line(self.links[name])
         end_s = self._now_s() + self._start_s
         lines = {name: link.line for name, link in self.links.items() if link.line is not None}
         there = [name for name, line in lines.items() if line.wait(max(0.0, end_s - self._now_s()))]

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +10,6 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from rigproof.cluster.actors.agent import NodeAgent
-from rigproof.cluster.actors.messages import WorkerSetup
 from rigproof.cluster.actors.worker import Worker
 from rigproof.cluster.launch.commands import cuda_gpus
 from rigproof.cluster.ray.calls import Maker
@@ -23,19 +22,33 @@ from rigproof.cluster.ray.session import RaySession, join, start_local
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.planning.plan import MemoryPlan, Plan
+from rigproof.records.identity import DeviceKind
 from rigproof.telemetry.host import HostReader, host_addresses
 from rigproof.telemetry.inventory import detect
+
+# What Ray is asked for the first process on a GPU, which starts before it is known how many more come: the
+# reservation that it is in holds the whole card. Ray counts GPUs in steps of 0.0001.
+FIRST_SHARE = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker runs, and what Ray reserves for it. `group`: its GPU's reservation; None for the CPU."""
+    """Where a worker runs, and what Ray reserves for it. `group`: its GPU's reservation; None for the CPU.
 
-    node_id: str
+    `memory`: the settings of its allocator, if they are known before it is known which worker it is.
+    """
+
+    node: FoundNode
     group: Any | None
     gpu_share: float
     cpus: float
+    memory: MemoryPlan | None = None
+
+    @property
+    def device(self) -> DeviceKind:
+        """The kind of its device."""
+        return "cpu" if self.group is None else "cuda"
 
 
 class Actors(Protocol):
@@ -44,8 +57,8 @@ class Actors(Protocol):
     def agent(self, name: str, node: str, node_id: str, /) -> Any:
         """Start a node's agent."""
 
-    def worker(self, name: str, setup: WorkerSetup, place: Place, /) -> Any:
-        """Start the process of a planned worker."""
+    def worker(self, name: str, place: Place, /) -> Any:
+        """Start the process of a worker, which is told later by `become` which one it is."""
 
     def kill(self, actor: Any) -> None:
         """End an actor immediately."""
@@ -61,9 +74,9 @@ class RayActors:
         """Start an agent as an actor that reserves no resources of its node."""
         return self.start(NodeAgent, agent_options(name, node_id))
 
-    def worker(self, name: str, setup: WorkerSetup, place: Place) -> Any:
+    def worker(self, name: str, place: Place, /) -> Any:
         """Start a worker as an actor in its GPU's reservation, or on its node if the CPU is the device."""
-        return self.start(Worker, worker_options(name, place), setup)
+        return self.start(Worker, worker_options(name, place), place.device, place.memory)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
         """Request an actor of this class; Ray creates it in its own time."""
@@ -88,7 +101,7 @@ def agent_options(name: str, node_id: str) -> dict[str, Any]:
 
 def worker_options(name: str, place: Place) -> dict[str, Any]:
     """Ray's options of a worker's actor."""
-    strategy: Any = NodeAffinitySchedulingStrategy(place.node_id, soft=False)
+    strategy: Any = NodeAffinitySchedulingStrategy(place.node.node_id, soft=False)
     if place.group is not None:
         strategy = PlacementGroupSchedulingStrategy(place.group, 0)
     return {
@@ -120,10 +133,14 @@ class Watch(Protocol):
 
 
 class Reserving(Protocol):
-    """Reserves whole GPUs. `groups` and `cpus` are by subject."""
+    """Reserves whole GPUs. `groups`, `cpus` and `first`, the first processes there, are by subject."""
 
     groups: dict[str, Any]
     cpus: dict[str, float]
+    first: dict[str, Any]
+
+    def begin(self, wanted: Iterable[WantedGpu], limit_s: float, /) -> None:
+        """Request reservations for these GPUs, whose UUIDs are not known yet, without waiting for them."""
 
     def reserve(self, wanted: Sequence[WantedGpu], limit_s: float, /) -> dict[str, str]:
         """Reserve these GPUs. Returns the subjects that could not be reserved, with the reason."""
@@ -154,8 +171,8 @@ class Ground(Protocol):
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
         """Those of the lost nodes that are there again."""
 
-    def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
-        """What reserves the GPUs of these nodes."""
+    def reservations(self, memory: Mapping[str, MemoryPlan], /) -> Reserving:
+        """What reserves GPUs. `memory`: the settings of the allocators of a node's workers, by node id."""
 
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
         """Wait for the end of a beat of `length_s`, of which `spent_s` of real time is over.
@@ -171,6 +188,7 @@ class RayGround:
     """A Ray of our own on this machine, or with `ray_address` a running cluster.
 
     `allow_open` also accepts a cluster without token authentication; `on_open` then gets its address.
+    `gpus_here`: how many GPUs this machine has; None: they are counted when Ray is to know.
     """
 
     def __init__(
@@ -182,6 +200,7 @@ class RayGround:
         ray_address: str | None,
         wait_nodes_s: float | None = None,
         allow_open: bool = False,
+        gpus_here: int | None = None,
         on_open: Callable[[str], None] = lambda _address: None,
     ) -> None:
         timeouts = loaded.rig.timeouts
@@ -191,6 +210,7 @@ class RayGround:
         self._prefix = prefix
         self._ray_address = ray_address
         self._allow_open = allow_open
+        self._gpus_here = gpus_here
         self._on_open = on_open
         self._start_s = timeouts.start_s
         self._stall_s = timeouts.stall_s
@@ -238,9 +258,13 @@ class RayGround:
         there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
         return {name: node for name, node in there.items() if name in lost and answers(node)}
 
-    def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
-        """Placement groups, each on the card that CUDA reports for it."""
-        return Reservations(self._prefix)
+    def reservations(self, memory: Mapping[str, MemoryPlan], /) -> Reserving:
+        """Placement groups, each on the card that its first process finds there."""
+
+        def occupy(name: str, node: FoundNode, group: Any) -> Any:
+            return self.actors.worker(name, Place(node, group, FIRST_SHARE, 0.0, memory.get(node.node_id)))
+
+        return Reservations(self._prefix, occupy, self.actors.kill)
 
     def pause(self, length_s: float, spent_s: float, _starting: bool, /) -> None:
         """Sleep for the rest of the beat: real time passes by itself, also while a process starts."""
@@ -265,8 +289,9 @@ class RayGround:
 
     def _start_ray(self, here: str) -> RaySession:
         node = self._loaded.node(here)
-        needed = sum(worker.cpus for worker in self._plan.workers if worker.node == here)
-        gpus = len(detect(self._start_s / 2).gpus) if cuda_gpus(node) else 0
+        workers = [worker for worker in self._plan.workers if worker.node == here]
+        needed = sum(worker.cpus for worker in workers)
+        gpus = self._count_gpus() if cuda_gpus(node) else 0
         cpus = max(HostReader().usable_cpus(), needed + 1)
         return start_local(
             here,
@@ -276,4 +301,8 @@ class RayGround:
             limit_s=self._start_s,
             stop_s=self._stop_s,
             stall_s=self._stall_s,
+            in_advance=len(workers) + 1,  # and the agent
         )
+
+    def _count_gpus(self) -> int:
+        return len(detect(self._start_s / 2).gpus) if self._gpus_here is None else self._gpus_here

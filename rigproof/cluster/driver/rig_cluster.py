@@ -10,6 +10,7 @@ from typing import Literal, Self
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
 from rigproof.cluster.driver.agents import Agents, records_of
 from rigproof.cluster.driver.earlier_runs import reporting_once
+from rigproof.cluster.driver.early import memory_of, wanted_gpus
 from rigproof.cluster.driver.foreign_memory import skipped
 from rigproof.cluster.driver.ground import Ground, RayGround, Reserving, Watch
 from rigproof.cluster.driver.holders import naming_holders
@@ -19,7 +20,6 @@ from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.calls import ask
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.matching import FoundNode
-from rigproof.cluster.ray.placement import WantedGpu
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
@@ -27,7 +27,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
-from rigproof.profiles.planning.plan import Plan, WorkerPlan
+from rigproof.profiles.planning.plan import Plan
 from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, Stage
@@ -58,7 +58,8 @@ class RigCluster:
 
     `run_id`: the nodes keep their last words on their disks under this id; None: they keep none.
     `allow_open`: also join a cluster without token authentication; an event then reports it.
-    `say` is called with each thing that takes seconds while the rig is brought up.
+    `say` is called with each thing that takes seconds while the rig is brought up, `ended` with the name of
+    each part that is over. `gpus_here`: how many GPUs this machine has, if they are counted already.
 
     Raises on entering:
         ClusterUnreachable, ClusterStartFailed: nothing started, and nothing is left of the attempt.
@@ -77,6 +78,8 @@ class RigCluster:
         run_id: str | None = None,
         ground: Ground | None = None,
         say: Say = unheard,
+        ended: Say = unheard,
+        gpus_here: int | None = None,
     ) -> None:
         timeouts = loaded.rig.timeouts
         self._loaded = loaded
@@ -86,6 +89,7 @@ class RigCluster:
         self._now_s = now_s
         self._run_id = run_id
         self._say = say
+        self._ended = ended
         self._start_s = timeouts.start_s
         self._stop_s = timeouts.stop_s
         prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
@@ -96,6 +100,7 @@ class RigCluster:
             ray_address=ray_address,
             wait_nodes_s=wait_nodes_s,
             allow_open=allow_open,
+            gpus_here=gpus_here,
             on_open=lambda address: self._event("open_cluster", "rig", OPEN_SAID, address=address),
         )
         self._watch: Watch | None = None
@@ -199,6 +204,7 @@ class RigCluster:
         if self._ground.opening:
             self._say(self._ground.opening)
         found = self._ground.open()
+        self._ended("ray")
         for node in self._loaded.rig.nodes:
             if node.name not in found:
                 self._sink_all(missing_node(self._loaded, node, self._ray_address, self._now_s()))
@@ -207,16 +213,25 @@ class RigCluster:
 
     def _bring_up(self, found: Mapping[str, FoundNode]) -> None:
         self._watch = self._ground.watch(found, self._now_s)
-        self._reservations = self._ground.reservations(found)
+        planned = [worker for worker in self._plan.workers if worker.node in found]
+        self._say(
+            f"starting the agent{_s(found)} of {len(found)} node{_s(found)}, and {len(planned)} workers"
+        )
+        self._agents.begin_start(found)
+        # The workers' processes load torch while the agents start and look at their hosts.
+        self._workers.begin_start(worker for worker in planned if worker.device == "cpu")
+        self._reservations = self._ground.reservations(memory_of(planned, found))
+        self._reservations.begin(wanted_gpus(planned, found), self._start_s)
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
-        self._say(f"starting the agent{_s(found)} of {len(found)} node{_s(found)}")
-        facts = self._agents.start(found, with_gpu)
+        facts = self._agents.start(with_gpu)
+        self._ended("agents")
         skus = all_skus(self._loaded.kinds)
         gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
         self._sink_all(missing)
         heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
         for subject, gpu in gpus.items():
             self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
+        self._ended("sampling")
         self._polling = Polling(
             self._agents,
             self._workers,
@@ -231,18 +246,22 @@ class RigCluster:
         self.read_counters("before")
         left_alone = skipped(gpus, self._foreign, self._plan, self._now_s())
         self._sink_all(left_alone.values())
+        self._ended("readings")
         gpus = {subject: gpu for subject, gpu in gpus.items() if subject not in left_alone}
         refused = self._reserve(self._reservations, found, gpus)
+        self._ended("reservations")
         plans = [
             worker
-            for worker in self._plan.workers
+            for worker in planned
             if worker.node in facts
             and worker.subject not in refused
             and (worker.device == "cpu" or worker.subject in gpus)
         ]
-        self._say(f"starting {len(plans)} worker{_s(plans)}")
-        self._workers.start(plans, self._reservations.groups, self._reservations.cpus)
+        self._say(f"waiting for {len(plans)} worker{_s(plans)} to open their devices")
+        reserved = self._reservations
+        self._workers.start(plans, reserved.groups, reserved.cpus, reserved.first)
         self._until_up(None)
+        self._ended("workers")
 
     def _until_up(self, on_tick: Callable[[], None] | None) -> None:
         """Wait for the workers that are starting; each has its own deadline."""
@@ -278,14 +297,8 @@ class RigCluster:
         self, reservations: Reserving, found: Mapping[str, FoundNode], gpus: Mapping[str, GpuIdentity]
     ) -> dict[str, str]:
         """Reserve the promised GPUs. Returns the subjects that could not be reserved, with the reason."""
-        workers: dict[str, list[WorkerPlan]] = {}
-        for worker in self._plan.workers:
-            if worker.device == "cuda" and worker.subject in gpus:
-                workers.setdefault(worker.subject, []).append(worker)
-        wanted = [
-            WantedGpu(subject, gpus[subject].uuid, found[own[0].node], sum(worker.cpus for worker in own))
-            for subject, own in workers.items()
-        ]
+        uuids = {subject: gpu.uuid for subject, gpu in gpus.items()}
+        wanted = wanted_gpus([one for one in self._plan.workers if one.subject in uuids], found, uuids)
         refused = reservations.reserve(wanted, self._start_s)
         for subject, reason in refused.items():
             self._event("gpu_taken", subject, f"could not be reserved: {reason}", limit_s=self._start_s)

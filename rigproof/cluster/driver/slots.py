@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from rigproof.cluster.actors.messages import WorkerSetup
 from rigproof.cluster.ray.calls import Line
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -17,6 +18,7 @@ class Slot:
 
     plan: WorkerPlan
     line: Line | None = None
+    setup: WorkerSetup | None = None  # what its process has not been told yet: which worker it is
     state: SlotState = "starting"
     generation: int = 0
     process: ProcessId | None = None

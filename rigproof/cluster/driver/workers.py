@@ -44,6 +44,7 @@ class Workers:
         self._sink = sink
         self._now_s = now_s
         self._actors = actors
+        self._early: dict[str, Any] = {}  # actors without a slot, by worker
         self._groups: Mapping[str, Any] = {}
         self._group_cpus: Mapping[str, float] = {}
         self._killing: list[Background[object]] = []
@@ -52,21 +53,36 @@ class Workers:
         self.stage: str | None = None
         self.ever: set[ProcessId] = set()  # every worker process of this host; none may be left at the end
 
+    def begin_start(self, plans: Iterable[WorkerPlan]) -> None:
+        """Request the processes of these workers already; none of them has a GPU. `start` needs them."""
+        self._early = {plan.worker: self._process(plan) for plan in plans}
+
     def start(
-        self, plans: Sequence[WorkerPlan], groups: Mapping[str, Any], group_cpus: Mapping[str, float]
+        self,
+        plans: Sequence[WorkerPlan],
+        groups: Mapping[str, Any],
+        group_cpus: Mapping[str, float],
+        first: Mapping[str, Any],
     ) -> None:
-        """Request all workers; they start in parallel, and `take` notices when they are ready."""
+        """Request all workers; they start in parallel, and `take` notices when they are ready.
+
+        The mappings are by subject. `first`: a process that is in the group already.
+        """
         self._groups, self._group_cpus = groups, group_cpus
         self.slots.update((plan.worker, Slot(plan)) for plan in plans)
+        spare = dict(first)
         for slot in self.slots.values():  # after all slots exist: those of a GPU share its reserved CPUs
-            self._launch(slot)
+            self._launch(slot, self._early.pop(slot.plan.worker, None) or spare.pop(slot.plan.subject, None))
+        self._end_early()
+        self._tell()
 
     def starting(self) -> bool:
         """Whether any worker is still starting."""
         return any(slot.state == "starting" for slot in self.slots.values())
 
     def lines(self) -> list[Line]:
-        """The lines to poll."""
+        """The lines to poll. A process that is there by now is first told which worker it is."""
+        self._tell()
         self._polled = {id(slot.line): slot for slot in self.slots.values() if slot.line is not None}
         return [slot.line for slot in self._polled.values() if slot.line is not None]
 
@@ -161,6 +177,7 @@ class Workers:
 
     def end(self) -> None:
         """Kill all workers, without waiting."""
+        self._end_early()
         for slot in self.slots.values():
             self._kill(slot)
             slot.line, slot.state = None, "vacant"
@@ -170,21 +187,38 @@ class Workers:
         for killing in self._killing:
             killing.done(timeout_s / max(1, len(self._killing)))
 
-    def _launch(self, slot: Slot) -> None:
+    def _launch(self, slot: Slot, actor: Any = None) -> None:
+        """Fill the slot with this actor, or with a new one."""
         plan = slot.plan
-        link = self._agents.links[plan.node]
+        slot.setup = WorkerSetup(plan, self._agents.links[plan.node].clock_offset_s, slot.generation)
+        slot.since_s = self._now_s()
+        actor = self._process(plan, slot.generation) if actor is None else actor
+        slot.line = Line(actor, slot.since_s, self._actors.kill)
+        slot.state, slot.process = "starting", None
+
+    def _process(self, plan: WorkerPlan, generation: int = 0) -> Any:
+        """Request a process in the worker's place."""
         cpus = plan.cpus
         if plan.device == "cuda":
             sharing = sum(other.plan.subject == plan.subject for other in self.slots.values())
             cpus = min(cpus, self._group_cpus[plan.subject] / max(1, sharing))
         group = self._groups[plan.subject] if plan.device == "cuda" else None
-        name = f"{self._prefix}-worker-{plan.worker}-{slot.generation}"
-        setup = WorkerSetup(plan, link.clock_offset_s, slot.generation)
-        place = Place(link.found.node_id, group, plan.gpu_share, cpus)
-        actor = self._actors.worker(name, setup, place)
-        slot.since_s = self._now_s()
-        slot.line = Line(actor, slot.since_s, self._actors.kill)
-        slot.state, slot.process = "starting", None
+        name = f"{self._prefix}-worker-{plan.worker}-{generation}"
+        found = self._agents.links[plan.node].found
+        return self._actors.worker(name, Place(found, group, plan.gpu_share, cpus, plan.memory))
+
+    def _tell(self) -> None:
+        """Tell the processes that are there which workers they are."""
+        for slot in self.slots.values():
+            if slot.setup is not None and slot.line is not None and slot.line.actor is not None:
+                slot.line.actor.become.remote(slot.setup)
+                slot.setup = None
+
+    def _end_early(self) -> None:
+        """Kill the processes that got no slot, without waiting."""
+        lines = [Line(actor, self._now_s(), self._actors.kill) for actor in self._early.values()]
+        self._killing += [Background(line.kill, "kill") for line in lines]
+        self._early.clear()
 
     def _answered(self, slot: Slot, reply: WorkerReply) -> None:
         if slot.process is None:

@@ -2,10 +2,13 @@
 
 They are not used here. They are five Python processes beside the load that is judged, and Ray waits for the
 dashboard's and the agents' before it goes on, whatever `include_dashboard` says.
+
+It also starts as many processes in advance as there are actors to come. By itself Ray starts one for each
+CPU, on a large host a hundred, all of them at the same time.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,13 +26,17 @@ AGENT_PORTS = (
 )
 NOBODY = -1
 AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
+IN_ADVANCE = "--num_prestart_python_workers="
 
 
 class BareNode(ray_node.Node):  # type: ignore[misc]
     """A node of Ray's raylet, on the head with its GCS, alone.
 
-    If a version of Ray lacks one of these methods, that process starts.
+    If a version of Ray lacks one of these methods, that process starts. `in_advance`: how many processes for
+    actors start together with the raylet.
     """
+
+    in_advance = 1
 
     def start_monitor(self) -> None:
         """No autoscaler: nothing here grows."""
@@ -43,7 +50,7 @@ class BareNode(ray_node.Node):  # type: ignore[misc]
 
     def start_raylet(self, *arguments: Any, **options: Any) -> None:
         """No metrics to collect, and no environments to install for tasks: agents that do nothing."""
-        with _idle_agents(self._session_dir, self._node_id):
+        with _idle_agents(self._session_dir, self._node_id), _in_advance(self.in_advance):
             super().start_raylet(*arguments, **options)
 
 
@@ -60,11 +67,24 @@ def _idle_agents(folder: str, node_id: str) -> Iterator[None]:
         return
     for name in names:
         persist(folder, node_id, name, NOBODY)
+    with _changed(lambda argument: _idle(argument, cat)):
+        yield
+
+
+@contextmanager
+def _in_advance(number: int) -> Iterator[None]:
+    """Within this, a raylet starts so many processes in advance."""
+    with _changed(lambda argument: f"{IN_ADVANCE}{number}" if argument.startswith(IN_ADVANCE) else argument):
+        yield
+
+
+@contextmanager
+def _changed(change: Callable[[str], str]) -> Iterator[None]:
+    """Within this, every argument of a process that Ray's Python side starts is changed so."""
     whole = services.start_ray_process
 
     def start(command: list[str], *arguments: Any, **options: Any) -> Any:
-        idle = [_idle(argument, cat) for argument in command]
-        return whole(idle, *arguments, **options)
+        return whole([change(argument) for argument in command], *arguments, **options)
 
     services.start_ray_process = start
     try:
@@ -80,10 +100,10 @@ def _idle(argument: str, program: str) -> str:
 
 
 @contextmanager
-def bare_head() -> Iterator[None]:
-    """Within this, `ray.init` starts a BareNode when it starts a Ray."""
+def bare_head(in_advance: int) -> Iterator[None]:
+    """Within this, `ray.init` starts a BareNode when it starts a Ray, with so many processes for actors."""
     whole = ray_node.Node
-    ray_node.Node = BareNode
+    ray_node.Node = type("BareHead", (BareNode,), {"in_advance": in_advance})
     try:
         yield
     finally:

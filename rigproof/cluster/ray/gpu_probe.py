@@ -1,12 +1,9 @@
-"""Finds out which GPU Ray assigned to a bundle, by CUDA's driver library and without creating a context."""
+"""Finds out which GPU Ray assigned to a process, by CUDA's driver library and without creating a context."""
 
 import ctypes
-import os
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-
-import ray
 
 CUDA_SUCCESS = 0
 UUID_BYTES = 16
@@ -27,15 +24,7 @@ class Probed:
 
 
 def probe_gpu() -> Probed:
-    """The first GPU that this process may use.
-
-    Runs as a Ray task inside the bundle. `cuInit` reads the environment once, so the task needs a process of
-    its own: max_calls=1.
-    """
-    ids = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
-    if ids:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    """The first GPU that this process may use. `cuInit` reads the environment once."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:

@@ -1,29 +1,35 @@
 """Whole GPUs reserved with Ray: one placement group per promised GPU, on its node, known by UUID.
 
-No other job gets a reserved GPU, and the workers that share it land on the same card.
+No other job gets a reserved GPU, and the workers that share it land on the same card. Which card that is,
+the first process in the reservation finds out; it stays there, as the first worker of the card.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 from ray.util.placement_group import placement_group, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from rigproof.cluster.ray.calls import Gone, ask, created
-from rigproof.cluster.ray.gpu_probe import Probed, probe_gpu
+from rigproof.cluster.ray.calls import Gone, Line, ask, created
+from rigproof.cluster.ray.gpu_probe import Probed
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.bounded import Background
 
 NODE_LABEL = "ray.io/node-id"
 STEP_S = 0.5
+LOOK_S = 0.02  # between two looks at whether a process has been requested
+ATTEMPTS = 2  # to start the first process of a bundle
+
+# Starts the first process in a placement group on this node, under this name: an actor with a method `gpu`
+# that returns Probed. In the background: its head may never answer.
+Occupy = Callable[[str, FoundNode, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class WantedGpu:
-    """A GPU to reserve. `cpus` are for all its workers together."""
+    """A GPU to reserve. `cpus` are for all its workers together. `uuid` is empty while it is not known."""
 
     subject: str
     uuid: str
@@ -33,27 +39,38 @@ class WantedGpu:
 
 @dataclass(slots=True)
 class _Bundle:
-    """A placement group in progress: requested, then ready, then probed, until `answer` is there."""
+    """A placement group in progress: requested, then occupied, then asked, until `answer` is there."""
 
+    number: int
     node: FoundNode
     cpus: float
     group: Any  # None where Ray refused it
-    ready: Any
-    probe: Any = None
+    line: Line | None = None  # to its first process
+    attempts: int = 0
+    call: Any = None
     answer: Probed | None = None
 
 
 class Reservations:
-    """The placement groups of one run."""
+    """The placement groups of one run. `first` are their first processes, by subject."""
 
-    def __init__(self, prefix: str, probe: Callable[[], Probed] = probe_gpu) -> None:
+    def __init__(self, prefix: str, occupy: Occupy, kill: Callable[[Any], None]) -> None:
         self._prefix = prefix
-        self._probe = probe
+        self._occupy = occupy
+        self._kill = kill
         self._bundles: list[_Bundle] = []
         self._made = 0
-        self._granted: dict[str, int] = {}  # by Ray node
+        self._granted: list[_Bundle] = []
         self.groups: dict[str, Any] = {}  # by subject
         self.cpus: dict[str, float] = {}
+        self.first: dict[str, Any] = {}
+
+    def begin(self, wanted: Iterable[WantedGpu], limit_s: float) -> None:
+        """Request reservations on the nodes of these GPUs, and do not wait for them. `reserve` needs them."""
+        wanted = list(wanted)
+        refused = infeasible(wanted)
+        expected = {gpu.subject: gpu for gpu in wanted if gpu.subject not in refused}
+        self._ask_for(expected, time.monotonic() + limit_s)
 
     def reserve(self, wanted: Sequence[WantedGpu], limit_s: float) -> dict[str, str]:
         """Reserve these GPUs within `limit_s`. Returns the subjects that could not be, with the reason.
@@ -69,19 +86,25 @@ class Reservations:
             self._grant(left)
             self._ask_for(left, end_s)
         refused |= {gpu.subject: self._reason(gpu, wanted, limit_s) for gpu in left.values()}
-        for bundle in self._bundles:
-            _remove(bundle.group)
+        self._give_up(self._bundles)
         self._bundles.clear()
         return refused
 
     def release(self, timeout_s: float) -> None:
-        """Give everything back, without waiting longer than `timeout_s`."""
-        groups = [*self.groups.values(), *(bundle.group for bundle in self._bundles)]
+        """Give everything back, without waiting longer than `timeout_s`. Its first processes end with it."""
+        removals = self._give_up([*self._granted, *self._bundles])
         self.groups.clear()
+        self.first.clear()
+        self._granted.clear()
         self._bundles.clear()
-        removals = [_remove(group) for group in groups]
         for removal in removals:
             removal.done(timeout_s / len(removals))
+
+    def _give_up(self, bundles: Sequence[_Bundle]) -> list[Background[None]]:
+        """End these bundles and their first processes, without waiting. Returns what to wait for."""
+        lines = [bundle.line for bundle in bundles if bundle.line is not None]
+        kills = [Background(line.kill, "kill") for line in lines]
+        return [*kills, *(_remove(bundle.group) for bundle in bundles)]
 
     def _waiting(self) -> bool:
         return any(bundle.answer is None for bundle in self._bundles)
@@ -92,10 +115,12 @@ class Reservations:
             uuid = bundle.answer.uuid if bundle.answer is not None else None
             gpu = left.pop(uuid or "", None)
             if gpu is not None:
+                assert bundle.line is not None
                 self._bundles.remove(bundle)
-                self._granted[gpu.node.node_id] = self._granted.get(gpu.node.node_id, 0) + 1
+                self._granted.append(bundle)
                 self.groups[gpu.subject] = bundle.group
                 self.cpus[gpu.subject] = bundle.cpus
+                self.first[gpu.subject] = bundle.line.actor
 
     def _reason(self, gpu: WantedGpu, wanted: Sequence[WantedGpu], limit_s: float) -> str:
         node_id = gpu.node.node_id
@@ -113,7 +138,8 @@ class Reservations:
             by_node.setdefault(gpu.node.node_id, []).append(gpu)
         for node_id, gpus in by_node.items():
             bundles = [bundle for bundle in self._bundles if bundle.node.node_id == node_id]
-            held = self._granted.get(node_id, 0) + len(bundles)
+            granted = [bundle for bundle in self._granted if bundle.node.node_id == node_id]
+            held = len(granted) + len(bundles)
             pending = sum(bundle.answer is None for bundle in bundles)
             room = int(gpus[0].node.gpus) - held
             for _ in range(min(len(gpus) - pending, room)):
@@ -121,38 +147,60 @@ class Reservations:
 
     def _bundle(self, node: FoundNode, cpus: float, end_s: float) -> _Bundle:
         self._made += 1
+        number = self._made
         group = created(
             lambda: placement_group(
                 [{"GPU": 1.0, **({"CPU": cpus} if cpus > 0 else {})}],
                 strategy="STRICT_PACK",
-                name=f"{self._prefix}-gpu-{self._made}",
+                name=f"{self._prefix}-gpu-{number}",
                 bundle_label_selector=[{NODE_LABEL: node.node_id}],
             ),
             max(0.0, end_s - time.monotonic()),
         )
         if isinstance(group, Gone):
-            return _Bundle(node, cpus, None, None, answer=Probed(error=group.reason))
-        return _Bundle(node, cpus, group, group.ready())
+            return _Bundle(number, node, cpus, None, answer=Probed(error=group.reason))
+        bundle = _Bundle(number, node, cpus, group)
+        self._start(bundle)
+        return bundle
+
+    def _start(self, bundle: _Bundle) -> None:
+        """Request the bundle's first process. Ray starts it when it grants the bundle."""
+        bundle.attempts += 1
+        name = f"{self._prefix}-first-{bundle.number}-{bundle.attempts}"
+        bundle.line = Line(self._occupy(name, bundle.node, bundle.group), 0.0, self._kill)
+        bundle.call = None
 
     def _advance(self, timeout_s: float) -> None:
-        """Wait a little for groups and probes, and move those that are done one step on."""
-        waiting = {str(i): b.probe or b.ready for i, b in enumerate(self._bundles) if b.answer is None}
-        for key, answer in ask(waiting, timeout_s).items():
-            bundle = self._bundles[int(key)]
-            if bundle.probe is None and not isinstance(answer, Gone):
-                strategy = PlacementGroupSchedulingStrategy(bundle.group, 0)
-                # Its own process, by max_calls: cuInit fixes the card for the process. `options` cannot set
-                # it.
-                probe = ray.remote(num_gpus=1, num_cpus=0, max_retries=1, max_calls=1)(self._probe)
-                bundle.probe = probe.options(scheduling_strategy=strategy).remote()
+        """Wait a little for the first processes' answers, and take them."""
+        waiting = {bundle.number: bundle for bundle in self._bundles if bundle.answer is None}
+        for bundle in waiting.values():
+            self._ask_first(bundle)
+        calls = {number: bundle.call for number, bundle in waiting.items() if bundle.call is not None}
+        if len(calls) < len(waiting):
+            timeout_s = LOOK_S
+        if not calls:
+            time.sleep(timeout_s)
+        for number, answer in ask(calls, timeout_s).items():
+            bundle = waiting[number]
+            if not isinstance(answer, Gone):
+                bundle.answer = answer
+            elif bundle.attempts < ATTEMPTS:
+                self._start(bundle)
             else:
-                bundle.answer = Probed(error=answer.reason) if isinstance(answer, Gone) else answer
+                bundle.answer = Probed(error=answer.reason)
+
+    def _ask_first(self, bundle: _Bundle) -> None:
+        """Ask the bundle's first process for its card as soon as it is requested; note a refusal."""
+        assert bundle.line is not None
+        if bundle.call is None and (refused := bundle.line.refused()) is not None:
+            bundle.answer = Probed(error=refused.reason)
+        elif bundle.call is None and bundle.line.actor is not None:
+            bundle.call = bundle.line.actor.gpu.remote()
 
 
-def given_gpu() -> tuple[str, int]:
-    """In a task with one GPU: the Ray node that it runs on, and the number of the GPU there."""
-    context = ray.get_runtime_context()
-    return context.get_node_id(), int(context.get_accelerator_ids()["GPU"][0])
+def given_gpu() -> int:
+    """In an actor with one GPU: the number of that GPU on its node, as Ray counts."""
+    return int(ray.get_runtime_context().get_accelerator_ids()["GPU"][0])
 
 
 def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:

@@ -50,10 +50,13 @@ class MoreNode:
 class RaySession:
     """A running Ray. `address` is the cluster's; `started`: whether it is ours to end."""
 
-    def __init__(self, started: bool, folder: Path | None, more: Sequence[MoreNode] = ()) -> None:
+    def __init__(
+        self, started: bool, folder: Path | None, more: Sequence[MoreNode] = (), in_advance: int = 1
+    ) -> None:
         self.started = started
         self.folder = folder
         self._more = more
+        self._in_advance = in_advance
         self._warden = None if folder is None else Warden(folder)
         self.address = ""
         self._undo = ExitStack()
@@ -167,7 +170,7 @@ class RaySession:
 
     def _live(self, arguments: dict[str, Any]) -> None:
         try:
-            with bare_head():
+            with bare_head(self._in_advance):
                 ray.init(**arguments)
             for node in self._more:
                 self._joined.append(_add_node(node, str(self.folder)))
@@ -202,8 +205,11 @@ def start_local(
     stop_s: float,
     stall_s: float,
     more: Sequence[MoreNode] = (),
+    in_advance: int = 1,
 ) -> RaySession:
     """A Ray of our own on 127.0.0.1, with a random token and without a dashboard; `more` nodes join it.
+
+    It starts `in_advance` processes for actors right away.
 
     A node that does not answer for about `stall_s` is declared dead.
 
@@ -213,7 +219,7 @@ def start_local(
     check_ray_version(ClusterStartFailed)
     remove_stale_folders(temp_root())
     folder = make_folder()
-    session = RaySession(started=True, folder=folder, more=more)
+    session = RaySession(started=True, folder=folder, more=more, in_advance=in_advance)
     arguments = {
         "address": "local",
         "include_dashboard": False,

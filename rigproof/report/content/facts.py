@@ -14,6 +14,7 @@ from rigproof.stages.registry import KINDS, STAGES
 QUIET_EVENTS = frozenset(
     [
         *("allocation", "champions", "host_load", "left_out", "memory_policy", "reference"),
+        *("start_up", "worker_up"),
         *(kind for stage in STAGES for kind in stage.quiet_events),
     ]
 )

@@ -68,6 +68,12 @@ def write_reports(folder: Path, result: RunResult, names: Sequence[str] = FILES)
     return problems
 
 
+def load_writers() -> None:
+    """Import what the writers need, so that `write_reports` does not have to; takes most of a second."""
+    for name in FILES:
+        _writer(name)
+
+
 def _writer(name: str) -> Writer:
     """The writer of a file, imported only when needed: some load large libraries."""
     if name == "summary.md":

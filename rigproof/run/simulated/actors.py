@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
-from rigproof.cluster.actors.messages import WorkerSetup
 from rigproof.cluster.driver.ground import Place, RayActors, agent_options, worker_options
 from rigproof.cluster.ray.calls import LocalActorDied, LocalCall
 from rigproof.host.bounded import Background
@@ -54,9 +53,9 @@ class TimedActors(RayActors):
         """A simulated node's agent."""
         return self.start(SimulatedAgent, agent_options(name, node_id), self._rig, node)
 
-    def worker(self, name: str, setup: WorkerSetup, place: Place, /) -> Background[Any]:
+    def worker(self, name: str, place: Place, /) -> Background[Any]:
         """A worker of a simulated card."""
-        return self.start(SimulatedWorker, worker_options(name, place), self._rig, setup)
+        return self.start(SimulatedWorker, worker_options(name, place), self._rig, place.node.name)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
         """Request an actor; every call to it carries the time."""
@@ -120,9 +119,10 @@ class LocalActors:
         self._agents.append(agent)
         return LocalActor(agent, self._clock)
 
-    def worker(self, _name: str, setup: WorkerSetup, _place: Place, /) -> LocalActor:
+    def worker(self, _name: str, place: Place, /) -> LocalActor:
         """A worker of a simulated card."""
-        return LocalActor(SimulatedWorker(self._rig, setup, ProcessId(next(self._pids), 0)), self._clock)
+        process = ProcessId(next(self._pids), 0)
+        return LocalActor(SimulatedWorker(self._rig, place.node.name, process), self._clock)
 
     def kill(self, actor: LocalActor) -> None:
         """End an actor: every later call to it is answered with an error."""

@@ -1,16 +1,16 @@
 """The ground of a simulated rig: a local Ray with a raylet for each node, or this process."""
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rigproof.cluster.driver.ground import Actors, Ground, RayGround, Reserving, Watch
-from rigproof.cluster.ray.gpu_probe import Probed
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.cluster.ray.nodes import wait_for_nodes
-from rigproof.cluster.ray.placement import Reservations, WantedGpu, given_gpu
+from rigproof.cluster.ray.placement import WantedGpu
 from rigproof.cluster.ray.session import MoreNode, start_local
 from rigproof.host.processes import ProcessId
+from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.profiles.tables.models import Node
 from rigproof.run.simulated.actors import LocalActors, TimedActors
 from rigproof.simulation.clock import SimulatedClock
@@ -102,12 +102,6 @@ class SimulatedRayGround(RayGround):
         """Those of the lost nodes that their faults let return; the raylets themselves were never gone."""
         return super().back(set(lost) & back(self._rig, self._clock))
 
-    def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
-        """Placement groups, each on the simulated card that Ray's logical GPU stands for."""
-        names = {node.node_id: name for name, node in found.items()}
-        uuids = {name: [gpu.uuid for gpu in self._rig.node(name).driver.gpus] for name in found}
-        return Reservations(self._prefix, _probe(names, uuids))
-
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
         """A process starts in real time; all else happens in simulated time."""
         if starting:
@@ -119,22 +113,16 @@ class SimulatedRayGround(RayGround):
         return max(self._rig.node(name).host.cpus, needed + 1)
 
 
-def _probe(names: Mapping[str, str], uuids: Mapping[str, Sequence[str]]) -> Callable[[], Probed]:
-    """Runs in a task that Ray gave a logical GPU: which simulated card that is."""
-
-    def probe() -> Probed:
-        node_id, index = given_gpu()
-        return Probed(uuid=uuids[names[node_id]][index])
-
-    return probe
-
-
 class Granted:
     """Grants every GPU: no other job uses a simulated rig."""
 
     def __init__(self) -> None:
         self.groups: dict[str, Any] = {}
         self.cpus: dict[str, float] = {}
+        self.first: dict[str, Any] = {}
+
+    def begin(self, _wanted: Iterable[WantedGpu], _limit_s: float, /) -> None:
+        """Nothing to request: all of them are granted at once."""
 
     def reserve(self, wanted: Sequence[WantedGpu], _limit_s: float, /) -> dict[str, str]:
         """Reserve all of them: nothing is refused."""
@@ -176,7 +164,7 @@ class InlineGround:
         """Those of the lost nodes that their faults let return."""
         return {name: self._found(name) for name in sorted(set(lost) & back(self._rig, self._clock))}
 
-    def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
+    def reservations(self, _memory: Mapping[str, MemoryPlan], /) -> Reserving:
         """Reservations that grant every GPU."""
         return Granted()
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerState
+from rigproof.cluster.ray.gpu_probe import Probed
+from rigproof.cluster.ray.placement import given_gpu
 from rigproof.devices.specs import Spec
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
@@ -28,10 +30,10 @@ class SimulatedWorker:
     `process` is the process that it reports to be; None: the one that it runs in.
     """
 
-    def __init__(self, rig: SimulatedRig, setup: WorkerSetup, process: ProcessId | None = None) -> None:
+    def __init__(self, rig: SimulatedRig, node: str, process: ProcessId | None = None) -> None:
         self._rig = rig
-        self._setup = setup
-        self._node = rig.node(setup.plan.node)
+        self._setup: WorkerSetup | None = None
+        self._node = rig.node(node)
         self._process = process or processes.own_process()
         self._t_s = 0.0
         self._state: WorkerState = "opening"
@@ -59,11 +61,20 @@ class SimulatedWorker:
         except WorkerFrozen:
             time.sleep(FOR_EVER_S)
 
+    def gpu(self) -> Probed:
+        """The simulated card that the logical GPU which Ray gave this process stands for."""
+        return Probed(uuid=self._node.driver.gpus[given_gpu()].uuid)
+
+    def become(self, setup: WorkerSetup) -> None:
+        """Be this worker from now on."""
+        self._setup = setup
+
     def start(self, task: int, spec: Spec, start_at_s: float, crew: Member) -> None:
         """Begin a task at run time `start_at_s`."""
         self._task, self._progress, self._error, self._state = task, 0, None, "working"
         self._stopping = False
         setup = self._setup
+        assert setup is not None, "a process works once it is known which worker it is"
         self._work = RunningTask(
             self._node, setup.plan, spec, start_at_s, crew=crew, generation=setup.generation
         )
@@ -75,8 +86,8 @@ class SimulatedWorker:
     def poll(self) -> WorkerReply:
         """Records since the last poll, and how far the task is."""
         records: list[Record] = []
-        if self._state == "opening":
-            records += self._open()
+        if self._state == "opening" and self._setup is not None:
+            records += self._open(self._setup)
         elif self._state == "working" and self._work is not None:
             made = list(self._work.until(self._t_s))
             records += made
@@ -90,8 +101,8 @@ class SimulatedWorker:
             self._process, self._state, self._task, self._progress, tuple(records), self._error
         )
 
-    def _open(self) -> list[Record]:
-        plan = self._setup.plan
+    def _open(self, setup: WorkerSetup) -> list[Record]:
+        plan = setup.plan
         card = self._node.cards[plan.subject]
         if card.begun("gpu-lost", self._t_s, self._node.stages):
             self._state, self._error = "broken", "RuntimeError: No CUDA GPUs are available"
@@ -110,7 +121,7 @@ class SimulatedWorker:
                 torch_version="simulated",
                 cuda_version=None,
                 precisions=card.precisions(),
-                generation=self._setup.generation,
+                generation=setup.generation,
                 sms=card.sku.sms,
             )
         ]

@@ -59,15 +59,15 @@ def here():
 
 def hurt_worker(module):
     """Remember which worker this process is."""
-    begin = module.Worker.__init__
+    become = module.Worker.become
 
-    def begin_hurt(self, setup):
+    def become_hurt(self, setup):
         # In the environment, since Ray may send this function by value; with the id: children inherit it.
         how = "" if setup.generation else WANTED.get(setup.plan.worker, "")
         os.environ["RIGPROOF_HURT_HERE"] = f"{os.getpid()}={how}"
-        begin(self, setup)
+        become(self, setup)
 
-    module.Worker.__init__ = begin_hurt
+    module.Worker.become = become_hurt
 
 
 def hurt_filling(module):

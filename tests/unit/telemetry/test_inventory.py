@@ -13,7 +13,7 @@ from rigproof.records.inventory import HostInventory
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry import inventory as module
-from rigproof.telemetry.inventory import detect, inventory, inventory_from, inventory_to_json
+from rigproof.telemetry.inventory import Detection, detect, inventory, inventory_from, inventory_to_json
 from rigproof.telemetry.nvml.protocol import Code
 
 
@@ -122,3 +122,55 @@ def test_the_child_loads_nothing_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
     found = detect(timeout_s=60)
     assert "AssertionError" not in (found.nvml_error or "")
     assert sys.modules[module.__name__] is module
+
+
+STAYING = """
+import sys
+sys.path.append(sys.argv[1])
+module = sys.argv[2]
+del sys.argv[1:3]
+import runpy
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
+with installed(SimulatedDriver([SimulatedGpu("GPU-1")])):
+    runpy.run_module(module, run_name="__main__")
+"""
+
+
+def test_what_is_looked_for_in_advance_is_found_and_the_child_stays_until_it_may_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    fake_child(monkeypatch, STAYING)
+    detection = Detection()
+    try:
+        assert [gpu.uuid for gpu in detection.result(60).gpus] == ["GPU-1"]
+        assert detection._child.alive
+        detection.let_go()
+        assert detection._child.wait(60) == 0
+    finally:
+        detection.stop()
+
+
+def test_a_child_that_hangs_is_given_up_in_advance_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_child(monkeypatch, "import time; time.sleep(600)")
+    detection = Detection()
+    assert "did not answer within 0.2 s" in (detection.result(0.2).nvml_error or "")
+    assert not detection._child.alive
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11 (SIGSEGV): no output"),
+        ("raise RuntimeError('driver trouble')", "status 1: RuntimeError: driver trouble"),
+        ("print('{}')", "status 0: no output"),
+    ],
+)
+def test_a_child_that_crashes_in_advance_is_reported(
+    monkeypatch: pytest.MonkeyPatch, code: str, message: str
+) -> None:
+    fake_child(monkeypatch, code)
+    detection = Detection()
+    assert message in (detection.result(60).nvml_error or "")
+    detection.stop()

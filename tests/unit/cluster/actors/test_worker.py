@@ -14,19 +14,27 @@ from rigproof.cluster.actors import worker
 from rigproof.cluster.actors.messages import WorkerSetup
 from rigproof.profiles.planning.plan import MemoryPlan, WorkerPlan
 
-worker._see_own_gpu_alone = lambda setup: None  # Ray would say which
+worker._see_own_gpu_alone = lambda device: None  # Ray would say which
 before = "torch" in sys.modules
+device, early = sys.argv[1], sys.argv[3] == "early"
 memory = MemoryPlan(**json.loads(sys.argv[2]))
-plan = WorkerPlan("pc1/gpu0#0", "pc1/gpu0", "pc1", sys.argv[1], 1.0, 1.0, 64.0, 256, memory)
-one = worker.Worker(WorkerSetup(plan, 0.0, 0))
-names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-found = {name: os.environ[name] for name in names if name in os.environ}
+plan = WorkerPlan("pc1/gpu0#0", "pc1/gpu0", "pc1", device, 1.0, 1.0, 64.0, 256, memory)
+one = worker.Worker(device, memory if early else None)
+if early:
+    while "rigproof.devices." + device not in sys.modules:
+        time.sleep(0.05)
+state_before = one.poll().state
+loaded_before = "rigproof.devices." + device in sys.modules
+one.become(WorkerSetup(plan, 0.0, 0))
 while (reply := one.poll()).state == "opening":
     time.sleep(0.05)
+names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+found = {name: os.environ[name] for name in names if name in os.environ}
 one.alive()
 one.alive()
 reply = one.poll()
-facts = {"progress": reply.progress, "records": len(reply.records), "found": found}
+facts = {"progress": reply.progress, "records": len(reply.records), "found": found, "crew": one.crew.subject}
+facts |= {"state_before": state_before, "loaded_before": loaded_before}
 print(json.dumps({**facts, "torch_before": before, "torch_after": "torch" in sys.modules}), flush=True)
 os._exit(0)  # its thread waits for tasks
 """
@@ -34,12 +42,15 @@ MEMORY = {"enabled": True, "expandable_segments": True, "max_split_size_mib": 64
 
 
 @cache
-def opened(device, *changes, **environ):
-    """A worker that has tried to open its device: its allocator's variables, and when torch came."""
+def opened(device, *changes, how="early", **environ):
+    """A worker that has tried to open its device: its allocator's variables, and when torch came.
+
+    `how`: "early" where its memory's settings are known before it is known which worker it is.
+    """
     memory = MEMORY | dict(changes)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH_")}
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, device, json.dumps(memory)],
+        [sys.executable, "-c", CHILD, device, json.dumps(memory), how],
         env=clean | environ,
         capture_output=True,
         text=True,
@@ -50,10 +61,21 @@ def opened(device, *changes, **environ):
     return json.loads(done.stdout)
 
 
-def test_the_allocator_is_configured_before_torch_is_there():
-    result = opened("cuda")
+@pytest.mark.parametrize("how", ["early", "late"])
+def test_the_allocator_is_configured_before_torch_is_there(how):
+    result = opened("cuda", how=how)
     assert (result["torch_before"], result["torch_after"]) == (False, True)
     assert list(result["found"].values()) == ["expandable_segments:True,max_split_size_mb:64"]
+
+
+def test_torch_is_loaded_before_it_is_known_which_worker_it_is_and_the_device_opened_after_that():
+    result = opened("cpu")
+    assert (result["state_before"], result["loaded_before"]) == ("opening", True)
+    assert result["crew"] == "pc1/gpu0"
+
+
+def test_where_the_allocators_settings_are_not_known_yet_torch_waits_for_them():
+    assert opened("cuda", how="late")["loaded_before"] is False
 
 
 @pytest.mark.parametrize("opening", [("cpu",), ("cuda", ("enabled", False))], ids=["cpu", "no-policy"])

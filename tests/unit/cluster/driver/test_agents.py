@@ -73,7 +73,8 @@ class Team:
         return actor
 
     def start(self):
-        return self.agents.start(self.nodes, {"pc1"})
+        self.agents.begin_start(self.nodes)
+        return self.agents.start({"pc1"})
 
     def link(self, node="pc1"):
         return self.agents.links[node]

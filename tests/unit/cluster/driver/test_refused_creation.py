@@ -8,7 +8,7 @@ from ray.exceptions import ActorDiedError, RaySystemError
 
 from rigproof.cluster.driver.agent_link import AgentLink
 from rigproof.cluster.driver.agents import Agents
-from rigproof.cluster.driver.ground import RayActors
+from rigproof.cluster.driver.ground import Place, RayActors
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray import placement
 from rigproof.cluster.ray.calls import collect
@@ -45,8 +45,13 @@ def crew_of(events):
     team = team_of(events)
     team.links["pc1"] = AgentLink("pc1", NODE, None)
     crew = Workers("run", TIMEOUTS, team, events.append, lambda: 7.0, actors=RayActors(), kinds=KINDS)
-    crew.start([WORKER], {}, {})
+    crew.start([WORKER], {}, {}, {})
     return crew
+
+
+def occupy(name, node, group):
+    """Ask for the first process in a group."""
+    return RayActors().worker(name, Place(node, group, 1.0, 0.0))
 
 
 def poll(crew):
@@ -60,7 +65,8 @@ def poll(crew):
 def test_an_agent_is_missed_by_an_event(refusing):
     events = []
     team = team_of(events)
-    assert team.start({"pc1": NODE}, {"pc1"}) == {}
+    team.begin_start({"pc1": NODE})
+    assert team.start({"pc1"}) == {}
     (event,) = events
     assert (event.kind, event.subject, event.t_s) == ("agent_died", "pc1", 7.0)
     assert event.message.startswith("the node agent did not start: Ray refused it: ")
@@ -83,7 +89,7 @@ def test_a_worker_is_missed_by_an_event_and_the_others_are_not_waited_for(refusi
 
 
 def test_a_reservation_is_refused_with_the_reason(refusing):
-    reservations = Reservations("run")
+    reservations = Reservations("run", occupy, print)
     refused = reservations.reserve([WantedGpu("pc1/gpu0", "GPU-0", NODE, 1.0)], 1.0)
     assert "Ray refused it" in refused["pc1/gpu0"]
     assert reservations.groups == {}
@@ -93,7 +99,7 @@ def test_a_reservation_is_refused_with_the_reason(refusing):
 def test_a_reservation_that_nobody_answers_is_refused_at_the_limit(monkeypatch):
     never = threading.Event()
     monkeypatch.setattr(placement, "placement_group", lambda *arguments, **options: never.wait(600))
-    reservations = Reservations("run")
+    reservations = Reservations("run", occupy, print)
     refused = reservations.reserve([WantedGpu("pc1/gpu0", "GPU-0", NODE, 1.0)], 0.2)
     assert "Ray did not answer for 0.2 s" in refused["pc1/gpu0"]
     assert reservations.groups == {}
@@ -106,7 +112,9 @@ def test_what_nobody_expects_is_not_hidden(monkeypatch):
         raise KeyError("a fault of ours")
 
     monkeypatch.setattr(ray, "remote", broken)
+    team = team_of([])
+    team.begin_start({"pc1": NODE})
     with pytest.raises(KeyError, match="a fault of ours"):
-        team_of([]).start({"pc1": NODE}, set())
+        team.start(set())
     with pytest.raises(KeyError, match="a fault of ours"):
         poll(crew_of([]))

@@ -39,7 +39,7 @@ class Calls:
 class Crew:
     """All workers of PLANS, on a clock that is set by hand, with agents and actors that only take notes."""
 
-    def __init__(self, plans=PLANS, start_s=START_S, stall_s=STALL_S, cpus=4.0):
+    def __init__(self, plans=PLANS, start_s=START_S, stall_s=STALL_S, cpus=4.0, early=(), first=None):
         self.now_s = 0.0
         self.events, self.records, self.made, self.killed, self.agent_calls = [], [], [], [], []
         self.steps = []
@@ -66,11 +66,12 @@ class Crew:
             kinds=KINDS,
         )
         self.workers.stage = "sustained"
-        self.workers.start(plans, {"pc1/gpu0": "group"}, {"pc1/gpu0": cpus})
+        self.workers.begin_start(early)
+        self.workers.start(plans, {"pc1/gpu0": "group"}, {"pc1/gpu0": cpus}, first or {})
 
-    def _make(self, name, setup, place):
+    def _make(self, name, place):
         actor = Calls()
-        self.made.append((name, setup, place, actor))
+        self.made.append((name, place, actor))
         return actor
 
     def slot(self, worker=FIRST):
@@ -131,21 +132,53 @@ def done_round(t_s, worker=FIRST):
 
 def test_each_worker_is_started_in_its_place(crew):
     assert [name for name, *_ in crew.made] == [f"run-worker-{one}-0" for one in (FIRST, SECOND, CPU)]
-    (_, setup, place, _), _, (_, _, cpu_place, _) = crew.made
-    assert (setup.plan, setup.generation) == (PLANS[0], 0)
-    assert (place.node_id, place.group, place.gpu_share, place.cpus) == ("id-pc1", "group", 0.5, 2.0)
-    assert (cpu_place.node_id, cpu_place.group, cpu_place.cpus) == ("id-pc2", None, 3.0)
+    (_, place, actor), _, (_, cpu_place, _) = crew.made
+    ((method, setup),) = actor.calls
+    assert (method, setup.plan, setup.generation) == ("become", PLANS[0], 0)
+    assert (place.node.node_id, place.group, place.gpu_share, place.cpus) == ("id-pc1", "group", 0.5, 2.0)
+    assert (cpu_place.node.node_id, cpu_place.group, cpu_place.cpus) == ("id-pc2", None, 3.0)
+    assert (place.device, cpu_place.device) == ("cuda", "cpu")
     assert crew.workers.starting()
+
+
+def test_a_process_that_was_there_before_fills_a_slot_and_the_others_are_started():
+    there = Calls()
+    crew = Crew(early=[PLANS[2]], first={"pc1/gpu0": there})
+    assert [name for name, *_ in crew.made] == [f"run-worker-{CPU}-0", f"run-worker-{SECOND}-0"]
+    assert [setup.plan.worker for _, setup in there.calls] == [FIRST]
+    assert [setup.plan.worker for *_, actor in crew.made for _, setup in actor.calls] == [CPU, SECOND]
+    crew.workers.lines()
+    assert len(there.calls) == 1  # told once
+    assert crew.killed == []
+
+
+def test_a_process_that_was_there_before_in_vain_is_killed():
+    crew = Crew(PLANS[:1], early=[PLANS[2]])
+    crew.workers.wait_kills(60.0)
+    assert crew.killed == [crew.made[0][2]]
+    assert [slot.plan.worker for slot in crew.workers.slots.values()] == [FIRST]
+
+
+def test_a_replacement_is_a_new_process_in_the_workers_place():
+    there = Calls()
+    crew = Crew(PLANS[:1], first={"pc1/gpu0": there})
+    crew.answers(FIRST, "ready")
+    crew.workers.hung(crew.slot(), "no answer", STALL_S)
+    crew.workers.lines()
+    ((name, place, actor),) = crew.made
+    assert (name, place.gpu_share) == (f"run-worker-{FIRST}-1", 0.5)
+    ((method, setup),) = actor.calls
+    assert (method, setup.plan, setup.generation) == ("become", PLANS[0], 1)
 
 
 @pytest.mark.parametrize(("reserved", "each"), [(3.0, 1.5), (8.0, 2.0), (1.0, 0.5)])
 def test_workers_of_a_gpu_share_the_cpus_that_were_reserved_with_it(reserved, each):
     crew = Crew(PLANS[:2], cpus=reserved)
-    assert [place.cpus for _, _, place, _ in crew.made] == [each, each]
+    assert [place.cpus for _, place, _ in crew.made] == [each, each]
 
 
 def test_a_worker_alone_on_its_gpu_has_all_that_was_reserved():
-    assert [place.cpus for _, _, place, _ in Crew(PLANS[:1], cpus=1.5).made] == [1.5]
+    assert [place.cpus for _, place, _ in Crew(PLANS[:1], cpus=1.5).made] == [1.5]
 
 
 def test_a_worker_that_ray_finds_no_room_for_is_given_up_at_the_limit(lonely):
@@ -317,7 +350,8 @@ def test_a_worker_is_replaced_once_in_a_stage_and_then_given_up(lonely):
     lonely.works()
     lonely.check_at(START_S + 1)
     assert [name for name, *_ in lonely.made] == [f"run-worker-{FIRST}-0", f"run-worker-{FIRST}-1"]
-    assert lonely.made[1][1].generation == 1
+    lonely.workers.lines()
+    assert lonely.made[1][2].calls[0][1].generation == 1
     lonely.answers(state="ready")
     (_, replaced) = lonely.events
     assert (replaced.kind, replaced.data["pid"], replaced.data["generation"]) == ("worker_replaced", 101, 1)
@@ -411,12 +445,12 @@ def test_a_task_is_given_to_who_is_ready_for_it(crew):
     crew.answers(FIRST, "ready")
     assert crew.workers.ready(FIRST)
     crew.workers.begin(FIRST, "spec", 1.5, alone)
-    assert crew.made[0][3].calls == [("start", 1, "spec", 1.5, alone)]
+    assert crew.made[0][2].calls[1:] == [("start", 1, "spec", 1.5, alone)]
     assert not crew.workers.ready(FIRST)  # at work
     crew.answers(FIRST, "finished", progress=1)
     assert crew.workers.ready(FIRST)
     crew.workers.begin(FIRST, "other", 3.0, alone)
-    assert crew.made[0][3].calls[-1] == ("start", 2, "other", 3.0, alone)
+    assert crew.made[0][2].calls[-1] == ("start", 2, "other", 3.0, alone)
     crew.workers.lost("pc1", "off")
     assert not crew.workers.ready(FIRST)
 
@@ -496,7 +530,7 @@ def test_only_those_at_work_are_told_to_stop(crew):
     crew.workers.stop_tasks()
     first, second, cpu = (actor.calls for *_, actor in crew.made)
     assert ("stop",) in first
-    assert second == cpu == []
+    assert [method for method, *_ in second + cpu] == ["become", "become"]
 
 
 def test_an_answer_on_a_line_that_is_none_of_theirs_is_not_taken(lonely):
@@ -526,7 +560,7 @@ def test_a_worker_that_hangs_is_killed_by_its_agent_and_by_ray(lonely):
     lonely.workers.hung(lonely.slot(), "no answer", STALL_S)
     lonely.workers.wait_kills(60.0)
     assert lonely.agent_calls[-1] == ("kill", "pc1", ProcessId(11, 1))
-    assert lonely.killed == [lonely.made[0][3]]
+    assert lonely.killed == [lonely.made[0][2]]
 
 
 @pytest.mark.parametrize(("plans", "each_s"), [(PLANS[:1], 6.0), (PLANS, 2.0)])

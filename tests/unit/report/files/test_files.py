@@ -9,7 +9,7 @@ import rigproof
 from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision
-from rigproof.report.files.files import FILES, result_of, write_reports
+from rigproof.report.files.files import FILES, load_writers, result_of, write_reports
 
 
 @pytest.fixture
@@ -84,3 +84,8 @@ def test_reporting_is_not_loaded_before_it_is_needed():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True, env=environment
     )
     assert done.stdout == "set()\n"
+
+
+def test_the_writers_can_be_loaded_in_advance():
+    load_writers()
+    assert "rigproof.report.page.page" in sys.modules
