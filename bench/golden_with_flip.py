@@ -3,8 +3,8 @@
     python3 bench/golden_with_flip.py --out golden-flip.json               # on a GPU, a minute and a half
     python3 bench/golden_with_flip.py --device cpu --size 512 --mib 64
 
-In each precision of the device: a sound gemm stage; one bit of one product; some bits of a tile in each one. Then
-the sustained stage: sound, one bit of an operand in memory, one bit of one product, and sound again.
+In each precision of the device: a sound gemm stage; one bit of one product; some bits of a tile in each one.
+Then the sustained stage: sound, one bit of an operand in memory, one bit of one product, and sound again.
 """
 
 import sys
