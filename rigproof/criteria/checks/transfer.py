@@ -13,14 +13,14 @@ from rigproof.criteria.evidence.link import (
     best_link,
     link_gbps,
     link_name,
-    transfers_per_s,
+    replays_allowed,
+    replays_per_minute,
 )
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind
 
@@ -137,8 +137,9 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
     if all(one is not None and one.pcie_replays is None for one in (before, after)):
         return replace(good, detail=f"{name}; its replays are not counted")
     replays = growth(before, after, "pcie_replays", "PCIe replays")
-    per_minute = replays / _minutes(before, after)
-    allowed = rate.value * 60e9 * transfers_per_s(best[0]) * best[1]
+    seconds = 0.0 if before is None or after is None else after.t_s - before.t_s
+    per_minute = replays_per_minute(replays, seconds)
+    allowed = replays_allowed(rate.value, *best)
     if per_minute <= allowed:
         return good
     detail = (
@@ -147,11 +148,6 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
     )
     remedy = "clean the contacts, and reseat card and riser"
     return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
-
-
-def _minutes(before: GpuCounters | None, after: GpuCounters | None) -> float:
-    """Between two readings, but at least one: a few replays in a short run are no rate."""
-    return 1.0 if before is None or after is None else max(1.0, (after.t_s - before.t_s) / 60)
 
 
 FAULTS = (

@@ -332,6 +332,13 @@ def test_replays_while_the_load_switches_warn_and_name_the_card(recording, loade
     assert found.detail.startswith("n1/gpu1 repeated ")
 
 
+def test_as_many_replays_as_the_link_s_bits_allow_are_no_warning(recording, loaded):
+    """Of 10^-12 of the bits of Gen5 x16 that is 30.7 a minute."""
+    from_s, _ = window_of(recording)
+    sampled(recording, SECOND, pcie_replays=lambda one: min(30, int(10 * (one.t_s - from_s))))
+    assert verdict(recording, loaded).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize(("psu_w", "outcome"), [(1600.0, Outcome.WARN), (3000.0, Outcome.PASS)])
 def test_a_draw_near_what_the_supplies_deliver_warns(psu_w, outcome):
     loaded = rig(psu_w=psu_w)
