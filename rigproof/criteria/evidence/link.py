@@ -28,7 +28,7 @@ def link_gbps(generation: int, width: int) -> float:
 
 
 def replays_per_minute(replays: float, seconds: float) -> float:
-    """Of a time in which so many were counted, or of a minute if that is longer: a few at once are no rate."""
+    """Of so many in that time, or in a minute if that is longer: a few at once are no rate."""
     return replays / max(1.0, seconds / 60)
 
 

@@ -13,8 +13,8 @@ from rigproof.criteria.evidence.windows import LONGEST_S
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.records.measurements import TFLOP
 
-# 10^12 units of work a second, such as TFLOP/s or GB/s: a million times what any device does. Sums and squares
-# of rates up to here are finite.
+# 10^12 units of work a second, such as TFLOP/s or GB/s: a million times what any device does. Sums and
+# squares of rates up to here are finite.
 FASTEST = 1e12
 
 
