@@ -41,7 +41,8 @@ UNCOUNTED = (
     remedy="reseat card and riser, clean the contacts, try another slot; `dmesg | grep -i aer` names the "
     "kind of error",
     unmeasured="the counts were not read before and after all loads and once a minute in between, or they "
-    "went back; or the GPU was lost. Not applicable if the host's kernel does not count them, as in most virtual machines",
+    "went back; or the GPU was lost. Not applicable if the host's kernel does not count them, as in most "
+    "virtual machines",
     also=Also(unmeasured=LOST),
     needs=("continuous",),
     duties=DEVICE_DUTIES,
