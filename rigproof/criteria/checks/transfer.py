@@ -14,13 +14,13 @@ from rigproof.criteria.evidence.link import (
     link_gbps,
     link_name,
     replays_allowed,
-    replays_per_minute,
 )
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind
 
@@ -137,8 +137,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
     if all(one is not None and one.pcie_replays is None for one in (before, after)):
         return replace(good, detail=f"{name}; its replays are not counted")
     replays = growth(before, after, "pcie_replays", "PCIe replays")
-    seconds = 0.0 if before is None or after is None else after.t_s - before.t_s
-    per_minute = replays_per_minute(replays, seconds)
+    per_minute = replays / _minutes(before, after)
     allowed = replays_allowed(rate.value, *best)
     if per_minute <= allowed:
         return good
@@ -148,6 +147,11 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
     )
     remedy = "clean the contacts, and reseat card and riser"
     return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
+
+
+def _minutes(before: GpuCounters | None, after: GpuCounters | None) -> float:
+    """Between two readings, but at least one: a few replays in a short run are no rate."""
+    return 1.0 if before is None or after is None else max(1.0, (after.t_s - before.t_s) / 60)
 
 
 FAULTS = (

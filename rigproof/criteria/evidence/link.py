@@ -27,13 +27,8 @@ def link_gbps(generation: int, width: int) -> float:
     return transfers_per_s(generation) * code / 8 * width
 
 
-def replays_per_minute(replays: float, seconds: float) -> float:
-    """Of so many in that time, or in a minute if that is longer: a few at once are no rate."""
-    return replays / max(1.0, seconds / 60)
-
-
 def replays_allowed(bit_error_rate: float, generation: int, width: int) -> float:
-    """PCIe replays a minute: as many as this share of the bits that such a link can carry."""
+    """Replays a minute of a link each lane of which may get that share of its bits wrong, as DCGM counts."""
     return bit_error_rate * 60e9 * transfers_per_s(generation) * width
 
 
