@@ -78,6 +78,11 @@ class Task:
         """Whether the card rests during this task, because its host works."""
         return self.node.rig.loaded.kinds[self.spec.stage].duty == "idle"
 
+    @property
+    def subject(self) -> str:
+        """What its rounds and events are about: its host if that works, else its card."""
+        return self.crew.subject if self.idle else self.plan.subject
+
     def acting(self, name: str, t_s: float) -> InjectedFault | None:
         """The same, if it acts at this moment."""
         return self.card.acting(name, t_s, self.node.stages)
@@ -114,12 +119,12 @@ class Task:
         unit: str = TFLOP,
         device: DeviceKind | None = None,
     ) -> Round:
-        """A verified round of its crew that ended at `t_s`."""
+        """A verified round that ended at `t_s`."""
         return Round(
             t_s=t_s,
             stage=self.spec.stage,
             worker=self.plan.worker,
-            subject=self.crew.subject,
+            subject=self.subject,
             phase=phase,
             seconds=seconds,
             work=work,
@@ -130,8 +135,8 @@ class Task:
         )
 
     def event(self, t_s: float, kind: str, message: str, data: Mapping[str, Any]) -> Event:
-        """An event of this worker's crew."""
-        return Event(t_s, kind, self.crew.subject, message, self.spec.stage, self.plan.worker, dict(data))
+        """An event of this worker."""
+        return Event(t_s, kind, self.subject, message, self.spec.stage, self.plan.worker, dict(data))
 
     def references(self, t_s: float, precision: str, *, golden: bool = True) -> Event:
         """The event with the checksums of the stage's first products: the same on every card of an SKU.

@@ -44,7 +44,7 @@ def records(task: Task, spec: DiskSpec) -> Records:
         t_s=t_s,
         stage=spec.stage,
         worker=task.plan.worker,
-        subject=task.crew.subject,
+        subject=task.subject,
         path="/home/simulated",
         filesystem="ext4",
         device="/dev/nvme0n1p2",

@@ -56,7 +56,7 @@ def records(task: Task, spec: RamSpec) -> Records:
         t_s=t_s,
         stage=spec.stage,
         worker=task.plan.worker,
-        subject=task.crew.subject,
+        subject=task.subject,
         threads=spec.threads,
         total_mib=total_mib,
         available_mib=free_mib,
