@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
-from rigproof.devices.pool import Pool
 from rigproof.devices.round_queue import FinishedRound
 from rigproof.devices.verification import Made, Reference, differing
 from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import TFLOP, Event, Labels, MemoryReading, Phase, Round
+
+if TYPE_CHECKING:  # it loads torch, which the driver and the simulated stages that report do without
+    from rigproof.devices.pool import Pool
 
 WRONG_RESULT_EVERY_S = 10.0
 MEMORY_EVERY_S = 1.0
@@ -126,14 +128,14 @@ class Reporter:
         if not reference.correct:
             self.wrong_result(*reference.wrong(precision))
 
-    def first(self, pool: Pool, made: Made, precision: str) -> None:
+    def first(self, pool: "Pool", made: Made, precision: str) -> None:
         """Check the reference of a pool's latest pair, and its first product."""
         self.check(made.reference, precision)
         if made.reference.correct and not made.verified:
             self._wrong_product(pool, precision, made.wrong)
 
     def products(
-        self, pool: Pool, precision: str, number: int, finished: FinishedRound[tuple[int, ...]]
+        self, pool: "Pool", precision: str, number: int, finished: FinishedRound[tuple[int, ...]]
     ) -> bool:
         """Report the wrong products of a stage's round of that number, and where; whether all were right.
 
@@ -144,7 +146,7 @@ class Reporter:
             self._wrong_product(pool, precision, {"round": number, **result})
         return verified
 
-    def _wrong_product(self, pool: Pool, precision: str, result: dict[str, Any]) -> None:
+    def _wrong_product(self, pool: "Pool", precision: str, result: dict[str, Any]) -> None:
         pair, golden = result["pair"], pool.data.golden
         what = "is not exact" if golden else "changed between equal products"
         self.wrong_result(

@@ -122,7 +122,7 @@ def test_without_a_share_nothing_is_measured_again():
 @pytest.mark.parametrize("when", ["for=100%", "after=97%"])
 def test_what_went_wrong_in_either_attempt_fails(fault, criterion, when):
     recording = recorded(f"{fault}@{SLOW}:{when}", forced=True)
-    assert set(recording.first_attempts) == {"gemm", "sustained", "pattern"}
+    assert set(recording.first_attempts) == {"gemm", "sustained", "pattern", "transfer"}
     bad, _ = judged(recording)
     assert bad[criterion, SLOW] is Outcome.FAIL
 

@@ -111,7 +111,7 @@ class Difference:
     remedy="do not train on it; try it in another slot, else replace it",
     unmeasured="a worker did not record its products' checksums, or multiplied no golden operands in a "
     "precision. Not applicable in a recording without golden operands and without another comparable card",
-    also=Also(fails=WRONG_MEMORY, unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
+    also=Also(fails=WRONG_MEMORY, unmeasured=(*WITHOUT_WORK, "cpu-fallback", "gpu-idle")),
     duties=REPEATING,
 )
 def exact(device: DeviceEvidence) -> Finding:

@@ -79,7 +79,11 @@ def _seen(node: NodeEvidence) -> str:
 
 FAULTS = (
     FaultKind(
-        "host-limited", "node", "a container leaves a quarter of the CPUs and the RAM", ("host.limits",)
+        "host-limited",
+        "node",
+        "a container leaves a quarter of the CPUs and the RAM",
+        ("host.limits",),
+        why="What is left of the RAM is less than the VRAM of its GPUs.",
     ),
     FaultKind("shm-small", "node", "a container has 64 MiB of /dev/shm", ("host.limits",), ends="warns"),
 )

@@ -150,7 +150,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     unmeasured="no stage ran on the device, or it was deliberately left out; or a measured round was not "
     f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
     also=Also(
-        fails=(*BROKEN, "oom", *WORKER_LOST, "timeout", "vram-stuck-bit"),
+        fails=(*BROKEN, "oom", *WORKER_LOST, "timeout"),
         unmeasured=("foreign-memory", "stranger-takes-memory"),
     ),
     needs=("continuous",),

@@ -41,7 +41,8 @@ UNCOUNTED = (
     remedy="reseat card and riser, clean the contacts, try another slot; `dmesg | grep -i aer` names the "
     "kind of error",
     unmeasured="the counts were not read before and after all loads and once a minute in between, or they "
-    "went back. Not applicable if the host's kernel does not count them, as in most virtual machines",
+    "went back; or the GPU was lost. Not applicable if the host's kernel does not count them, as in most "
+    "virtual machines",
     also=Also(unmeasured=LOST),
     needs=("continuous",),
     duties=DEVICE_DUTIES,
@@ -124,6 +125,8 @@ def _worst_minute(read: Sequence[PcieErrors], name: str) -> tuple[float, float]:
 
 def _require_complete(device: DeviceEvidence, read: Sequence[PcieErrors], counted: set[str]) -> None:
     """NotMeasured if errors of the run may have been missed."""
+    for event in device.events("gpu_lost"):  # the kernel's counts still read, and only stand still
+        raise NotMeasured(f"nothing crossed its link from t={event.t_s:.0f} s on: {event.message}")
     stages = [device.evidence.whole_window(name) for name in device.evidence.recording.stages]
     begin_s = min((one.from_s for one in stages), default=0.0)
     end_s = max((one.to_s for one in stages), default=0.0)

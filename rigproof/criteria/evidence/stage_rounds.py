@@ -1,6 +1,5 @@
 """The rounds of devices that are judged together, by stage, and whether they are valid measurements."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -13,6 +12,10 @@ from rigproof.criteria.evidence.rounds import Floats, Ids, Mask, Parts, Rounds, 
 from rigproof.criteria.evidence.windows import LONGEST_S
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.records.measurements import TFLOP
+
+# 10^12 units of work a second, such as TFLOP/s or GB/s: a million times what any device does. Sums and
+# squares of rates up to here are finite.
+FASTEST = 1e12
 
 
 class StageRounds:
@@ -115,6 +118,7 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
 
 
 def _valid(t_s: Floats, seconds: Floats, work: Floats) -> Mask:
-    """The rounds whose time, duration and work are possible."""
+    """The rounds whose time, duration and work are possible, and whose rate is."""
     valid: Mask = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
-    return valid & (work > 0) & (work < math.inf)
+    with np.errstate(over="ignore"):  # of durations that are too long anyway
+        return valid & (work > 0) & (work <= FASTEST * seconds)

@@ -32,7 +32,7 @@ BROKEN = "do not train on this host: find the module with memtest86+; replace it
     "clock (`sudo dmidecode -t memory`)",
     unmeasured="less than `stages.ram.least_gib`, or than twice the CPU's caches, was free beside the "
     "reserve, or could be tested; too few verified copies",
-    also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
+    also=Also(warns=("host-limited",), unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
 )
@@ -117,7 +117,7 @@ def _against_vram(node: NodeEvidence, found: Finding) -> Finding:
     if share is None or ram_gib >= share.value * vram_gib:
         return found
     sizes = f"{ram_gib:.0f} GiB of RAM for {vram_gib:.0f} GiB of VRAM, under {share.value:g} of it"
-    remedy = "add memory, lift the container's limit, or load and save models in parts"
+    remedy = "lift the container's limit, or add memory"
     return replace(
         found, outcome=Outcome.WARN, detail=f"{sizes} ({share.source}); {found.detail}", remedy=remedy
     )

@@ -225,7 +225,7 @@ def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Cr
         unmeasured="too few verified rounds, alone or with all GPUs of the host; alone also if another GPU "
         "transferred meanwhile; or a rate that no link of this card and slot can carry. Not applicable to "
         "the CPU as the device",
-        also=Also(unmeasured=WITHOUT_WORK),
+        also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
         figures=(FIGURES[direction],),
         stages=(STAGE,),
         rate=True,

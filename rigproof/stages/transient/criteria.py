@@ -47,7 +47,7 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     "lower clock were not read; or `psu_w` is stated and no power was read. Not applicable if a display is "
     "active on every GPU of the node",
     also=Also(
-        warns=("pcie-replays",),
+        warns=("pcie-replays", "pcie-errors"),
         unmeasured=(
             *UNREAD,
             *(

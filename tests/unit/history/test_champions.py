@@ -70,6 +70,7 @@ def test_an_accepted_run_becomes_the_champion_of_each_gpu_and_of_the_rig(folder,
         "throughput.gemm_tf32": 350,
         "throughput.gemm_fp16": 680,
         BF16: 660,
+        "throughput.gemm_fp8": 1250,
         SUSTAINED: pytest.approx(660),
         "training.step": 400,
     }
@@ -125,7 +126,7 @@ def test_only_the_better_figures_take_the_place_of_those_kept(folder, bench):
     bench.slow(GPU, 1.1, "gemm")
     bench.slow(GPU, 0.99)
     lines = kept(folder, bench, "run-2")
-    assert len(lines) == 4
+    assert len(lines) == 5  # one for each precision
     assert "champion: pc1/gpu0 throughput.gemm_bf16: 726 TFLOP/s (660 TFLOP/s before)" in lines
     assert rates(folder) == {(726, 700, "run-2")}
     assert rates(folder, figure=SUSTAINED_RATE) == {(660, 700, "run-1")}

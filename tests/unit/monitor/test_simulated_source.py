@@ -40,7 +40,7 @@ def test_the_stages_of_the_plan_come_again_and_again():
     once_s = sum(stage.expected_s + REST_S for stage in plan.stages)
     assert windows(plan, 0.0) == ()
     assert [one.name for one in windows(plan, REST_S)] == names[:1]
-    assert [one.name for one in windows(plan, 2 * once_s + REST_S)] == [*names, *names, names[0]]
+    assert [one.name for one in windows(plan, 2 * once_s + REST_S + 0.001)] == [*names, *names, names[0]]
     starts = [one.start_s for one in windows(plan, 3 * once_s)]
     assert starts == sorted(starts)
     assert starts[len(names)] == pytest.approx(once_s + REST_S)

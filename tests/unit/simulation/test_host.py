@@ -44,7 +44,7 @@ def test_a_quota_keeps_the_load_under_the_band() -> None:
 
 
 def test_a_frozen_host_is_not_read_and_wakes_up_as_late_as_it_stood() -> None:
-    one = host("host-frozen@pc1:after=50%,for=5")
+    one = host("host-frozen@pc1:after=30,for=5")
     assert one.sample(53.0, 0.1, STAGES) is None
     assert max(sample(one, 57.05).wakeup_delays_ms) == pytest.approx(5000)
     assert max(sample(one, 58.0).wakeup_delays_ms) < 50

@@ -109,6 +109,13 @@ def test_what_may_have_been_missed_does_not_pass(bench, records, reason):
     assert reason in verdict.detail
 
 
+def test_counts_that_stand_still_because_the_card_is_lost_do_not_pass(bench):
+    bench.event("gpu_lost", GPU, "GPU is lost", t_s=50.0)
+    verdict = bench.verdict(ERRORS, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "nothing crossed its link from t=50 s on: GPU is lost"
+
+
 def test_an_error_that_was_seen_fails_whatever_else_was_missed(bench):
     recorded(bench, (9, 0), (60, 0, {"fatal": 1}))
     assert bench.verdict(ERRORS, GPU).outcome is Outcome.FAIL

@@ -155,6 +155,17 @@ def test_one_impossible_round_concerns_its_own_device_and_stage_only(place):
     assert [of for of, one in found.items() if isinstance(one, str)] == [(bad.subject, bad.stage)]
 
 
+@pytest.mark.parametrize(
+    ("work", "seconds"), [(1e15, 5e-324), (1e13, 0.5), (np.inf, 1.0), (1.0, 1e300), (1e300, np.nan)]
+)
+def test_a_round_whose_rate_is_not_finite_or_out_of_all_reason_is_no_measurement(work, seconds):
+    sound = Round(1.0, "gemm", "a#0", "a", "measure", 0.5, 1.0, **IDLE)
+    rounds = together([sound, replace(sound, t_s=9.0, work=work, seconds=seconds)])
+    said = f"a round reports {work:g} TFLOP in {seconds:g} s at t=9 s, which is not a valid measurement"
+    assert outcome(lambda: rounds.valid("a", "gemm")) == said
+    assert not len(rounds.every)
+
+
 @given(recorded(), st.data())
 def test_the_parts_of_rounds_are_what_selecting_them_one_by_one_gives(records, data):
     precision, work = st.sampled_from(["fp16", "bf16", None]), st.sampled_from([1.0, 2.0])

@@ -25,7 +25,7 @@ def test_each_planned_worker_and_each_allocation_of_a_stage_is_a_task(bench):
     # The first worker in the gemm stage, both in the sustained one, and an allocation each.
     assert success(bench) == (Outcome.PASS, 100, "0 of 5 tasks and allocations failed")
     detail = bench.verdict(RATE, GPU).detail
-    assert detail.endswith("0 of 208 rounds were not verified")
+    assert detail.endswith("0 of 216 rounds were not verified")
 
 
 @pytest.mark.parametrize("kind", LOSSES)
@@ -129,8 +129,8 @@ def test_ninety_five_percent_of_rounds_must_be_verified(bench, unverified, expec
         one = bench.round(number, verified=False)
         bench.event("wrong_result", GPU, "changed", one.t_s, one.worker, one.stage)
     verdict = bench.verdict(RATE, GPU)
-    assert f"{unverified} of 208 rounds were not verified" in verdict.detail
-    assert (verdict.outcome, verdict.measured) == (expected, pytest.approx(100 * (1 - unverified / 208)))
+    assert f"{unverified} of 216 rounds were not verified" in verdict.detail
+    assert (verdict.outcome, verdict.measured) == (expected, pytest.approx(100 * (1 - unverified / 216)))
 
 
 def unverified(bench, count, worker=SECOND, stage="sustained"):
