@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.link import (
     best_link,
     link_gbps,
     link_name,
-    transfers_per_s,
+    replays_allowed,
 )
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
@@ -138,7 +138,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
         return replace(good, detail=f"{name}; its replays are not counted")
     replays = growth(before, after, "pcie_replays", "PCIe replays")
     per_minute = replays / _minutes(before, after)
-    allowed = rate.value * 60e9 * transfers_per_s(best[0]) * best[1]
+    allowed = replays_allowed(rate.value, *best)
     if per_minute <= allowed:
         return good
     detail = (

@@ -27,6 +27,11 @@ def link_gbps(generation: int, width: int) -> float:
     return transfers_per_s(generation) * code / 8 * width
 
 
+def replays_allowed(bit_error_rate: float, generation: int, width: int) -> float:
+    """Replays a minute of a link each lane of which may get that share of its bits wrong, as DCGM counts."""
+    return bit_error_rate * 60e9 * transfers_per_s(generation) * width
+
+
 def link_name(generation: int, width: int) -> str:
     """`Gen5 x16`."""
     return f"Gen{generation} x{width}"

@@ -2,7 +2,7 @@
 
 SETTINGS is a JSON object with the fields of a RamSpec. It writes messages as JSON lines, and takes no orders:
 
-    round (operation, pattern, t_s, seconds, gb, verified, phase), …, wrong (…), …, tested (…), done
+    round (operation, content, t_s, seconds, gb, verified, phase), …, wrong (…), …, tested (…), done
     short (why): there is too little memory to copy
 
 Times are those of the host's monotonic clock. It ends early when its stdin closes. Memory is its own, so that
@@ -81,7 +81,7 @@ class RamWork:
                 parent.tell(
                     what="round",
                     operation=COPY,
-                    pattern="",
+                    content="",
                     t_s=done.end_s,
                     seconds=done.seconds,
                     gb=done.gb,
@@ -99,7 +99,7 @@ class RamWork:
         parent.tell(
             what="round",
             operation=done.operation,
-            pattern=done.pattern,
+            content=done.content,
             t_s=done.end_s,
             seconds=done.seconds,
             gb=done.gb,
@@ -131,7 +131,7 @@ class RamWork:
                 "expected": f"{one.wrong.expected:016x}",
                 "read": f"{one.wrong.read:016x}",
                 "bits": list(one.wrong.bits),
-                "pattern": one.pattern,
+                "content": one.content,
                 "hard": one.hard,
                 "physical": one.physical,
             }

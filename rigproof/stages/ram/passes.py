@@ -38,7 +38,7 @@ class Located:
     """A wrong word: where it is, and whether it was wrong again when memory was read once more."""
 
     wrong: Wrong
-    pattern: str
+    content: str
     hard: bool
     physical: int | None
 
@@ -59,7 +59,7 @@ class Pass:
     """A pass over all memory under test. `right`: whether it found no wrong word."""
 
     operation: str
-    pattern: str
+    content: str
     seconds: float
     end_s: float  # monotonic
     gb: float
@@ -101,9 +101,9 @@ class MemoryTest:
             while not self._over:
                 cycle_s = time.monotonic()
                 for name in PATTERNS[1:]:
-                    pattern = Pattern(name, number)
-                    self._fill(pattern)
-                    self._verify(pattern)
+                    content = Pattern(name, number)
+                    self._fill(content)
+                    self._verify(content)
                 now_s, number = time.monotonic(), number + 1
                 if now_s + (now_s - cycle_s) > begun_s + length_s:
                     break
@@ -119,7 +119,7 @@ class MemoryTest:
     def _mib(self) -> float:
         return sum(taken.block.mib for taken in self._blocks)
 
-    def _take(self, pattern: Pattern, until_s: float) -> None:
+    def _take(self, content: Pattern, until_s: float) -> None:
         """Take and fill memory, block by block in each thread, until it or the time is used up."""
         begun_s, place = time.monotonic(), 0
         while not self._stopped() and (time.monotonic() < until_s or self._mib < self._least_mib):
@@ -136,30 +136,30 @@ class MemoryTest:
                 self.report.cut_short = REFUSED
                 break
             self._blocks += step
-            self._threads.each(self._filling(step, pattern), meanwhile=self._look)
+            self._threads.each(self._filling(step, content), meanwhile=self._look)
             if self._room.free_mib() < 0:  # somebody else took memory in this step
                 self._blocks = self._blocks[: -len(step)]
                 self._release(step)
                 self.report.cut_short = TAKEN
                 break
         if self._blocks:
-            self._tell(FILL, pattern, begun_s, right=True)
+            self._tell(FILL, content, begun_s, right=True)
 
-    def _fill(self, pattern: Pattern) -> None:
+    def _fill(self, content: Pattern) -> None:
         begun_s = time.monotonic()
         if not self._over:
-            self._threads.each(self._filling(self._blocks, pattern), meanwhile=self._look)
-            self._tell(FILL, pattern, begun_s, right=True)
+            self._threads.each(self._filling(self._blocks, content), meanwhile=self._look)
+            self._tell(FILL, content, begun_s, right=True)
 
-    def _filling(self, blocks: list[Taken], pattern: Pattern) -> Callable[[int], None]:
+    def _filling(self, blocks: list[Taken], content: Pattern) -> Callable[[int], None]:
         def fill(number: int) -> None:
             for taken in blocks:
                 if taken.thread == number and not self._over:
-                    pattern.fill(taken.block.words, taken.place)
+                    content.fill(taken.block.words, taken.place)
 
         return fill
 
-    def _verify(self, pattern: Pattern) -> None:
+    def _verify(self, content: Pattern) -> None:
         if self._over:
             return
         begun_s = time.monotonic()
@@ -168,7 +168,7 @@ class MemoryTest:
             found = []
             for taken in self._blocks:
                 if taken.thread == number and not self._over:
-                    count, some = pattern.verify(taken.block.words, taken.place, MOST_LOCATED)
+                    count, some = content.verify(taken.block.words, taken.place, MOST_LOCATED)
                     if count:
                         found.append((taken, count, some))
             return found
@@ -179,12 +179,12 @@ class MemoryTest:
         if not self._over:
             self.report.tested_mib = max(self.report.tested_mib, self._mib)
             self.report.passes += 1
-            self._tell(VERIFY, pattern, begun_s, right=not found, end_s=end_s)
+            self._tell(VERIFY, content, begun_s, right=not found, end_s=end_s)
         for taken, _, some in found:
             for wrong in some[: MOST_LOCATED - len(self.report.located)]:
-                self.report.located.append(self._located(taken, wrong, pattern))
+                self.report.located.append(self._located(taken, wrong, content))
 
-    def _located(self, taken: Taken, wrong: Wrong, pattern: Pattern) -> Located:
+    def _located(self, taken: Taken, wrong: Wrong, content: Pattern) -> Located:
         """Read it again, by the same thread, once other memory has displaced it from the caches."""
         index = wrong.place - taken.place
 
@@ -194,7 +194,7 @@ class MemoryTest:
 
         again = self._threads.one(taken.thread, read)
         virtual = taken.block.words.ctypes.data + index * WORD_BYTES
-        return Located(wrong, pattern.name, again != wrong.expected, physical_address(virtual))
+        return Located(wrong, content.name, again != wrong.expected, physical_address(virtual))
 
     def _displace(self) -> None:
         """Read twice as much as the caches hold, as far as there is as much."""
@@ -211,11 +211,11 @@ class MemoryTest:
             self._pressed, self.report.cut_short = True, TAKEN
 
     def _tell(
-        self, operation: str, pattern: Pattern, begun_s: float, *, right: bool, end_s: float | None = None
+        self, operation: str, content: Pattern, begun_s: float, *, right: bool, end_s: float | None = None
     ) -> None:
         end_s = time.monotonic() if end_s is None else end_s
         gb = self._mib * MIB / 1e9
-        self._on_pass(Pass(operation, pattern.name, end_s - begun_s, end_s, gb, right))
+        self._on_pass(Pass(operation, content.name, end_s - begun_s, end_s, gb, right))
 
     @staticmethod
     def _release(blocks: list[Taken]) -> None:

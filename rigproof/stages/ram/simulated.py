@@ -43,14 +43,14 @@ def records(task: Task, spec: RamSpec) -> Records:
     free_mib = FREE_SHARE * total_mib
     reserve_mib = max(spec.reserve_mib, spec.reserve_share * total_mib)
     tested_gb = min(PATTERN_SHARE * rate_gbps * seconds, (free_mib - reserve_mib) * 2**20 / 1e9)
-    for pattern in PATTERNS:
+    for content in PATTERNS:
         for operation in (FILL, VERIFY):
             t_s += seconds
             yield task.round(
-                t_s, "measure", seconds, tested_gb, unit=GB, labels=_labels(operation, pattern, spec)
+                t_s, "measure", seconds, tested_gb, unit=GB, labels=_labels(operation, content, spec)
             )
-        if broken is not None and pattern == PATTERNS[0]:
-            words = [STUCK | {"pattern": pattern, "hard": True, "physical": None}]
+        if broken is not None and content == PATTERNS[0]:
+            words = [STUCK | {"content": content, "hard": True, "physical": None}]
             yield task.event(t_s, "ram_error", in_words(1, words), {"count": 1, "words": words})
     yield RamTest(
         t_s=t_s,
@@ -69,9 +69,9 @@ def records(task: Task, spec: RamSpec) -> Records:
     )
 
 
-def _labels(operation: str, pattern: str, spec: RamSpec) -> Labels:
+def _labels(operation: str, content: str, spec: RamSpec) -> Labels:
     labels: dict[str, str | int] = {"operation": operation, "threads": spec.threads}
-    return labels | {"pattern": pattern} if pattern else labels
+    return labels | {"content": content} if content else labels
 
 
 SIMULATED = SimulatedStage(segments, records)

@@ -16,7 +16,7 @@ KIND = StageKind(
     RamSettings,
     lint=problems,
     crew="nodes",
-    labels=(Label("operation", str), Label("pattern", str), Label("threads", int)),
+    labels=(Label("operation", str), Label("content", str), Label("threads", int)),
     events={
         "ram_error": "words of a host's RAM were not read as they were written; data.count, words",
         "ram_short": "too little RAM was free to copy",

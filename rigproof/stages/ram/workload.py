@@ -95,7 +95,7 @@ class RamProcess:
                 raise RuntimeError(f"the memory test ended with status {status}{memory}")
 
     def _round(self, message: Message) -> None:
-        labels: Labels = {name: message[name] for name in ("operation", "pattern") if message[name]} | {
+        labels: Labels = {name: message[name] for name in ("operation", "content") if message[name]} | {
             "threads": self._spec.threads
         }
         self._reporter.round(
@@ -127,5 +127,5 @@ def in_words(count: int, words: list[dict[str, Any]]) -> str:
     kind = "hard" if first["hard"] else "soft: right when read again"
     return (
         f"{number} wrong, the first {where}: {first['read']} in place of {first['expected']}, "
-        f"bit{'' if len(first['bits']) == 1 else 's'} {bits} ({first['pattern']}; {kind})"
+        f"bit{'' if len(first['bits']) == 1 else 's'} {bits} ({first['content']}; {kind})"
     )

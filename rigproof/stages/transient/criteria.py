@@ -7,6 +7,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, Trouble, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
+from rigproof.criteria.evidence.link import FIELDS, best_link, link_name, replays_allowed
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import Window
@@ -36,8 +37,9 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     limit="no restart of the host, no lost GPU, no Xid that fails, no power brake or HW slowdown, no wrong "
     "product while the waves run; of its rate in bursts each GPU keeps `stages.transient.others_share` when "
     "more GPUs take part, and `stages.transient.fall_share` from the first third of its waves to the last. "
-    "PCIe replays over `limits.pcie_replays_warn` a minute warn; so does a sampled sum of the cards' draw "
-    "over `stages.transient.psu_share` of the node's `psu_w`, if the rig states it",
+    "More PCIe replays than `limits.pcie_bit_error_rate` of the bits that the best link can carry warn; so "
+    "does a sampled sum of the cards' draw over `stages.transient.psu_share` of the node's `psu_w`, if the "
+    "rig states it",
     severity="isolate",
     remedy=SUPPLY,
     unmeasured="too few of the waves were made by all their GPUs, verified, square and in phase "
@@ -143,12 +145,20 @@ def _replays(device: DeviceEvidence, window: Window) -> Iterator[Finding]:
     read = device.loaded_samples(window).readings("pcie_replays")
     if len(read) < 2:  # a card without this counter; `transfer.link` judges it over the whole run
         return
-    limit = device.limit("pcie_replays_warn")
-    seconds = float(read.times_s[-1] - read.times_s[0])
-    a_minute = 60 * float(read.values[-1] - read.values[0]) / seconds if seconds > 0 else 0.0
-    if a_minute > limit.value:
-        detail = f"{device.subject} repeated {a_minute:.0f} PCIe packets a minute under the waves"
-        source = f"{limit.value:g} a minute, {limit.source}"
+    rate = device.optional_limit("pcie_bit_error_rate")
+    if rate is None:  # a recording from before this limit existed
+        return
+    try:
+        best = [int(best_link(device, name).value) for name in FIELDS]
+    except NotMeasured:  # also of a card without those readings; `transfer.link` says so
+        return
+    minutes = max(1.0, float(read.times_s[-1] - read.times_s[0]) / 60)  # as in `transfer.link`
+    per_minute = float(read.values[-1] - read.values[0]) / minutes
+    allowed = replays_allowed(rate.value, *best)
+    if per_minute > allowed:
+        repeated = f"{device.subject} repeated {per_minute:.0f} PCIe packets a minute"
+        detail = f"{repeated} under the waves, over {allowed:.3g}"
+        source = f"{rate.value:g} of the bits that {link_name(*best)} can carry, {rate.source}"
         yield Finding(Outcome.WARN, detail=detail, remedy=LINK, source=source, from_s=window.from_s)
 
 

@@ -193,7 +193,7 @@ def test_an_operand_that_changes_in_memory_is_named(golden):
     assert (found["again"], found["operand"], found["elements"]) == (3, 1, 1)
     assert (found["rows"], found["columns"]) == ([17, 17], [40, 40])
     assert placed(found).startswith(
-        "its operand has changed in memory, 1 element, row 17, column 40, bits 0x"
+        "its operand has changed in memory, 1 element (row 17, column 40, bits 0x"
     )
     assert pool.examine(1) == {"repeated": 3, "again": 0}
 

@@ -62,7 +62,7 @@ def test_it_takes_what_is_free_beside_the_reserve_and_no_more(host, threads):
     report = report_of(host, threads, on_pass=done.append)
     assert 80 <= report.tested_mib <= 100
     assert (report.wrong, report.cut_short) == (0, "")
-    assert [(one.operation, one.pattern) for one in done[:6]] == [
+    assert [(one.operation, one.content) for one in done[:6]] == [
         (operation, pattern)
         for pattern in ("address", "random", "complement")
         for operation in ("fill", "verify")
@@ -124,7 +124,7 @@ def test_a_wrong_word_is_located_and_read_once_more(host, threads, monkeypatch, 
     report = wrong_report(host, threads, monkeypatch, again)
     assert report.wrong == 1
     [located] = report.located
-    assert (located.pattern, located.hard, located.wrong.bits) == ("random", again, (17,))
+    assert (located.content, located.hard, located.wrong.bits) == ("random", again, (17,))
     assert located.wrong.offset % 8 == 0
 
 

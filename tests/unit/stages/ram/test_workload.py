@@ -106,7 +106,7 @@ WORD = {
     "expected": "00000000000000ff",
     "read": "00000000000000fe",
     "bits": [0],
-    "pattern": "random",
+    "content": "random",
     "hard": False,
     "physical": 0x2A000,
 }

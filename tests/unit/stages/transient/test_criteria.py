@@ -330,6 +330,24 @@ def test_replays_while_the_load_switches_warn_and_name_the_card(recording, loade
     found = verdict(recording, loaded)
     assert found.outcome is Outcome.WARN
     assert found.detail.startswith("n1/gpu1 repeated ")
+    assert found.detail.endswith(" PCIe packets a minute under the waves, over 30.7")
+
+
+@pytest.mark.parametrize(("lanes", "outcome"), [(16, Outcome.PASS), (4, Outcome.WARN), (None, Outcome.PASS)])
+def test_a_link_of_fewer_lanes_may_repeat_fewer_packets(recording, loaded, lanes, outcome):
+    from_s, _ = window_of(recording)
+    card = replace(recording.gpus[SECOND], pcie_width_max=lanes)  # None: `transfer.link` is not measured
+    recording.gpus = {**recording.gpus, SECOND: card}
+    sampled(recording, SECOND, pcie_replays=lambda one: int(1.5 * (one.t_s - from_s)))
+    assert verdict(recording, loaded).outcome is outcome
+
+
+def test_replays_are_not_judged_in_a_recording_from_before_their_limit(recording, loaded):
+    from_s, _ = window_of(recording)
+    sampled(recording, SECOND, pcie_replays=lambda one: int(10 * (one.t_s - from_s)))
+    limits = loaded.rig.limits.model_copy(update={"pcie_bit_error_rate": None})
+    before = replace(loaded, rig=loaded.rig.model_copy(update={"limits": limits}))
+    assert verdict(recording, before, planned_by=loaded).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(("psu_w", "outcome"), [(1600.0, Outcome.WARN), (3000.0, Outcome.PASS)])

@@ -160,13 +160,14 @@ def test_a_late_burst_shows_how_late_it_was(device, clock):
 def test_a_wrong_product_in_a_burst_is_reported_and_the_burst_counts_for_nothing(device, clock):
     def spoil(number, out):
         if number == device.products and clock.now_s > BEGINS_S + FIRST.due_s(2):
-            out[0, 0] += 1
+            out[0, 0] *= 2  # 1 more would be rounded away
             device.spoil = lambda number, out: None
 
     device.spoil = spoil
     context = made(device, clock)
     (event,) = context.events("wrong_result")
-    assert event.message == f"{device.half} product 0 of burst 2 has changed (5 Hz, 1 GPU)"
+    assert event.message == f"{device.half} product {event.data['pair']} is not exact"
+    assert event.data["round"] == 2
     assert [one.verified for one in context.rounds].count(False) == 1
 
 
