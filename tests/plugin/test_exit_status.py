@@ -17,13 +17,13 @@ def test_a_rig_that_is_well_is_accepted(acceptance):
 def test_a_failed_criterion_rejects_the_rig_by_its_sentence(acceptance):
     run = acceptance("slow")
     assert run.status == 1, run.output
-    assert "\nREJECTED: 4 criteria failed" in run.output
+    assert "\nREJECTED: 5 criteria failed" in run.output
     assert f"\n{SLOW}. Close other programs" in run.output
     assert run.output.count(SLOW) == 1
     assert "\nFAILED " not in run.output
     assert run.result["verdict"] == "REJECTED"
     assert run.result["exit_status"] == 1
-    assert run.result["counts"]["fail"] == 4
+    assert run.result["counts"]["fail"] == 5  # each precision
     failure = run.junit["test_gemm_bf16[pc1/gpu0]"].find("failure")
     assert failure is not None
     assert SLOW in failure.attrib["message"]

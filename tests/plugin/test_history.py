@@ -10,7 +10,7 @@ import pytest
 from rigproof.history.listing import read_history
 from support.acceptance import Run, accept
 
-GEMMS = {f"throughput.gemm_{precision}" for precision in ("fp32", "tf32", "fp16", "bf16")}
+GEMMS = {f"throughput.gemm_{precision}" for precision in ("fp32", "tf32", "fp16", "bf16", "fp8")}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_what_the_history_lists_is_what_was_judged(two_runs):
     listed = {
         (one.title, one.subject): one.rate.value for one in kept if one.file == two_runs.history[-1].name
     }
-    assert len(listed) == 12
+    assert len(listed) == 14
     for (criterion, subject), rate in listed.items():
         assert rate == pytest.approx(two_runs.criteria[criterion, subject]["measured"], rel=1e-6), criterion
 

@@ -23,6 +23,7 @@ FILES = {
     "recording.jsonl",
     "round.parquet",
     "memory_reading.parquet",
+    "pcie_errors.parquet",
     "reward_batch.parquet",
 }
 

@@ -18,6 +18,7 @@ from rigproof.cluster.ray.errors import ClusterStartFailed
 from rigproof.profiles.loading import levels
 from rigproof.profiles.loading.load import all_skus, match_sku
 from rigproof.records.measurements import Event, Stage
+from rigproof.records.pcie import PcieErrors
 from rigproof.run import acceptance
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import KINDS
@@ -110,9 +111,8 @@ class CannedRig:
         self._scenario = scenario
         self._recording = bench.recording
         self._sink = sink
-        self._samples = iter(
-            sorted((*bench.recording.gpu_samples, *bench.recording.host_samples), key=lambda one: one.t_s)
-        )
+        read = (bench.recording.gpu_samples, bench.recording.host_samples, bench.recording.of(PcieErrors))
+        self._samples = iter(sorted((one for kind in read for one in kind), key=lambda one: one.t_s))
         self._next = next(self._samples, None)
         self._open = False
 
@@ -169,7 +169,7 @@ class CannedRig:
         return ended
 
     def read_counters(self, moment: str) -> None:
-        """The counters of that moment; after the load the samples that are left, too."""
+        """The counters of that moment; after the load what agents read since, too."""
         assert self._open, "counters are read while the rig is up"
         for reading in (*self._recording.counters, *self._recording.boots):
             if reading.moment == moment:

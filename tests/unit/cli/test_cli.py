@@ -98,6 +98,7 @@ def test_judge_accepts_what_is_well(cli, run):
     )
     assert sorted(path.name for path in run.iterdir()) == [
         "memory_reading.parquet",
+        "pcie_errors.parquet",
         "recording.jsonl",
         "reward_batch.parquet",
         "round.parquet",
