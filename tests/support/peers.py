@@ -48,7 +48,7 @@ def make_peers(bench: Bench, number: int = 8, cards: dict[int, dict[str, Any]] |
     First of all: what was changed of rounds, readings and samples until now is lost.
     """
     plans = [{"sku": "h200", "workers": 1} | (cards or {}).get(index, {}) for index in range(number)]
-    node = {"name": NODE, "cpus": 8 * number, "ram_gib": 64, "gpus": plans}
+    node = {"name": NODE, "cpus": 8 * number, "ram_gib": 192 * number, "gpus": plans}
     bench.rig(nodes=[node], **stage_changes("sustained", combined_floor_tflops=None))
     recording, subjects = bench.recording, [subject_of(index) for index in range(number)]
 
@@ -60,7 +60,7 @@ def make_peers(bench: Bench, number: int = 8, cards: dict[int, dict[str, Any]] |
         of_model = getattr(recording, kind)[MODEL]
         setattr(recording, kind, {subject: copied(of_model, subject) for subject in subjects})
     del recording.nodes["pc2"]
-    recording.nodes[NODE] = replace(recording.nodes[NODE], cpus=8.0 * number)
+    recording.nodes[NODE] = replace(recording.nodes[NODE], cpus=8.0 * number, ram_gib=192.0 * number)
     for name, stage in recording.stages.items():
         recording.stages[name] = replace(stage, workers=tuple(f"{subject}#0" for subject in subjects))
 

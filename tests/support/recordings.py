@@ -159,8 +159,8 @@ RIG = {
     "timeouts": {"task_s": 60, "stall_s": 30, "start_s": 60, "stop_s": 10},
     "levels": {"round_s": dict.fromkeys(LEVELS, 0.05), "least_share": 0.9, "least_work_share": 0.5},
     "nodes": [
-        {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "h200", "workers": 2}]},
-        {"name": "pc2", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "h200", "workers": 1}]},
+        {"name": "pc1", "cpus": 8, "ram_gib": 192, "gpus": [{"sku": "h200", "workers": 2}]},
+        {"name": "pc2", "cpus": 8, "ram_gib": 192, "gpus": [{"sku": "h200", "workers": 1}]},
     ],
 }
 # A SKU file that is shipped, for runs that read their profile from a file.
@@ -253,8 +253,8 @@ def profile_text(changes: dict[str, Any] | None = None) -> str:
 
 def node_identity(name: str) -> NodeIdentity:
     return NodeIdentity(
-        name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0,
-        driver_cuda="13.0", torch_cuda="13.0", nouveau=False, host_cpus=8, host_ram_gib=64.0, shm_gib=32.0,
+        name, name, "127.0.0.1", 8, 192.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0,
+        driver_cuda="13.0", torch_cuda="13.0", nouveau=False, host_cpus=8, host_ram_gib=192.0, shm_gib=32.0,
     )  # fmt: skip
 
 

@@ -27,7 +27,6 @@ STALLED = (
     "see `dmesg` for stalls of disk, memory or driver; if there are none, lower `cpu.band_percent` or end "
     "other programs"
 )
-MORE_CPUS = "give the node more CPUs, or lift its CPU quota: each GPU needs some to be fed"
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
 
@@ -38,8 +37,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     unit="%",
     direction="at_least",
     limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns if the "
-    "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it, or "
-    "the host has fewer than `cpu.per_gpu_warn` CPUs for each GPU",
+    "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
     severity="config",
     remedy="end other programs on this machine, or adapt `cpu.band_percent` or the node's `cpus`",
     unmeasured="too few samples of the CPU under load; a CPU outside the band of `rigproof judge "
@@ -73,22 +71,7 @@ def cpu_band(node: NodeEvidence) -> Finding:
     if fmean(means) > warn.value or (most is not None and high_share > 100 * most):
         detail = f"{high_share:.0f} % of seconds over {warn.value:g} %, mean {fmean(means):.1f} %"
         return Finding(Outcome.WARN, inside, limit, detail + _shares(load))
-    few = _few_cpus(node)
-    if few:
-        return Finding(Outcome.WARN, inside, limit, f"{few}; {detail}", MORE_CPUS)
     return compared(inside, limit, good=True, detail=detail)
-
-
-def _few_cpus(node: NodeEvidence) -> str:
-    """That the host has too few CPUs to feed its GPUs, in words; empty if it has enough."""
-    least = node.cpu.per_gpu_warn
-    gpus = [gpu for gpu in node.gpus if gpu.device == "cuda"]
-    cpus = node.identity.cpus
-    if least is None or cpus >= least * len(gpus):
-        return ""
-    source = node.limit("cpu", "per_gpu_warn", least).source
-    number = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
-    return f"{cpus:g} CPUs for {number}, under {least:g} each ({source})"
 
 
 def _require_same_aim(node: NodeEvidence) -> None:

@@ -1,24 +1,26 @@
-"""Does the host, or a container's limits on it, leave its GPUs enough CPUs, RAM and shared memory?"""
+"""Do a host, and a container's limits on it, leave its GPUs enough CPUs, RAM and shared memory?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.evidence.subjects import NodeEvidence
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, figure
 from rigproof.simulation.faults.kinds import FaultKind
 
 UNLIMITED_SHARE = 0.99  # of the host's own: less is a limit of a container or cgroup
 CPUS = "raise the CPU quota (`docker run --cpus=…`, `resources.limits.cpu`)"
 RAM = "raise the memory limit (`docker run --memory=…`, `resources.limits.memory`)"
+MORE_CPUS = "give each GPU more CPUs: data loaders and Python need them"
+MORE_RAM = "add memory, or load and save models in parts: a checkpoint of the VRAM passes through RAM"
 SHM = "start the container with `--shm-size=8g` or `--ipc=host`; in Kubernetes mount a memory volume there"
 
 
 @criterion(
     "host.limits",
-    title="container limits",
+    title="host limits",
     scope="node",
     unit="",
-    limit="at least `limits.host_share` of the `cpus` and `ram_gib` that the node states. Limits of a "
-    "container or cgroup warn where they leave fewer than `limits.host_cpus_per_gpu` CPUs for each GPU, or "
-    "RAM of less than `limits.host_ram_share` of the GPUs' memory; so does a /dev/shm smaller than "
+    limit="at least `limits.host_share` of the `cpus` and `ram_gib` that the node states. It warns if the "
+    "host, or a container or cgroup on it, has fewer than `limits.host_cpus_per_gpu` CPUs for each GPU, "
+    "less RAM than `limits.host_ram_share` of the GPUs' memory, or a /dev/shm smaller than "
     "`limits.host_shm_gib`",
     remedy="correct the node's `cpus` or `ram_gib` in the profile, or raise the container's limits",
     severity="config",
@@ -26,7 +28,7 @@ SHM = "start the container with `--shm-size=8g` or `--ipc=host`; in Kubernetes m
     applies_to_cpu=False,
 )
 def host_limits(node: NodeEvidence) -> Finding:
-    """The host has what the profile states, and no container limit starves its GPUs."""
+    """The host has what the profile states, and enough of it to feed its GPUs."""
     found = node.identity
     if found.host_cpus is None and found.shm_gib is None:
         raise NotApplicable("what the host offers was not read")
@@ -38,21 +40,24 @@ def host_limits(node: NodeEvidence) -> Finding:
         if stated is not None and usable < share.value * stated:
             detail = f"{usable:.3g}{unit} of {what} can be used, the profile states {stated:g}{unit}"
             return Finding(Outcome.FAIL, detail=detail, source=share.source)
-    return _by_container(node) or Finding(Outcome.PASS, detail=_seen(node))
+    return _scarce(node) or Finding(Outcome.PASS, detail=_seen(node))
 
 
-def _by_container(node: NodeEvidence) -> Finding | None:
-    """What a container's limits leave; None if that is enough."""
+def _scarce(node: NodeEvidence) -> Finding | None:
+    """What the GPUs have too little of; None if there is enough."""
     found = node.identity
     devices = [one for one in node.evidence.devices if one.node_name == node.subject and not one.is_cpu]
     per_gpu, ram = _limit(node, "host_cpus_per_gpu"), _limit(node, "host_ram_share")
-    if _cut(found.cpus, found.host_cpus) and found.cpus < per_gpu.value * len(devices):
-        detail = f"{found.cpus:.3g} of the host's {found.host_cpus} CPUs for {len(devices)} GPUs"
-        return Finding(Outcome.WARN, detail=detail, remedy=CPUS, source=per_gpu.source)
+    if found.cpus < per_gpu.value * len(devices):
+        cut = _cut(found.cpus, found.host_cpus)
+        of_all = f" of the host's {found.host_cpus}" if cut else ""
+        detail = f"{found.cpus:.3g}{of_all} CPUs for {figure(len(devices), 'GPUs')}"
+        return Finding(Outcome.WARN, detail=detail, remedy=CPUS if cut else MORE_CPUS, source=per_gpu.source)
     vram_gib = sum(one.identity.memory_total_mib for one in devices if one.found) / 1024
-    if _cut(found.ram_gib, found.host_ram_gib) and found.ram_gib < ram.value * vram_gib:
+    if found.ram_gib < ram.value * vram_gib:
         detail = f"{found.ram_gib:.0f} GiB of RAM beside {vram_gib:.0f} GiB of VRAM"
-        return Finding(Outcome.WARN, detail=detail, remedy=RAM, source=ram.source)
+        remedy = RAM if _cut(found.ram_gib, found.host_ram_gib) else MORE_RAM
+        return Finding(Outcome.WARN, detail=detail, remedy=remedy, source=ram.source)
     shm = _limit(node, "host_shm_gib")
     if found.shm_gib is not None and found.shm_gib < shm.value:
         detail = f"{found.shm_gib:.2g} GiB of shared memory (/dev/shm): data loaders and NCCL need more"

@@ -501,9 +501,6 @@ class CpuLoad(Table):
     in_band_share: Share = Field(
         description="Smallest share of the 1 s windows in which the CPU use must be within band_percent."
     )
-    per_gpu_warn: Positive | None = Field(
-        default=None, description="Fewer CPUs than this for each GPU of the host warn."
-    )
     primary_thread_share: Share = Field(
         description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "
         "bring an idle host to the low end of its band."

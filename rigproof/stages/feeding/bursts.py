@@ -1,5 +1,6 @@
 """Bursts of generation: each is one step's completions, in rounds, all compared with their references."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -78,17 +79,20 @@ class Bursts:
     def fit(self, seconds: float) -> float:
         """Set the length of completions so that a step takes about `seconds`; returns a pass's seconds.
 
-        They are timed on the warm device. Longer completions have more reasoning; the shortest is an answer.
+        They are timed on the warm device, by the fastest of several batches: a host that is busy for a moment
+        launches passes more slowly, and completions that are too short would leave the device without work.
+        Longer completions have more reasoning; the shortest is an answer.
         """
-        passes, passed_s, pass_s = 1, 0.0, 0.0
-        while passed_s < min(WARM_S, seconds) or pass_s <= 0:
+        passes, passed_s, pass_s = 1, 0.0, math.inf
+        while passed_s < min(WARM_S, seconds) or not 0 < pass_s < math.inf:
             sums = self._device.checksums(passes)
             start = self._device.mark()
             self._write(0, passes, sums)
             end = self._device.mark()
             end.wait()
             taken_s = end.seconds_since(start)
-            passed_s, pass_s = passed_s + taken_s, taken_s / passes
+            passed_s += taken_s
+            pass_s = min(pass_s, taken_s / passes) if taken_s > 0 else pass_s
             if taken_s < self._round_s / 2:
                 passes = min(2 * passes, MOST_PASSES)
         length = max(len(ANSWER), min(MOST_PASSES, round(seconds / pass_s)))

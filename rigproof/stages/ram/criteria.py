@@ -1,7 +1,5 @@
 """Does a host's RAM keep what is written to it, and is it as fast as that of its equals?"""
 
-from dataclasses import replace
-
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.hosts import peer_floor
@@ -25,14 +23,13 @@ BROKEN = "do not train on this host: find the module with memtest86+; replace it
     direction="at_least",
     limit="no wrong word, and copies at no less than `stages.ram.floor_gbps`, if the rig states "
     "it, else `stages.ram.peer_share` of the median of the other hosts of this kind (the same CPU model, as "
-    "many CPUs, as much RAM), else none. It warns if the host has less RAM than `stages.ram.vram_share` of "
-    "its GPUs' VRAM",
+    "many CPUs, as much RAM), else none",
     severity="isolate",
     remedy="end other programs on this host, and check that every memory channel has its module, at the same "
     "clock (`sudo dmidecode -t memory`)",
     unmeasured="less than `stages.ram.least_gib`, or than twice the CPU's caches, was free beside the "
     "reserve, or could be tested; too few verified copies",
-    also=Also(warns=("host-limited",), unmeasured=("node-lost", "reset", "driver-mismatch")),
+    also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
 )
@@ -51,12 +48,9 @@ def memory(node: NodeEvidence) -> Finding:
     rate, detail = copies.rate(), in_words(tested_by(node))
     floor = _floor(node)
     if floor is None:
-        found = Finding(
-            Outcome.NO_LIMIT, rate, detail=f"{detail}; no other host of this kind to compare with"
-        )
-    else:
-        found = compared(rate, floor, good=rate >= floor.value, detail=detail)
-    return found if found.outcome is Outcome.FAIL else _against_vram(node, found)
+        detail = f"{detail}; no other host of this kind to compare with"
+        return Finding(Outcome.NO_LIMIT, rate, detail=detail)
+    return compared(rate, floor, good=rate >= floor.value, detail=detail)
 
 
 def copy_rounds(node: NodeEvidence) -> Rounds:
@@ -107,20 +101,6 @@ def _floor(node: NodeEvidence) -> Limit | None:
     share = node.stage_limit(RamSettings, STAGE, "peer_share")
     assert share is not None
     return peer_floor(node, lambda other: copy_rounds(other).rate(), share)
-
-
-def _against_vram(node: NodeEvidence, found: Finding) -> Finding:
-    """WARN if the host has too little RAM for its GPUs: checkpoints and data pass through it."""
-    share = node.stage_limit(RamSettings, STAGE, "vram_share")
-    vram_gib = sum(gpu.memory_total_mib / MIB_PER_GIB for gpu in node.gpus if gpu.device == "cuda")
-    ram_gib = node.identity.ram_gib
-    if share is None or ram_gib >= share.value * vram_gib:
-        return found
-    sizes = f"{ram_gib:.0f} GiB of RAM for {vram_gib:.0f} GiB of VRAM, under {share.value:g} of it"
-    remedy = "lift the container's limit, or add memory"
-    return replace(
-        found, outcome=Outcome.WARN, detail=f"{sizes} ({share.source}); {found.detail}", remedy=remedy
-    )
 
 
 CRITERIA = (memory,)

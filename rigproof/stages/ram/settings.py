@@ -39,9 +39,6 @@ class RamSettings(TimedSettings):
         description="Smallest rate of copies, as a share of the median of the other hosts of this kind: the "
         "same CPU model, as many CPUs, and as much RAM."
     )
-    vram_share: Share | None = Field(
-        default=None, description="Less RAM than this share of the VRAM of the host's GPUs warns."
-    )
     floor_gbps: Positive | None = Field(
         default=None,
         description="Smallest rate of copies, in GB/s, bytes read and written. It takes the place of "

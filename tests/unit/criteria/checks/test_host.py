@@ -3,7 +3,7 @@ import pytest
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.records.verdict import Outcome
-from support.recordings import RIG, loaded_rig
+from support.recordings import RIG
 
 BAND, AWAKE = "host.cpu_band", "host.responsiveness"
 
@@ -344,13 +344,3 @@ def test_a_few_freezes_are_no_busy_host(bench, freezes, step):
     verdict = bench.verdict(AWAKE, "pc1")
     assert verdict.outcome is Outcome.FAIL
     assert verdict.remedy.startswith(step)
-
-
-def test_fewer_cpus_than_the_gpus_need_warn(bench):
-    bench.loaded = loaded_rig({"cpu": RIG["cpu"] | {"per_gpu_warn": 2}})
-    assert bench.verdict("host.cpu_band", "pc1").outcome is Outcome.PASS
-    bench.node("pc1", cpus=1.5)
-    found = bench.verdict("host.cpu_band", "pc1")
-    assert found.outcome is Outcome.WARN
-    assert found.detail.startswith("1.5 CPUs for 1 GPU, under 2 each (")
-    assert bench.verdict("host.cpu_band", "pc2").outcome is Outcome.PASS

@@ -3,7 +3,7 @@ import pytest
 from rigproof.records.verdict import Outcome
 
 NODE, LIMITS = "pc1", "host.limits"
-# Of pc1, which states 8 CPUs and 64 GiB, and has one H200 of 141 GiB.
+# Of pc1, which states 8 CPUs and 192 GiB, and has one H200 of 141 GiB.
 
 
 def found(bench, **identity):
@@ -12,15 +12,15 @@ def found(bench, **identity):
     return verdict.outcome, verdict.detail
 
 
-def test_a_host_without_limits_passes_however_little_ram_it_has(bench):
-    assert found(bench) == (Outcome.PASS, "8 CPUs, 64 GiB of RAM")
+def test_a_host_with_enough_of_everything_passes(bench):
+    assert found(bench) == (Outcome.PASS, "8 CPUs, 192 GiB of RAM")
 
 
 @pytest.mark.parametrize(
     ("identity", "detail"),
     [
         ({"cpus": 7.1}, "7.1 of CPUs can be used, the profile states 8"),
-        ({"ram_gib": 57.5}, "57.5 GiB of RAM can be used, the profile states 64 GiB"),
+        ({"ram_gib": 172.5}, "172 GiB of RAM can be used, the profile states 192 GiB"),
     ],
 )
 def test_less_than_the_profile_states_fails(bench, identity, detail):
@@ -28,7 +28,7 @@ def test_less_than_the_profile_states_fails(bench, identity, detail):
 
 
 @pytest.mark.parametrize(
-    "identity", [{"cpus": 7.2}, {"ram_gib": 57.6}, {"ram_gib": 62.7, "host_ram_gib": 62.7}]
+    "identity", [{"cpus": 7.2}, {"ram_gib": 172.8}, {"ram_gib": 188.0, "host_ram_gib": 188.0}]
 )
 def test_what_firmware_and_kernel_keep_is_not_missing(bench, identity):
     assert found(bench, **identity)[0] is not Outcome.FAIL
@@ -43,15 +43,16 @@ def unstated(bench):
     [
         ({"cpus": 1.5}, Outcome.WARN, "--cpus"),
         ({"cpus": 2.0}, Outcome.PASS, ""),
-        ({"cpus": 1.0, "host_cpus": 1}, Outcome.PASS, ""),  # the host has no more
+        ({"cpus": 1.0, "host_cpus": 1}, Outcome.WARN, "more CPUs"),  # the host has no more
         ({"ram_gib": 100.0, "host_ram_gib": 500.0}, Outcome.WARN, "--memory"),
         ({"ram_gib": 134.0, "host_ram_gib": 500.0}, Outcome.PASS, ""),
+        ({"ram_gib": 100.0, "host_ram_gib": 100.0}, Outcome.WARN, "add memory"),
         ({"shm_gib": 0.0625}, Outcome.WARN, "--shm-size"),
         ({"shm_gib": 1.0}, Outcome.PASS, ""),
         ({"shm_gib": None}, Outcome.PASS, ""),
     ],
 )
-def test_a_containers_limits_warn_with_the_flag_to_change(bench, identity, outcome, flag):
+def test_what_is_scarce_warns_with_the_flag_to_change(bench, identity, outcome, flag):
     unstated(bench)
     assert found(bench, **identity)[0] is outcome
     assert flag in bench.verdict(LIMITS, NODE).remedy

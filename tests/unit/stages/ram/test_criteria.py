@@ -153,17 +153,6 @@ def test_copies_that_were_not_verified_do_not_count(run):
     assert found.detail == "0 verified rounds of copies; copies need 2 × 1024 MiB, and 100 MiB are free"
 
 
-def test_less_ram_than_vram_warns(run):
-    loaded, recording = run
-    for name in ("n1", "n2", "n3"):
-        recording.nodes[name] = replace(recording.nodes[name], ram_gib=20.0)
-    found = verdict(loaded, recording)
-    assert found.outcome is Outcome.WARN
-    assert found.detail.startswith(
-        "20 GiB of RAM for 24 GiB of VRAM, under 0.95 of it (hwprofiles/defaults.toml)"
-    )
-
-
 def test_the_table_has_a_row_for_each_host(run):
     _, recording = run
     [table] = ram_tables(recording)
