@@ -207,7 +207,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3, help="of both, after one that fills the page cache")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT), "RAY_USAGE_STATS_ENABLED": "0"}
+    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
+    environment = os.environ | {"PYTHONPATH": path, "RAY_USAGE_STATS_ENABLED": "0"}
     count = args.workers or (devices_here() if args.device == "cuda" else 1)
     bares, runs, more = [], [], {}
     with tempfile.TemporaryDirectory(prefix="rigproof-bench-") as name:
