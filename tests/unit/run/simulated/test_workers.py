@@ -73,4 +73,4 @@ def test_a_node_that_never_comes_has_no_worker(recorded: Recorded) -> None:
 def test_every_moment_is_simulated_time(recorded: Recorded) -> None:
     recording = recorded()
     stage = recording.stages["sustained"]
-    assert (stage.end_s or 0) - stage.start_s == pytest.approx(18, abs=2)
+    assert (stage.end_s or 0) - stage.start_s == pytest.approx(12, abs=2)
