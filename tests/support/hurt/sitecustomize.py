@@ -19,13 +19,13 @@ NAP_S = 2.5
 def flip(pool):
     import torch  # noqa: PLC0415 - only a worker has it loaded
 
-    pool._out.view(torch.int16 if pool._out.element_size() == 2 else torch.int32)[0, 0] ^= 1
+    pool.out.view(torch.int16 if pool.out.element_size() == 2 else torch.int32)[0, 0] ^= 1
 
 
 def endless(pool):
     import torch  # noqa: PLC0415 - only a worker has it loaded
 
-    if pool._out.is_cuda:
+    if pool.out.is_cuda:
         torch.cuda._sleep(2**62)  # clock cycles: a century
     while True:
         time.sleep(0.1)
@@ -34,8 +34,8 @@ def endless(pool):
 def bounds(pool):
     import torch  # noqa: PLC0415 - only a worker has it loaded
 
-    outside = torch.tensor([10**9], device=pool._out.device)
-    torch.zeros(4, device=pool._out.device)[outside] += 1
+    outside = torch.tensor([10**9], device=pool.out.device)
+    torch.zeros(4, device=pool.out.device)[outside] += 1
     torch.cuda.synchronize()
 
 
@@ -43,7 +43,7 @@ def fill(pool):
     import torch  # noqa: PLC0415 - only a worker has it loaded
 
     free, _ = torch.cuda.mem_get_info()
-    torch.empty(free + 2**30, dtype=torch.uint8, device=pool._out.device)
+    torch.empty(free + 2**30, dtype=torch.uint8, device=pool.out.device)
 
 
 HURTS = {"flip": flip, "endless": endless, "bounds": bounds, "fill": fill}
@@ -101,10 +101,10 @@ def hurt_rounds(module):
     """Sleep before a round of the sustained stage is begun."""
     add = module.RoundQueue.add
 
-    def add_late(self, products, phase):
+    def add_late(self, *round_of):
         if here() == "nap" and COUNT["rounds"] > HEALTHY_ROUNDS:
             time.sleep(NAP_S)
-        add(self, products, phase)
+        add(self, *round_of)
 
     module.RoundQueue.add = add_late
 
