@@ -147,7 +147,8 @@ class Recording:
 
     def put(self, kind: type[_Kept], records: Iterable[_Kept]) -> None:
         """Replace all records of that type by these."""
-        self.tables[table_name(cast("type", kind))] = Rows.of_records(kind, records)
+        rows = records if isinstance(records, Rows) else Rows.of_records(kind, records)
+        self.tables[table_name(cast("type", kind))] = rows
 
     def __eq__(self, other: object) -> bool:
         """Whether all content is equal; an empty table counts as none."""

@@ -1,7 +1,7 @@
 """A bench to break one thing in a healthy rig's Recording, and to judge what is left."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from functools import cache
@@ -20,6 +20,7 @@ from rigproof.records.champions import Champions
 from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess
+from rigproof.records.rows import Rows
 from rigproof.records.verdict import Verdict
 from rigproof.stages.feeding.records import RewardBatch
 from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig, relabelled, stage_changes
@@ -151,12 +152,7 @@ class Bench:
     def rounds(
         self, subject: str, stage: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any
     ) -> None:
-        self.recording.rounds = [
-            *(one for one in self.recording.rounds if one.stage != stage),
-            *_changed(
-                [one for one in self.recording.rounds if one.stage == stage], subject, from_s, to_s, fields
-            ),
-        ]
+        self.recording.rounds = _changed(self.recording.rounds, subject, from_s, to_s, fields, stage)
 
     def rewards(self, subject: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
         kept = self.recording.of(RewardBatch)
@@ -215,17 +211,26 @@ class Bench:
 
 
 def _changed(
-    items: Iterable[Any], subject: str, from_s: float, to_s: float, fields: dict[str, Any]
-) -> list[Any]:
+    rows: Rows[Any],
+    subject: str,
+    from_s: float,
+    to_s: float,
+    fields: dict[str, Any],
+    stage: str | None = None,
+) -> Rows[Any]:
+    """The rows with other values in those of one subject; those of others are never made into records."""
+
     def change(one: Any) -> Any:
-        if one.subject != subject or not from_s <= one.t_s <= to_s:
+        if not from_s <= one.t_s <= to_s or (stage and one.stage != stage):
             return one
         values = {name: value(one) if callable(value) else value for name, value in fields.items()}
         labels = {name: values.pop(name) for name in fields if not hasattr(one, name)}
         changed = _replaced(one, values)
         return relabelled(changed, **labels) if labels else changed
 
-    return [change(one) for one in items]
+    changed = rows.only(one for one in rows.subjects() if one != subject)
+    changed.extend(change(one) for one in rows.of(subject))
+    return changed
 
 
 def _replaced(one: Any, values: dict[str, Any]) -> Any:

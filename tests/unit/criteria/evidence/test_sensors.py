@@ -180,7 +180,7 @@ def test_a_rest_of_less_than_ten_seconds_has_to_agree_too(bench):
 @pytest.mark.parametrize("slope", [0, -1])
 def test_an_energy_counter_that_counts_no_more_is_doubted(bench, slope):
     with_energy(bench)
-    stood_j = next(one.energy_j for one in bench.recording.gpu_samples if one.t_s >= 40)
+    stood_j = next(one.energy_j for one in bench.recording.gpu_samples.of(GPU) if one.t_s >= 40)
     bench.samples(GPU, 40, energy_j=lambda one: stood_j + slope * (one.energy_j - stood_j))
     assert "by the energy counter it was " in bench.verdict(ACTIVE, GPU).detail
     assert (outcome(bench, DRAW), outcome(bench, ACTIVE)) == (NOT_MEASURED, NOT_MEASURED)
