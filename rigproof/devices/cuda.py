@@ -1,6 +1,7 @@
 """The first visible NVIDIA GPU as a device."""
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,23 @@ class CudaDevice(TorchDevice):
         product = left @ right.t()
         self.use(precision)
         return product
+
+    def launched_at_once(self, work: Callable[[], None], random: torch.Generator) -> Callable[[], None]:
+        """The work as a CUDA graph. A torch before 2.4 captures no draws of a generator of one's own."""
+        graph = torch.cuda.CUDAGraph()
+        if not hasattr(graph, "register_generator_state"):
+            return work
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):  # what libraries set up at their first call cannot be captured
+            work()
+        torch.cuda.current_stream().wait_stream(beside)
+        graph.register_generator_state(random)
+        # Other threads of this process may ask for the memory meanwhile.
+        with torch.cuda.graph(graph, stream=beside, capture_error_mode="thread_local"):
+            work()
+        replay: Callable[[], None] = graph.replay
+        return replay
 
     def arithmetic(self) -> dict[str, Any]:
         """The card's kind, and the libraries that choose its kernels."""

@@ -1,6 +1,6 @@
 """The device as workloads see it, so that they read the same on a GPU and on the CPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -117,6 +117,14 @@ class Device(Protocol):
         """left · rightᵀ in fp32, on another data path than products of `precision` take, if there is one.
 
         Exact for golden operands. `use(precision)` must have been called, and holds afterwards.
+        """
+        ...
+
+    def launched_at_once(self, work: Callable[[], None], random: Any) -> Callable[[], None]:
+        """What queues the same work with one launch, where the device can; else `work` itself.
+
+        `work` reads and writes the same memory each time, draws from the torch.Generator `random`, and is
+        done a few times now.
         """
         ...
 

@@ -1,6 +1,6 @@
 """What torch does alike on a GPU and on the CPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -105,6 +105,10 @@ class TorchDevice:
     def multiply_exactly(self, left: torch.Tensor, right: torch.Tensor, precision: str) -> torch.Tensor:  # noqa: ARG002
         """left · rightᵀ of golden fp32 operands; the CPU has one data path."""
         return left @ right.t()
+
+    def launched_at_once(self, work: Callable[[], None], random: torch.Generator) -> Callable[[], None]:  # noqa: ARG002
+        """The work itself: the CPU does it when it is called."""
+        return work
 
     def checksums(self, capacity: int) -> TorchChecksums:
         """Room for the checksums of one round."""

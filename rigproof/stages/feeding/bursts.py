@@ -71,7 +71,7 @@ class Bursts:
 
     def sample(self, prompt: int) -> list[list[int]]:
         """Completions that consist of an answer only. Waits for the device, and reports nothing."""
-        self._write(prompt, len(ANSWER), self._device.checksums(len(ANSWER)))
+        self._write(prompt, len(ANSWER), self._device.checksums(1))
         answers = self._decoder.answers()
         self._device.mark().wait()
         return answers.completions()
@@ -85,7 +85,7 @@ class Bursts:
         """
         passes, passed_s, pass_s = 1, 0.0, math.inf
         while passed_s < min(WARM_S, seconds) or not 0 < pass_s < math.inf:
-            sums = self._device.checksums(passes)
+            sums = self._device.checksums(1)
             start = self._device.mark()
             self._write(0, passes, sums)
             end = self._device.mark()
@@ -154,16 +154,14 @@ class Bursts:
     def _write(self, prompt: int, length: int, sums: Checksums) -> None:
         """Queue completions that are not compared."""
         self._decoder.begin(prompt, length)
-        for _ in range(length):
-            self._decoder.step(sums)
+        self._decoder.write(length, sums)
 
     def _launch(self, passes: int, sums: Checksums) -> _Portion:
         decoder, prompt, place = self._decoder, self._prompt, self._place
         if place == 0:
             decoder.begin(prompt, self.passes)
             self.begun += 1
-        for _ in range(passes):
-            decoder.step(sums)
+        decoder.write(passes, sums)
         if self._checked is not None:
             self._checked = decoder.checked_error()
         last = place == len(self._passes) - 1

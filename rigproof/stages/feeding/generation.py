@@ -11,14 +11,14 @@ bias towards the words that are valid at their place, which a trained model woul
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
 
 from rigproof.devices.device import Checksums, Device, Matrix, Product
-from rigproof.devices.torch_device import DTYPES
+from rigproof.devices.torch_device import DTYPES, integer_view
 from rigproof.profiles.planning.operands import matrix_mib
 from rigproof.stages.feeding.strategies import ANSWER, WORDS
 
@@ -81,7 +81,7 @@ class Decoder:
         self._embedding = torch.randn(words, self.width, generator=drawn).to(where, dtype)
         self._head = (torch.randn(words, self.width, generator=drawn) * scale).to(where, dtype)
         self._bias = torch.tensor(_bias(), device=where)
-        self._state = torch.empty(rows, self.width, dtype=dtype, device=where)
+        self._state = torch.zeros(rows, self.width, dtype=dtype, device=where)
         # All products of a pass are in one tensor, so that one checksum covers them.
         self._products = torch.empty(rows * (LAYERS * self.width + words), dtype=dtype, device=where)
         *outs, logits = self._products.split([*[rows * self.width] * LAYERS, rows * words])
@@ -93,6 +93,9 @@ class Decoder:
         self._random = torch.Generator(where)
         self._prompts: dict[int, Matrix] = {}
         self._left = 0
+        self._sum, self._sums = device.words(1), device.words(1)  # of a pass, and of the passes so far
+        # Launched one by one, the kernels of a pass take a busy host longer than they take the device.
+        self._reason: Callable[[], None] = device.launched_at_once(self._next, self._random)
 
     def begin(self, prompt: int, length: int) -> None:
         """Queue the start of completions of `length` tokens; the last ones are the answer."""
@@ -105,20 +108,30 @@ class Decoder:
         self._random.manual_seed(prompt)
         self._left = length
 
-    def step(self, sums: Checksums) -> None:
-        """Queue one pass, the next token of every row, and the checksum of all its products."""
+    def write(self, passes: int, sums: Checksums) -> None:
+        """Queue passes, each the next token of every row, and one checksum of all their products."""
+        self._sums.zero_()
+        for _ in range(passes):
+            place = len(ANSWER) - self._left
+            if place < 0:
+                self._reason()
+            else:
+                self._next(self._bias[place])
+                self._answers[place].copy_(self._tokens)
+            self._left -= 1
+        sums.add(self._sums)
+
+    def _next(self, bias: torch.Tensor | None = None) -> None:
+        """Queue one pass. What is written to has the same place in every pass."""
         self._state.add_(self._embedding.index_select(0, self._tokens))
         for product in self._pass():
             self._device.multiply(product.a, product.b, product.out)
-        sums.add(self._products)
-        place = len(ANSWER) - self._left
-        logits = self._logits.float() if place < 0 else self._logits.float() + self._bias[place]
+        torch.sum(integer_view(self._products), dim=0, keepdim=True, dtype=torch.int64, out=self._sum)
+        self._sums.add_(self._sum)  # modulo 2^64
+        logits = self._logits.float() if bias is None else self._logits.float() + bias
         # The largest of p / e, with exponential e, is a sample of p; multinomial would wait for the host.
         shares = logits.softmax(1) / self._noise.exponential_(generator=self._random)
-        self._tokens = shares.argmax(1)
-        if place >= 0:
-            self._answers[place].copy_(self._tokens)
-        self._left -= 1
+        torch.argmax(shares, 1, out=self._tokens)
 
     def checked_error(self) -> float:
         """Largest error of another pass's products against 64-bit arithmetic, in sampled elements.
@@ -138,6 +151,7 @@ class Decoder:
 
     def release(self) -> None:
         """Free everything."""
+        del self._reason  # it refers to this object
         self._weights.clear()
         self._prompts.clear()
         self._device.empty_cache()

@@ -251,6 +251,16 @@ def test_less_in_company_is_reported_and_not_judged(recording, loaded):
     assert "GB/s (0.49 of it) with both GPUs" in found.detail
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_link_that_carries_enough_in_company_was_only_disturbed_alone(recording, loaded, direction):
+    """Seen on an H100 of a shared host: 20 to 50 GB/s alone, and 55 in each of the 18 rounds after that."""
+    found = verdict(changed(recording, direction=direction, company=ALONE, work=0.4), loaded, direction)
+    assert found.outcome is Outcome.PASS
+    assert "alone, so something else was busy then" in found.detail
+    found = verdict(changed(recording, direction=direction, company=TOGETHER, work=0.4), loaded, direction)
+    assert found.outcome is Outcome.FAIL
+
+
 def test_less_in_company_fails_where_the_rig_states_a_limit(recording, loaded):
     own_lanes = stated(loaded, together_share=0.9)
     assert verdict(recording, own_lanes, planned_by=loaded).outcome is Outcome.PASS
