@@ -121,7 +121,7 @@ def arguments() -> argparse.Namespace:
         measure="seconds of the bare copies, per direction and arm",
         measure_s=0.2,
     )
-    parser.add_argument("--mib", type=int, default=64, help="of each buffer")
+    parser.add_argument("--mib", type=int, default=128, help="of each buffer")
     parser.add_argument("--setup", type=float, default=0.8, help="seconds of the stage's set-up")
     parser.add_argument("--duration", type=float, default=0.3, help="seconds of the stage's shift, per arm")
     return parser.parse_args()

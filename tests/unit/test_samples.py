@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
         ]
         slower = dataclasses.replace(rig, rig=rig.rig.model_copy(update={"sampling": sampling}))
         verdicts = judge_all(recording, slower)
-        assert {one.outcome.value for one in verdicts} <= {"pass", "no_limit", "not_applicable"}
+        assert not {one.outcome.value for one in verdicts} & {"fail", "not_measured"}
         assert decide(verdicts).value == decision
 
 
@@ -103,12 +104,12 @@ def test_the_floors_of_a_sample_say_what_they_rest_on(run):
     recording = read_recording(run)
     torches = {one.torch_version for one in recording.workers}
     assert {version.startswith("2.11") for version in torches} == {True}
-    share = "0.92 of" if run.name.startswith("h200") else "0.85 of"  # five cards, two cards
     for verdict in judge_all(recording):
         rate = verdict.criterion.startswith("throughput.gemm_") or verdict.criterion == "throughput.sustained"
         if rate and measured(verdict):
-            assert verdict.limit_source.startswith(share), verdict
-            assert "TFLOP/s, measured on " in verdict.limit_source
+            told = re.match(r"(0\.\d+) of \S+ TFLOP/s, measured on (\d+) cards?;", verdict.limit_source)
+            assert told, verdict
+            assert told[1] == ("0.92" if int(told[2]) >= 3 else "0.85"), verdict
 
 
 def unknown_card(recording, rate=1.0, **sample):
@@ -151,7 +152,7 @@ def test_a_sound_card_that_nobody_knows_holds_the_floor_of_its_architecture():
 def test_a_million_times_the_rate_is_no_rate(run):
     recording = read_recording(run)
     recording.rounds = [dataclasses.replace(one, work=one.work * 1e6) for one in recording.rounds]
-    rates = ("throughput.", "precision.", "scaling.", "training.")
+    rates = ("throughput.", "precision.", "scaling.", "training.step")
     for verdict in judge_all(recording):
         if verdict.criterion.startswith(rates) and measured(verdict):
             assert verdict.outcome == "not_measured", verdict
