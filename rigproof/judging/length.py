@@ -61,8 +61,8 @@ def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
         return ""
     done = [f"{_in_words(one.done_s)} of {_name(one)}" for one in found if one.done_s]
     absent = [one.stage for one in found if not one.done_s]
-    parts = [f"for {' and '.join(done)}"] if done else []
-    parts += [f"without {' and '.join(absent)}"] if absent else []
+    parts = [f"for {_list_of(done)}"] if done else []
+    parts += [f"without {_list_of(absent)}"] if absent else []
     return f"{', '.join(parts)}, not {RUN_OF.get(level, level)}"
 
 
@@ -88,6 +88,12 @@ def _done_s(kind: StageKind[Any], stage: Stage | None, levels: Levels) -> float:
 
 def _name(one: Shortfall) -> str:
     return "load" if one.duty == "continuous" else one.stage
+
+
+def _list_of(parts: list[str]) -> str:
+    """`a, b and c`."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _in_words(seconds: float) -> str:

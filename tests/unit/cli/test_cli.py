@@ -93,8 +93,8 @@ def test_judge_accepts_what_is_well(cli, run):
     status, out, err = cli("judge", run)
     assert (status, err) == (0, "")
     assert out.splitlines()[-1] == (
-        "ACCEPTED for 40 s of load and 19 s of training, without pattern and bandwidth and transfer and ram "
-        "and disk, not a standard run: nothing failed in that time; the whole level is not proven"
+        "ACCEPTED for 40 s of load and 19 s of training, without pattern, bandwidth, transfer, ram and "
+        "disk, not a standard run: nothing failed in that time; the whole level is not proven"
     )
     assert sorted(path.name for path in run.iterdir()) == [
         "memory_reading.parquet",

@@ -102,6 +102,11 @@ def test_a_level_that_nobody_knows_promises_nothing(bench):
             "extended",
             "for 40 s of load and 5 s of training, without feeding and sharing, not an extended run",
         ),
+        (
+            [("sustained", 40.0), ("training", 5.0), ("ram", 2.0)],
+            "extended",
+            "for 40 s of load, 5 s of training and 2 s of ram, not an extended run",
+        ),
     ],
 )
 def test_a_verdict_line_says_what_was_done(found, level, words):
