@@ -67,6 +67,12 @@ _LISTS: dict[type, str] = {
     WorkerIdentity: "workers",
     GpuProcess: "processes",
 }
+_BY_SUBJECT: dict[type, str] = {
+    NodeIdentity: "nodes",
+    GpuIdentity: "gpus",
+    ForeignMemory: "foreign_memory",
+    ProcessWatch: "process_watches",
+}
 _Kept = TypeVar("_Kept")
 
 
@@ -102,26 +108,20 @@ class Recording:
 
     def add(self, record: Record | Sample) -> None:
         """Add one record."""
-        match record:
-            case NodeIdentity():
-                self.nodes[record.subject] = record
-            case GpuIdentity():
-                self.gpus[record.subject] = record
-            case ForeignMemory():
-                self.foreign_memory[record.subject] = record
-            case ProcessWatch():
-                self.process_watches[record.subject] = record
-            case RecordedPlan():
-                self.plan = record
-            case Stage():
-                before = self.stages.get(record.name)
-                if before is not None and before.start_s != record.start_s:
-                    self.first_attempts.setdefault(record.name, before)
-                self.stages[record.name] = record
-            case _ if type(record) in _LISTS:
-                getattr(self, _LISTS[type(record)]).append(record)
-            case _:
-                self.of(type(record)).append(record)
+        kind = type(record)
+        if kind in _LISTS:
+            getattr(self, _LISTS[kind]).append(record)
+        elif kind in _BY_SUBJECT:
+            getattr(self, _BY_SUBJECT[kind])[cast("Sample", record).subject] = record
+        elif isinstance(record, RecordedPlan):
+            self.plan = record
+        elif isinstance(record, Stage):
+            before = self.stages.get(record.name)
+            if before is not None and before.start_s != record.start_s:
+                self.first_attempts.setdefault(record.name, before)
+            self.stages[record.name] = record
+        else:
+            self.of(kind).append(record)
 
     def extend(self, records: Iterable[Record | Sample]) -> None:
         """Add several records."""

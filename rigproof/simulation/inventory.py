@@ -1,6 +1,6 @@
 """The inventory of this machine if it were the simulated rig."""
 
-from rigproof.profiles.loading.load import all_skus
+from rigproof.profiles.loading.load import load_sku
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
@@ -12,12 +12,11 @@ IN_PLACE_OF_UNKNOWN = "rtx-3090"  # the card to simulate if a rig does not state
 def simulated_inventory(loaded: LoadedRig) -> HostInventory:
     """A host with the cards of a rig of one node; a card of an unknown SKU becomes an RTX 3090."""
     node = loaded.this_machine()
-    skus = all_skus(loaded.kinds)
     gpus = []
     for device in loaded.devices():
         if node is None or device.node != node.name or device.gpu.device != "cuda":
             continue
-        sku = device.sku or skus[IN_PLACE_OF_UNKNOWN]
+        sku = device.sku or load_sku(IN_PLACE_OF_UNKNOWN, loaded.kinds)
         gpus.append(
             GpuIdentity(
                 subject=device.subject,

@@ -98,6 +98,7 @@ class SimulatedNode:
         self.own_pids: list[int] = []  # of our workers, in the order in which they started
         self._raised: set[tuple[str, str]] = set()  # subject and fault
         self._fills: dict[str, dict[str, Fill]] = {}
+        self._held: dict[tuple[str, str], float] = {}  # by our workers, by card and stage
         devices = [
             device for device in rig.loaded.devices() if device.node == name and device.gpu.device == "cuda"
         ]
@@ -138,8 +139,9 @@ class SimulatedNode:
         present = {gpu.uuid: gpu for gpu in self.driver.gpus}
         for card in self.cards.values():
             if card.uuid in present:
-                own_mib = self._held_mib(card, t_s)
-                present[card.uuid].processes = self._processes(card, t_s, own_mib)
+                stage = card.at(t_s, self.stages).stage
+                own_mib = self._held_mib(card, stage)
+                present[card.uuid].processes = self._processes(card, t_s, own_mib, loaded=stage is not None)
                 show(card, present[card.uuid], t_s, self.stages, own_mib)
                 self._raise(card, t_s)
 
@@ -160,13 +162,14 @@ class SimulatedNode:
             first += number
         return places
 
-    def _processes(self, card: SimulatedCard, t_s: float, own_mib: float) -> list[SimulatedProcess]:
+    def _processes(
+        self, card: SimulatedCard, t_s: float, own_mib: float, *, loaded: bool
+    ) -> list[SimulatedProcess]:
         own = self.own_pids[self._places[card.subject]]
         foreign_mib = self._foreign_mib(card)
         foreign = [SimulatedProcess(FOREIGN_PID, foreign_mib)] if foreign_mib else []
         free_mib = Vram(card.memory_mib, foreign_mib).free_mib(0, own_mib)
         strangers = strangers_at(card.faults, t_s, self.stages)
-        loaded = card.at(t_s, self.stages).stage is not None
         return foreign + listed(own, own_mib, strangers, free_mib, loaded=loaded)
 
     def _raise(self, card: SimulatedCard, t_s: float) -> None:
@@ -225,11 +228,16 @@ class SimulatedNode:
             self._fills[subject] = fill_together(remaining, plans, precision)
         return self._fills[subject]
 
-    def _held_mib(self, card: SimulatedCard, t_s: float) -> float:
-        """Memory held by our workers, including their contexts."""
-        stage = card.at(t_s, self.stages).stage
+    def _held_mib(self, card: SimulatedCard, stage: str | None) -> float:
+        """Memory held by our workers in a stage, including their contexts."""
         if stage is None:
             return 0.0
+        held_mib = self._held.get((card.subject, stage))
+        if held_mib is None:
+            held_mib = self._held[card.subject, stage] = self._held_in(card, stage)
+        return held_mib
+
+    def _held_in(self, card: SimulatedCard, stage: str) -> float:
         workers = self.rig.plan.workers_of(card.subject)
         contexts_mib = len(workers) * CONTEXT_MIB
         holds = self.rig.forms[stage].holds

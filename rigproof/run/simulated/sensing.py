@@ -101,7 +101,7 @@ class SimulatedSensing:
                 if not self._node.silent(subject, self._grid_s):
                     found += self._gpu(uuid, subject)
             found += self._look()
-            while self._xids is not None and self._xids.supported and self._xids.hear(0):
+            while self._xids is not None and self._node.driver.xids and self._xids.hear(0):
                 found += self._xids.drain()
         if self._nvml is not None:
             found += self._nvml.problems()

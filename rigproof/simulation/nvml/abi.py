@@ -6,12 +6,12 @@ driver, and the GPU instead of its handle.
 """
 
 import ctypes
+import sys
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, check_function_name
-from rigproof.telemetry.nvml.protocol import Code
+from rigproof.telemetry.nvml.protocol import SUCCESS, Code
 
 MIB = 2**20
 FIRST_HANDLE = 0x1000  # handles are opaque, and not null
@@ -41,9 +41,9 @@ def gpu_of(driver: SimulatedDriver, handle: Any) -> SimulatedGpu | None:
 
 def address(pointer: Any) -> int:
     """Where a ctypes pointer points to; 0 for a null one."""
-    if isinstance(pointer, ctypes._Pointer):  # noqa: SLF001 - as `cast` below, in a tenth of the time
-        return ctypes.c_void_p.from_buffer(pointer).value or 0
-    return ctypes.cast(pointer, ctypes.c_void_p).value or 0
+    return int.from_bytes(
+        pointer, sys.byteorder
+    )  # its own bytes, as `cast` reads them in twenty times as long
 
 
 def target(reference: Any) -> Any:
@@ -51,18 +51,12 @@ def target(reference: Any) -> Any:
     return reference._obj  # noqa: SLF001 - ctypes has no public name for it
 
 
-@cache
-def plain(kind: type[ctypes.Structure]) -> type[ctypes.Structure]:
-    """The same struct without what pynvml adds in Python to every access to a field."""
-    return type(kind.__name__, (ctypes.Structure,), {"_fields_": kind._fields_})
-
-
 def write(reference: Any, value: float | None) -> int:
     """Write a number; None (no such sensor) returns NOT_SUPPORTED."""
     if value is None:
         return Code.NOT_SUPPORTED
     target(reference).value = int(value)
-    return Code.SUCCESS
+    return SUCCESS
 
 
 def write_pointer(pointer: Any, value: int) -> None:
@@ -78,7 +72,7 @@ def write_text(buffer: Any, value: str | None) -> int:
     if len(data) >= len(buffer):
         return Code.INSUFFICIENT_SIZE
     buffer.value = data
-    return Code.SUCCESS
+    return SUCCESS
 
 
 def milli(value: float | None) -> int | None:

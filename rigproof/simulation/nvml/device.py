@@ -3,12 +3,23 @@
 from collections.abc import Callable
 from typing import Any
 
-from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, plain, target, write, write_text
+from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, target, write, write_text
 from rigproof.simulation.nvml.links import LINK_FIELDS, link_counter
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
-from rigproof.telemetry.nvml.protocol import TEMPERATURE_SENSOR_GPU, Clock, Code, Field, Threshold
+from rigproof.telemetry.nvml.library import plain
+from rigproof.telemetry.nvml.protocol import (
+    SUCCESS,
+    TEMPERATURE_SENSOR_GPU,
+    Clock,
+    Code,
+    Field,
+    Threshold,
+)
 
-UNSIGNED_INT, UNSIGNED_LONG_LONG, SIGNED_INT = 1, 3, 5  # nvmlValueType_t
+# nvmlValueType_t, and the member of nvmlValue_t that holds a value of it.
+UNSIGNED_INT, UNSIGNED_LONG_LONG, SIGNED_INT = (1, "uiVal"), (3, "ullVal"), (5, "siVal")
+UNTYPED = (0, "uiVal")  # as driver 580.159 leaves it, seen on an H100
+CLOCKS = {Clock.SM: "sm_clock_mhz", Clock.MEMORY: "memory_clock_mhz"}
 
 
 def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None]]) -> None:
@@ -59,7 +70,7 @@ def _pci_info(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
     domain, bus, device = gpu.pci_bus_id.partition(".")[0].split(":")
     info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(device, 16)
     info.busId = gpu.pci_bus_id.encode()
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetCudaComputeCapability")
@@ -86,9 +97,9 @@ def _mig_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending
 def _utilization(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
     if gpu.utilization_percent is None:
         return Code.NOT_SUPPORTED
-    target(out).gpu = gpu.utilization_percent
-    target(out).memory = gpu.memory_utilization_percent
-    return Code.SUCCESS
+    rates = target(out)
+    rates.gpu, rates.memory = gpu.utilization_percent, gpu.memory_utilization_percent
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetTemperature")
@@ -114,12 +125,12 @@ def _margin(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
     if gpu.thermal_margin_c is None:
         return Code.NOT_SUPPORTED
     target(out).marginTemperature = gpu.thermal_margin_c
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetClockInfo")
 def _clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any) -> int:
-    return write(out, {Clock.SM: gpu.sm_clock_mhz, Clock.MEMORY: gpu.memory_clock_mhz}.get(which.value))
+    return write(out, getattr(gpu, CLOCKS[which.value])) if which.value in CLOCKS else Code.NOT_SUPPORTED
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetMaxClockInfo")
@@ -140,17 +151,17 @@ NANOSECONDS = {
     Field.HW_THERMAL: 0x40,
     Field.POWER_BRAKE: 0x80,
 }
-_FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
-    Field.MEMORY_TEMPERATURE: lambda gpu: gpu.memory_temperature_c,
-    Field.TOTAL_ENERGY: lambda gpu: milli(gpu.energy_j),
-    Field.NVLINK_COUNT: lambda gpu: None if gpu.nvlinks is None else len(gpu.nvlinks),
-    Field.PCIE_REPLAYS: lambda gpu: gpu.pcie_replays,
-    Field.POWER_AVERAGE: lambda gpu: milli(gpu.power_average_w),
-    Field.POWER_INSTANT: lambda gpu: milli(gpu.power_w),
-    Field.POWER_LIMIT: lambda gpu: milli(gpu.power_limit_w),
-    Field.RECOVERY_ACTION: lambda gpu: gpu.recovery_action,
-    Field.SLOWDOWN_MARGIN: lambda gpu: gpu.slowdown_margin_c,
-    **{one: _slowed_ns(reason) for one, reason in NANOSECONDS.items()},
+_FIELDS: dict[int, tuple[tuple[int, str], Callable[[SimulatedGpu], float | None]]] = {
+    Field.MEMORY_TEMPERATURE: (UNSIGNED_INT, lambda gpu: gpu.memory_temperature_c),
+    Field.TOTAL_ENERGY: (UNSIGNED_LONG_LONG, lambda gpu: milli(gpu.energy_j)),
+    Field.NVLINK_COUNT: (UNSIGNED_INT, lambda gpu: None if gpu.nvlinks is None else len(gpu.nvlinks)),
+    Field.PCIE_REPLAYS: (UNSIGNED_INT, lambda gpu: gpu.pcie_replays),
+    Field.POWER_AVERAGE: (UNSIGNED_INT, lambda gpu: milli(gpu.power_average_w)),
+    Field.POWER_INSTANT: (UNSIGNED_INT, lambda gpu: milli(gpu.power_w)),
+    Field.POWER_LIMIT: (UNSIGNED_INT, lambda gpu: milli(gpu.power_limit_w)),
+    Field.RECOVERY_ACTION: (UNTYPED, lambda gpu: gpu.recovery_action),
+    Field.SLOWDOWN_MARGIN: (SIGNED_INT, lambda gpu: gpu.slowdown_margin_c),
+    **{one: (UNSIGNED_LONG_LONG, _slowed_ns(reason)) for one, reason in NANOSECONDS.items()},
 }
 
 
@@ -168,32 +179,26 @@ def _field_values(driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: A
         for fault in driver.faults:
             if fault.field_id == field_id and fault.uuid in (None, gpu.uuid) and fault.trips():
                 answer.nvmlReturn = fault.code
-    return Code.SUCCESS
+    return SUCCESS
 
 
 def _of_link(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
-    value = link_counter(gpu, answer.scopeId, LINK_FIELDS[field_id])
-    if value is None or not gpu.nvlink_fields:
-        return Code.NOT_SUPPORTED
-    answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
-    return Code.SUCCESS
+    value = link_counter(gpu, answer.scopeId, LINK_FIELDS[field_id]) if gpu.nvlink_fields else None
+    return _put(answer, *UNSIGNED_LONG_LONG, value)
 
 
 def _field_value(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
     if field_id in gpu.raw_fields:
-        answer.valueType, member, raw = gpu.raw_fields[field_id]
-        setattr(answer.value, member, raw)
-        return Code.SUCCESS
+        return _put(answer, *gpu.raw_fields[field_id])
     if field_id not in _FIELDS:
         return Code.INVALID_ARGUMENT
-    value = _FIELDS[field_id](gpu)
+    (kind, member), read = _FIELDS[field_id]
+    return _put(answer, kind, member, read(gpu))
+
+
+def _put(answer: Any, kind: int, member: str, value: float | None) -> int:
     if value is None:
         return Code.NOT_SUPPORTED
-    if field_id == Field.TOTAL_ENERGY or field_id in NANOSECONDS:
-        answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
-    elif field_id == Field.SLOWDOWN_MARGIN:
-        answer.valueType, answer.value.siVal = SIGNED_INT, value
-    else:
-        untyped = field_id == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
-        answer.valueType, answer.value.uiVal = 0 if untyped else UNSIGNED_INT, value
-    return Code.SUCCESS
+    answer.valueType = kind
+    setattr(answer.value, member, value)
+    return SUCCESS

@@ -19,7 +19,7 @@ from rigproof.simulation.nvml import memory as nvml_memory  # noqa: F401
 from rigproof.simulation.nvml import system as nvml_system  # noqa: F401
 from rigproof.simulation.nvml.abi import ON_DEVICE, ON_DRIVER, gpu_of
 from rigproof.simulation.nvml.model import FUNCTION_NAMES, SimulatedDriver, check_function_name
-from rigproof.telemetry.nvml.protocol import Code
+from rigproof.telemetry.nvml.protocol import SUCCESS, Code
 
 
 class Function:
@@ -41,10 +41,11 @@ class Function:
         with self._lock:
             driver.calls[name] = driver.calls.get(name, 0) + 1
         gpu = gpu_of(driver, args[0]) if self._of_device is not None else None
-        code = self._fault(None if gpu is None else gpu.uuid) if driver.faults else Code.SUCCESS
-        if code != Code.SUCCESS:
-            return code
-        if name != "nvmlInitWithFlags" and driver.started <= 0:
+        if driver.faults:
+            code = self._fault(None if gpu is None else gpu.uuid)
+            if code != SUCCESS:
+                return code
+        if driver.started <= 0 and name != "nvmlInitWithFlags":
             return Code.UNINITIALIZED
         if self._of_driver is not None:
             return self._of_driver(driver, *args)
@@ -61,9 +62,9 @@ class Function:
                 tripped = fault.trips()
             if tripped and fault.hang is not None:
                 fault.hang.wait()
-            if tripped and fault.code != Code.SUCCESS:
+            if tripped and fault.code != SUCCESS:
                 return fault.code
-        return Code.SUCCESS
+        return SUCCESS
 
 
 class SimulatedLibrary:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rigproof.simulation.nvml.abi import ON_DEVICE, answers, target, write
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, SimulatedLink
-from rigproof.telemetry.nvml.protocol import Code, Field, LinkError
+from rigproof.telemetry.nvml.protocol import SUCCESS, Code, Field, LinkError
 
 # Field id to the counter of the link in `scopeId`.
 LINK_FIELDS: Mapping[int, str] = {
@@ -54,4 +54,4 @@ def _fabric(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
         return Code.NOT_SUPPORTED
     info = target(out)
     info.state, info.status, info.healthMask = gpu.fabric_state, gpu.fabric_status, gpu.fabric_health
-    return Code.SUCCESS
+    return SUCCESS

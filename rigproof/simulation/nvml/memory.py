@@ -4,7 +4,13 @@ from typing import Any
 
 from rigproof.simulation.nvml.abi import MIB, ON_DEVICE, answers, target, write
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
-from rigproof.telemetry.nvml.protocol import ECC_UNCORRECTED, ECC_VOLATILE, RETIRED_DOUBLE_BIT, Code
+from rigproof.telemetry.nvml.protocol import (
+    ECC_UNCORRECTED,
+    ECC_VOLATILE,
+    RETIRED_DOUBLE_BIT,
+    SUCCESS,
+    Code,
+)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2")
@@ -20,7 +26,7 @@ def _memory(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
         memory.used = int(gpu.memory_used_mib * MIB)
     else:
         memory.used = int(taken_mib * MIB)
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetTotalEccErrors")
@@ -51,7 +57,7 @@ def _remap_spares(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
         return Code.NOT_SUPPORTED
     found = target(out)
     found.max, found.high, found.partial, found.low, found.none = gpu.remap_spares
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetSramEccErrorStatus")
@@ -59,7 +65,7 @@ def _sram(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
     if gpu.sram_threshold_exceeded is None:
         return Code.NOT_SUPPORTED
     target(out).bThresholdExceeded = gpu.sram_threshold_exceeded
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetRepairStatus")
@@ -71,14 +77,14 @@ def _repairs(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
         gpu.channel_repair_pending,
         gpu.tpc_repair_pending,
     )
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceValidateInforom")
 def _inforom(_driver: SimulatedDriver, gpu: SimulatedGpu) -> int:
     if gpu.inforom_valid is None:
         return Code.NOT_SUPPORTED
-    return Code.SUCCESS if gpu.inforom_valid else Code.CORRUPTED_INFOROM
+    return SUCCESS if gpu.inforom_valid else Code.CORRUPTED_INFOROM
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetRetiredPages")
@@ -93,7 +99,7 @@ def _retired_pages(_driver: SimulatedDriver, gpu: SimulatedGpu, cause: Any, coun
         return Code.INSUFFICIENT_SIZE
     for number in range(retired):
         pages[number] = 0x1000 * (number + 1)
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetComputeRunningProcesses_v3")
@@ -118,7 +124,7 @@ def _processes(gpu: SimulatedGpu, count: Any, out: Any, *, graphics: bool) -> in
         entry.pid = process.pid
         not_available = process.used_mib is None
         entry.usedGpuMemory = 2**64 - 1 if not_available else int((process.used_mib or 0) * MIB)
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetProcessUtilization")
@@ -135,4 +141,4 @@ def _process_use(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any, count: A
         return Code.INSUFFICIENT_SIZE
     for entry, process in zip(out, found, strict=False):
         entry.pid, entry.smUtil, entry.timeStamp = process.pid, process.sm_percent, since.value + 1
-    return Code.SUCCESS
+    return SUCCESS

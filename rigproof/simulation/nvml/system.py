@@ -14,19 +14,19 @@ from rigproof.simulation.nvml.abi import (
     write_text,
 )
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
-from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, Code
+from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, SUCCESS, Code
 
 
 @answers(ON_DRIVER, "nvmlInitWithFlags")
 def _init(driver: SimulatedDriver, _flags: int) -> int:
     driver.started += 1
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DRIVER, "nvmlShutdown")
 def _shutdown(driver: SimulatedDriver) -> int:
     driver.started -= 1
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DRIVER, "nvmlSystemGetDriverVersion")
@@ -69,7 +69,7 @@ def _write_handle(driver: SimulatedDriver, index: int, out: Any) -> int:
     if driver.gpus[index].lost:
         return Code.GPU_IS_LOST
     write_pointer(target(out), FIRST_HANDLE + index)
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetSupportedEventTypes")
@@ -85,7 +85,7 @@ def _register_events(driver: SimulatedDriver, gpu: SimulatedGpu, types: Any, eve
         return Code.NOT_SUPPORTED
     if types.value & EVENT_XID_CRITICAL_ERROR:
         driver.event_sets[_event_set_key(event_set)].add(gpu.uuid)
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DRIVER, "nvmlEventSetCreate")
@@ -95,7 +95,7 @@ def _event_set_create(driver: SimulatedDriver, out: Any) -> int:
     key = max(driver.event_sets, default=0) + 1
     driver.event_sets[key] = set()
     write_pointer(target(out), key)
-    return Code.SUCCESS
+    return SUCCESS
 
 
 @answers(ON_DRIVER, "nvmlEventSetWait_v2")
@@ -115,7 +115,7 @@ def _event_set_wait(driver: SimulatedDriver, event_set: Any, out: Any, timeout_m
     data = target(out)
     write_pointer(data.device, FIRST_HANDLE + [gpu.uuid for gpu in driver.gpus].index(uuid))
     data.eventType, data.eventData = EVENT_XID_CRITICAL_ERROR, xid
-    return Code.SUCCESS
+    return SUCCESS
 
 
 def _next_xid(driver: SimulatedDriver, registered: set[str]) -> int | None:
@@ -125,7 +125,7 @@ def _next_xid(driver: SimulatedDriver, registered: set[str]) -> int | None:
 @answers(ON_DRIVER, "nvmlEventSetFree")
 def _event_set_free(driver: SimulatedDriver, event_set: Any) -> int:
     freed = driver.event_sets.pop(_event_set_key(event_set), None)
-    return Code.INVALID_ARGUMENT if freed is None else Code.SUCCESS
+    return Code.INVALID_ARGUMENT if freed is None else SUCCESS
 
 
 def _event_set_key(event_set: Any) -> int:

@@ -10,7 +10,7 @@ import random
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.power_curve import power_scale
@@ -123,7 +123,7 @@ class SimulatedCard:
         rate = float(steady.value if steady is not None else 0.85 * (peak or 0.0))
         return rate * self.limit_scale
 
-    @property
+    @cached_property
     def limit_scale(self) -> float:
         """The fraction of a rate that remains under the enforced power limit."""
         return power_scale(self.sku, self.power_limit_w / self.default_w)

@@ -8,7 +8,7 @@ from typing import Any
 from rigproof.records.measurements import Event
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError
 from rigproof.telemetry.nvml.library import Handle, Library
-from rigproof.telemetry.nvml.protocol import ABSENT, LOST, NOT_AVAILABLE, Code
+from rigproof.telemetry.nvml.protocol import ABSENT, LOST, NOT_AVAILABLE, SUCCESS, Code
 
 
 class Problems:
@@ -168,7 +168,7 @@ class GpuQueries:
         return [None if value is None else int(value) for value in values]
 
     def _field(self, field_id: int, code: int, value: int | float | None) -> int | float | None:
-        if code != Code.SUCCESS:
+        if code != SUCCESS:
             self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
         return value
 

@@ -2,14 +2,14 @@
 
 import ctypes
 import sys
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import pynvml
 
 from rigproof.telemetry.nvml.errors import NvmlError
-from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE, VALUE_MEMBERS, Code
+from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE, SUCCESS, VALUE_MEMBERS, Code
 
 Handle = Any  # pynvml's pointer to an opaque C struct
 FieldValue = tuple[int, int | float | None]  # return code; value, or None
@@ -19,13 +19,12 @@ class Library:
     """NVML through pynvml. Safe to call from several threads, as NVML itself is."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._in_flight = 0
+        self._calls: list[str] = []  # grows and shrinks without a lock: each of the two is one step
 
     @property
     def in_flight(self) -> int:
         """Calls that have not returned yet, such as those in a hung driver."""
-        return self._in_flight
+        return len(self._calls)
 
     def call(self, query: str, *args: Any) -> Any:
         """The answer of pynvml's function of that name.
@@ -37,15 +36,13 @@ class Library:
         function = getattr(pynvml, query, None)
         if function is None:
             raise NvmlError(query, Code.FUNCTION_NOT_FOUND, "not in this nvidia-ml-py")
-        with self._lock:
-            self._in_flight += 1
+        self._calls.append(query)
         try:
             return function(*args)
         except pynvml.NVMLError as error:
             raise NvmlError(query, int(error.value), str(error)) from None
         finally:
-            with self._lock:
-                self._in_flight -= 1
+            self._calls.pop()
 
     def filled(self, query: str, handle: Handle, struct: str) -> Any:
         """The struct of pynvml of that name, as a function fills it.
@@ -66,8 +63,7 @@ class Library:
         Raises:
             NvmlError: the call as a whole failed.
         """
-        answers = self.call("nvmlDeviceGetFieldValues", handle, [(field_id, scope) for scope in scopes])
-        return [_answered(answer) for answer in answers]
+        return [answer for _, answer in self._fields(handle, [(field_id, scope) for scope in scopes])]
 
     def fields(self, handle: Handle, ids: Sequence[int]) -> dict[int, FieldValue]:
         """Many field values in one call, each with its own return code.
@@ -75,13 +71,20 @@ class Library:
         Raises:
             NvmlError: the call as a whole failed.
         """
-        answers = self.call("nvmlDeviceGetFieldValues", handle, list(ids))
-        return {int(answer.fieldId): _answered(answer) for answer in answers}
+        return dict(self._fields(handle, [(field_id, 0) for field_id in ids]))
+
+    def _fields(self, handle: Handle, asked: list[tuple[int, int]]) -> Iterator[tuple[int, FieldValue]]:
+        """Id and value of each of the fields asked for by id and scope."""
+        answers = self.call("nvmlDeviceGetFieldValues", handle, asked)
+        for answer in (plain(answers._type_) * len(asked)).from_buffer(answers):
+            code = answer.nvmlReturn
+            yield answer.fieldId, (code, _value(answer) if code == SUCCESS else None)
 
 
-def _answered(answer: Any) -> FieldValue:
-    code = int(answer.nvmlReturn)
-    return code, _value(answer) if code == Code.SUCCESS else None
+@cache
+def plain(kind: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """The same struct without what pynvml adds in Python to every access to a field."""
+    return type(kind.__name__, (ctypes.Structure,), {"_fields_": kind._fields_})
 
 
 def _value(answer: Any) -> int | float | None:
@@ -90,7 +93,7 @@ def _value(answer: Any) -> int | float | None:
     Driver 580 writes the recovery action as an integer and leaves the type at 0, which is a double: read so,
     a requested reset would be almost 0. No reading is that small, so the integer is meant.
     """
-    member = VALUE_MEMBERS.get(int(answer.valueType))
+    member = VALUE_MEMBERS.get(answer.valueType)
     union = answer.value
     value: int | float | None = getattr(union, member, None) if member else None
     if member == "dVal" and value is not None and 0 < abs(value) < sys.float_info.min:

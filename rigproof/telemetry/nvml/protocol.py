@@ -28,6 +28,10 @@ class Code(IntEnum):
     UNKNOWN = 999
 
 
+SUCCESS = int(
+    Code.SUCCESS
+)  # by itself: Python 3.11 takes long to look up a member, and each call asks for it
+
 # "This GPU, driver or user does not have that": None, and no event. A driver too old to know a
 # field answers with INVALID_ARGUMENT.
 ABSENT = frozenset(

@@ -15,7 +15,7 @@ from rigproof.telemetry.nvml.protocol import MEMORY_INFO_V2, TEMPERATURE_SENSOR_
 
 HELD_S = 1.0
 MIB = 2**20
-BATCH = (
+BATCH = (  # in the order in which `read_sample` takes them apart
     Field.MEMORY_TEMPERATURE,
     Field.TOTAL_ENERGY,
     Field.PCIE_REPLAYS,
@@ -31,24 +31,21 @@ def read_sample(queries: GpuQueries, lateness_s: float) -> GpuSample:
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    fields = queries.fields(BATCH)
-    average_mw = fields[Field.POWER_AVERAGE]
+    memory_c, energy_mj, replays, average_mw, power_mw, limit_mw = queries.fields(BATCH).values()
     if not average_mw:  # drivers before 525: this is an average over 1 s on Ampere and later
         average_mw = queries.number("nvmlDeviceGetPowerUsage")
     held = _held(queries)
-    replays = fields[Field.PCIE_REPLAYS]
-    energy_mj = fields[Field.TOTAL_ENERGY]
     return GpuSample(
         t_s=queries.t_s,
         subject=queries.subject,
         utilization_percent=_utilization_percent(queries),
         memory_used_mib=memory_mib(queries, "used"),
         core_temperature_c=positive(queries.number("nvmlDeviceGetTemperature", TEMPERATURE_SENSOR_GPU)),
-        memory_temperature_c=positive(fields[Field.MEMORY_TEMPERATURE]),
-        power_w=positive(fields[Field.POWER_INSTANT], 1e-3),
+        memory_temperature_c=positive(memory_c),
+        power_w=positive(power_mw, 1e-3),
         power_average_w=positive(average_mw, 1e-3),
         energy_j=None if energy_mj is None else energy_mj * 1e-3,
-        power_limit_w=positive(fields[Field.POWER_LIMIT], 1e-3),
+        power_limit_w=positive(limit_mw, 1e-3),
         sm_clock_mhz=queries.number("nvmlDeviceGetClockInfo", Clock.SM),
         memory_clock_mhz=queries.number("nvmlDeviceGetClockInfo", Clock.MEMORY),
         clock_event_reasons=queries.first_number(
