@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from typing import Literal, Protocol
 
@@ -110,7 +110,7 @@ class NodeAgent:
             ram_gib=self._host.ram_gib(),
             os=platform.platform(),
             python_version=platform.python_version(),
-            ray_version=metadata.version("ray"),
+            ray_version=_version("ray") or "",
             rigproof_version=rigproof.__version__,
             torch_version=_version("torch"),
             driver_version=self._nvml.driver_version if self._nvml is not None else None,
@@ -294,6 +294,7 @@ class NodeAgent:
         return self._duty.node if self._duty is not None else socket.gethostname()
 
 
+@cache  # it reads all that the package says about itself
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -42,7 +42,11 @@ def shown_path(path: Path) -> str:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of one TOML file. Raises ProfileError for every problem of the file."""
     file = shown_path(path)
-    text = _read_text(path, file)
+    return tables_of(read_text(path, file), file)
+
+
+def tables_of(text: str, file: str) -> dict[str, Any]:
+    """The tables of a TOML file's text. Raises ProfileError for every problem of it."""
     _refuse_long_keys(text, file)
     try:
         return tomllib.loads(text)
@@ -56,7 +60,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _read_text(path: Path, file: str) -> str:
+def read_text(path: Path, file: str) -> str:
+    """The text of a profile, which users know as `file`. Raises ProfileError if it cannot be read."""
     try:
         content = read_bounded(path, PROFILE_BYTES_MAX)
     except FileRefusedError as refused:

@@ -1,6 +1,7 @@
 """Reading rigs and SKUs: files in, checked models out, every problem at once."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,14 @@ from rigproof.profiles.errors import ProfileError, nearest, problem
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.checks import merged_problems, repeated_nodes
-from rigproof.profiles.loading.files import profile_folder, read_toml, shown_path, stems
+from rigproof.profiles.loading.files import (
+    profile_folder,
+    read_text,
+    read_toml,
+    shown_path,
+    stems,
+    tables_of,
+)
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.loading.merge import Merged
@@ -47,9 +55,15 @@ def load_sku(stem: str, kinds: StageKinds) -> Sku:
         raise ProfileError(
             [problem(f"hwprofiles/gpus/{stem}.toml", "sku", stem, "no such file", _near_sku(stem))]
         )
-    tables = read_toml(path)
+    file = shown_path(path)
+    return _sku(read_text(path, file), file, kinds)
+
+
+@lru_cache(maxsize=64)  # a run reads all SKU files more than once
+def _sku(text: str, file: str, kinds: StageKinds) -> Sku:
+    tables = tables_of(text, file)
     model = models_of(kinds).sku
-    found = structural_problems(model, tables, shown_path(path))
+    found = structural_problems(model, tables, file)
     if found:
         raise ProfileError(found)
     return model.model_validate(tables)
