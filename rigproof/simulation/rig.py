@@ -165,12 +165,12 @@ class SimulatedNode:
     def _processes(
         self, card: SimulatedCard, t_s: float, own_mib: float, *, loaded: bool
     ) -> list[SimulatedProcess]:
-        own = self.own_pids[self._places[card.subject]]
+        own = tuple(self.own_pids[self._places[card.subject]])
         foreign_mib = self._foreign_mib(card)
         foreign = [SimulatedProcess(FOREIGN_PID, foreign_mib)] if foreign_mib else []
         free_mib = Vram(card.memory_mib, foreign_mib).free_mib(0, own_mib)
         strangers = strangers_at(card.faults, t_s, self.stages)
-        return foreign + listed(own, own_mib, strangers, free_mib, loaded=loaded)
+        return [*foreign, *listed(own, own_mib, strangers, free_mib, loaded=loaded)]
 
     def _raise(self, card: SimulatedCard, t_s: float) -> None:
         no_remap = "row_remap" in card.sku.unsupported_sensors

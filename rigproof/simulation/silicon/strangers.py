@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rigproof.host.process_names import Who
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
@@ -58,14 +59,15 @@ def held_mib(strangers: Sequence[InjectedStranger], free_mib: float) -> dict[int
     return held
 
 
+@lru_cache(maxsize=64)  # it rarely changes from one sample to the next
 def listed(
-    own_pids: Sequence[int],
+    own_pids: tuple[int, ...],
     own_mib: float,
-    strangers: Sequence[InjectedStranger],
+    strangers: tuple[InjectedStranger, ...],
     free_mib: float,
     *,
     loaded: bool,
-) -> list[SimulatedProcess]:
+) -> tuple[SimulatedProcess, ...]:
     """The processes that a card's driver lists: ours, which hold `own_mib` together, and strangers."""
     taken = min(1.0, sum(stranger.sm_share for stranger in strangers))
     own_percent = round(BUSY_PERCENT * (1 - taken) / max(1, len(own_pids))) if loaded else None
@@ -75,4 +77,4 @@ def listed(
         SimulatedProcess(stranger.pid, held[stranger.pid], sm_percent=round(100 * stranger.sm_share))
         for stranger in strangers
     ]
-    return processes
+    return tuple(processes)

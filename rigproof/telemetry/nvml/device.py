@@ -154,7 +154,9 @@ class GpuQueries:
             self._failed(error)
             return dict.fromkeys(ids)
         values: dict[int, int | float | None] = dict.fromkeys(ids)
-        return values | {field_id: self._field(field_id, *answer) for field_id, answer in answers.items()}
+        for field_id, (code, value) in answers.items():
+            values[field_id] = self._field(field_id, code, value)
+        return values
 
     def scoped(self, field_id: int, scopes: Sequence[int]) -> list[int | None]:
         """A counter for each of `scopes`, such as NVLinks, all in one call; None for those not available."""
