@@ -31,7 +31,7 @@ def level_of(stage):
     """As short as the stage lets it be."""
     own = {stage: LENGTHS[stage]} if stage in LENGTHS else {}
     stages = dict.fromkeys(LENGTHS, 0) | {"sustained": 8} | own
-    return lengths(LEVEL, settle_s=4, measure_s=4, round_s=0.5, **stages)
+    return lengths(LEVEL, settle_s=4, measure_s=4 if stage == "gemm" else 2, round_s=0.5, **stages)
 
 
 def sku_of(name):

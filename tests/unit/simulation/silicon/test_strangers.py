@@ -43,7 +43,7 @@ def test_one_that_takes_memory_leaves_too_little_and_takes_no_more_than_is_free(
 
 def test_the_driver_lists_ours_with_what_they_hold_and_strangers_beside_them() -> None:
     _, card = card_of(f"stranger-computes@{GPU}:by=40%")
-    found = listed([10, 11], 8000.0, strangers_at(card.faults, AFTER_S, STAGES), 5000.0, loaded=True)
+    found = listed((10, 11), 8000.0, strangers_at(card.faults, AFTER_S, STAGES), 5000.0, loaded=True)
     assert [one.used_mib for one in found] == [4000.0, 4000.0, CONTEXT_MIB]
     assert sum(one.sm_percent or 0 for one in found) == pytest.approx(98, abs=2)
 
