@@ -103,7 +103,7 @@ def _environment() -> dict[str, str]:
 # plugin is not among them, since pytest could not rewrite it any more. A run with a real Ray starts its own
 # interpreter: Ray reads the environment when it is imported.
 PRELOADED = (
-    *("pytest", "ray", "pynvml", "pyarrow.parquet", "bokeh.embed", "bokeh.plotting", "prometheus_client"),
+    *("pytest", "ray", "pynvml", "pyarrow.parquet", "prometheus_client"),
     *("pyarrow.compute", "rich.live", "rich.markup", "tomlkit", "unittest", "xml.etree.ElementTree"),
     *("rigproof.run.simulated.trial", "rigproof.judging.judge", "rigproof.report.files.files"),
     *("rigproof.report.page.page", "rigproof.report.published.shared_copy", "rigproof.profiles.lint.rig"),

@@ -69,7 +69,7 @@ def write_reports(folder: Path, result: RunResult, names: Sequence[str] = FILES)
 
 
 def load_writers() -> None:
-    """Import what the writers need, so that `write_reports` does not have to; takes most of a second."""
+    """Import what the writers need, so that `write_reports` does not have to."""
     for name in FILES:
         _writer(name)
 

@@ -4,22 +4,22 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.records.columns import Coded
 from rigproof.records.measurements import TFLOP, Event
 from rigproof.records.rates import unit_of_rate
 from rigproof.records.recording import Recording
-from rigproof.records.samples import GpuSample
+from rigproof.records.rows import Rows
+from rigproof.records.samples import GpuSample, HostSample
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import NOTICES, QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.page.models import Model
 from rigproof.report.page.overlay import overlay_of
-from rigproof.report.page.plots import Chart, Key, PlotLine, TimePlots, band
+from rigproof.report.page.plots import Chart, Key, PlotLine, TimePlots, hover, renderer
 
 MARKS_MAX = 2000  # events
 POINTS_MAX = 2000  # of one line
@@ -102,20 +102,16 @@ def charts_of(
         anchor = _anchor(unit_of_rate(unit))
         over = [] if overlay is None else overlay.lines(_rounds(overlay.recording).get(unit, []), subjects)
         charts.append(plots.lines(anchor, title, [*series, *over, *_range_of_rounds(whole, unit)], zero=True))
-    samples = _by_subject(recording)
-    others = {} if overlay is None else _by_subject(overlay.recording)
     ranges = None if whole is None else Ranges(whole.gpu_samples)
     for one in GPU_CHARTS:
-        series = _sensor(one, samples)
-        series += [] if overlay is None else overlay.lines(_sensor(one, others), subjects)
+        series = _sensor(recording.gpu_samples, one.field, one.per)
+        if overlay is not None:
+            series += overlay.lines(_sensor(overlay.recording.gpu_samples, one.field, one.per), subjects)
         series += [] if ranges is None else _range_lines(ranges, ranges.of_field(one.field), one.per)
         charts.append(plots.lines(_anchor(one.field), one.title, series, _limits(one, shown), zero=one.zero))
     over = [] if overlay is None else overlay.lines(_cpus(overlay.recording), subjects)
     charts.append(_host_cpu(shown, plots, whole, over))
-    drawn = [chart for chart in charts if chart is not None]
-    for chart in drawn:
-        chart.plot.xaxis.axis_label = "seconds since the run began"
-    return drawn
+    return [chart for chart in charts if chart is not None]
 
 
 def _range_of_rounds(whole: Recording | None, unit: str) -> list[PlotLine]:
@@ -134,28 +130,23 @@ def _range_of_rounds(whole: Recording | None, unit: str) -> list[PlotLine]:
 
 def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0) -> list[PlotLine]:
     """Lines for the range of all devices, including those without a line of their own."""
-    return [
-        PlotLine(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
-        for name, values in series.items()
-    ]
+    return [PlotLine(f"{name} of all", "", ranges.times_s, values / per) for name, values in series.items()]
 
 
 def _timeline(recording: Recording, plots: TimePlots) -> Chart:
     """Stages by name and events as markers: trouble in red, what only explains the run is a circle."""
-    plot = plots.empty(height=140)
-    plot.y_range = Range1d(start=0, end=2)
-    plot.yaxis.visible = False
-    plot.ygrid.visible = False
-    plots.stage_names(plot, heights=(1.5, 1.1, 0.7))
     events = loud_events(recording)[:MARKS_MAX]
-    keys = []
+    keys, marks, hovers = [], [], []
     for name, label, color, marker, some in (
         ("trouble", "trouble", "#d32f2f", "inverted_triangle", [e for e in events if e.kind not in NOTICES]),
         ("notice", "for information", "#5b84b1", "circle", [e for e in events if e.kind in NOTICES]),
     ):
         if some:
             keys.append(Key(label, color, f"{TIMELINE}:{name}"))
-            _mark(plot, some, keys[-1], marker)
+            marks.append(_marks(some, keys[-1], marker))
+            hovers.append(hover(marks[-1], [("t", "@t_s{0.0} s"), ("", "@kind @subject"), ("", "@message")]))
+    names = plots.stage_names(heights=(1.5, 1.1, 0.7))
+    plot = plots.plot((0, 2), marks, hovers, names, height=140, axis=False)
     return Chart(TIMELINE, "Stages and events", plot, tuple(keys))
 
 
@@ -165,7 +156,7 @@ def loud_events(recording: Recording) -> list[Event]:
     return sorted(events, key=lambda event: event.t_s)
 
 
-def _mark(plot: Any, events: Sequence[Event], key: Key, marker: str) -> None:
+def _marks(events: Sequence[Event], key: Key, marker: str) -> Model:
     columns = {
         "t_s": [event.t_s for event in events],
         "row": [0.35] * len(events),
@@ -173,34 +164,24 @@ def _mark(plot: Any, events: Sequence[Event], key: Key, marker: str) -> None:
         "subject": [event.subject for event in events],
         "message": [event.message[:200] for event in events],
     }
-    markers = plot.scatter(
-        "t_s",
-        "row",
-        source=ColumnDataSource(columns),
+    shape = Model(
+        "Scatter",
+        x={"field": "t_s"},
+        y={"field": "row"},
         marker=marker,
         size=11,
-        color=key.color,
-        name=key.glyph,
+        fill_color=key.color,
+        line_color=key.color,
     )
-    hover = [("t", "@t_s{0.0} s"), ("", "@kind @subject"), ("", "@message")]
-    plot.add_tools(HoverTool(renderers=[markers], tooltips=hover, visible=False))
+    return renderer(shape, columns, key)
 
 
-def _by_subject(recording: Recording) -> dict[str, list[GpuSample]]:
-    samples = recording.gpu_samples
-    return {subject: samples.of(subject) for subject in samples.subjects()}
-
-
-def _sensor(chart: GpuChart, samples: Mapping[str, list[GpuSample]]) -> list[PlotLine]:
+def _sensor(samples: Rows[GpuSample] | Rows[HostSample], name: str, per: float = 1.0) -> list[PlotLine]:
+    """A line for each subject: the field of that name."""
     return [
-        PlotLine(subject, subject, [sample.t_s for sample in own], _scaled(own, chart))
-        for subject, own in samples.items()
+        PlotLine(subject, subject, samples.numbers(subject, "t_s"), samples.numbers(subject, name) / per)
+        for subject in samples.subjects()
     ]
-
-
-def _scaled(samples: Sequence[GpuSample], chart: GpuChart) -> list[float | None]:
-    values = (getattr(sample, chart.field) for sample in samples)
-    return [None if value is None else value / chart.per for value in values]
 
 
 def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
@@ -217,11 +198,14 @@ def _rounds(recording: Recording) -> dict[str, list[PlotLine]]:
 
     A line has its worker's name where several share the GPU, else the GPU's.
     """
+    columns, rows = recording.rounds.as_they_came()
+    wanted = ("unit", "worker", "subject", "t_s", "work", "seconds")
+    values = (columns[name].taken(rows).plain(slice(None)) for name in wanted)
     by_unit: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {}
-    for round_ in recording.rounds:
-        if round_.seconds > 0:
-            points = by_unit.setdefault(round_.unit, {}).setdefault((round_.worker, round_.subject), [])
-            points.append((round_.t_s, round_.work / round_.seconds))
+    for unit, worker, subject, t_s, work, seconds in zip(*values, strict=True):
+        if seconds > 0:
+            points = by_unit.setdefault(unit, {}).setdefault((worker, subject), [])
+            points.append((t_s, work / seconds))
     sharing = {unit: Counter(subject for _, subject in by_worker) for unit, by_worker in by_unit.items()}
     return {
         unit: [
@@ -238,11 +222,7 @@ def _rounds(recording: Recording) -> dict[str, list[PlotLine]]:
 
 
 def _cpus(recording: Recording) -> list[PlotLine]:
-    samples = recording.host_samples  # by columns: each record also has the load of every CPU
-    return [
-        PlotLine(name, name, samples.moments(name), samples.values(name, "cpu_percent"))
-        for name in samples.subjects()
-    ]
+    return _sensor(recording.host_samples, "cpu_percent")
 
 
 def _host_cpu(
@@ -253,9 +233,6 @@ def _host_cpu(
     if whole is not None and whole.host_samples:
         ranges = Ranges(whole.host_samples)
         series += _range_lines(ranges, ranges.of_field("cpu_percent"))
-    chart = plots.lines(HOST_CPU, "Host CPU (green: the promised band), %", series, zero=True)
-    if chart is not None:
-        chart.plot.y_range.end = 105
-        for low, high in {node.band_percent for node in result.facts.nodes if node.band_percent is not None}:
-            band(chart.plot, low, high)
-    return chart
+    title = "Host CPU (green: the promised band), %"
+    bands = {node.band_percent for node in result.facts.nodes if node.band_percent is not None}
+    return plots.lines(HOST_CPU, title, series, bands=bands, zero=True, top=105)

@@ -5,9 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from bokeh.document import Document
-from bokeh.embed import components
-from bokeh.resources import Resources
+from bokeh.settings import settings
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -31,6 +29,7 @@ from rigproof.report.content.order import (
 from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import MARKS_MAX, chart_of, charts_of, loud_events
+from rigproof.report.page.models import document_of
 
 ROWS_MAX = 4000  # of the criteria: as many as a browser shows without delay
 FINDINGS_MAX = 500
@@ -49,18 +48,6 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
     """The whole page. Everything that comes from the run is escaped."""
     excerpt = excerpt_of(result)
     charts = charts_of(result, excerpt, other)
-    library, script = Markup(""), Markup("")
-    places: dict[str, Markup] = {}
-    if charts:
-        document = Document()
-        with document.models.freeze():  # else each chart that is added looks through all those before it
-            for chart in charts:
-                document.add_root(chart.plot)
-        made, divs = components({chart.anchor: chart.plot for chart in charts})
-        # Bokeh's own library, and its JSON, which it escapes. No other content of the run is Markup.
-        library = Markup(Resources(mode="inline", components=["bokeh"]).render_js())  # noqa: S704
-        script = Markup(made)  # noqa: S704
-        places = {anchor: Markup(div) for anchor, div in divs.items()}  # noqa: S704
     ordered = reading_order(result.verdicts)
     findings = list(_findings(result.verdicts))
     found = dict.fromkeys(verdict.criterion for verdict in ordered if verdict.outcome in LOUD)
@@ -106,9 +93,8 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
             events=events[:MARKS_MAX],
             events_left=len(events[MARKS_MAX:]),
             charts=charts,
-            library=library,
-            script=script,
-            places=places,
+            plots=document_of(chart.plot for chart in charts),
+            library=_library() if charts else "",
         )
     )
 
@@ -125,7 +111,15 @@ def _templates() -> Environment:
     )
     environment.globals.update(figure=figure, limit_text=limit_text, title_of=title_of, word=word)
     environment.filters["code"] = _with_code
+    # What refers to a model comes after it, so no keys are sorted.
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
+
+
+def _library() -> Markup:
+    """Bokeh's, for the browser. It is Markup, as no content of the run is."""
+    path = settings.bokehjs_path() / "js" / "bokeh.min.js"
+    return Markup(path.read_text(encoding="utf-8"))  # noqa: S704
 
 
 def _first_anchors(anchors: Mapping[tuple[str, str], str]) -> dict[str, str]:

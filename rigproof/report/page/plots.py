@@ -1,39 +1,35 @@
 """Plots over run time with a common axis, the same colours and shaded stages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
 
-from bokeh.models import (
-    BoxAnnotation,
-    ColumnDataSource,
-    HoverTool,
-    Label,
-    Range1d,
-    Span,
-    WheelZoomTool,
-)
-from bokeh.palettes import Category10_10
-from bokeh.plotting import figure
+import numpy as np
 
 from rigproof.records.measurements import Stage
-from rigproof.report.page.downsample import line_of
+from rigproof.report.page.downsample import Floats, line_of
+from rigproof.report.page.models import Model
 
 STAGE_TINTS = ("#dbe9f6", "#fde8cf", "#e2f0d9", "#ece2f2")
+# Those of D3 for ten categories.
+LINE_COLORS = (
+    *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd"),
+    *("#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"),
+)
 HEIGHT = 220
+DASHED, DOTTED = [6], [2, 4]  # pixels drawn, and left out
 LATE = 0.8  # of the run: a stage that begins later has its name before its end, not behind its start
 TIME_AXIS = "time"  # the name of the one time axis, by which the page's buttons find it
 
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """One line: its name, the subject that determines its colour, and its points; None breaks it."""
+    """One line: its name, the subject that determines its colour, and its points; None and NaN break it."""
 
     name: str
     subject: str
-    times_s: Sequence[float]
-    values: Sequence[float | None]
+    times_s: Sequence[float] | Floats
+    values: Sequence[float | None] | Floats
     dotted: bool = False  # of another run
 
 
@@ -52,7 +48,7 @@ class Chart:
 
     anchor: str
     title: str
-    plot: Any
+    plot: Model
     keys: tuple[Key, ...] = ()
 
 
@@ -60,71 +56,94 @@ class TimePlots:
     """Makes the plots of one page. `subjects` determine the colours; a line has at most `points` points."""
 
     def __init__(self, end_s: float, subjects: Sequence[str], stages: Sequence[Stage], points: int) -> None:
-        self._time_axis = Range1d(start=0, end=max(end_s, 1.0), bounds="auto", name=TIME_AXIS)
+        self._end_s = max(end_s, 1.0)
+        self._time_axis = Model("Range1d", start=0, end=self._end_s, bounds="auto", name=TIME_AXIS)
         self._places = {subject: place for place, subject in enumerate(subjects)}
         self._stages = stages
         self._points = points
-        # Data of one glyph in each plot: an annotation for each stage would be a third of the page's work.
-        self._shades = ColumnDataSource(
-            {
-                "from_s": [stage.start_s for stage in stages],
-                "to_s": [self._time_axis.end if stage.end_s is None else stage.end_s for stage in stages],
-                "tint": [STAGE_TINTS[place % len(STAGE_TINTS)] for place in range(len(stages))],
-            }
+        # Data of one glyph in all plots: an annotation for each stage would be a third of the page's work.
+        shades = {
+            "from_s": [stage.start_s for stage in stages],
+            "to_s": [self._end_s if stage.end_s is None else stage.end_s for stage in stages],
+            "tint": [STAGE_TINTS[place % len(STAGE_TINTS)] for place in range(len(stages))],
+        }
+        self._shades = Model("ColumnDataSource", data=shades)
+        self._shade = Model(
+            "VStrip",
+            x0={"field": "from_s"},
+            x1={"field": "to_s"},
+            fill_color={"field": "tint"},
+            fill_alpha=0.45,
+            line_color=None,
         )
 
     def color(self, subject: str) -> str:
         """A subject's colour, the same in every plot."""
-        color: str = Category10_10[self._places.get(subject, len(self._places)) % len(Category10_10)]
-        return color
+        return LINE_COLORS[self._places.get(subject, len(self._places)) % len(LINE_COLORS)]
 
-    def empty(self, height: int = HEIGHT) -> Any:
-        """A plot with shaded stages and no lines yet. Its title, legend and buttons are the page's."""
-        plot = figure(
+    def plot(
+        self,
+        values: tuple[float, float],
+        glyphs: Iterable[Model],
+        hovers: Iterable[Model],
+        annotations: Iterable[Model],
+        height: int = HEIGHT,
+        *,
+        axis: bool = True,
+    ) -> Model:
+        """A plot of the glyphs over shaded stages, from the lowest to the highest of `values`.
+
+        Its title, legend and buttons are the page's. Without `axis`, the values have none.
+        """
+        times = Model("LinearAxis", axis_label="seconds since the run began")
+        scale = [Model("LinearAxis")] if axis else []
+        drag = Model("BoxZoomTool", dimensions="width")
+        # Without a key held the wheel scrolls the page, which is many charts long.
+        wheel = Model("WheelZoomTool", dimensions="width", modifiers={"ctrl": True})
+        shades = Model("GlyphRenderer", data_source=self._shades, glyph=self._shade, level="underlay")
+        return Model(
+            "Plot",
             height=height,
             sizing_mode="stretch_width",
             x_range=self._time_axis,
-            tools="xbox_zoom",
-            active_drag="xbox_zoom",
+            y_range=Model("Range1d", start=values[0], end=values[1]),
+            renderers=[shades, *glyphs],
+            toolbar=Model("Toolbar", tools=[drag, wheel, *hovers], active_drag=drag),
             toolbar_location=None,
+            below=[times],
+            left=scale,
+            center=[
+                Model("Grid", axis=times, grid_line_alpha=0.4),
+                *(Model("Grid", axis=one, dimension=1) for one in scale),
+                *annotations,
+            ],
+            background_fill_color=None,  # the page's own
+            border_fill_color=None,
+            outline_line_color="#a8b0b8",
+            min_border_left=56,  # the same for all, so that their time axes are aligned
         )
-        # Without a key held the wheel scrolls the page, which is many charts long.
-        plot.add_tools(WheelZoomTool(dimensions="width", modifiers="ctrl"))
-        plot.background_fill_color = plot.border_fill_color = None  # the page's own
-        plot.xgrid.grid_line_alpha = 0.4
-        plot.outline_line_color = "#a8b0b8"
-        plot.min_border_left = 56  # the same for all, so that their time axes are aligned
-        plot.vstrip(
-            x0="from_s",
-            x1="to_s",
-            source=self._shades,
-            fill_color="tint",
-            fill_alpha=0.45,
-            line_color=None,
-            level="underlay",
-        )
-        return plot
 
-    def stage_names(self, plot: Any, heights: Sequence[float]) -> None:
-        """Write each stage's name where it begins, in turns at these heights: short ones are close together.
+    def stage_names(self, heights: Sequence[float]) -> list[Model]:
+        """Each stage's name where it begins, in turns at these heights: short ones are close together.
 
         A late one's name ends where the stage ends: the plot is over soon after.
         """
-        last_s = float(self._time_axis.end)
+        names = []
         for stage, height in zip(self._stages, cycle(heights), strict=False):
-            text = stage.name if stage.status == "finished" else f"{stage.name} ({stage.status})"
-            late = stage.start_s > LATE * last_s
-            plot.add_layout(
-                Label(
-                    x=(stage.end_s or last_s) if late else stage.start_s,
+            late = stage.start_s > LATE * self._end_s
+            names.append(
+                Model(
+                    "Label",
+                    x=(stage.end_s or self._end_s) if late else stage.start_s,
                     y=height,
-                    text=text,
+                    text=stage.name if stage.status == "finished" else f"{stage.name} ({stage.status})",
                     x_offset=-4 if late else 4,
                     text_align="right" if late else "left",
                     text_font_size="9pt",
                     text_color="#333333",
                 )
             )
+        return names
 
     def lines(
         self,
@@ -132,56 +151,79 @@ class TimePlots:
         title: str,
         series: Sequence[PlotLine],
         limits: Mapping[str, float] | None = None,
+        bands: Iterable[tuple[float, float]] = (),
         *,
         zero: bool = False,
+        top: float | None = None,
     ) -> Chart | None:
         """One line for each series with a value, and its subject's limit dashed; None if there is no line.
 
-        The title ends in a comma and the unit. With `zero`, the value axis begins at 0.
+        The title ends in a comma and the unit. `bands`, in which values should stay, are shaded. With `zero`,
+        the value axis begins at 0; with `top`, it ends there.
         """
-        shown = [line for line in series if any(value is not None for value in line.values)]
+        numbers = [np.asarray(line.values, np.float64) for line in series]
+        known = [one[np.isfinite(one)] for one in numbers]
+        shown = [line for line, own in zip(series, known, strict=True) if len(own)]
         if not shown:
             return None
         limits = limits or {}
-        plot = self.empty()
+        unit = title.rpartition(", ")[2]
         keys = [Key(line.name, self.color(line.subject), f"{anchor}:{n}") for n, line in enumerate(shown)]
-        for line, key in zip(shown, keys, strict=True):
-            self._draw(plot, line, key, unit=title.rpartition(", ")[2])
+        glyphs = [self._line(line, key) for line, key in zip(shown, keys, strict=True)]
+        hovers = [
+            hover(glyph, [("", line.name), ("t", "@t_s{0.0} s"), (unit, "@value{0.0}")])
+            for line, glyph in zip(shown, glyphs, strict=True)
+        ]
         limits_shown = {line.subject: limits[line.subject] for line in shown if line.subject in limits}
-        for subject, limit in limits_shown.items():
-            plot.add_layout(
-                Span(
-                    location=limit,
-                    dimension="width",
-                    line_dash="dashed",
-                    line_color=self.color(subject),
-                    line_alpha=0.8,
-                )
-            )
-        values = [value for line in shown for value in line.values if value is not None]
-        values += limits_shown.values()
-        margin = max((max(values) - min(values)) * 0.06, abs(max(values)) * 0.01, 0.1)
-        plot.y_range = Range1d(start=0 if zero else min(values) - margin, end=max(values) + margin)
-        return Chart(anchor, title, plot, tuple(keys))
+        annotations = [self._limit(subject, limit) for subject, limit in limits_shown.items()]
+        annotations += [_band(low, high) for low, high in bands]
+        every = np.concatenate((*known, list(limits_shown.values())))
+        low, high = float(every.min()), float(every.max())
+        margin = max((high - low) * 0.06, abs(high) * 0.01, 0.1)
+        ends = (0 if zero else low - margin, high + margin if top is None else top)
+        return Chart(anchor, title, self.plot(ends, glyphs, hovers, annotations), tuple(keys))
 
-    def _draw(self, plot: Any, series: PlotLine, key: Key, unit: str) -> None:
+    def _line(self, series: PlotLine, key: Key) -> Model:
         times_s, values = line_of(series.times_s, series.values, self._points)
-        line = plot.line(
-            "t_s",
-            "value",
-            source=ColumnDataSource({"t_s": times_s, "value": values}),
-            color=key.color,
+        line = Model(
+            "Line",
+            x={"field": "t_s"},
+            y={"field": "value"},
+            line_color=key.color,
             line_width=1.5,
-            line_dash="dotted" if series.dotted else "solid",
-            name=key.glyph,
+            line_dash=DOTTED if series.dotted else [],
         )
-        hover = [("", series.name), ("t", "@t_s{0.0} s"), (unit, "@value{0.0}")]
-        plot.add_tools(HoverTool(renderers=[line], tooltips=hover, description=series.name, visible=False))
+        return renderer(line, {"t_s": times_s, "value": values}, key)
+
+    def _limit(self, subject: str, limit: float) -> Model:
+        return Model(
+            "Span",
+            location=limit,
+            dimension="width",
+            line_dash=DASHED,
+            line_color=self.color(subject),
+            line_alpha=0.8,
+        )
 
 
-def band(plot: Any, low: float, high: float) -> None:
-    """Shade a band that values should stay in."""
-    shade = BoxAnnotation(
-        bottom=low, top=high, fill_color="#2e7d32", fill_alpha=0.12, line_color=None, level="underlay"
+def renderer(shape: Model, data: Mapping[str, object], key: Key) -> Model:
+    """The shape for each point of the data, named as the legend's entry says."""
+    source = Model("ColumnDataSource", data=data)
+    return Model("GlyphRenderer", name=key.glyph, data_source=source, glyph=shape)
+
+
+def hover(glyph: Model, rows: Sequence[tuple[str, str]]) -> Model:
+    """Shows rows of (label, text) beside the glyph's point that the mouse is over."""
+    return Model("HoverTool", renderers=[glyph], tooltips=rows, visible=False)
+
+
+def _band(low: float, high: float) -> Model:
+    return Model(
+        "BoxAnnotation",
+        bottom=low,
+        top=high,
+        fill_color="#2e7d32",
+        fill_alpha=0.12,
+        line_color=None,
+        level="underlay",
     )
-    plot.add_layout(shade)

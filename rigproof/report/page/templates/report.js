@@ -31,6 +31,15 @@
     });
   });
 
+  (function draw() {
+    var plots = document.getElementById('plots');
+    if (!plots || typeof Bokeh === 'undefined') { return; }
+    plots = JSON.parse(plots.textContent);
+    var places = all('.plot > div'), roots = {};
+    plots.roots.forEach(function (root, number) { roots[root.id] = places[number].id; });
+    Bokeh.embed.embed_items({plots: plots}, [{docid: 'plots', roots: roots, root_ids: Object.keys(roots)}]);
+  })();
+
   function charts() { return typeof Bokeh === 'undefined' ? undefined : Bokeh.documents[0]; }
 
   all('.legend button').forEach(function (button) {

@@ -12,6 +12,7 @@ from rigproof.report.page.charts import charts_of
 from rigproof.report.page.overlay import overlay_of
 from rigproof.report.page.page import page_text
 from rigproof.report.page.plots import PlotLine
+from support.plots import bokeh_plots
 
 
 @pytest.fixture
@@ -53,7 +54,8 @@ def test_its_lines_are_dotted_in_the_same_charts_and_colours(result, other):
         "pc1/gpu1, other run",
     ]
     assert chart.keys[0].color == chart.keys[2].color != chart.keys[1].color
-    glyphs = {one.name: one for one in chart.plot.renderers if one.name}
+    plot = bokeh_plots(both.values())[chart.title]
+    glyphs = {one.name: one for one in plot.renderers if one.name}
     mine, others = (glyphs[chart.keys[place].glyph] for place in (0, 2))
     assert (mine.glyph.line_dash, bool(others.glyph.line_dash)) == ([], True)
     assert np.allclose(others.data_source.data["t_s"][1:9], mine.data_source.data["t_s"][1:9] - 7)

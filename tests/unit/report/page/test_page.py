@@ -13,7 +13,10 @@ from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import charts_of
+from rigproof.report.page.models import Model
 from rigproof.report.page.page import page_text, write_page
+from rigproof.report.page.plots import Chart
+from support.plots import bokeh_plots
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -63,8 +66,9 @@ def test_only_trouble_is_red(result):
     """What every good run records is not marked at all, and what only explains a run has another colour."""
     for kind in ("generation", "measured_again", "xid"):
         result.recording.add(Event(30.0, kind, "pc1/gpu0", "a message"))
-    timeline = charts_of(result)[0]
-    marks = {one.name: one for one in timeline.plot.renderers if one.name}
+    charts = charts_of(result)
+    timeline = charts[0]
+    marks = {one.name: one for one in bokeh_plots(charts)[timeline.title].renderers if one.name}
     kinds = {name: list(one.data_source.data["kind"]) for name, one in marks.items()}
     assert kinds == {"chart-events:trouble": ["xid", "nvml_error"], "chart-events:notice": ["measured_again"]}
     assert [(key.label, key.glyph) for key in timeline.keys] == [
@@ -119,17 +123,23 @@ def test_work_of_each_unit_has_a_chart_of_its_own(result):
 
 
 def test_charts_share_their_time_axis_and_show_limits_and_band(result):
-    charts = charts_of(result)
-    assert len({id(chart.plot.x_range) for chart in charts}) == 1
-    by_title = {chart.title.partition(",")[0]: chart.plot for chart in charts}
-    assert [span.location for span in by_title["Core temperature"].select({"type": Span})] == [80, 80]
-    power = by_title["Power (dashed: the enforced limit)"]
+    plots = bokeh_plots(charts_of(result))
+    assert len({id(plot.x_range) for plot in plots.values()}) == 1
+    assert [span.location for span in plots["Core temperature, °C"].select({"type": Span})] == [80, 80]
+    power = plots["Power (dashed: the enforced limit), W"]
     assert sorted(span.location for span in power.select({"type": Span})) == [220, 350]
-    boxes = by_title["Host CPU (green: the promised band)"].select({"type": BoxAnnotation})
+    boxes = plots["Host CPU (green: the promised band), %"].select({"type": BoxAnnotation})
     assert (70, 85) in {(box.bottom, box.top) for box in boxes}
-    [shades] = [one for one in by_title["SM clock"].renderers if isinstance(one.glyph, VStrip)]
+    [shades] = [one for one in plots["SM clock, MHz"].renderers if isinstance(one.glyph, VStrip)]
     stages = zip(shades.data_source.data["from_s"], shades.data_source.data["to_s"], strict=True)
     assert {(3.0, 24.0), (24.5, 56.0)} <= set(stages)
+
+
+def test_a_property_that_bokeh_does_not_know_is_noticed_here():
+    """The page's own models check nothing: the tests above read them as Bokeh does."""
+    for property_, value in (("heigth", 1), ("height", "high")):
+        with pytest.raises((AttributeError, ValueError), match=property_):
+            bokeh_plots([Chart("chart-x", "x", Model("Plot", **{property_: value}))])
 
 
 def test_a_simulated_run_says_so_at_the_top(result):
