@@ -22,27 +22,29 @@ def filled(head, tail, unit=b"[],", values=VALUES_MAX):
     return head + unit * (values // sum(map(unit.count, (b",", b"[", b"{"))) - 10) + unit[:-1] + tail
 
 
-WORST = {
-    "history-of-benchmarks": filled(b'{"datetime":"x","benchmarks":[', b"]}", b"{},"),
-    "gpu-champions-of-figures": filled(b'{"figures":[', b"]}", b"{},"),
-    "gpu-champions-of-keys": b"{" + b",".join(b'"%d":1' % key for key in range(VALUES_MAX - 1)) + b"}",
-    "recording-of-lists": filled(
-        b'{"type":"run","schema_version":1,"rig":{"a":[', b"]}}\n", values=LINE_VALUES_MAX
-    ),
-    "profile-of-nodes": filled(b"nodes = [", b"]\n", b"{},", PROFILE_BYTES_MAX // 2),
-    "profile-of-dots": b"a" + b".a" * (PROFILE_BYTES_MAX // 2 - 10) + b" = 1",
-}
+def worst():
+    return {
+        "history-of-benchmarks": filled(b'{"datetime":"x","benchmarks":[', b"]}", b"{},"),
+        "gpu-champions-of-figures": filled(b'{"figures":[', b"]}", b"{},"),
+        "gpu-champions-of-keys": b"{" + b",".join(b'"%d":1' % key for key in range(VALUES_MAX - 1)) + b"}",
+        "recording-of-lists": filled(
+            b'{"type":"run","schema_version":1,"rig":{"a":[', b"]}}\n", values=LINE_VALUES_MAX
+        ),
+        "profile-of-nodes": filled(b"nodes = [", b"]\n", b"{},", PROFILE_BYTES_MAX // 2),
+        "profile-of-dots": b"a" + b".a" * (PROFILE_BYTES_MAX // 2 - 10) + b" = 1",
+    }
 
 
 def test_the_worst_files_stay_under_a_gigabyte(tmp_path):
-    for name, content in WORST.items():
+    files = worst()
+    for name, content in files.items():
         path = tmp_path / name / READERS[name.partition("-of-")[0]].place
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
     done = python("-c", CHILD, tmp_path, patience_s=600)
     assert done.returncode == 0, done.stderr
     peaks = {name: int(peak) for name, peak in map(str.split, done.stdout.splitlines())}
-    assert peaks.keys() == WORST.keys()
+    assert peaks.keys() == files.keys()
     assert all(peak < MOST_MIB for peak in peaks.values()), peaks
 
 

@@ -468,7 +468,7 @@ def test_less_work_never_turns_a_failure_into_a_pass(new_bench, share, less):
 @given(kept=st.sets(st.integers(0, 719)))
 def test_fewer_samples_never_turn_a_failure_of_coverage_into_a_pass(new_bench, kept):
     bench = new_bench()
-    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
+    mine = bench.recording.gpu_samples.of(GPU)
     bench.recording.gpu_samples = [mine[index] for index in sorted(kept)]
     under_load = sum(1 for one in bench.recording.gpu_samples if 30 <= one.t_s <= 70)
     if under_load < 0.8 * 400:

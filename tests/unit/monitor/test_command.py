@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rigproof.host import processes
+from support import on_simulated_gpus as on_gpus
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60
 # Limits that say nothing about the machine that the tests run on.
 PROFILE = """
@@ -54,7 +54,7 @@ def start(tmp_path):
             subprocess.Popen(
                 [
                     sys.executable,
-                    str(HERE / "on_simulated_gpus.py"),
+                    on_gpus.__file__,
                     scenario,
                     "monitor",
                     *map(str, arguments),
@@ -76,14 +76,28 @@ def start(tmp_path):
         process.communicate()
 
 
+@pytest.fixture
+def shown(tmp_path, monkeypatch, capsys):
+    """Run the command line in this process; its exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def shown(scenario, *arguments):
+        monkeypatch.setattr(sys, "argv", ["rigproof", "monitor", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            on_gpus.on_simulated_gpus(scenario)
+        return ended.value.code, *capsys.readouterr()
+
+    return shown
+
+
 def ended(process):
     """Its exit status, standard output and standard error."""
     out, err = process.communicate(timeout=PATIENCE_S)
     return process.returncode, out, err
 
 
-def test_once_as_json_is_one_document(start, profile):
-    status, out, err = ended(start("calm", "--once", "--json", "--interval=0.2", f"--hwprofile={profile}"))
+def test_once_as_json_is_one_document(shown, profile):
+    status, out, err = shown("calm", "--once", "--json", "--interval=0.2", f"--hwprofile={profile}")
     assert (status, err) == (0, "")
     found = json.loads(out)
     assert (found["schema_version"], found["rig"], found["source"]) == (1, "bench", "this machine")
@@ -98,16 +112,16 @@ def test_once_as_json_is_one_document(start, profile):
     assert (second["name"], second["memory_total_mib"]) == ("NVIDIA GeForce RTX 3070", 8192)
 
 
-def test_once_with_warnings_ends_with_1_and_is_plain_text_of_80_columns(start, profile):
-    status, out, _ = ended(start("hot", "--once", "--interval=0.2", f"--hwprofile={profile}"))
+def test_once_with_warnings_ends_with_1_and_is_plain_text_of_80_columns(shown, profile):
+    status, out, _ = shown("hot", "--once", "--interval=0.2", f"--hwprofile={profile}")
     assert status == 1
     assert "\x1b" not in out
     assert max(map(len, out.splitlines())) <= 80
     assert "! pc1/gpu0: core at 96 °C, limit ≤ 93 °C" in out.splitlines()
 
 
-def test_a_machine_without_a_gpu_shows_its_host(start, cpu_profile):
-    status, out, _ = ended(start("no-driver", "--once", "--interval=0.2", f"--hwprofile={cpu_profile}"))
+def test_a_machine_without_a_gpu_shows_its_host(shown, cpu_profile):
+    status, out, _ = shown("no-driver", "--once", "--interval=0.2", f"--hwprofile={cpu_profile}")
     assert status == 0
     assert out.splitlines()[0].endswith("no warnings  bench on this machine")
     assert "  no GPU was found here" in out.splitlines()
@@ -177,8 +191,8 @@ def test_it_ends_when_nobody_reads_any_more(start, profile):
         (["--interval=0"], "--interval"),
     ],
 )
-def test_what_cannot_be_used_is_refused(start, arguments, expected):
-    status, out, err = ended(start("calm", "--once", *arguments))
+def test_what_cannot_be_used_is_refused(shown, arguments, expected):
+    status, out, err = shown("calm", "--once", *arguments)
     assert (status, out) == (4, "")
     assert expected in err
 

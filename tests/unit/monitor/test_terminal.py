@@ -4,13 +4,11 @@ import re
 import shutil
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from support import on_simulated_gpus
 from support.terminals import COLOUR, Terminal
-
-HERE = Path(__file__).parent
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -21,7 +19,7 @@ def terminal(tmp_path):
     opened = []
 
     def terminal(columns, rows, scenario, *arguments, **variables):
-        program = [sys.executable, HERE / "on_simulated_gpus.py", scenario, "monitor", "--interval=0.3"]
+        program = [sys.executable, on_simulated_gpus.__file__, scenario, "monitor", "--interval=0.3"]
         opened.append(Terminal(tmp_path, columns, rows, [*program, *arguments], **variables))
         return opened[-1]
 

@@ -41,8 +41,14 @@ def dotted(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def found_in(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+@pytest.fixture(scope="module")
+def package() -> dict[Path, ast.Module]:
+    """Every module of the package."""
+    return {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def found_in(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (f"import {one.name}" for one in node.names if one.name.split(".")[0] in MODULES)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in MODULES:
@@ -57,10 +63,11 @@ def found_in(source: str) -> Iterator[str]:
                     yield f"{name}({keyword.arg}=…)"
 
 
-def test_no_module_of_the_package_runs_what_it_reads():
-    files = sorted(PACKAGE.rglob("*.py"))
-    assert len(files) > 200
-    found = {f"{path.relative_to(PACKAGE)}: {what}" for path in files for what in found_in(path.read_text())}
+def test_no_module_of_the_package_runs_what_it_reads(package):
+    assert len(package) > 200
+    found = {
+        f"{path.relative_to(PACKAGE)}: {what}" for path, tree in package.items() for what in found_in(tree)
+    }
     assert found == set(JUSTIFIED)
 
 
@@ -78,9 +85,9 @@ STARTING = {
 }
 
 
-def starting(source: str) -> Iterator[str]:
+def starting(tree: ast.Module) -> Iterator[str]:
     """What can start a process."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name.split(".")[0] in STARTERS)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in STARTERS:
@@ -89,8 +96,8 @@ def starting(source: str) -> Iterator[str]:
             yield dotted(node.func)
 
 
-def test_few_files_start_processes_and_each_is_known():
-    found = [path.name for path in PACKAGE.rglob("*.py") if any(starting(path.read_text()))]
+def test_few_files_start_processes_and_each_is_known(package):
+    found = [path.name for path, tree in package.items() if any(starting(tree))]
     assert sorted(found) == sorted(STARTING)  # each name once: another file of that name is one more
 
 
@@ -108,12 +115,11 @@ def test_few_files_start_processes_and_each_is_known():
     ],
 )
 def test_the_search_for_starts_finds_them(source):
-    assert list(starting(source))
+    assert list(starting(ast.parse(source)))
 
 
-def run_by_children(source: str) -> Iterator[ast.expr]:
+def run_by_children(tree: ast.Module) -> Iterator[ast.expr]:
     """The first argument of every call that makes a child: which module it runs."""
-    tree = ast.parse(source)
     imported = {
         name.asname or name.name
         for node in ast.walk(tree)
@@ -132,27 +138,26 @@ def run_by_children(source: str) -> Iterator[ast.expr]:
     yield from (call.args[0] for call in made)
 
 
-def constants(source: str) -> dict[str, object]:
+def constants(tree: ast.Module) -> dict[str, object]:
     """What names of the module itself stand for, where that is written there."""
     return {
         target.id: node.value.value
-        for node in ast.parse(source).body
+        for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
 
 
-def test_children_run_modules_of_the_package_that_the_code_names():
+def test_children_run_modules_of_the_package_that_the_code_names(package):
     """Whatever is read: no file, profile or message says what a child runs."""
     modules = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path, tree in package.items():
         if path == PACKAGE / "host" / "child.py":  # `ask` hands its own argument on
             continue
-        source = path.read_text()
-        for argument in run_by_children(source):
+        for argument in run_by_children(tree):
             assert isinstance(argument, ast.Name), (path, ast.unparse(argument))
-            modules.add(constants(source).get(argument.id))
+            modules.add(constants(tree).get(argument.id))
     assert len(modules) >= 7
     for name in modules:
         assert isinstance(name, str)
@@ -161,11 +166,11 @@ def test_children_run_modules_of_the_package_that_the_code_names():
         assert '__name__ == "__main__"' in file.read_text()
 
 
-def test_one_snippet_boots_them():
+def test_one_snippet_boots_them(package):
     booting = {
         path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in package.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "runpy" in node.value
     }
     assert booting == {"host/child.py"}
@@ -189,9 +194,9 @@ def test_one_snippet_boots_them():
     ],
 )
 def test_the_search_finds_what_it_is_for(source):
-    assert list(found_in(source))
+    assert list(found_in(ast.parse(source)))
 
 
 @pytest.mark.parametrize("source", ["re.compile(text)", "model.eval()", "subprocess.run(line, shell=False)"])
 def test_the_search_leaves_alone_what_is_harmless(source):
-    assert not list(found_in(source))
+    assert not list(found_in(ast.parse(source)))

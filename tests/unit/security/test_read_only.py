@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from support.acceptance import python
 
 PACKAGE = Path(__file__).resolve().parents[3] / "rigproof"
@@ -58,29 +60,40 @@ def test_reading_gpus_and_host_only_reads():
     assert found["started"] == []
 
 
-def names_in(place: Path, beginning: str) -> set[str]:
-    """Every word of the code, in strings and as attributes, that begins so."""
-    found = set()
-    for path in place.rglob("*.py") if place.is_dir() else [place]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            word = node.value if isinstance(node, ast.Constant) else getattr(node, "attr", None)
-            if isinstance(word, str) and re.fullmatch(rf"{beginning}[A-Z]\w+", word):
-                found.add(word)
+@pytest.fixture(scope="module")
+def words() -> dict[Path, tuple[set[str], set[str]]]:
+    """The texts and the names of attributes in each module of the package."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        texts = {one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+        found[path.relative_to(PACKAGE)] = (
+            texts,
+            {one.attr for one in nodes if isinstance(one, ast.Attribute)},
+        )
     return found
 
 
-def test_no_function_of_nvml_that_sets_something_is_named_anywhere():
-    called = {
-        name
-        for folder in ("telemetry", "cluster", "devices", "monitor", "plugin", "stages", "cli")
-        for name in names_in(PACKAGE / folder, "nvml")
-    } - {"nvmlReturn"}  # a field of its answers
+def names_in(words, beginning: str, *places: str) -> set[str]:
+    """Every word of the code there, in strings and as attributes, that begins so."""
+    inside = [found for path, found in words.items() if any(path.is_relative_to(one) for one in places)]
+    return {
+        word
+        for texts, attributes in inside
+        for word in texts | attributes
+        if re.fullmatch(rf"{beginning}[A-Z]\w+", word)
+    }
+
+
+def test_no_function_of_nvml_that_sets_something_is_named_anywhere(words):
+    folders = ("telemetry", "cluster", "devices", "monitor", "plugin", "stages", "cli")
+    called = names_in(words, "nvml", *folders) - {"nvmlReturn"}  # a field of its answers
     assert len(called) > 30
     assert [name for name in sorted(called) if not READS_ONLY.fullmatch(name)] == []
 
 
-def test_cuda_s_driver_is_asked_who_the_card_is_and_nothing_else():
-    called = names_in(PACKAGE / "cluster" / "ray" / "gpu_probe.py", "cu")
+def test_cuda_s_driver_is_asked_who_the_card_is_and_nothing_else(words):
+    called = names_in(words, "cu", "cluster/ray/gpu_probe.py")
     assert called == {"cuInit", "cuDeviceGet", "cuDeviceGetUuid", "cuDeviceGetUuid_v2", "cuGetErrorString"}
 
 
@@ -96,26 +109,19 @@ def test_the_search_knows_setters():
         assert READS_ONLY.fullmatch(name)
 
 
-def test_the_kernel_s_files_are_read_in_one_place():
+def test_the_kernel_s_files_are_read_in_one_place(words):
     """/proc and /sys by `rigproof.host` alone, by whose functions tests can give another root."""
     naming = {
-        path.relative_to(PACKAGE).parts[0]
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if re.fullmatch(r"/(proc|sys)(/\S*)?", node.value)
+        path.parts[0]
+        for path, (texts, _) in words.items()
+        if any(re.fullmatch(r"/(proc|sys)(/\S*)?", text) for text in texts)
         and path.name != "scrubbing.py"  # what is no secret
     }
     assert naming == {"host"}
 
 
-def test_the_kernel_s_log_is_not_opened_by_anybody():
+def test_the_kernel_s_log_is_not_opened_by_anybody(words):
     """Xids come by NVML's events; `dmesg` stands only in advice to the reader."""
-    words = {
-        node.value
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    assert not [word for word in words if "kmsg" in word or "syslog" in word]
-    assert not [word for word in words if word in ("dmesg", "nvidia-smi", "journalctl", "sudo")]
+    texts = set().union(*(texts for texts, _ in words.values()))
+    assert not [text for text in texts if "kmsg" in text or "syslog" in text]
+    assert not [text for text in texts if text in ("dmesg", "nvidia-smi", "journalctl", "sudo")]

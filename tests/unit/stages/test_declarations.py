@@ -1,6 +1,7 @@
 """Stages report what they declare: the kinds of their events, and the labels of their rounds."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ PACKAGE = Path(rigproof.__file__).parent
 EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least
 
 
+@cache
 def kinds_in(path):
     """Texts that stand where an event's kind does."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call):
             continue
@@ -26,7 +29,8 @@ def kinds_in(path):
             continue
         given = [*node.args[:2], *(one.value for one in node.keywords if one.arg == "kind")]
         texts = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        yield from texts[:1]
+        found += texts[:1]
+    return found
 
 
 def test_every_kind_of_event_that_is_reported_is_declared():

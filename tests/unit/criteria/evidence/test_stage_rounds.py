@@ -1,6 +1,8 @@
 """The rounds of devices that are judged together are, device by device, what each has by itself."""
 
 from dataclasses import replace
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -19,28 +21,39 @@ STAGES = ("gemm", "sustained", "training")
 IDLE = {"labels": {"precision": "bf16", "size": 1}, "unit": TFLOP, "verified": True}
 
 
-@st.composite
-def recorded(draw):
+# What a round can be. It begins where the one before it has ended, or later, or is impossible.
+CHOICES = (
+    list(SUBJECTS),
+    [0.5, 0.5, 0.5, 1.0, 2.0, 0.0],  # seconds
+    [(1, 0.0), (1, 0.0), (1, 5.0), (0, 0.0)],  # how far on it ends: a multiple of them, and more
+    STAGES,
+    (0, 1),  # of the subject's workers
+    ("warmup", "measure"),
+    [1.0] * 9 + [np.inf],  # work
+    [None, None, "cuda", "cpu"],
+)
+SIZES = [len(one) for one in CHOICES]
+
+
+def rounds_of(numbers):
     """Rounds of all subjects, mostly one after the other; some are impossible, or overlap."""
     found, ends_s = [], dict.fromkeys(SUBJECTS, 0.0)
-    for _ in range(draw(st.integers(0, 30))):
-        subject = draw(st.sampled_from(list(SUBJECTS)))
-        seconds = draw(st.sampled_from([0.5, 0.5, 0.5, 1.0, 2.0, 0.0]))
-        ends_s[subject] += draw(st.sampled_from([seconds, seconds, seconds + 5.0, 0.0]))
+    for number in numbers:
+        chosen = (
+            options[place] for options, place in zip(CHOICES, np.unravel_index(number, SIZES), strict=True)
+        )
+        subject, seconds, (times, more_s), stage, worker, phase, work, device = chosen
+        ends_s[subject] += times * seconds + more_s
+        name = f"{subject}#{worker}"
         found.append(
-            Round(
-                t_s=ends_s[subject],
-                subject=subject,
-                stage=draw(st.sampled_from(STAGES)),
-                worker=f"{subject}#{draw(st.integers(0, 1))}",
-                phase=draw(st.sampled_from(["warmup", "measure"])),
-                seconds=seconds,
-                work=draw(st.sampled_from([1.0] * 9 + [np.inf])),
-                device=draw(st.sampled_from([None, None, "cuda", "cpu"])),
-                **IDLE,
-            )
+            Round(ends_s[subject], stage, name, subject, phase, seconds, work, device=device, **IDLE)
         )
     return found
+
+
+def recorded():
+    """Each round is one number: to draw what it is made of takes longer than the test."""
+    return st.lists(st.integers(0, prod(SIZES) - 1), max_size=30).map(rounds_of)
 
 
 def together(records):
@@ -168,11 +181,12 @@ def test_a_round_whose_rate_is_not_finite_or_out_of_all_reason_is_no_measurement
 
 @given(recorded(), st.data())
 def test_the_parts_of_rounds_are_what_selecting_them_one_by_one_gives(records, data):
-    precision, work = st.sampled_from(["fp16", "bf16", None]), st.sampled_from([1.0, 2.0])
+    kinds = st.sampled_from([*product([1.0, 2.0], ["fp16", "bf16", None])])
+    drawn = data.draw(st.lists(kinds, min_size=len(records), max_size=len(records)))
     rounds = together(
         [
-            replace(one, work=data.draw(work), labels={"precision": data.draw(precision), "size": 1})
-            for one in records
+            replace(one, work=work, labels={"precision": precision, "size": 1})
+            for one, (work, precision) in zip(records, drawn, strict=True)
         ]
     )
     counted = rounds.every.same("phase", "measure")

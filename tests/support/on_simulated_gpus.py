@@ -39,15 +39,21 @@ def _no_driver(driver: SimulatedDriver) -> None:
 
 SCENARIOS = {"calm": _calm, "hot": _hot, "hung": _hung, "no-driver": _no_driver}
 
-if __name__ == "__main__":
-    # A shell may have started the tests with SIGINT ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def on_simulated_gpus(scenario: str) -> None:
+    """Run the command line with the arguments in `sys.argv`."""
     cards = SimulatedDriver(
         [
             SimulatedGpu("GPU-a", utilization_percent=99, power_average_w=341.0),
             SimulatedGpu("GPU-b", name="NVIDIA GeForce RTX 3070", memory_total_mib=8192.0),
         ]
     )
-    SCENARIOS[sys.argv.pop(1)](cards)
+    SCENARIOS[scenario](cards)
     with installed(cards):
         main()
+
+
+if __name__ == "__main__":
+    # A shell may have started the tests with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    on_simulated_gpus(sys.argv.pop(1))
