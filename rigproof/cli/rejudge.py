@@ -80,7 +80,9 @@ def rejudge(
     for remark in remarks(recording):
         echo(remark)
     simulated = recording.run.simulated
-    short = in_place_of_level(shortfalls(recording, default_rig(KINDS)), recording.run.level)
+    short = in_place_of_level(
+        shortfalls(recording, default_rig(KINDS, recording.run.rig)), recording.run.level
+    )
     facts = run_facts(recording)
     if loaded is not None:
         echo(f"run {recording.run.run_id} of the rig {facts.rig}, judged by {loaded.file}:")

@@ -114,11 +114,9 @@ class CpuLoad:
     def _control(self) -> None:
         """Follow the host until stopped."""
         last, last_own_s = self._read()
-        at_s = time.monotonic()
-        while True:
-            at_s = max(at_s + STEP_S, time.monotonic())
-            if self._stop.wait(at_s - time.monotonic()):
-                break
+        # From the end of one step to the next: after a late one there is no other at once, since the kernel
+        # counts busy time in ticks, and one tick in a moment looks like many CPUs.
+        while not self._stop.wait(STEP_S):
             now, own_s = self._read()
             usage = used_between(last, now, own_s - last_own_s) if last and now else None
             if usage is not None and now is not None:

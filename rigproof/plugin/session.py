@@ -193,7 +193,9 @@ class HardwareSession:
         recording = self.recording
         if recording is None:
             return ""
-        return in_place_of_level(shortfalls(recording, default_rig(KINDS)), recording.run.level)
+        return in_place_of_level(
+            shortfalls(recording, default_rig(KINDS, recording.run.rig)), recording.run.level
+        )
 
     def judge(self, criterion: str, subject: str) -> Verdict:
         """The verdict of one criterion on one subject, from what was recorded so far."""

@@ -8,7 +8,6 @@ from typing import Any
 from rigproof.profiles.documents.text import profile_text
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.checks import UNKNOWN_SKU
-from rigproof.profiles.loading.files import DEFAULTS
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import all_skus, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -163,12 +162,12 @@ def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) 
     """
     parts: dict[str, Any] = {}
     share = device.gpu.vram_share or loaded.rig.gpu_defaults.vram_share
-    if device.gpu.vram_share is None and _is_default(loaded, "gpu_defaults.vram_share"):
+    if device.gpu.vram_share is None and not loaded.states("gpu_defaults.vram_share"):
         fitting = _fitting_share(share, memory_gib, device.limits.headroom_gib, device.gpu.workers)
         if fitting < share:
             parts["vram_share"] = share = fitting
     size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
-    if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
+    if device.gpu.gemm_size is None and not loaded.states("gpu_defaults.gemm_size"):
         fitting_one = fitting_size(size, share * memory_gib * MIB_PER_GIB / device.gpu.workers)
         if fitting_one < size:
             parts["gemm_size"] = fitting_one
@@ -181,13 +180,9 @@ def _any_plan(loaded: LoadedRig, device: PromisedDevice) -> dict[str, Any]:
     If the profile states `gemm_size`, each worker gets enough memory for operands of that size.
     """
     size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
-    if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
+    if device.gpu.gemm_size is None and not loaded.states("gpu_defaults.gemm_size"):
         return _unreported_memory(size)
     return {"vram_gib_per_worker": max(UNREPORTED_VRAM_GIB, gemm_mib(size) / MIB_PER_GIB)}
-
-
-def _is_default(loaded: LoadedRig, key: str) -> bool:
-    return loaded.sources.get(key, DEFAULTS) == DEFAULTS
 
 
 def _fitting_share(share: float, memory_gib: float, headroom_gib: float | None, workers: int) -> float:

@@ -153,7 +153,7 @@ def prepared(level="standard"):
 @pytest.fixture(autouse=True)
 def lengths_of_the_canned_rig(monkeypatch):
     """A level is as long as the canned run was."""
-    monkeypatch.setattr(champions, "default_rig", lambda _kinds: loaded_rig())
+    monkeypatch.setattr(champions, "default_rig", lambda _kinds, _rig: loaded_rig())
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,6 @@ length_s.quick = {sustained_s}
 [stages.pattern]
 length_s.quick = {pattern_s}
 cpu_mib = 2
-[stages.transfer]
-length_s.quick = 0
 [stages.training]
 length_s.quick = {training_s}
 batches = [1]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rigproof.profiles.loading.files import DEFAULTS, profile_folder
+from rigproof.profiles.loading.files import profile_folder
 from rigproof.profiles.loading.loaded import LoadedRig
 
 _HEAD = (
@@ -70,7 +70,7 @@ def _not_default(table: dict[str, Any], prefix: str, loaded: LoadedRig) -> dict[
             inner = _not_default(value, f"{prefix}{key}.", loaded)
             if inner:
                 kept[key] = inner
-        elif loaded.sources.get(f"{prefix}{key}", DEFAULTS) != DEFAULTS:
+        elif loaded.states(f"{prefix}{key}"):
             kept[key] = value
     return kept
 

@@ -1,7 +1,6 @@
 """Refuses rigs that change what a level promises: that is the same for every rig."""
 
 from rigproof.profiles.lint.limits import rig_problem
-from rigproof.profiles.loading.files import DEFAULTS
 from rigproof.profiles.loading.loaded import LoadedRig
 
 OWN_KEYS = ("least_share", "least_work_share")
@@ -12,5 +11,5 @@ def level_problems(loaded: LoadedRig) -> list[str]:
     return [
         rig_problem(loaded, key, getattr(loaded.rig.levels, name), "not a setting of a rig", "drop it")
         for name in OWN_KEYS
-        if loaded.sources.get(key := f"levels.{name}", DEFAULTS) != DEFAULTS
+        if loaded.states(key := f"levels.{name}")
     ]

@@ -11,7 +11,7 @@ from rigproof.profiles.lint.levels import level_problems
 from rigproof.profiles.lint.limits import limit_problems, rig_problem
 from rigproof.profiles.lint.memory import policy_problems
 from rigproof.profiles.lint.sku import lint_sku
-from rigproof.profiles.loading.files import DEFAULTS, stems
+from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.xids import xid_catalogue
@@ -105,7 +105,7 @@ def _stated_problem(loaded: LoadedRig, keys: tuple[str, ...], value: object, wro
 def _device_problem(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:
     """A problem of a planned value: where the GPU states it, where `gpu_defaults` does, or where it could."""
     own, shared = f"{device.key}.{name}", f"gpu_defaults.{default}"
-    if own in loaded.sources or loaded.sources.get(shared, DEFAULTS) != DEFAULTS:
+    if own in loaded.sources or loaded.states(shared):
         return _stated_problem(loaded, (own, shared), *rest)
     value, wrong, way_out = rest
     sku = f"{device.key}.sku"

@@ -1,7 +1,6 @@
 """Finds the key by which a rig states a value of a device, so that a problem can name it."""
 
 from rigproof.profiles.lint.limits import rig_problem
-from rigproof.profiles.loading.files import DEFAULTS
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.base import Table
 
@@ -13,7 +12,7 @@ def stated(loaded: LoadedRig, device: PromisedDevice, *names: str) -> str | None
     """
     for name in names:
         for key in (f"{device.key}.{name}", name):
-            if loaded.sources.get(key, DEFAULTS) != DEFAULTS:
+            if loaded.states(key):
                 return key
     return None
 

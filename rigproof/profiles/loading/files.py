@@ -11,6 +11,7 @@ from rigproof.records.limits import PROFILE_BYTES_MAX, FileRefusedError, read_bo
 from rigproof.records.message_text import one_line
 
 DEFAULTS = "hwprofiles/defaults.toml"
+CPU_DEFAULTS = "hwprofiles/defaults-cpu.toml"  # laid over them for a rig of CPUs alone
 DOTS_MAX = 200  # in a line: a key of n parts costs tomllib n² of time and memory, a key of 40 kB 1.5 GiB
 
 

@@ -9,6 +9,7 @@ from rigproof.profiles.errors import ProfileError, nearest, problem
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.checks import merged_problems, repeated_nodes
+from rigproof.profiles.loading.defaults import default_layers, of_cpus_alone
 from rigproof.profiles.loading.files import (
     profile_folder,
     read_text,
@@ -19,13 +20,11 @@ from rigproof.profiles.loading.files import (
 )
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
-from rigproof.profiles.loading.merge import Merged
+from rigproof.profiles.loading.merge import Layer, merge
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.tables.models import Sku
 
 __all__ = ["all_skus", "load_rig", "load_sku", "match_sku", "over_defaults", "profile_folder", "rig_path"]
-
-Layer = tuple[str, dict[str, Any]]  # a file as users know it, and its tables
 
 
 def load_rig(name_or_path: str, kinds: StageKinds) -> LoadedRig:
@@ -37,7 +36,7 @@ def load_rig(name_or_path: str, kinds: StageKinds) -> LoadedRig:
     """
     path = rig_path(name_or_path)
     layers, broken = _chain(path)
-    return _assembled([_defaults(), *layers], shown_path(path), kinds, broken)
+    return _assembled(layers, shown_path(path), kinds, broken)
 
 
 def over_defaults(tables: dict[str, Any], file: str, kinds: StageKinds) -> LoadedRig:
@@ -45,7 +44,7 @@ def over_defaults(tables: dict[str, Any], file: str, kinds: StageKinds) -> Loade
 
     Messages and sources name `file` as the place of its values. Raises ProfileError with all problems.
     """
-    return _assembled([_defaults(), (file, tables)], file, kinds)
+    return _assembled([(file, tables)], file, kinds)
 
 
 def load_sku(stem: str, kinds: StageKinds) -> Sku:
@@ -107,11 +106,6 @@ def _near_sku(stem: str) -> str:
     return nearest(stem, stems("gpus"))
 
 
-def _defaults() -> Layer:
-    path = profile_folder() / "defaults.toml"
-    return shown_path(path), read_toml(path)
-
-
 def _chain(path: Path) -> tuple[list[Layer], list[str]]:
     """The files that make up a rig: those that it extends, the farthest first, and last its own file.
 
@@ -158,11 +152,11 @@ def _parent(path: Path, file: str, parent: str) -> Path:
 def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterable[str] = ()) -> LoadedRig:
     models = models_of(kinds)
     problems = list(broken)
-    merged = Merged()
+    layers = [*default_layers(cpus_alone=of_cpus_alone(merge(layers).tree)), *layers]
     for layer_file, tables in layers:
         problems += structural_problems(models.rig_file, tables, layer_file)
         problems += repeated_nodes(tables, layer_file)
-        merged.lay_over(tables, layer_file)
+    merged = merge(layers)
     problems += merged_problems(merged, file)
     if not problems:
         # Files that are valid one by one can still miss a value once merged, never the other way round.

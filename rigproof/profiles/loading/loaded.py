@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.profiles.loading.files import CPU_DEFAULTS, DEFAULTS
 from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
@@ -48,7 +49,7 @@ class PromisedDevice:
 
 @dataclass(frozen=True)
 class LoadedRig:
-    """A rig merged over `extends` and `hwprofiles/defaults.toml`, complete.
+    """A rig merged over `extends` and the defaults, complete.
 
     `kinds` are the stages that it has settings for: all stages, or for a recorded rig those of its run.
     `skus` holds the SKUs that its GPUs name, by file stem. `sources` maps a dotted key, with nodes by name,
@@ -68,6 +69,10 @@ class LoadedRig:
     def source_of(self, *keys: str) -> str:
         """The file of the first of `keys` that has one; the rig's own file if none has."""
         return next((self.sources[key] for key in keys if key in self.sources), self.file)
+
+    def states(self, key: str) -> bool:
+        """Whether a key has a value of the rig's own, stated or found on this machine, not the default."""
+        return self.sources.get(key, DEFAULTS) not in (DEFAULTS, CPU_DEFAULTS)
 
     def written(self, key: str) -> str:
         """A dotted key as it is written in its file."""

@@ -5,10 +5,11 @@ raw tables that TOML gives, valid or not: malformed parts are reported by the ch
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+Layer = tuple[str, dict[str, Any]]  # a file as users know it, and its tables
 DEEPEST = 8  # a rig's tables nest less; deeper ones are unknown keys, which the check of the file reports
 
 
@@ -105,3 +106,11 @@ class Merged:
             for index, element in enumerate(value):
                 if isinstance(element, dict):
                     self._remember(element, at.element(index))
+
+
+def merge(layers: Iterable[Layer]) -> Merged:
+    """The tables of these files, each laid over those before it."""
+    merged = Merged()
+    for file, tables in layers:
+        merged.lay_over(tables, file)
+    return merged

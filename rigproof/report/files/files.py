@@ -41,7 +41,7 @@ def result_of(
         interrupted,
         write_error,
         exit_status,
-        shortfalls(recording, default_rig(KINDS)),
+        shortfalls(recording, default_rig(KINDS, recording.run.rig)),
     )
 
 

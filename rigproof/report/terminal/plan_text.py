@@ -129,6 +129,13 @@ def _whom(subjects: Sequence[str], loaded: LoadedRig) -> str:
     return ", ".join(subjects) if len(subjects) <= 2 else f"{len(subjects)} of them"
 
 
+def _files(plan: Plan, loaded: LoadedRig) -> str:
+    """The files that state the stages' lengths at the plan's level."""
+    length = re.compile(rf"stages\.({'|'.join(plan.stage_names)})\.\w+_s\.{plan.level}")
+    files = {file for key, file in loaded.sources.items() if length.fullmatch(key)}
+    return " and ".join(sorted(files or {loaded.file}))
+
+
 def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> Iterator[str]:
     yield ""
     yield "stages: each loads all devices at once"
@@ -145,7 +152,7 @@ def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> 
             f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s{turns}"
         )
         yield from (f"    {line}" for line in kind.remarks(loaded, plan.level, found))
-    yield f"  expected in all: {duration(plan.expected_s)}"
+    yield f"  expected in all: {duration(plan.expected_s)}; lengths from {_files(plan, loaded)}"
 
 
 def _workers(plan: Plan) -> Iterator[str]:

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.stated import problems_where_stated
-from rigproof.profiles.loading.files import DEFAULTS
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
 from rigproof.profiles.tables.levels import LevelName
@@ -58,7 +57,7 @@ def _rate_problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
     """A stated `sampling.rate_hz` at which the level's training gives too few samples to fail a card."""
     key, rate_hz = "sampling.rate_hz", loaded.rig.sampling.rate_hz
     length_s = loaded.settings(TrainingSettings).length_s.at(level)
-    if loaded.sources.get(key, DEFAULTS) == DEFAULTS or not length_s:
+    if not loaded.states(key) or not length_s:
         return
     least_hz = FEWEST_SAMPLES / (MEASURED_SHARE * length_s)
     if rate_hz < least_hz:

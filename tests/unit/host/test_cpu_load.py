@@ -4,7 +4,7 @@ import time
 import pytest
 
 from rigproof.host.cpu_band import Usage
-from rigproof.host.cpu_load import MIB, CpuLoad, piece_bytes, used_between
+from rigproof.host.cpu_load import MIB, STEP_S, CpuLoad, piece_bytes, used_between
 from rigproof.records.samples import CpuTimes
 
 
@@ -60,6 +60,21 @@ def test_too_few_threads_are_reported_as_saturated(load):
     assert running.saturated
     assert running.share == 1
     assert running.readings()[-1].short_cpus == pytest.approx(5.0)
+
+
+def test_after_a_late_step_the_next_one_does_not_follow_at_once(load):
+    reads = iter(range(100))
+
+    def late_at_the_second():
+        if next(reads, 0) == 1:
+            time.sleep(3 * STEP_S)
+        return CpuTimes(time.monotonic(), 0.0, 2.0)
+
+    running = load(1, 10.0, late_at_the_second)
+    wait_until(lambda: len(running.readings()) >= 3)
+    first, second, third = (one.clock_s for one in running.readings()[:3])
+    assert second - first >= 0.99 * STEP_S
+    assert third - second >= 0.99 * STEP_S
 
 
 def test_stop_joins_every_thread_and_a_second_stop_does_nothing(load):

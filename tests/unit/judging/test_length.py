@@ -119,3 +119,14 @@ def test_the_shipped_levels_say_how_much_of_them_is_enough():
     own = default_rig(KINDS)
     assert (own.rig.levels.least_share, own.rig.levels.least_work_share) == (0.9, 0.5)
     assert own.settings(SustainedSettings).length_s.soak == 3600
+
+
+def test_an_extended_run_of_a_cpu_is_held_against_the_lengths_of_rigs_of_cpus(bench):
+    cpu = {"nodes": [{"gpus": [{"device": "cpu"}]}]}
+    run = replace(bench.recording.run, level="extended")
+    load = Stage("sustained", 10.0, 52.0, "finished", loaded_from_s=11.0, loaded_to_s=51.0)
+    recording = replace(bench.recording, run=run, stages={"sustained": load})
+    mixed = {"nodes": [*cpu["nodes"], {"gpus": [{"device": "cuda"}]}]}
+    for rig, is_short in ((cpu, False), (mixed, True), ({"nodes": 3}, True)):
+        found = {one.stage for one in shortfalls(recording, default_rig(KINDS, rig))}
+        assert [name in found for name in ("sustained", "transfer")] == [is_short] * 2

@@ -59,9 +59,11 @@ def test_there_are_examples():
     assert len(EXAMPLES) == 3
 
 
-def test_the_table_of_levels_says_their_lengths():
-    rows = dict(re.findall(r"^\| (quick|standard|extended|soak) \| (.*?) \| about", PAGE, flags=re.MULTILINE))
-    defaults = default_rig(KINDS)
+@pytest.mark.parametrize(("device", "end"), [("cuda", "about"), ("cpu", "within")])
+def test_the_table_of_levels_says_their_lengths(device, end):
+    row = rf"^\| (quick|standard|extended|soak) \| (.*?) \| {end} "
+    rows = dict(re.findall(row, PAGE, flags=re.MULTILINE))
+    defaults = default_rig(KINDS, {"nodes": [{"gpus": [{"device": device}]}]})
     gemm, sustained = defaults.settings(GemmSettings), defaults.settings(SustainedSettings)
     lengths = (gemm.settle_s, gemm.measure_s, sustained.length_s)
     assert rows == {

@@ -29,7 +29,9 @@ def test_the_committed_schema_is_current(name, make):
 
 
 @pytest.mark.parametrize(
-    "path", [*RIGS, *SKUS, FOLDER / "defaults.toml", FOLDER / "xids.toml"], ids=lambda path: path.stem
+    "path",
+    [*RIGS, *SKUS, FOLDER / "defaults.toml", FOLDER / "defaults-cpu.toml", FOLDER / "xids.toml"],
+    ids=lambda path: path.stem,
 )
 def test_every_shipped_file_is_valid_and_names_its_schema(path):
     text = path.read_text(encoding="utf-8")

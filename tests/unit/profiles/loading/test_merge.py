@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.loading.merge import Merged, Origin
+from rigproof.profiles.loading.merge import Merged, Origin, merge
 
 TABLES = st.recursive(
     st.dictionaries(st.sampled_from("abc"), st.integers(), max_size=3),
@@ -13,10 +13,7 @@ TABLES = st.recursive(
 
 
 def merged(*layers: dict) -> Merged:
-    found = Merged()
-    for number, layer in enumerate(layers):
-        found.lay_over(layer, f"file{number}")
-    return found
+    return merge((f"file{number}", layer) for number, layer in enumerate(layers))
 
 
 def test_tables_merge_and_other_values_replace():

@@ -4,6 +4,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.levels import LEVELS
 from rigproof.stages.registry import KINDS
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\n'
@@ -80,6 +81,48 @@ def test_levels_take_as_long_as_users_are_told(rig):
     assert 160 <= lengths["standard"] <= 200
     assert 13 * 60 <= lengths["extended"] <= 17 * 60
     assert 60 * 60 <= lengths["soak"] <= 72 * 60
+
+
+CPU = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\nmemory_gib = 8\n'
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_rig_of_cpus_alone_takes_less_time_and_one_with_a_gpu_does_not(desk, level):
+    gpu, cpus, both = (
+        make_plan(desk.load(HEAD + text), level)
+        for text in (
+            '[[nodes.gpus]]\nsku = "t4"\n',
+            f'{CPU}[[nodes]]\nname = "b"\n{CPU}',
+            f'{CPU}[[nodes]]\nname = "b"\n[[nodes.gpus]]\nsku = "t4"\n',
+        )
+    )
+    sustained_s, within_s = {
+        "quick": (12, 60),
+        "standard": (20, 105),
+        "extended": (40, 210),
+        "soak": (3600, 70 * 60),
+    }[level]
+    assert cpus.stage("sustained").measure_s == sustained_s
+    assert cpus.expected_s <= within_s
+    assert both.stages == gpu.stages
+    of_cards = {"transfer", "transient"}
+    assert cpus.stage_names == tuple(name for name in gpu.stage_names if name not in of_cards)
+    assert all(0 < one.expected_s <= gpu.stage(one.name).expected_s for one in cpus.stages)
+    assert lint_rig(desk.load(f"{HEAD}{CPU}"), level) == []
+
+
+def test_a_stated_length_is_that_of_a_rig_of_cpus_too(desk):
+    stated = "[stages.sustained]\nlength_s.extended = 100\n[stages.transfer]\nlength_s.quick = 1\n"
+    base = desk.write(f'name = "base"\n{stated}', "base.toml")
+    for text in (f"{HEAD}{CPU}{stated}", f'extends = "./{base.name}"\n{HEAD}{CPU}'):
+        loaded = desk.load(text)
+        assert make_plan(loaded, "extended").stage("sustained").measure_s == 100
+        assert make_plan(loaded, "standard").stage("sustained").measure_s == 20
+        assert make_plan(loaded, "quick").stage("transfer").measure_s == 1
+        assert loaded.states("stages.sustained.length_s.extended")
+        assert not loaded.states("stages.sustained.length_s.standard")
+        assert make_plan(loaded, "extended", 600.0).stage("sustained").measure_s == 600
+        assert [line for level in LEVELS for line in lint_rig(loaded, level)] == []
 
 
 def test_the_gemm_stage_counts_settling_and_measuring_of_five_precisions():

@@ -33,9 +33,22 @@ def test_stages_and_workers_are_reported_with_their_lengths():
     text = "\n".join(lines)
     assert "  gemm: about " in text
     assert "  sustained: about " in text
-    assert "  expected in all: " in text
+    assert "  expected in all: 63 s; lengths from hwprofiles/defaults.toml" in lines
     assert any(line.startswith("  pc1/gpu0#0: 1 GPU, ") and "GEMM 5120" in line for line in lines)
     assert any(line.startswith("  pc2/gpu0#0: 1 GPU, ") and "GEMM 4096" in line for line in lines)
+
+
+def test_the_lengths_of_a_rig_of_cpus_and_of_a_users_own_name_their_files(tmp_path):
+    path = tmp_path / "lab.toml"
+    gpu = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\nmemory_gib = 8\n'
+    path.write_text(f'name = "lab"\nstages.disk.length_s.soak = 5\n[[nodes]]\nname = "a"\n{gpu}')
+    ends = {
+        level: next(line for line in lines_of(load_rig(str(path), KINDS), level) if "; lengths" in line)
+        for level in ("quick", "soak")
+    }
+    defaults = "hwprofiles/defaults-cpu.toml and hwprofiles/defaults.toml"
+    assert ends["quick"].endswith(f" s; lengths from {defaults}")
+    assert ends["soak"].endswith(f"; lengths from {path} and hwprofiles/defaults.toml")
 
 
 def test_that_a_stage_may_be_measured_once_more_is_reported():
