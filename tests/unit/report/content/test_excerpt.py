@@ -15,6 +15,7 @@ from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.summary_md import summary_text
 from rigproof.report.page import page
 from rigproof.report.page.charts import charts_of
+from support.plots import bokeh_plots
 
 
 @pytest.fixture
@@ -57,9 +58,9 @@ def test_charts_show_the_range_of_all_devices(result):
 def test_the_range_of_rates_is_that_of_work_in_the_same_unit(result):
     copies = [replace(one, seconds=1.0, work=9000.0, unit="GB") for one in result.recording.rounds]
     result.recording.rounds = [*result.recording.rounds, *copies]
-    by_title = {chart.title: chart.plot for chart in charts_of(result, excerpt_of(result, most=1))}
+    plots = bokeh_plots(charts_of(result, excerpt_of(result, most=1)))
     for title, highest in (("TFLOP/s", 100), ("GB/s", 9000)):
-        sources = [line.data_source.data for line in by_title[f"Rate of each round, {title}"].renderers]
+        sources = [line.data_source.data for line in plots[f"Rate of each round, {title}"].renderers]
         rates = np.concatenate([np.asarray(one["value"], float) for one in sources if "value" in one])
         assert np.nanmax(rates) <= highest, title
 
