@@ -1,7 +1,6 @@
 """Did every GPU really work?"""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -198,7 +197,7 @@ def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Fin
     if mean >= limit.value:
         lacking = "power limit" if device.identity.power_limit_w is None else "power"
         detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no {lacking}"
-        return replace(by_work, detail=detail)
+        return by_work._replace(detail=detail)
     detail = f"mean utilisation {mean:.0f} % while its workers reported work"
     return compared(mean, limit, good=False, detail=detail, from_s=load.window.from_s)
 

@@ -169,12 +169,14 @@ def _worst(
     NotMeasured if the reasons cannot be read, or if nothing explains a piece after the worker was lost.
     """
     every = _main_reasons(device, load)
-    drawn = _drawn_by_piece(device, load) if any(one and one & POWER_CAP for one in every) else None
+    power = _power_by_piece(device, load) if any(one and one & POWER_CAP for one in every) else None
     order = [one for one in np.argsort(clocks_mhz, kind="stable").tolist() if clocks_mhz[one] < least_mhz]
-    if drawn is not None and (enforced_w := _cap_of_all(device, order, every, drawn)) is not None:
+    drawn_w = [] if power is None else power[0].medians.tolist()
+    if power is not None and (enforced_w := _cap_of_all(device, order, every, drawn_w)) is not None:
         lowest = order[0]
-        drawn_w, reasons = drawn[lowest][0], every[lowest] or 0
-        return _Explained(read.pieces[lowest], float(clocks_mhz[lowest]), reasons, drawn_w, enforced_w, True)
+        reasons = every[lowest] or 0
+        clock_mhz = float(clocks_mhz[lowest])
+        return _Explained(read.pieces[lowest], clock_mhz, reasons, drawn_w[lowest], enforced_w, True)
     worst: dict[Outcome, _Explained] = {}
     for place in order:
         clock_mhz, reasons, piece = float(clocks_mhz[place]), every[place], read.pieces[place]
@@ -183,8 +185,10 @@ def _worst(
             raise (NotApplicable if lacks else NotMeasured)(
                 "the clock is low under load, and the reasons for it cannot be read"
             )
-        if reasons & POWER_CAP and drawn is not None:
-            low = _Explained(piece, clock_mhz, reasons, *_at_its_cap(device, load, piece, drawn[place]))
+        if reasons & POWER_CAP and power is not None:
+            average_w = float(power[1].medians[place])
+            at_cap = _at_its_cap(device, load, piece, drawn_w[place], average_w)
+            low = _Explained(piece, clock_mhz, reasons, *at_cap)
         else:
             low = _Explained(piece, clock_mhz, reasons)
         outcome = low.outcome
@@ -198,14 +202,14 @@ def _cap_of_all(
     device: DeviceEvidence,
     places: Sequence[int],
     reasons: Sequence[int | None],
-    drawn: Sequence[tuple[float, float]],
+    drawn_w: Sequence[float],
 ) -> float | None:
     """The power limit, W, if it never changed, and the power cap alone explains every piece; else None."""
     enforced_w = device.identity.power_limit_w
     if enforced_w is None or not device.keeps_power_limit or not 0 < enforced_w < math.inf:
         return None
     least_w = device.limit("clock_capped_power_share").value * enforced_w
-    capped = all(reasons[one] == POWER_CAP and drawn[one][0] >= least_w for one in places)
+    capped = all(reasons[one] == POWER_CAP and drawn_w[one] >= least_w for one in places)
     return enforced_w if capped else None
 
 
@@ -294,23 +298,21 @@ def _means_mhz(device: DeviceEvidence, load: Load) -> Iterator[tuple[Window, flo
             yield stretch, clocks.mean if len(clocks) >= FEWEST_SAMPLES else math.inf
 
 
-def _drawn_by_piece(device: DeviceEvidence, load: Load) -> list[tuple[float, float]]:
-    """The median power of each piece, and the median of the 1 s average; NaN where it was not read."""
+def _power_by_piece(device: DeviceEvidence, load: Load) -> tuple[PieceReadings, PieceReadings]:
+    """The power in each piece, and the 1 s average."""
     field = power_field(device)
     require_moving(device, load.window, field, "power")  # a frozen one explains nothing
-    power_w, averages_w = (piece_readings(device, load, one).medians for one in (field, POWER[1]))
-    return list(zip(power_w.tolist(), averages_w.tolist(), strict=True))
+    return piece_readings(device, load, field), piece_readings(device, load, POWER[1])
 
 
 def _at_its_cap(
-    device: DeviceEvidence, load: Load, piece: Piece, drawn: tuple[float, float]
+    device: DeviceEvidence, load: Load, piece: Piece, drawn_w: float, average_w: float
 ) -> tuple[float, float | None, bool | None]:
     """What it drew, what was enforced, and whether it drew its cap; None if no power limit is reported.
 
     The cap holds the mean of about a second. In a short piece the instant power may be below it at most
     moments: on an H200 it was 536 to 821 W while the average was 690 W.
     """
-    drawn_w, average_w = drawn
     if math.isnan(drawn_w):
         raise NotMeasured("the clock is low under load, and the power that would explain it was not read")
     enforced_w = device.enforced_power_within(piece.span)

@@ -1,7 +1,5 @@
 """Did the test have the card to itself?"""
 
-from dataclasses import replace
-
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
@@ -49,7 +47,7 @@ def undisturbed(device: DeviceEvidence) -> Finding:
     )
     if all(one.only_warns for one in strangers):
         require_watched(device)
-        return replace(found, outcome=Outcome.WARN)
+        return found._replace(outcome=Outcome.WARN)
     return found
 
 

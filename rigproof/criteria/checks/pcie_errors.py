@@ -7,7 +7,6 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import LOST, Also
-from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.records.pcie import PcieErrors
@@ -88,8 +87,8 @@ def _lost(read: Sequence[PcieErrors], most: Limit) -> Finding | None:
     """The failure if more errors that lost data are new than may be; else None."""
     for name, kind in UNCORRECTED.items():
         counts = _counts(read, name)
-        if len(counts) and counts.max() - counts[0] > most.value:
-            number = int(counts.max() - counts[0])
+        if counts and max(counts) - counts[0] > most.value:
+            number = max(counts) - counts[0]
             detail = f"{number} {kind} error{'' if number == 1 else 's'} of {_end(read[0], name)}"
             first = next(one for one in read if (getattr(one, name) or 0) > counts[0])
             return Finding(
@@ -108,15 +107,15 @@ def _end(one: PcieErrors, name: str) -> str:
     return f"the upstream port{f' {one.port}' if one.port else ''}"
 
 
-def _counts(read: Sequence[PcieErrors], name: str) -> Floats:
-    return np.asarray([value for one in read if (value := getattr(one, name)) is not None], np.float64)
+def _counts(read: Sequence[PcieErrors], name: str) -> list[int]:
+    return [value for one in read if (value := getattr(one, name)) is not None]
 
 
 def _worst_minute(read: Sequence[PcieErrors], name: str) -> tuple[float, float]:
     """The most errors in a minute, and when it began. A count holds until it is recorded again."""
     known = [one for one in read if getattr(one, name) is not None]
     times_s = np.asarray([one.t_s for one in known], np.float64)
-    counts = _counts(read, name)
+    counts = np.asarray(_counts(read, name), np.float64)
     since = np.maximum(np.searchsorted(times_s, times_s - MINUTE_S, "right") - 1, 0)
     growth = counts - counts[since]
     place = int(growth.argmax())

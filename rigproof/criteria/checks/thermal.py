@@ -1,7 +1,7 @@
 """Does the card stay cool enough, and does it run without thermal throttling?"""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     if out_of_range is not None or warn is None:
         return out_of_range or finding
     early = _too_hot(device, pairs, warn, "an early warning")
-    return finding if early is None else replace(early, outcome=Outcome.WARN)
+    return finding if early is None else early._replace(outcome=Outcome.WARN)
 
 
 @criterion(

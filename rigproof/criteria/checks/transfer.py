@@ -1,6 +1,6 @@
 """Is the PCIe link as wide and fast as card and slot allow?"""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -114,6 +114,8 @@ class Seen:
 def _read(device: DeviceEvidence, load: Load, field: str, what: str, possible: range) -> PieceReadings:
     """NotMeasured if half of a piece's readings are values that no link has."""
     read = readings_by_piece(device, load, field, what, SHORTEST_S)
+    if possible[0] <= read.least("lowest") and read.most("highest") <= possible[-1]:
+        return read  # and so are the medians, for which all readings would be sorted
     least, most = read.least("upper_medians"), read.most("upper_medians")
     if least < possible[0] or most > possible[-1]:
         raise NotMeasured(f"the {what} reads {least:.0f} to {most:.0f}, which no link has")
@@ -135,7 +137,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
         return good
     before, after = device.counters("before"), device.counters("after")
     if all(one is not None and one.pcie_replays is None for one in (before, after)):
-        return replace(good, detail=f"{name}; its replays are not counted")
+        return good._replace(detail=f"{name}; its replays are not counted")
     replays = growth(before, after, "pcie_replays", "PCIe replays")
     per_minute = replays / _minutes(before, after)
     allowed = replays_allowed(rate.value, *best)

@@ -6,7 +6,7 @@ a stage's window also includes set-up and warm-up. What must never happen is jud
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -141,7 +141,7 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
         raise NotMeasured("the level has no stage in which this is judged")
     finding, stage = worst
     where = f"in the {stage} stage" if len(stages) > 1 and stage not in finding.detail else ""
-    return replace(finding, detail=", ".join(filter(None, (finding.detail, where))))
+    return finding._replace(detail=", ".join(filter(None, (finding.detail, where))))
 
 
 def _margin(finding: Finding) -> float:

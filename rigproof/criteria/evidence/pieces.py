@@ -14,7 +14,7 @@ from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.windows import Window
 
 Numbers = npt.NDArray[np.intp]
-Figure = Literal["counts", "means", "upper_medians", "lowest"]
+Figure = Literal["counts", "means", "upper_medians", "lowest", "highest"]
 Extreme = Literal["least", "most"]
 EXTREMES: dict[Extreme, np.ufunc] = {"least": np.minimum, "most": np.maximum}
 
@@ -152,7 +152,18 @@ class PieceColumn:
     @cached_property
     def lowest(self) -> Floats:
         """The lowest value of each piece; NaN if it has no value."""
-        return self._ranked(np.zeros_like(self.counts))
+        return self._outermost(np.fmin)
+
+    @cached_property
+    def highest(self) -> Floats:
+        """The highest value of each piece; NaN if it has no value."""
+        return self._outermost(np.fmax)
+
+    def _outermost(self, extreme: np.ufunc) -> Floats:
+        found = np.full(len(self.samples), np.nan)
+        (some,) = self.samples.nonzero()
+        found[some] = extreme.reduceat(self.values, self._starts[some])
+        return found
 
     @cached_property
     def _sorted(self) -> Floats:

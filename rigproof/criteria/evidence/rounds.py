@@ -284,13 +284,11 @@ class Rounds:
     def fastest(self) -> dict[str, float]:
         """The rate of the fastest round of each precision; infinite if it took almost no time."""
         column = self.table.coded(LABELS)
-        codes = self._codes(column)
-        of_each = np.full(len(column.distinct), -np.inf)
-        np.maximum.at(of_each, codes, self.table.rates[self.places])
+        codes, rates = self._codes(column), self.table.rates[self.places]
         found: dict[str, float] = {}
         for code in set(codes.tolist()):
             name = str(column.distinct[code].get("precision"))
-            found[name] = max(found.get(name, -np.inf), float(of_each[code]))
+            found[name] = max(found.get(name, -np.inf), float(rates[codes == code].max()))
         return dict(sorted(found.items()))
 
     def processes(self, kinds: StageKinds) -> set[int]:

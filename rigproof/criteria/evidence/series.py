@@ -38,7 +38,6 @@ class Series(Generic[Item]):
 
     def _begin(self, times_s: Floats) -> None:
         self.times_s = times_s
-        self._sorted_s: list[float] = times_s.tolist()  # to look up one moment, faster than an array
         self._places: dict[Window, slice] = {}
         self._columns: dict[str, list[Any]] = {}
         self._numbers: dict[str, Floats] = {}
@@ -48,7 +47,13 @@ class Series(Generic[Item]):
     @property
     def items(self) -> "Stretch[Item]":
         """All records. Not cached: it refers back, and garbage collection is off while a rig is judged."""
-        return Stretch(self, slice(0, len(self._sorted_s)))
+        return Stretch(self, slice(0, len(self.times_s)))
+
+    @cached_property
+    def _sorted_s(self) -> list[float]:
+        """To look up one moment, faster than an array."""
+        found: list[float] = self.times_s.tolist()
+        return found
 
     def places(self, window: Window) -> slice:
         """The places of the records inside the window, its ends included."""

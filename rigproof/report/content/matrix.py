@@ -1,7 +1,9 @@
 """The table criterion × GPU that terminal, summary.md and report.html show: failures first, passes folded."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.subjects import RIG
@@ -184,7 +186,8 @@ def _row(
     judged = [verdict for verdict in group if verdict.limit is not None]
     unit = next((verdict.unit for verdict in group if verdict.unit), "")
     digits = digits_to_distinguish(_missed(group))
-    limits = {(limit_of(verdict, digits), verdict.direction) for verdict in judged}
+    unlike = {(verdict.limit, verdict.direction): verdict for verdict in judged}  # mostly only one
+    limits = {(limit_of(verdict, digits), verdict.direction) for verdict in unlike.values()}
     applies = [one for one in group if one.outcome is not Outcome.NOT_APPLICABLE]
     same = len(limits) == 1 and all(one.limit is not None or one.measured is None for one in applies)
     by_device = bool(columns) and all(verdict.subject in devices for verdict in group)
@@ -195,7 +198,7 @@ def _row(
     return Row(
         name,
         title_of(name),
-        min((verdict.outcome for verdict in own or group), key=READING_ORDER.index),
+        min({verdict.outcome for verdict in own or group}, key=READING_ORDER.index),
         limit_text(judged[0].limit or 0.0, unit, judged[0].direction, digits) if same else unit,
         cells,
         _spread(group, digits, same=same, of_devices=all(verdict.subject in devices for verdict in group)),
@@ -256,16 +259,19 @@ def _spread(group: Sequence[Verdict], digits: int, *, same: bool, of_devices: bo
     """All figures in a few words, such as `[594]…660, worst node3/gpu2`. What is not of devices says so."""
     if len(group) <= LISTED_MAX:
         return ", ".join(_alone(verdict, digits, same=same) for verdict in group)
-    worst = max(group, key=_badness)
+    by_badness = [(_badness(verdict), verdict) for verdict in group]
+    worst = max(by_badness, key=itemgetter(0))[1]
     counted = list(_counted(group, worst.outcome))
     applies = [verdict for verdict in group if verdict.outcome is not Outcome.NOT_APPLICABLE] or group
-    figures = [(verdict.measured, verdict) for verdict in group if verdict.measured is not None]
+    figures = [verdict.measured for verdict in group if verdict.measured is not None]
     if not figures:
         where = worst.subject if worst.outcome in LOUD else f"on all {len(applies)}"
         return ", ".join([f"{text_of(worst, digits)} {where}", *counted])
     # Of several with the same figure the worst one, so that its mark is seen.
-    low = min(figures, key=lambda pair: (pair[0], *(-bad for bad in _badness(pair[1]))))[1]
-    high = max(figures, key=lambda pair: (pair[0], *_badness(pair[1])))[1]
+    low, high = (
+        max((one for one in by_badness if one[1].measured == figure), key=itemgetter(0))[1]
+        for figure in (min(figures), max(figures))
+    )
     texts = [text_of(low, digits), text_of(high, digits)]
     text = texts[0] if texts[0] == texts[1] else "…".join(texts)
     if worst.outcome in LOUD or (worst.limit is not None and texts[0] != texts[1]):
@@ -280,8 +286,9 @@ def _spread(group: Sequence[Verdict], digits: int, *, same: bool, of_devices: bo
 
 def _counted(group: Sequence[Verdict], worst: Outcome) -> Iterable[str]:
     """The number of each outcome that the worst one does not show: `3 failed`, `1 not measured`."""
+    numbers = Counter(verdict.outcome for verdict in group)
     for outcome, words in COUNTED.items():
-        number = sum(verdict.outcome is outcome for verdict in group)
+        number = numbers[outcome]
         alone = outcome in (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE) and worst is not outcome
         if number > 1 or (number and alone):
             yield f"{number} {words}"

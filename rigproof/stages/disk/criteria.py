@@ -1,6 +1,5 @@
 """Can a host's disk take checkpoints: is there room, is it fast, and does it keep what is written to it?"""
 
-from dataclasses import replace
 from statistics import median
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
@@ -75,7 +74,7 @@ def disk(node: NodeEvidence) -> Finding:
     if found.outcome is Outcome.FAIL or least is None or 1 - test.used_share >= least.value:
         return found
     detail = f"under {100 * least.value:g} % free ({least.source}): {found.detail}"
-    return replace(found, outcome=Outcome.WARN, detail=detail, remedy=FULL)
+    return found._replace(outcome=Outcome.WARN, detail=detail, remedy=FULL)
 
 
 def tested_by(node: NodeEvidence) -> DiskTest:

@@ -1,7 +1,6 @@
 """Does a host stand its GPUs switching their load on and off together?"""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -88,7 +87,7 @@ def transient(node: NodeEvidence) -> Finding:
         raise NotMeasured("no GPU has enough bursts to compare their rates")
     for warning in _warnings(node, waves):
         return warning
-    return replace(worst, detail=_passed(waves, worst.detail, phase_s))
+    return worst._replace(detail=_passed(waves, worst.detail, phase_s))
 
 
 def _worst(node: NodeEvidence, waves: Waves) -> Finding | None:

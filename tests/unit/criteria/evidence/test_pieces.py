@@ -74,6 +74,8 @@ def test_the_figures_of_all_pieces_are_those_of_each(rig):
             upper = [median_high(one) if one else math.nan for one in values]
             assert found.upper_medians.tolist() == about(upper)
             assert found.lowest.tolist() == about([min(one, default=math.nan) for one in values])
+            highest = [max(one, default=math.nan) for one in values]
+            assert found.most("highest") == about(math.nan if any(map(math.isnan, highest)) else max(highest))
             high = found.sums(found.values > 0).tolist()
             assert high == [sum(1 for value in one if value > 0) for one in values]
 
