@@ -6,6 +6,7 @@ import pytest
 
 from rigproof.devices.run import run_workload
 from rigproof.records.measurements import MemoryReading
+from rigproof.stages.feeding import workload as feeding
 from rigproof.stages.feeding.specs import FeedingSpec
 from rigproof.stages.gemm.specs import GemmSpec
 from rigproof.stages.sustained.specs import SustainedSpec
@@ -24,7 +25,8 @@ class WithoutTorch(pickle.Unpickler):
 
 
 @pytest.mark.parametrize("spec", [GEMM, SUSTAINED, FEEDING])
-def test_each_spec_runs_its_workload_and_ends_with_the_memory(cpu, context, spec):
+def test_each_spec_runs_its_workload_and_ends_with_the_memory(cpu, context, monkeypatch, spec):
+    monkeypatch.setattr(feeding, "COMPARED", 4)  # strategies, each in a process of its own
     run_workload(spec, cpu, context)
     assert {round_.stage for round_ in context.rounds} == {spec.stage}
     last = context.records[-1]

@@ -127,6 +127,8 @@ def run_by_children(tree: ast.Module) -> Iterator[ast.expr]:
         for name in node.names
         if name.name not in ("Answer", "Message")  # what a child said
     }
+    if not imported:
+        return
     made = [
         call
         for kind in ast.walk(tree)

@@ -137,7 +137,7 @@ def test_the_lowest_bit_flipped_in_one_product_is_caught(faulty_cpu, context, pr
                 out.view(torch.int16)[3, 2] ^= 1
 
     bursts = bursts_of(faulty_cpu(flip), context)
-    steps(bursts, 3 * PROMPTS)
+    steps(bursts, 2 * PROMPTS)
     (event,) = context.events("wrong_result")
     assert event.data["expected"] != event.data["got"]
     wrong = [one for one in context.rounds if not one.verified]

@@ -10,6 +10,7 @@ from rigproof.stages.feeding import workload as feeding
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.specs import FeedingSpec
 from rigproof.stages.feeding.workload import run_feeding
+from support.devices import RecordingContext
 
 # A promise of 40 times sequential makes a step's generation short.
 SPEC = FeedingSpec(
@@ -26,9 +27,21 @@ SPEC = FeedingSpec(
 )
 
 
-@pytest.fixture(autouse=True)
-def few_compared(monkeypatch):
-    monkeypatch.setattr(feeding, "COMPARED", 4)
+@pytest.fixture(scope="module", autouse=True)
+def _few_compared():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feeding, "COMPARED", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def done(cpu):
+    """A whole run, to be looked at."""
+    context = RecordingContext()
+    run_feeding(SPEC, cpu, context)
+    assert not pools()
+    assert cpu.memory().allocated_mib == 0
+    return context
 
 
 def pools():
@@ -49,9 +62,8 @@ def of(context, kind):
     return [one for one in context.records if isinstance(one, kind)]
 
 
-def test_rewards_are_compared_before_and_after_and_each_step_has_its_own(cpu, context):
-    run_feeding(SPEC, cpu, context)
-    rewards = of(context, RewardBatch)
+def test_rewards_are_compared_before_and_after_and_each_step_has_its_own(done):
+    rewards = of(done, RewardBatch)
     compared = [one for one in rewards if one.matches is not None]
     sequential = [one for one in rewards if one.mode == "sequential"]
     steps = [one for one in rewards if one.mode == "parallel" and one.matches is None]
@@ -66,18 +78,15 @@ def test_rewards_are_compared_before_and_after_and_each_step_has_its_own(cpu, co
     assert (rewards[0], rewards[1], rewards[-1]) == (sequential[0], compared[0], compared[-1])
 
 
-def test_generation_is_verified_and_no_comparison_falls_into_it(cpu, context):
-    run_feeding(SPEC, cpu, context)
-    measured = [place for place, one in enumerate(context.records) if getattr(one, "phase", "") == "measure"]
-    inside = context.records[measured[0] : measured[-1]]
-    assert all(one.verified for one in of(context, Round))
+def test_generation_is_verified_and_no_comparison_falls_into_it(done):
+    measured = [place for place, one in enumerate(done.records) if getattr(one, "phase", "") == "measure"]
+    inside = done.records[measured[0] : measured[-1]]
+    assert all(one.verified for one in of(done, Round))
     assert [one for one in inside if isinstance(one, RewardBatch)]
     assert not [one for one in inside if isinstance(one, RewardBatch) and one.matches is not None]
     assert not [one for one in inside if isinstance(one, RewardBatch) and one.mode == "sequential"]
-    (event,) = context.events("generation")
+    (event,) = done.events("generation")
     assert event.data["tokens"] >= 7
-    assert not pools()
-    assert cpu.memory().allocated_mib == 0
 
 
 def test_a_step_takes_as_long_as_its_rewards_at_the_promised_speed_up(cpu, stopping_context):
@@ -105,8 +114,11 @@ def test_a_step_of_the_cpu_as_device_leaves_time_for_others(cpu, stopping_contex
 
 
 @pytest.mark.parametrize(("overlap", "ahead"), [(True, 2), (False, 1)])
-def test_generation_goes_on_only_so_far_ahead_of_the_rewards(cpu, context, overlap, ahead):
-    run_feeding(replace(SPEC, overlap=overlap), cpu, context)
+def test_generation_goes_on_only_so_far_ahead_of_the_rewards(cpu, context, done, overlap, ahead):
+    if overlap:
+        context = done
+    else:
+        run_feeding(replace(SPEC, overlap=False), cpu, context)
     rounds = [one for one in of(context, Round) if one.phase == "measure"]
     warm = [one for one in of(context, Round) if one.phase == "warmup"]
     each = len(warm) // 2  # rounds of a step

@@ -8,31 +8,38 @@ from rigproof.devices.verification import placed
 from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.stages.sustained.specs import SustainedSpec
 from rigproof.stages.sustained.workload import run_sustained
+from support.devices import RecordingContext
 
 SPEC = SustainedSpec("sustained", size=128, vram_mib=1.0, duration_s=0.6, settle_s=10, round_s=0.02)
 
 
-def test_the_memory_that_was_asked_for_is_filled_and_reported(cpu, context):
+@pytest.fixture(scope="module")
+def done(cpu):
+    """A whole run, to be looked at."""
+    context = RecordingContext()
     run_sustained(SPEC, cpu, context)
-    (event,) = context.events("allocation")
+    assert cpu.memory().allocated_mib == 0
+    return context
+
+
+def test_the_memory_that_was_asked_for_is_filled_and_reported(cpu, done):
+    (event,) = done.events("allocation")
     each_mib = 128 * 128 * (4 if cpu.half == "fp32" else 2) / 2**20
     assert event.data["matrices"] == round(1 / each_mib) - 1
     assert event.data["allocated_mib"] == pytest.approx(1.0)
     assert event.data["target_mib"] == 1.0
 
 
-def test_rounds_settle_for_a_third_at_most_and_every_result_is_verified(cpu, context):
-    run_sustained(SPEC, cpu, context)
-    measured = [round_ for round_ in context.rounds if round_.phase == "measure"]
+def test_rounds_settle_for_a_third_at_most_and_every_result_is_verified(cpu, done):
+    measured = [round_ for round_ in done.rounds if round_.phase == "measure"]
     assert measured
-    assert {round_.label("precision") for round_ in context.rounds} == {cpu.half}
-    assert all(round_.verified for round_ in context.rounds)
-    assert all(round_.phase == "warmup" for round_ in context.rounds if round_.t_s < 0.2)
+    assert {round_.label("precision") for round_ in done.rounds} == {cpu.half}
+    assert all(round_.verified for round_ in done.rounds)
+    assert all(round_.phase == "warmup" for round_ in done.rounds if round_.t_s < 0.2)
 
 
-def test_memory_is_read_while_it_works_and_nothing_is_left(cpu, context):
-    run_sustained(SPEC, cpu, context)
-    assert max(reading.allocated_mib for reading in context.memory) > 0
+def test_memory_is_read_while_it_works_and_nothing_is_left(cpu, done):
+    assert max(reading.allocated_mib for reading in done.memory) > 0
     assert cpu.memory().allocated_mib == 0
 
 

@@ -13,6 +13,7 @@ from rigproof.stages.training.batch_search import NEAR_SHARE
 from rigproof.stages.training.memory import limit_mib
 from rigproof.stages.training.specs import TrainingSpec
 from rigproof.stages.training.workload import compared_precisions, run_training
+from support.devices import RecordingContext
 
 POLICY = MemoryPlan(enabled=True, batch_step=2, least_batch=1)
 SPEC = TrainingSpec(
@@ -36,8 +37,8 @@ SHAPE = Shape(64, 2, 256, 16)
 NO_ROOM = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"
 
 
-@pytest.fixture(autouse=True)
-def _timeless(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def _timeless():
     """Real steps, two to a round, that take 0.1 ms each: no slow machine changes a test's course."""
     run = Trainer.run
 
@@ -45,7 +46,17 @@ def _timeless(monkeypatch):
         steps = run(self, min(count, 2))
         return replace(steps, seconds=1e-4 * steps.count)
 
-    monkeypatch.setattr(Trainer, "run", short)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "run", short)
+        yield
+
+
+@pytest.fixture(scope="module")
+def done(cpu):
+    """A whole run, to be looked at."""
+    context = RecordingContext()
+    run_workload(SPEC, cpu, context)
+    return context
 
 
 @pytest.fixture
@@ -99,17 +110,16 @@ def of_part(context, part, phase="measure"):
     return [one for one in context.rounds if one.label("part") == part and one.phase == phase]
 
 
-def test_precisions_search_and_sweep_are_measured_and_verified(cpu, context):
-    run_workload(SPEC, cpu, context)
-    assert all(one.verified for one in context.rounds)
-    assert not context.events("wrong_result")
-    assert not context.events("oom")
-    compared = of_part(context, "precision")
+def test_precisions_search_and_sweep_are_measured_and_verified(done):
+    assert all(one.verified for one in done.rounds)
+    assert not done.events("wrong_result")
+    assert not done.events("oom")
+    compared = of_part(done, "precision")
     assert {(one.label("precision"), one.label("batch")) for one in compared} == {("fp32", 4), ("bf16", 4)}
-    assert {one.label("batch") for one in of_part(context, "sweep")} == {1, 2, 4}
-    assert of_part(context, "search")
+    assert {one.label("batch") for one in of_part(done, "sweep")} == {1, 2, 4}
+    assert of_part(done, "search")
     for part, key in (("precision", "precision"), ("sweep", "batch")):
-        measured = of_part(context, part)
+        measured = of_part(done, part)
         for value in {one.label(key) for one in measured}:
             assert sum(one.label(key) == value for one in measured) >= 3
 
@@ -124,14 +134,13 @@ def test_a_round_reports_its_steps_and_their_work(cpu, context):
     assert model.data["parameters"] == SHAPE.parameters
 
 
-def test_the_largest_batch_fits_and_the_next_would_not(cpu, context):
-    run_training(SPEC, cpu, context)
-    (largest,) = reported(context, "largest")
+def test_the_largest_batch_fits_and_the_next_would_not(done):
+    (largest,) = reported(done, "largest")
     assert largest["complete"]
     assert largest["peak_mib"] <= largest["limit_mib"] == SPEC.vram_mib
     assert largest["too_large"] - largest["batch"] <= max(1, NEAR_SHARE * largest["batch"])
     assert largest["batch"] > 8
-    for probe in reported(context, "probe"):
+    for probe in reported(done, "probe"):
         assert probe["peak_mib"] <= SPEC.vram_mib * 1.01
 
 
