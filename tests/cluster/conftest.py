@@ -29,6 +29,7 @@ from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.specs import SustainedSpec
 from support.alone import NONE_IN_ADVANCE
 from support.ray_start import ON_LOOPBACK, end_all
+from support.real_runs import INSIDE
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 256
@@ -84,7 +85,7 @@ class TwoNodes:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self.token,
             "RAY_USAGE_STATS_ENABLED": "0",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{INSIDE}:{ROOT}",
             **NONE_IN_ADVANCE,
         }
 

@@ -3,17 +3,14 @@
 As many as there are devices are hurt in one run, each in its own way, so that all have to be named.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from support.real_runs import RealRun
 from support.two_devices import gpus_here, two_devices
 
-HURT = Path(__file__).resolve().parents[1] / "support" / "hurt"
 ON_GPUS = gpus_here() >= 2
 # The ways that share a run. The last device is healthy where there are more than ways.
 ON_TWO, ON_FOUR = (("nap", "flip"), ("endless",), ("bounds",), ("fill",)), (("nap", "flip", "endless"),)
@@ -52,10 +49,8 @@ def hurt(
     def run_of(ways: tuple[str, ...]) -> RealRun:
         if ways not in runs:
             hurts = ";".join(f"{subject}#0={how}" for subject, how in zip(subjects, ways, strict=False))
-            path = os.pathsep.join(filter(None, (str(HURT), os.environ.get("PYTHONPATH"))))
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("RIGPROOF_HURT", hurts)
-                patch.setenv("PYTHONPATH", path)
                 runs[ways] = start_shared_run(profile)
             assert runs[ways].finish() == 1, runs[ways].text()
         return runs[ways]

@@ -60,6 +60,8 @@ settle_s.quick = {8 if ON_GPU else 0.3}
 length_s.quick = {5 if ON_GPU else 2}
 [stages.pattern]
 length_s.quick = 0
+[stages.transfer]
+length_s.quick = 0
 [levels]
 round_s.quick = 0.05
 [[nodes]]
@@ -192,10 +194,10 @@ def test_one_allocation_larger_than_the_card_is_reported_in_the_allocator_s_own_
     """torch says "CUDA out of memory. Tried to allocate 8.84 GiB", and so does the event."""
     if ON_GPU:
         arguments, message = ("cuda", 48712, CARD_GIB * 1024), "Tried to allocate 8.84 GiB"
-    else:  # a hundredth
+    else:  # a four-hundredth
         arguments, message = (
-            ("cpu", 4872, CARD_GIB * 1024 / 100),
-            f"you tried to allocate {4872 * 4872 * 4} bytes",
+            ("cpu", 2436, CARD_GIB * 1024 / 400),
+            f"you tried to allocate {2436 * 2436 * 4} bytes",
         )
 
     done = subprocess.run(

@@ -17,13 +17,17 @@ from support.acceptance import CHECKOUT, PYTEST, Run
 from support.alone import NONE_IN_ADVANCE
 from support.fault_times import record
 from support.network_hosts import PATIENCE_S, Host, Network, wait_for
+from support.real_runs import INSIDE
 
 PORT = 6379
 CPUS = 2
 START_S = 60
 PATIENT_START_S = 240  # for what is not about it: a busy machine takes long to start a worker
 RAY = ("-m", "ray.scripts.scripts")
-SMALL = ("--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats")
+SMALL = (
+    *("--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats"),
+    "--include-log-monitor=false",  # it reads every log of Ray all the time, and nobody asks it
+)
 
 PROFILE = """
 name = "{rig}"
@@ -52,6 +56,8 @@ settle_s.quick = 0.5
 length_s.quick = {sustained_s}
 stability_drop_share = 0.5
 [stages.pattern]
+length_s.quick = 0
+[stages.transfer]
 length_s.quick = 0
 [levels]
 round_s.quick = 0.05
@@ -158,8 +164,8 @@ class RayHosts:
         path.write_text(token)
 
     def environment(self, host: Host, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """A shell's there, with token authentication. Workers know the tests' own stage."""
-        path = f"{CHECKOUT}:{CHECKOUT / 'tests'}"
+        """A shell's there, with token authentication. Workers know the tests' own stage, and rest."""
+        path = f"{INSIDE}:{CHECKOUT}:{CHECKOUT / 'tests'}"
         own = {"RAY_AUTH_MODE": "token", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | NONE_IN_ADVANCE
         return host.environment(own | dict(more or {}))
 

@@ -18,18 +18,19 @@ from rigproof.cluster.ray.folder import FOLDER_PREFIX
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
 from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
-from rigproof.records.disk.store import RecordingError, read_recording
+from rigproof.records.disk.store import read_recording
 from support import fault_times
 from support.acceptance import PYTEST
 from support.alone import UNYIELDING
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+INSIDE = CHECKOUT / "tests" / "support" / "inside"  # what is done to its workers
 SHARED_MEMORY = Path("/dev/shm")
 PATIENCE_S = 240  # for a step of a run on a busy machine; never what a test is about
 # After this it hangs: well over any deadline of the profiles here, on a machine several times slower too.
 END_S = 240
 LEFT_S = 30  # for killed processes to go
-LOOK_S = 0.5  # between two looks at what processes it has: each reads all of /proc
+LOOK_S = 1.0  # between two looks at what processes it has: each reads all of /proc
 # What a pytest around this one says to itself; xdist would also switch pytest-benchmark off.
 NOT_INHERITED = ("PYTEST_", "COLUMNS", "LINES", "RAY_", "XDG_STATE_", "RIGPROOF_STATE_")
 MARK = "RIGPROOF_TEST_RUN"
@@ -40,7 +41,7 @@ EVERY_SIGNAL = os.environ.get("RIGPROOF_EVERY_SIGNAL") == "1"
 def own_environment(**more: str) -> dict[str, str]:
     """The environment as a user has it, without what the pytest around this one has put there."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
-    path = [str(CHECKOUT), str(CHECKOUT / "tests"), os.environ.get("PYTHONPATH")]
+    path = [str(INSIDE), str(CHECKOUT), str(CHECKOUT / "tests"), os.environ.get("PYTHONPATH")]
     own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "PYTHONUNBUFFERED": "1"}
     return kept | own | UNYIELDING | more
 
@@ -89,11 +90,9 @@ class RealRun:
 
     def in_stage(self, stage: str) -> list[dict[str, Any]]:
         """The rounds of a stage; they reach the disk every few seconds."""
-        if self.folder is None:
-            return []
-        with contextlib.suppress(RecordingError):  # its first line is not whole yet
-            return [asdict(one) for one in read_recording(self.folder).rounds if one.stage == stage]
-        return []
+        if self.folder is None or not any(one["name"] == stage for one in self.records("stage")):
+            return []  # reading the rounds takes much longer
+        return [asdict(one) for one in read_recording(self.folder).rounds if one.stage == stage]
 
     def running(self, name: str) -> bool:
         """Whether a stage has begun and not ended."""

@@ -18,6 +18,8 @@ settle_s.quick = {settle_s}
 length_s.quick = {sustained_s}
 [stages.pattern]
 length_s.quick = 0
+[stages.transfer]
+length_s.quick = {transfer_s}
 [stages.training]
 length_s.quick = {training_s}
 {training}
@@ -46,6 +48,7 @@ def two_devices(
     *,
     sustained_s: float = 8,
     training_s: float = 0,
+    transfer_s: float = 0,
     stall_s: float = 10,
     gpu_gib: float = 64,
     cpus: int = 2,
@@ -61,6 +64,7 @@ def two_devices(
     text = PROFILE.format(
         sustained_s=sustained_s,
         training_s=training_s,
+        transfer_s=transfer_s,
         stall_s=stall_s,
         settle_s=1 if gpu else 0.3,
         measure_s=1.5 if gpu else 0.5,  # a GPU's clock is judged over a second or more

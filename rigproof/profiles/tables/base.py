@@ -21,7 +21,7 @@ GemmSize = Annotated[int, Field(ge=64, le=65536, multiple_of=8, strict=True)]  #
 class Table(BaseModel):
     """A TOML table: unknown keys are typos, and values do not change once read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     # For a table created at run time: its factory and the arguments. It has no name to pickle by.
     made_by: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]] | None] = None

@@ -1,4 +1,7 @@
-"""Hurts workers from inside. Python runs this at its start wherever this folder is on PYTHONPATH.
+"""Changes workers from inside. Python runs this at its start wherever this folder is on PYTHONPATH.
+
+The CPU as a device rests between two rounds: real runs, side by side, would else take all CPUs from each
+other for as long as their stages last, and no fault needs more load than rounds that go on.
 
 RIGPROOF_HURT names who is hurt how: `here/cpu0#0=nap;here/cpu1#0=flip`. From the HEALTHY_ROUNDS-th round of
 the sustained stage on that worker's device does what its name says: `nap` sleeps between products, `flip`
@@ -6,7 +9,6 @@ changes one bit of a result, `endless` begins work that never ends, `bounds` rea
 `fill` takes all memory that is left (both on CUDA only).
 """
 
-import importlib.abc
 import importlib.machinery
 import os
 import sys
@@ -14,6 +16,7 @@ import time
 
 HEALTHY_ROUNDS = 3
 NAP_S = 2.5
+REST_S = 0.1  # twice as long as a round of the short profiles
 
 
 def flip(pool):
@@ -97,26 +100,28 @@ def hurt_filling(module):
     module.Pool = HurtPool
 
 
-def hurt_rounds(module):
-    """Sleep before a round of the sustained stage is begun."""
+def late_rounds(module):
+    """Sleep before a round is begun."""
     add = module.RoundQueue.add
 
     def add_late(self, *round_of):
-        if here() == "nap" and COUNT["rounds"] > HEALTHY_ROUNDS:
+        if here() == "nap" and COUNT["rounds"] > HEALTHY_ROUNDS:  # of the sustained stage
             time.sleep(NAP_S)
+        elif self._device.kind == "cpu":
+            time.sleep(REST_S)
         add(self, *round_of)
 
     module.RoundQueue.add = add_late
 
 
 PATCHES = {
-    "rigproof.devices.round_queue": hurt_rounds,
+    "rigproof.devices.round_queue": late_rounds,
     "rigproof.cluster.actors.worker": hurt_worker,
     "rigproof.stages.sustained.filling": hurt_filling,
 }
 
 
-class Finder(importlib.abc.MetaPathFinder):
+class Finder:
     """Finds the modules of PATCHES as everybody does, and patches them once they are loaded."""
 
     def find_spec(self, name, path, target=None):
@@ -134,5 +139,4 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-if WANTED:
-    sys.meta_path.insert(0, Finder())
+sys.meta_path.insert(0, Finder())
