@@ -183,11 +183,13 @@ class CudaDevice(TorchDevice):
         self.use(precision)
         return product
 
-    def launched_at_once(self, work: Callable[[], None], random: torch.Generator) -> Callable[[], None]:
+    def launched_at_once(
+        self, work: Callable[[], None], random: torch.Generator
+    ) -> Callable[[], None] | None:
         """The work as a CUDA graph. A torch before 2.4 captures no draws of a generator of one's own."""
         graph = torch.cuda.CUDAGraph()
         if not hasattr(graph, "register_generator_state"):
-            return work
+            return None
         beside = torch.cuda.Stream()
         beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(beside):  # what libraries set up at their first call cannot be captured
@@ -197,8 +199,8 @@ class CudaDevice(TorchDevice):
         # Other threads of this process may ask for the memory meanwhile.
         with torch.cuda.graph(graph, stream=beside, capture_error_mode="thread_local"):
             work()
-        replay: Callable[[], None] = graph.replay
-        return replay
+        launch: Callable[[], None] = graph.replay
+        return launch
 
     def arithmetic(self) -> dict[str, Any]:
         """The card's kind, and the libraries that choose its kernels."""

@@ -120,11 +120,11 @@ class Device(Protocol):
         """
         ...
 
-    def launched_at_once(self, work: Callable[[], None], random: Any) -> Callable[[], None]:
-        """What queues the same work with one launch, where the device can; else `work` itself.
+    def launched_at_once(self, work: Callable[[], None], random: Any) -> Callable[[], None] | None:
+        """What queues the same work with one launch; None where the device cannot.
 
-        `work` reads and writes the same memory each time, draws from the torch.Generator `random`, and is
-        done a few times now.
+        `work` reads and writes the same memory each time, and draws from the torch.Generator `random`. It is
+        done once now, and not kept.
         """
         ...
 

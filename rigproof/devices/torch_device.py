@@ -106,9 +106,13 @@ class TorchDevice:
         """left · rightᵀ of golden fp32 operands; the CPU has one data path."""
         return left @ right.t()
 
-    def launched_at_once(self, work: Callable[[], None], random: torch.Generator) -> Callable[[], None]:  # noqa: ARG002
-        """The work itself: the CPU does it when it is called."""
-        return work
+    def launched_at_once(
+        self,
+        work: Callable[[], None],  # noqa: ARG002
+        random: torch.Generator,  # noqa: ARG002
+    ) -> Callable[[], None] | None:
+        """None: the CPU launches nothing."""
+        return None
 
     def checksums(self, capacity: int) -> TorchChecksums:
         """Room for the checksums of one round."""

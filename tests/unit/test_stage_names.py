@@ -19,6 +19,7 @@ LEFT: dict[str, tuple[set[str], str]] = {
     "history/listing.py": ({"pattern"}, "a regular expression's"),
     "profiles/tables/base.py": ({"pattern"}, "pydantic's keyword for one"),
     "profiles/tables/steady.py": ({"pattern"}, "pydantic's keyword for one"),
+    "devices/cuda.py": ({"replay"}, "torch's word for launching a CUDA graph"),
 }
 
 

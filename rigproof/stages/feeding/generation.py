@@ -11,7 +11,7 @@ bias towards the words that are valid at their place, which a trained model woul
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -95,7 +95,7 @@ class Decoder:
         self._left = 0
         self._sum, self._sums = device.words(1), device.words(1)  # of a pass, and of the passes so far
         # Launched one by one, the kernels of a pass take a busy host longer than they take the device.
-        self._reason: Callable[[], None] = device.launched_at_once(self._next, self._random)
+        self._at_once = device.launched_at_once(self._next, self._random)
 
     def begin(self, prompt: int, length: int) -> None:
         """Queue the start of completions of `length` tokens; the last ones are the answer."""
@@ -113,11 +113,13 @@ class Decoder:
         self._sums.zero_()
         for _ in range(passes):
             place = len(ANSWER) - self._left
-            if place < 0:
-                self._reason()
-            else:
+            if place >= 0:
                 self._next(self._bias[place])
                 self._answers[place].copy_(self._tokens)
+            elif self._at_once is None:
+                self._next()
+            else:
+                self._at_once()
             self._left -= 1
         sums.add(self._sums)
 
@@ -151,7 +153,7 @@ class Decoder:
 
     def release(self) -> None:
         """Free everything."""
-        del self._reason  # it refers to this object
+        self._at_once = None
         self._weights.clear()
         self._prompts.clear()
         self._device.empty_cache()

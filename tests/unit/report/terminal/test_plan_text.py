@@ -146,7 +146,7 @@ def test_a_rig_without_nodes_is_still_a_text():
 def test_a_stage_without_a_time_to_settle_says_none():
     lines = lines_of(load_rig("dual-3090-3070", KINDS), "standard")
     (training,) = [line for line in lines if line.startswith("  training: ")]
-    assert training == "  training: about 30 s; measures 30 s, rounds of 0.1 s"
+    assert training == "  training: about 25 s; measures 25 s, rounds of 0.1 s"
     assert any(
         line.startswith("  gemm: ") and "; settles for at most 12 s, measures" in line for line in lines
     )
