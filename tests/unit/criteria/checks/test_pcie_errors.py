@@ -109,6 +109,11 @@ def test_what_may_have_been_missed_does_not_pass(bench, records, reason):
     assert reason in verdict.detail
 
 
+def test_a_reading_that_came_late_by_half_a_minute_leaves_nothing_out(bench):
+    recorded(bench, (2, 0), (92, 0), (136, 0))
+    assert bench.verdict(ERRORS, GPU).outcome is Outcome.PASS
+
+
 def test_counts_that_stand_still_because_the_card_is_lost_do_not_pass(bench):
     bench.event("gpu_lost", GPU, "GPU is lost", t_s=50.0)
     verdict = bench.verdict(ERRORS, GPU)

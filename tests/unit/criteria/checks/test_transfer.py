@@ -89,6 +89,12 @@ def test_where_nvml_does_not_say_what_is_possible_the_owner_can(bench):
 
 
 @pytest.mark.parametrize("field", ["pcie_generation", "pcie_width"])
+def test_a_best_link_of_0_is_not_known(bench, field):
+    bench.gpu(GPU, **{f"{field}_max": 0})
+    assert bench.verdict(LINK, GPU).outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize("field", ["pcie_generation", "pcie_width"])
 def test_a_link_that_is_not_read_is_not_measured(bench, field):
     bench.samples(GPU, **{field: None})
     verdict = bench.verdict(LINK, GPU)
