@@ -86,6 +86,21 @@ def test_the_slow_one_of_three_fails_with_the_operation_named(run, operation):
     assert verdict(loaded, recording, "n2").detail.startswith(f"{operation}, ")
 
 
+def test_one_quick_chunk_does_not_save_a_slow_disk(run):
+    loaded, recording = run
+    slower(recording, "n2", "write", 0.5)
+    rounds = list(recording.rounds)
+    quick = next(
+        place
+        for place, one in enumerate(rounds)
+        if (one.subject, one.stage, one.phase) == ("n2", "disk", "measure")
+        and one.label("operation") == "write"
+    )
+    rounds[quick] = replace(rounds[quick], work=4 * rounds[quick].work)
+    recording.put(Round, rounds)
+    assert verdict(loaded, recording, "n2").outcome is Outcome.FAIL
+
+
 @pytest.mark.parametrize("changes", [{"filesystem": "nfs4"}, {"how": "synced"}])
 def test_disks_of_unlike_kind_are_not_compared(run, changes):
     loaded, recording = run

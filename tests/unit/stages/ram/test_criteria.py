@@ -12,7 +12,7 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.ram.criteria import memory
+from rigproof.stages.ram.criteria import in_words, memory
 from rigproof.stages.ram.records import RamTest
 from rigproof.stages.ram.table import ram_tables
 from rigproof.stages.registry import KINDS
@@ -181,3 +181,9 @@ def test_settings_with_which_nothing_is_measured_are_refused(key, value):
 def test_a_nodes_own_settings_are_linted_too():
     problems = lint_rig(rig(2, stages={"ram": {"peer_share": 0.2}}))
     assert any("nodes[0].stages.ram.peer_share = 0.2" in one for one in problems), problems
+
+
+def test_memory_that_was_tested_whole_is_100_percent_of_it():
+    size_mib = 64 * 1024.0
+    test = RamTest(9.0, "ram", "n1#0", "n1", 8, size_mib, size_mib, 0.0, 32.0, size_mib, 2, 0, "")
+    assert in_words(test) == "64.0 of 64.0 GiB (100 %) tested with 2 patterns"
