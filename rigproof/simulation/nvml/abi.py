@@ -41,9 +41,7 @@ def gpu_of(driver: SimulatedDriver, handle: Any) -> SimulatedGpu | None:
 
 def address(pointer: Any) -> int:
     """Where a ctypes pointer points to; 0 for a null one."""
-    return int.from_bytes(
-        pointer, sys.byteorder
-    )  # its own bytes, as `cast` reads them in twenty times as long
+    return int.from_bytes(pointer, sys.byteorder)  # its own bytes; `cast` takes twenty times as long
 
 
 def target(reference: Any) -> Any:

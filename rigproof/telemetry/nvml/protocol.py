@@ -28,9 +28,8 @@ class Code(IntEnum):
     UNKNOWN = 999
 
 
-SUCCESS = int(
-    Code.SUCCESS
-)  # by itself: Python 3.11 takes long to look up a member, and each call asks for it
+# By itself: Python 3.11 takes long to look up a member, and each call asks for this one.
+SUCCESS = int(Code.SUCCESS)
 
 # "This GPU, driver or user does not have that": None, and no event. A driver too old to know a
 # field answers with INVALID_ARGUMENT.

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from rigproof.devices.cpu import CpuDevice
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.verification import tolerance
 from rigproof.stages.feeding.bursts import PROMPTS, Bursts
@@ -25,6 +26,33 @@ def written(decoder, prompt, length):
         decoder.write(1, sums)
     sums.fetch()
     return decoder.answers().completions(), sums.take()
+
+
+class OneLaunch(CpuDevice):
+    """Queues a pass with one call, as a CUDA graph does."""
+
+    def __init__(self):
+        super().__init__(cpu_threads=1)
+        self.launches = 0
+
+    def launched_at_once(self, work, random):
+        assert random.device == self.where
+        work()  # what capturing it leaves behind must not matter
+
+        def launch():
+            self.launches += 1
+            work()
+
+        return launch
+
+
+def test_passes_that_are_launched_at_once_write_the_same(decoder):
+    device = OneLaunch()
+    at_once = Decoder(device, ROWS, VRAM_MIB)
+    length = len(ANSWER) + 20
+    assert written(at_once, 1, length) == written(decoder, 1, length)
+    assert device.launches == 20  # the answer's passes, each with another bias, are launched one by one
+    at_once.release()
 
 
 def is_strategy(completion):
