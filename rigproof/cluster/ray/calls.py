@@ -35,7 +35,8 @@ def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
     if not order.done(limit_s):
         return Gone(f"Ray did not answer for {limit_s:.3g} s")
     if order.error is None:
-        return order.results()[0]
+        (made,) = order.results()
+        return made
     if isinstance(order.error, REFUSALS):
         return _refused(order.error)
     raise order.error

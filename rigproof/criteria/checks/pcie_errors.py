@@ -57,7 +57,7 @@ def errors(device: DeviceEvidence) -> Finding:
     read = _readings(device)
     most, none = device.limit("pcie_correctable_minute"), device.limit("pcie_uncorrected")
     names = (*UNCORRECTED, *CORRECTABLE)
-    counted = {name for name in names if any(getattr(one, name) is not None for one in read)}
+    counted = [name for name in names if any(getattr(one, name) is not None for one in read)]
     if not counted:
         raise NotApplicable(UNCOUNTED)
     lost = _lost(read, none)
@@ -122,7 +122,7 @@ def _worst_minute(read: Sequence[PcieErrors], name: str) -> tuple[float, float]:
     return float(growth[place]), float(max(times_s[place] - MINUTE_S, times_s[0]))
 
 
-def _require_complete(device: DeviceEvidence, read: Sequence[PcieErrors], counted: set[str]) -> None:
+def _require_complete(device: DeviceEvidence, read: Sequence[PcieErrors], counted: Sequence[str]) -> None:
     """NotMeasured if errors of the run may have been missed."""
     for event in device.events("gpu_lost"):  # the kernel's counts still read, and only stand still
         raise NotMeasured(f"nothing crossed its link from t={event.t_s:.0f} s on: {event.message}")
@@ -138,7 +138,7 @@ def _require_complete(device: DeviceEvidence, read: Sequence[PcieErrors], counte
     gap_s, at_s = max(((two.t_s - one.t_s, one.t_s) for one, two in pairwise(read)), default=(0.0, 0.0))
     if gap_s > LONGEST_GAP_S:
         raise NotMeasured(f"its PCIe errors were not read for {gap_s:.0f} s, from t={at_s:.0f} s on")
-    for name in sorted(counted):
+    for name in counted:
         counts = [getattr(one, name) for one in read]
         if None in counts:
             raise NotMeasured(f"the PCIe errors of {_end(read[0], name)} were not counted throughout the run")

@@ -97,13 +97,14 @@ def test_only_valid_rounds_are_in_groups_and_each_in_that_of_its_device_and_stag
         assert own == ([] if isinstance(valid, str) else valid)
 
 
+@pytest.mark.parametrize("order", ["abcd", "dcba", "cadb"])
 @pytest.mark.parametrize("workers", ["xyxy", "yxyx", "xxyy", "yyxx"])
-def test_devices_that_work_at_the_same_time_do_not_overlap_whatever_their_workers_are_called(workers):
-    subjects = {"a": "x", "b": "x", "c": "x", "d": "x"} | dict(zip("abcd", workers, strict=True))
+def test_devices_that_work_at_the_same_time_do_not_overlap_whatever_their_workers_are_called(workers, order):
+    subjects = dict(zip("abcd", workers, strict=True))
     records = [
-        Round(t_s, "gemm", worker, subject, "measure", 1.0, 1.0, device="cuda", **IDLE)
+        Round(t_s, "gemm", subjects[subject], subject, "measure", 1.0, 1.0, device="cuda", **IDLE)
         for t_s in (1.0, 2.0)
-        for subject, worker in subjects.items()
+        for subject in order
     ]
     rows = Rows.of_records(Round, records)
     table = RoundTable(rows.columns)

@@ -109,9 +109,9 @@ def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
 def test_the_floors_of_a_measured_card_say_their_evidence():
     lines = lines_of(load_rig("h200-x2", KINDS), "standard")
     for criterion, expected in {
-        "throughput.gemm_bf16": "(0.92 of 656 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
-        "throughput.sustained": "(0.92 of 650 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
-        "training.step": "(0.85 of 422 TFLOP/s, measured on 2 cards; hwprofiles/gpus/h200-sxm.toml)",
+        "throughput.gemm_bf16": "(0.92 of 652 TFLOP/s, measured on 13 cards; hwprofiles/gpus/h200-sxm.toml)",
+        "throughput.sustained": "(0.92 of 668 TFLOP/s, measured on 5 cards; hwprofiles/gpus/h200-sxm.toml)",
+        "training.step": "(0.92 of 425 TFLOP/s, measured on 6 cards; hwprofiles/gpus/h200-sxm.toml)",
     }.items():
         assert any(expected in line for line in block(lines, criterion)), criterion
 
