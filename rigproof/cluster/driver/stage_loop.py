@@ -63,8 +63,11 @@ class Polling:
         self._head_reported = False
         self._due_s: float | None = None  # when this beat must be over, unless the driver stalls
 
-    def beat(self, length_s: float = TICK_S) -> None:
-        """One beat of about `length_s` seconds, whether or not all agents and workers answer."""
+    def beat(self, length_s: float = TICK_S, working: Callable[[], bool] | None = None) -> None:
+        """One beat of about `length_s` seconds, whether or not all agents and workers answer.
+
+        If nobody is `working` any more, it ends at once.
+        """
         begun_s = time.monotonic()
         self.gather(length_s)
         if not self._stalled():
@@ -74,7 +77,8 @@ class Polling:
             self.workers.check_progress()
         spent_s = time.monotonic() - begun_s
         self._due_s = self._now_s() + max(length_s, spent_s) + length_s + FETCH_S + PAUSE_S
-        self._pause(length_s, spent_s, self.workers.starting())
+        if working is None or working():
+            self._pause(length_s, spent_s, self.workers.starting())
 
     def gather(self, timeout_s: float) -> None:
         """Poll all agents and workers once, and take the answers that come within `timeout_s`."""
@@ -219,9 +223,9 @@ class StageRun:
         planned_end_s, paused_before_s = start_at_s + self._turn_s, self._polling.paused_s
         shared = [crew for crew in self._began if len(crew.slots) > 1]
         self._polling.rest()
-        while any(crew.working for crew in self._began):
+        while self._working():
             paused_s = self._polling.paused_s
-            self._polling.beat()
+            self._polling.beat(working=self._working)
             if on_tick is not None:
                 on_tick()
             if should_stop is not None and should_stop():
@@ -244,8 +248,8 @@ class StageRun:
         """Let the tasks end by themselves, for a while."""
         self._workers.stop_tasks()
         end_s = self._now_s() + self._stop_s / 2
-        while any(crew.working for crew in self._began) and self._now_s() < end_s:
-            self._polling.beat()
+        while self._working() and self._now_s() < end_s:
+            self._polling.beat(working=self._working)
 
     def _end_late(self) -> None:
         """Kill the workers that still work past the deadline."""
@@ -277,6 +281,9 @@ class StageRun:
         self._sink(stage)
         self._workers.stage = None
         return stage
+
+    def _working(self) -> bool:
+        return any(crew.working for crew in self._began)
 
     def _slots(self) -> list[Slot]:
         return [slot for crew in self._began for slot in crew.slots]

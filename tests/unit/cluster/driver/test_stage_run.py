@@ -30,6 +30,7 @@ class Team:
 
     def __init__(self, refuse=()):
         self.now_s, self.beats, self.at, self.calls, self.recorded = 0.0, 0, {}, [], []
+        self.to_be_waited_for = []  # by beat
         self.paused_s = 0.0
         self.stage = None
         plans = [WorkerPlan(name, "pc1/gpu0", "pc1", "cuda", 0.5, 1.0, 64.0, 256) for name in (FIRST, SECOND)]
@@ -41,10 +42,11 @@ class Team:
 
     # the beat
 
-    def beat(self):
+    def beat(self, working=lambda: True):
         self.beats += 1
         self.now_s += 1.0
         self.at.get(self.beats, lambda: None)()
+        self.to_be_waited_for.append(working())
 
     def rest(self):
         self.calls.append("rest")
@@ -287,6 +289,21 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
     assert pauses == [(0.5, 4.0, True)]
     assert polling._due_s == 4.0 + 4.0 + 0.5 + stage_loop.FETCH_S + stage_loop.PAUSE_S
     assert events == []
+    polling.beat(0.5, working=lambda: True)
+    polling.beat(0.5, working=lambda: False)
+    assert pauses == 2 * [(0.5, 4.0, True)]
+
+
+def test_a_stage_ends_in_the_beat_in_which_its_last_task_ends(team):
+    team.at = {2: lambda: team.ends(FIRST), 4: lambda: team.ends(SECOND)}
+    team.run()
+    assert team.to_be_waited_for == [True, True, True, False]
+
+
+def test_one_that_is_aborted_waits_for_its_tasks_and_no_longer(team):
+    team.at = {2: team.all_end}
+    team.run(should_stop=lambda: True)
+    assert team.to_be_waited_for == [True, False]
 
 
 # Turns
