@@ -19,10 +19,7 @@ BOUNDS = {
     # A power brake halves the clock.
     "others_share": Bound(0.5, 0.99, "allows others to lose half of their rate", "fails sound hosts"),
     "fall_share": Bound(0.5, 0.99, "allows a card to lose half of its rate", "fails sound hosts"),
-    # Supplies trip at 1.1 to 1.5 times what they are rated for.
-    "psu_share": Bound(
-        0.3, 1.0, "warns of a supply that is hardly used", "warns when the supply has tripped"
-    ),
+    "psu_share": Bound(lowest=0.3, below="warns of a supply that is hardly used"),
 }
 
 

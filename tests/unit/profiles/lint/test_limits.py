@@ -71,12 +71,18 @@ def test_a_gpus_own_limits_are_held_against_the_same_bounds(desk, name, value):
     assert line.startswith(f"nodes[0].gpus[0].limits.{name} = ")
 
 
-def test_a_gpus_own_limits_of_a_stage_are_held_against_the_same_bounds(desk):
-    assert problems(desk, f"{KNOWN}stages.feeding.reward_speedup_share = 0.96\n") == [
-        "nodes[0].gpus[0].stages.feeding.reward_speedup_share = 0.96: is more than any pool of processes "
-        "reaches; write 0.95 or less"
+@pytest.mark.parametrize(
+    ("key", "most", "wrong"),
+    [
+        ("reward_speedup_share", 0.95, "is more than any pool of processes reaches"),
+        ("reward_loss_share", 0.5, "passes a pool that loses every other strategy"),
+    ],
+)
+def test_a_gpus_own_limits_of_a_stage_are_held_against_the_same_bounds(desk, key, most, wrong):
+    assert problems(desk, f"{KNOWN}stages.feeding.{key} = {most + 0.01}\n") == [
+        f"nodes[0].gpus[0].stages.feeding.{key} = {most + 0.01}: {wrong}; write {most} or less"
     ]
-    assert problems(desk, f"{KNOWN}stages.feeding.reward_speedup_share = 0.95\n") == []
+    assert problems(desk, f"{KNOWN}stages.feeding.{key} = {most}\n") == []
 
 
 @pytest.mark.parametrize(

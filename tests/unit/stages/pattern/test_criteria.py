@@ -297,7 +297,9 @@ def test_a_recording_without_the_stage_has_no_table(recording):
         ({"tested_share": 0.3}, "tested_share = 0.3"),
         ({"free_share": 0.8}, "free_share = 0.8"),
         ({"hot_share": 0.3}, "hot_share = 0.3"),
+        ({"hot_share": 0.99}, "hot_share = 0.99"),
         ({"cpu_mib": 0.5}, "cpu_mib = 0.5"),
+        ({"cpu_mib": 5000}, "cpu_mib = 5000"),
         ({"length_s": {"standard": 2}}, "length_s.standard = 2"),
     ],
 )

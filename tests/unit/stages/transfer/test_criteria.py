@@ -347,7 +347,17 @@ def test_the_cpu_as_the_device_has_no_link(loaded):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("alone_s", 0.01), ("buffer_mib", 2), ("both_share", 0.1), ("together_share", 0.99)]
+    ("key", "value"),
+    [
+        ("setup_s", 0.1),
+        ("alone_s", 0.01),
+        ("alone_s", 5.0),
+        ("buffer_mib", 2),
+        ("both_share", 0.1),
+        ("both_share", 0.99),
+        ("together_share", 0.01),
+        ("together_share", 0.99),
+    ],
 )
 def test_settings_with_which_nothing_could_be_measured_are_refused(key, value):
     tables = {"name": "lab", "stages": {"transfer": {key: value}}, "nodes": [{"name": "a"}]}
