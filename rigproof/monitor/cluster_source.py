@@ -20,7 +20,7 @@ from rigproof.monitor.following import Follower
 from rigproof.monitor.gathering import Gathering
 from rigproof.profiles.auto import node_name
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.measurements import Event
 
 JOIN_LIMIT_S = 30.0

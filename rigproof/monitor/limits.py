@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.tables.models import TemperatureLimits
+from rigproof.profiles.tables.sku import TemperatureLimits
 from rigproof.records.identity import GpuIdentity
 
 MIB_PER_GIB = 1024

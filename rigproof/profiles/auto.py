@@ -14,7 +14,9 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import assign_gpus, match_sku
 from rigproof.profiles.planning.operands import MOST_CONTEXT_GIB, fitting_size, gemm_mib
 from rigproof.profiles.planning.planning import MIB_PER_GIB
-from rigproof.profiles.tables.models import Node, Rig, Sku
+from rigproof.profiles.tables.node import Node
+from rigproof.profiles.tables.rig import Rig
+from rigproof.profiles.tables.sku import Sku
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 

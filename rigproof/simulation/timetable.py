@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from rigproof.profiles.tables.models import Precision, Sku
+from rigproof.profiles.tables.sku import Precision, Sku
 
 ROUND_S = 0.5  # the target length of a round in the levels of minutes
 FILL_S = 0.5  # until the memory is filled and the first product is done

@@ -16,7 +16,7 @@ from rigproof.host import processes
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
 

@@ -8,7 +8,7 @@ from rigproof.cluster.launch.commands import head_of, ray_start_line
 from rigproof.cluster.ray.matching import assign_gpus
 from rigproof.profiles.loading.checks import UNKNOWN_SKU
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS

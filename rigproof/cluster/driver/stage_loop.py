@@ -14,7 +14,7 @@ from rigproof.cluster.ray.calls import FETCH_S, collect
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.crews import Turn
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Sample

@@ -13,7 +13,7 @@ from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.black_box import step_of
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round

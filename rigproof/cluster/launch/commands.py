@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 
 GCS_PORT = 6379  # Ray's own default
 TOKEN_PATH = "~/.ray/auth_token"  # noqa: S105 - where `ray get-auth-token` puts it; no token itself

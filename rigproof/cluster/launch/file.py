@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rigproof.cluster.launch.commands import GCS_PORT, ray_start_line
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 
 MARK = "RIGPROOF_CLUSTER"  # in the environment of every process of a cluster that was started by rigproof
 # The autoscaler that replaced this one counts a local head as a worker, and so starts one worker too few (Ray

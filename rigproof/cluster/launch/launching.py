@@ -20,7 +20,7 @@ from rigproof.cluster.ray.address import check_listening
 from rigproof.cluster.ray.auth_token import TokenPlace, check_private
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
 from rigproof.cluster.ray.node_list import node_names
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 
 RAY_UP = (sys.executable, "-m", "ray.scripts.scripts", "up", "-y", "--no-config-cache")
 LOOK_S = 60.0

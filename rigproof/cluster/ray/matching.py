@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rigproof.profiles.loading.matching import assign_gpus
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 
 __all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "same_host"]
 

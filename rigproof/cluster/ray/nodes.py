@@ -11,7 +11,7 @@ import ray
 from rigproof.cluster.ray.matching import FoundNode, match_nodes
 from rigproof.cluster.ray.reach import Reach, without_dead_doubles
 from rigproof.host.bounded import Background
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 
 LIST_S = 5.0
 WATCH_S = 2.0

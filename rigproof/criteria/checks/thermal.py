@@ -23,7 +23,7 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.profiles.tables.models import TemperatureLimits
+from rigproof.profiles.tables.sku import TemperatureLimits
 from rigproof.records.verdict import Outcome
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.

@@ -18,7 +18,7 @@ from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.models import CpuLoad, Node
+from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading

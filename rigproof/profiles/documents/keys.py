@@ -4,7 +4,9 @@ from typing import Any
 
 from rigproof.profiles.documents.schema import rig_schema, sku_schema
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.tables.models import Limits, Rig, Sku
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.rig import Rig
+from rigproof.profiles.tables.sku import Sku
 
 Schema = dict[str, Any]
 

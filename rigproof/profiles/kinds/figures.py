@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from rigproof.profiles.tables.models import Sku
+from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.steady import Figure
 from rigproof.records.measurements import Labels
 

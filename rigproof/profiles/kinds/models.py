@@ -10,7 +10,11 @@ from pydantic import BaseModel, Field, create_model
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageKind, StageKinds
 from rigproof.profiles.tables.base import Overlay, Positive, Table
-from rigproof.profiles.tables.models import CpuLoad, Floors, Gpu, Limits, Node, Rig, Sku
+from rigproof.profiles.tables.gpu import Gpu
+from rigproof.profiles.tables.limits import Floors, Limits
+from rigproof.profiles.tables.node import CpuLoad, Node
+from rigproof.profiles.tables.rig import Rig
+from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.stages import StageTables
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
 from rigproof.profiles.tables.work import MemoryPolicy

@@ -6,7 +6,7 @@ from typing import Any
 
 from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.tables.models import TemperatureLimits
+from rigproof.profiles.tables.sku import TemperatureLimits
 
 SHUTDOWN_C = 105.0  # core: no NVIDIA GPU is rated to run there; NVML reports shutdowns of 90 to 105 °C
 MEMORY_MAX_C = 110.0  # GDDR6X, the hottest memory on any card, is cut off here; HBM at 95 to 105 °C

@@ -10,7 +10,7 @@ from typing import cast
 from rigproof.profiles.errors import problem, shown
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.base import Table
-from rigproof.profiles.tables.models import Limits
+from rigproof.profiles.tables.limits import Limits
 
 ROUNDING = 1e-9
 WIDEST_BAND = 60.0  # points of CPU use: the load is steered to a few points, so it never deviates this much

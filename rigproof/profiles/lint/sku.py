@@ -10,7 +10,7 @@ from itertools import pairwise
 from rigproof.profiles.errors import problem
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.tables.models import Rates, Sku
+from rigproof.profiles.tables.sku import Rates, Sku
 from rigproof.profiles.tables.steady import Figure
 
 FLOOR_HIGHEST = 1.10

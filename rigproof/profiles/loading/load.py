@@ -22,7 +22,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.loading.merge import Layer, merge
 from rigproof.profiles.loading.structure import structural_problems
-from rigproof.profiles.tables.models import Sku
+from rigproof.profiles.tables.sku import Sku
 
 __all__ = ["all_skus", "load_rig", "load_sku", "match_sku", "over_defaults", "profile_folder", "rig_path"]
 

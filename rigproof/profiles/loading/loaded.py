@@ -13,7 +13,11 @@ from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.files import CPU_DEFAULTS, DEFAULTS
 from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
 from rigproof.profiles.tables.base import Table
-from rigproof.profiles.tables.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
+from rigproof.profiles.tables.gpu import Gpu
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.node import CpuLoad, Node
+from rigproof.profiles.tables.rig import Rig
+from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.profiles.tables.work import MemoryPolicy
 from rigproof.records.message_text import first_problem, one_line

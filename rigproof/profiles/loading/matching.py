@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.tables.models import Sku
+from rigproof.profiles.tables.sku import Sku
 from rigproof.records.identity import GpuIdentity
 
 SkuOf = Callable[[str], str | None]  # NVML's device name to a SKU's file stem

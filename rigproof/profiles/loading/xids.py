@@ -10,7 +10,7 @@ from rigproof.profiles.errors import ProfileError, nearest, problem
 from rigproof.profiles.loading.files import profile_folder, read_toml, shown_path
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.tables.base import Table
-from rigproof.profiles.tables.models import Limits
+from rigproof.profiles.tables.limits import Limits
 from rigproof.records.verdict import Severity
 
 FILE = "hwprofiles/xids.toml"

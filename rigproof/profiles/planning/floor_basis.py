@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.tables.models import Sku
+from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.steady import Figure
 
 ShareName = Literal["floor_measured_share", "floor_similar_share", "floor_printed_share"]

@@ -9,8 +9,8 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.crews import number_of_turns
 from rigproof.profiles.planning.plan import MemoryPlan, Plan, WorkerPlan
+from rigproof.profiles.tables.gpu import GpuDefaults
 from rigproof.profiles.tables.levels import LevelName
-from rigproof.profiles.tables.models import GpuDefaults
 from rigproof.profiles.tables.stages import TimedSettings
 
 MIB_PER_GIB = 1024

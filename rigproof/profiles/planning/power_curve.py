@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rigproof.profiles.tables.models import PowerPoint, Sku
+from rigproof.profiles.tables.sku import PowerPoint, Sku
 
 
 def power_scale(sku: Sku, limit_share: float) -> float:

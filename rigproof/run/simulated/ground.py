@@ -11,7 +11,7 @@ from rigproof.cluster.ray.placement import WantedGpu
 from rigproof.cluster.ray.session import MoreNode, start_local
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import MemoryPlan
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 from rigproof.run.simulated.actors import LocalActors, TimedActors
 from rigproof.simulation.clock import SimulatedClock
 from rigproof.simulation.rig import SimulatedRig

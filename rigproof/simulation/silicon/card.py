@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.power_curve import power_scale
-from rigproof.profiles.tables.models import Sku
+from rigproof.profiles.tables.sku import Sku
 from rigproof.simulation import timetable
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.silicon.cooling import Cooling, Heat

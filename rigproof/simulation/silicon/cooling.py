@@ -7,7 +7,8 @@ A fault removes the cooling; the temperature then rises, and the card slows itse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rigproof.profiles.tables.models import Limits, TemperatureLimits
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.sku import TemperatureLimits
 from rigproof.simulation.faults.injected import InjectedFault
 
 Acting = Callable[[str], InjectedFault | None]

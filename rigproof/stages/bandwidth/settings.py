@@ -5,7 +5,7 @@ from pydantic import Field
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.tables.base import Positive
 from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.models import Sku
+from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.stages import TimedSettings
 from rigproof.profiles.tables.steady import Figure
 

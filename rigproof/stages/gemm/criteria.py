@@ -9,7 +9,7 @@ from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.tables.models import Precision
+from rigproof.profiles.tables.sku import Precision
 from rigproof.stages.gemm.settings import FIGURES
 
 NEWEST: Precision = "fp8"  # which torch multiplies from 2.1 on, and on fewer cards than have it

@@ -4,7 +4,7 @@ from typing import get_args
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.tables.levels import LevelName
-from rigproof.profiles.tables.models import Precision
+from rigproof.profiles.tables.sku import Precision
 from rigproof.stages.gemm.settings import GemmSettings
 
 # Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.

@@ -13,7 +13,7 @@ from rigproof.cluster.ray.calls import Gone, LocalCall
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.measurements import Event
 
 START_S, STALL_S, STOP_S = 60.0, 10.0, 8.0

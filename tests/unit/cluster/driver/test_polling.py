@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.cluster.driver import stage_loop
 from rigproof.cluster.driver.stage_loop import FETCH_S, PAUSE_S, TICK_S, Polling
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 
 STALL_S = 10.0
 

@@ -15,7 +15,7 @@ from rigproof.cluster.ray.calls import collect
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.cluster.ray.placement import Reservations, WantedGpu
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.stages.registry import KINDS
 
 NODE = FoundNode("ab" * 28, "pc1", "10.0.0.1", "pc1", cpus=8, gpus=1)

@@ -11,7 +11,7 @@ from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageR
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event
 from rigproof.stages.sustained.specs import SustainedSpec

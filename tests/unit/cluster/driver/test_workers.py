@@ -12,7 +12,7 @@ from rigproof.cluster.ray.calls import Gone
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.crews import Member
 from rigproof.records.measurements import TFLOP, Event, Round
 from rigproof.stages.registry import KINDS

@@ -1,5 +1,6 @@
 from rigproof.cluster.launch.commands import cuda_gpus, head_of, lines_to_type, ray_start_line
-from rigproof.profiles.tables.models import Gpu, Node
+from rigproof.profiles.tables.gpu import Gpu
+from rigproof.profiles.tables.node import Node
 
 PC1 = Node(name="pc1", address="192.168.1.10", cpus=80, gpus=(Gpu(sku="rtx-3090"),))
 PC2 = Node(name="pc2", address="192.168.1.11", cpus=16, gpus=(Gpu(sku="rtx-3070"),))

@@ -8,7 +8,8 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 
 from rigproof.cluster.launch.file import Launch, launch_text
 from rigproof.profiles.loading.load import load_rig
-from rigproof.profiles.tables.models import Gpu, Node
+from rigproof.profiles.tables.gpu import Gpu
+from rigproof.profiles.tables.node import Node
 from rigproof.stages.registry import KINDS
 
 SEEDS = Launch("dual-3090-3070", load_rig("dual-3090-3070", KINDS).rig.nodes, "anna")

@@ -6,7 +6,7 @@ from rigproof.cluster.launch import launching
 from rigproof.cluster.launch.file import Launch
 from rigproof.cluster.launch.remote import Answer, NoSsh
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
-from rigproof.profiles.tables.models import Node
+from rigproof.profiles.tables.node import Node
 
 TOKEN = "7" * 64
 SAME = hashlib.sha256(TOKEN.encode()).hexdigest()

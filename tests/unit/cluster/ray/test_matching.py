@@ -2,7 +2,9 @@ import pytest
 
 from rigproof.cluster.ray.matching import FoundNode, assign_gpus, local_node, match_nodes, same_host
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.tables.models import Gpu, Limits, Node
+from rigproof.profiles.tables.gpu import Gpu
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity
 
 

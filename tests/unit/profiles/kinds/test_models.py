@@ -19,7 +19,7 @@ from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.profiles.tables.base import Share
 from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.models import Timeouts
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.profiles.tables.stages import TimedSettings
 from rigproof.records.champions import ChampionRate
 from rigproof.stages.registry import KINDS

@@ -7,7 +7,8 @@ import pytest
 from rigproof.profiles.lint.limits import MEANINGFUL
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
-from rigproof.profiles.tables.models import Limits, Sampling, Timeouts
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.rig import Sampling, Timeouts
 from rigproof.stages.registry import KINDS
 
 RIG = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n[[nodes.gpus]]\n'

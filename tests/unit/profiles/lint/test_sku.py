@@ -2,7 +2,7 @@ import pytest
 
 from rigproof.profiles.lint.sku import floor_problem, lint_sku
 from rigproof.profiles.loading.load import all_skus
-from rigproof.profiles.tables.models import PowerPoint, Rates, Sku, TemperatureLimits
+from rigproof.profiles.tables.sku import PowerPoint, Rates, Sku, TemperatureLimits
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
 from rigproof.stages.registry import KINDS
 from support.recordings import MODELS

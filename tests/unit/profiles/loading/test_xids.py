@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.profiles.lint.rig import lint_all
 from rigproof.profiles.loading.xids import XidCatalogue, catalogue_problems, xid_catalogue
-from rigproof.profiles.tables.models import Limits
+from rigproof.profiles.tables.limits import Limits
 from rigproof.stages.registry import KINDS
 
 ENTRY = {"meaning": "x", "outcome": "warn", "action": "a", "sources": ["s"]}

@@ -8,7 +8,7 @@ from rigproof.judging.judge import promised
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Limits
+from rigproof.profiles.tables.limits import Limits
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.stages.registry import KINDS
 from support.recordings import MODELS

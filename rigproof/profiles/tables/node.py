@@ -1,0 +1,83 @@
+"""A host that a rig promises, and its CPU load."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from rigproof.profiles.tables.base import Flag, Name, Overlay, Percent, Positive, Share, Table
+from rigproof.profiles.tables.gpu import Gpu
+
+
+class CpuLoad(Table):
+    """The CPU load that every host carries while its GPUs work, and the limits of its CPU use."""
+
+    enabled: Flag = Field(description="false: no CPU load, and the host's CPU use is not judged.")
+    band_percent: tuple[Percent, Percent] = Field(
+        description="Lowest and highest CPU use of the whole host, in percent, in windows of 1 s. The CPU "
+        "load aims at the middle."
+    )
+    warn_percent: Percent = Field(description="A mean CPU use over this, in percent, warns.")
+    warn_windows_share: Share | None = Field(
+        default=None,
+        description="If more than this share of the 1 s windows is over warn_percent, that warns too.",
+    )
+    in_band_share: Share = Field(
+        description="Smallest share of the 1 s windows in which the CPU use must be within band_percent."
+    )
+    primary_thread_share: Share = Field(
+        description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "
+        "bring an idle host to the low end of its band."
+    )
+    secondary_thread_share: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
+        description="Number of secondary threads, in the same way. Beside the primary ones they bring the "
+        "host up to the high end; both shares together are 1 at most."
+    )
+
+
+class Responsiveness(Table):
+    """How late a process that sleeps 10 ms at a time may wake up while the GPUs are under load."""
+
+    p99_ms: Positive = Field(description="99 % of the delays must be at most this long, in ms.")
+    max_ms: Positive = Field(
+        description="No delay may be longer than this, in ms. A single one of up to twice as long only warns."
+    )
+
+
+class Node(Table):
+    """One promised host."""
+
+    name: Name = Field(
+        description="The node's name, as in `pc1/gpu0`: letters, digits, dots, dashes, underscores."
+    )
+    address: str | None = Field(
+        default=None,
+        description="IP address or hostname of the node in the Ray cluster. Left out: the node's name is "
+        "looked for, and a rig's only node is this machine.",
+    )
+    cpus: Positive | None = Field(
+        default=None,
+        description="Number of CPUs of the node. A plan whose workers reserve more is refused. Left out: "
+        "what is found, on this machine; another machine is not checked.",
+    )
+    ram_gib: Positive | None = Field(
+        default=None,
+        description="RAM of the node, in GiB. Needed only if the CPU is the device. Left out: what is found "
+        "on this machine.",
+    )
+    psu_w: Positive | None = Field(
+        default=None,
+        description="Power, in W, that the node's power supplies deliver together; of redundant ones, "
+        "without the spare. Left out: what its cards draw together is reported, not judged.",
+    )
+    gpus: tuple[Gpu, ...] = Field(
+        default=(), description="The node's GPUs, in NVML's order (that of the PCI bus)."
+    )
+    cpu: Overlay = Field(
+        default=Overlay(),
+        description="CPU load of this node. A key that is left out is as in the rig's [cpu].",
+    )
+    stages: Overlay = Field(
+        default=Overlay(),
+        description="This node's work and limits in the stages that measure hosts. A key that is left out is "
+        "as in the rig's [stages].",
+    )

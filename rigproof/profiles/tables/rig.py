@@ -1,0 +1,75 @@
+"""The shape of a merged rig; a file may leave out what the files that it extends state.
+
+Units are in the names: `_gib` (2^30 bytes), `_mib`, `_gbps` (10^9 bytes/s), `_tflops` (10^12 FLOP/s,
+dense), `_c`, `_w`, `_s`, `_percent` (0 to 100), `_share` (0 to 1). Every value's source is in a
+comment beside it in the TOML file.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from rigproof.profiles.tables.architecture import Architecture
+from rigproof.profiles.tables.base import Name, Table, Wait
+from rigproof.profiles.tables.gpu import GpuDefaults
+from rigproof.profiles.tables.levels import Levels
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.node import CpuLoad, Node, Responsiveness
+from rigproof.profiles.tables.stages import StageTables
+from rigproof.profiles.tables.work import MemoryPolicy
+
+
+class Sampling(Table):
+    """How often the node agents read the sensors of hosts and GPUs."""
+
+    # 1 Hz at least, because criteria judge windows of 1 s.
+    rate_hz: Annotated[float, Field(ge=1, le=100, strict=True)] = Field(
+        description="Readings per second of each sensor, except PCIe link and CPU temperature, which are "
+        "read once a second."
+    )
+
+
+class Timeouts(Table):
+    """Time limits. What takes longer is recorded, then ended or given up."""
+
+    task_s: Wait = Field(
+        description="Time, in s, by which a stage may exceed its planned length. Workers that still work "
+        "are then killed."
+    )
+    stall_s: Wait = Field(
+        description="Longest time, in s, for which a worker may finish no round (the first round: start_s, "
+        "if that is longer), or an agent or worker may not answer."
+    )
+    start_s: Wait = Field(description="Longest time, in s, for nodes, agents and workers to start.")
+    stop_s: Wait = Field(description="Longest time, in s, for workers, agents and rigproof's own Ray to end.")
+
+
+class Rig(Table):
+    """A whole rig, `hwprofiles/rigs/<name>.toml`, with the values of the rig it extends and the defaults."""
+
+    name: Name = Field(
+        description="Name of the rig, under which its history is kept: letters, digits, dots, dashes, "
+        "underscores."
+    )
+    description: str = Field(default="", description="Text for the header of a run.")
+    extends: str | None = Field(
+        default=None,
+        description="Another rig whose values hold where this file states none: its name, or a path "
+        "relative to this file.",
+    )
+    nodes: tuple[Node, ...] = Field(
+        default=(),
+        description="The hosts that the rig promises. Those of the extended rig are merged by name.",
+    )
+    limits: Limits = Field(default=Limits(), description="Limits for all GPUs of the rig.")
+    architectures: tuple[Architecture, ...] = Field(
+        default=(), description="What the GPU architectures can do, by compute capability."
+    )
+    gpu_defaults: GpuDefaults = Field(description="Work of the GPUs that do not state their own.")
+    memory: MemoryPolicy = Field(description="How workers take VRAM.")
+    stages: StageTables = Field(description="Work, lengths and limits of each stage.")
+    cpu: CpuLoad = Field(description="CPU load of every node beside the work of its GPUs.")
+    responsiveness: Responsiveness = Field(description="How late the hosts may wake up under load.")
+    sampling: Sampling = Field(description="How often sensors are read.")
+    timeouts: Timeouts = Field(description="Time limits of starting, working and ending.")
+    levels: Levels = Field(description="Settings of the levels that belong to no single stage.")

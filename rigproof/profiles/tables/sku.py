@@ -1,0 +1,111 @@
+"""A GPU model, as its SKU file in hwprofiles/gpus states it, each value with its source in a comment."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rigproof.profiles.tables.base import Positive, Share, Table, Whole
+from rigproof.profiles.tables.steady import SteadyFigures
+
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+
+
+class Rates(Table):
+    """Rates in TFLOP/s, by precision. A precision that is left out is not known, or not supported."""
+
+    fp32: Positive | None = Field(default=None, description="Without tensor cores.")
+    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores.")
+    fp16: Positive | None = Field(default=None, description="fp16 operands, accumulated in 32 bits.")
+    bf16: Positive | None = Field(default=None, description="bf16 operands, accumulated in 32 bits.")
+    fp8: Positive | None = Field(default=None, description="fp8 operands, accumulated in 32 bits.")
+
+
+class PowerPoint(Table):
+    """One measured point of a SKU's power curve."""
+
+    limit_share: Share = Field(description="The enforced power limit, as a share of the default one.")
+    rate_share: Share = Field(
+        description="The steady rate under that limit, as a share of the rate under the default one."
+    )
+
+
+class TemperatureLimits(Table):
+    """In °C, from the maker's documents or NVML. What NVML reports during a run takes precedence."""
+
+    max_operating_c: Positive | None = Field(
+        default=None, description="Highest core temperature that the maker allows in use, in °C."
+    )
+    slowdown_c: Positive | None = Field(
+        default=None, description="Core temperature at which the card lowers its clocks, in °C."
+    )
+    shutdown_c: Positive | None = Field(
+        default=None, description="Core temperature at which the card switches itself off, in °C."
+    )
+    slowdown_margin_c: Annotated[float, Field(le=0, ge=-50, strict=True)] | None = Field(
+        default=None,
+        description="Thermal margin (NVML's T.Limit) at which the card lowers its clocks, in °C: 0 or less. "
+        "A card whose file states it must report its margin. Left out: it is judged if it reports one.",
+    )
+    memory_max_c: Positive | None = Field(
+        default=None, description="Highest memory temperature that the maker allows in use, in °C."
+    )
+
+
+class Sku(Table):
+    """One GPU model: `hwprofiles/gpus/<sku>.toml`, the SKU file."""
+
+    name: str = Field(description="The model's common name.")
+    nvml_names: tuple[str, ...] = Field(
+        min_length=1,
+        description="Names under which NVML lists the model; upper and lower case are the same. If several "
+        "models fit a card, the longest name wins.",
+    )
+    memory_gib: Positive = Field(description="Memory of the card, in GiB.")
+    memory_bandwidth_gbps: Positive = Field(
+        description="Memory bandwidth that the data sheet states, in GB/s."
+    )
+    power_limit_w: Positive = Field(description="The card's default power limit, in W.")
+    compute_capability: str | None = Field(
+        default=None, description='CUDA compute capability, such as "9.0". Used if NVML does not report it.'
+    )
+    boost_clock_mhz: Positive | None = Field(
+        default=None,
+        description="SM clock, in MHz, at which the card reaches its printed peak. Left out: the clock "
+        "under load is compared with NVML's highest clock.",
+    )
+    sms: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None,
+        description="Number of streaming multiprocessors (SMs). Used if the card's workers do not report it.",
+    )
+    peak_tflops: Rates = Field(
+        description="Peak rates that the data sheet states, in TFLOP/s, without sparsity."
+    )
+    steady: SteadyFigures = Field(
+        default=SteadyFigures(),
+        description="Rates that the model sustains when hot, each with its evidence; floors are shares of "
+        "them.",
+    )
+    power_curve: tuple[PowerPoint, ...] = Field(
+        default=(),
+        description="How the steady rate falls with the power limit, lowest limit first. Left out: in "
+        "proportion to it.",
+    )
+    temperature: TemperatureLimits = Field(
+        default=TemperatureLimits(),
+        description="Temperatures that the maker states. What NVML reports for the card takes precedence.",
+    )
+    unsupported_sensors: tuple[str, ...] = Field(
+        default=(),
+        description="Sensors that the model's driver does not report, such as `memory_temperature` or "
+        "`ecc`. What needs them is not applicable instead of not measured.",
+    )
+    nvlinks: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None,
+        description="Number of NVLinks that every card of the model has. Left out: it has none, or they need "
+        "a bridge, which a rig may have or not.",
+    )
+    pcie_generation: Whole | None = Field(
+        default=None,
+        description="PCIe generation of the card's own link. Only simulated cards use it: "
+        "that of a real card is read from NVML.",
+    )
