@@ -147,7 +147,10 @@ def tests_of(copy: Path, path: str) -> tuple[list[str], list[str]]:
     name, unit = Path(path).stem, Path("tests", "unit")
     folders = JUDGED if rooms[0] in JUDGED else rooms[:1]
     own_folder = copy / unit.joinpath(*rooms)
-    own = sorted((*own_folder.glob(f"test_{name}.py"), *own_folder.glob(f"test_{name}_*.py")))
+    named = (*own_folder.glob(f"test_{name}.py"), *own_folder.glob(f"test_{name}_*.py"))
+    # test_host_limits.py is of host_limits.py, where there is one, and not of host.py.
+    others = {f"test_{one.stem}.py" for one in (copy / path).parent.glob(f"{name}_*.py")}
+    own = sorted(one for one in named if one.name not in others)
     package = ".".join(("rigproof", *rooms))
     imported = (f"{package}.{name} import", f"{package} import {name}\n")
     tests = sorted((copy / unit / rooms[0]).rglob("test_*.py"))
