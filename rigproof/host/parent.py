@@ -11,9 +11,11 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 GRACE_S = 5.0
+ERROR_CHARACTERS = 2000
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -58,6 +60,23 @@ def tell(**message: Any) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os._exit(0)
+
+
+def serve(work: Callable[[Orders], None]) -> int:
+    """Do `work` for the parent: it hears `done` at the end, or `error` (message). Returns the exit status.
+
+    Afterwards the process waits for its stdin to close, so that the parent hears all of it.
+    """
+    die_with_parent()
+    orders = Orders()
+    try:
+        work(orders)
+    except Exception as error:  # the parent hears of every error
+        tell(what="error", message=f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS])
+        return 1
+    tell(what="done")
+    orders.closed.wait()
+    return 0
 
 
 def die_with_parent(pid: int | None = None) -> None:

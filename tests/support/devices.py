@@ -4,6 +4,7 @@ import gc
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from rigproof.devices.cpu import CpuDevice
 from rigproof.devices.device import Matrix
 from rigproof.devices.specs import Spec
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, MemoryReading, Round
 
 
@@ -53,6 +55,15 @@ class RecordingContext:
 
     def events(self, kind: str) -> list[Event]:
         return [record for record in self.records if isinstance(record, Event) and record.kind == kind]
+
+
+class NodeContext(RecordingContext):
+    """A worker that stands for its node; by the real clock."""
+
+    crew = Member("host")
+
+    def now_s(self) -> float:
+        return time.monotonic()
 
 
 class FaultyCpu(CpuDevice):

@@ -1,6 +1,9 @@
 """How hypothesis runs here, and a healthy rig's recording, to be broken."""
 
+import os
+import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
@@ -37,3 +40,20 @@ def bench() -> Bench:
 def new_bench() -> Callable[..., Bench]:
     """Makes benches; its argument replaces top-level keys of the profile."""
     return Bench
+
+
+@pytest.fixture
+def child_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Makes a module of this code, which a child process finds; returns its name."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    path = (str(folder), os.environ.get("PYTHONPATH"))  # an empty part would be the current folder
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+
+    def write(code: str) -> str:
+        name = f"child_{len(list(folder.glob('child_*.py')))}"
+        begin = "import os, sys\nfrom rigproof.host.parent import Orders, die_with_parent, tell\n"
+        (folder / f"{name}.py").write_text(begin + textwrap.dedent(code))
+        return name
+
+    return write

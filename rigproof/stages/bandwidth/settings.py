@@ -4,9 +4,8 @@ from pydantic import Field
 
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.tables.base import Positive
-from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.sku import Sku
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.steady import Figure
 
 STAGE, COPY = "bandwidth", "copy"
@@ -19,12 +18,9 @@ MEANINGS = {  # of the operations, in the order of measurement
 }
 
 
-class BandwidthSettings(TimedSettings):
+class BandwidthSettings(OptionalSettings):
     """How fast the device reads and writes its own memory: buffers are written, read, copied and combined."""
 
-    length_s: SomeLevels = Field(
-        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
-    )
     buffer_gib: Positive = Field(
         description="Size of each of the three buffers, in GiB; at most a quarter of the memory that the "
         "GPU's workers fill."

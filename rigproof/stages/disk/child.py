@@ -20,14 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rigproof.host import parent
-from rigproof.host.parent import Orders, die_with_parent
 from rigproof.stages.disk.place import GIB, Place, place_of
 from rigproof.stages.disk.scratch import CHUNK_BYTES, Chunks, ScratchFile
 
 MIB = 2**20
 WRITE_SHARE = 0.5  # of the stage's length
 FEWEST_CHUNKS = 4
-ERROR_CHARACTERS = 2000
 MEANINGS = {
     errno.EIO: "the disk reports an input/output error; see `dmesg`",
     errno.ENOSPC: "the disk is full",
@@ -164,16 +162,7 @@ class DiskWork:
 
 def main(settings: dict[str, Any]) -> int:
     """Do the work; returns the exit status."""
-    die_with_parent()
-    orders = Orders()
-    try:
-        DiskWork(settings, orders.closed.is_set, CHUNK_BYTES).run()
-    except Exception as error:  # the parent hears of every error
-        parent.tell(what="error", message=f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS])
-        return 1
-    parent.tell(what="done")
-    orders.closed.wait()
-    return 0
+    return parent.serve(lambda orders: DiskWork(settings, orders.closed.is_set, CHUNK_BYTES).run())
 
 
 if __name__ == "__main__":

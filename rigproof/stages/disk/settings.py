@@ -7,7 +7,7 @@ from pydantic import Field
 from rigproof.profiles.tables.base import Positive, Share, Table
 from rigproof.profiles.tables.level_names import LevelName
 from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 
 STAGE = "disk"
 MB = "MB"  # 10^6 bytes: the unit of these rounds
@@ -28,7 +28,7 @@ class LevelGib(Table):
         return gib
 
 
-class DiskSettings(TimedSettings):
+class DiskSettings(OptionalSettings):
     """Each host writes a file where checkpoints are written, past the page cache, and reads it back."""
 
     length_s: SomeLevels = Field(

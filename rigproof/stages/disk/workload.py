@@ -3,15 +3,14 @@
 A disk that does not answer, such as a server of files that is down, hangs that process and not the worker.
 """
 
-import json
-import queue
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
+from rigproof.devices.own_process import messages_of
 from rigproof.devices.reporting import Reporter
-from rigproof.host.child import Child, Message
+from rigproof.host.child import Message
 from rigproof.stages.disk.records import DiskTest
 from rigproof.stages.disk.settings import MB
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:  # at run time it imports this module
 
 MODULE = "rigproof.stages.disk.child"
 STALL_S = 25.0  # without a message: a chunk takes as long at 0.7 MB/s
-WAIT_S = 0.1
 
 
 def run_disk(spec: "DiskSpec", context: WorkerContext) -> None:
@@ -40,34 +38,20 @@ class DiskProcess:
         self._context = context
         self._reporter = Reporter(context, spec.stage, context.crew.subject)
         self._clock_offset_s = context.now_s() - time.monotonic()
-        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._over = False
 
     def run(self) -> None:
         """Start it, take its messages, and end it."""
-        child = Child(
+        with messages_of(
             MODULE,
-            json.dumps(asdict(self._spec)),
-            hear=self._inbox.put,
-            ended=lambda status: self._inbox.put({"what": "gone", "status": status}),
+            asdict(self._spec),
+            self._context,
+            test="disk test",
+            silent=f"{self._spec.path}: the disk did not answer",
+            stall_s=STALL_S,
             isolated=True,
-        )
-        try:
-            heard_s = time.monotonic()
-            while not self._over and not self._context.stopped():
-                try:
-                    message = self._inbox.get(timeout=WAIT_S)
-                except queue.Empty:
-                    if time.monotonic() - heard_s > STALL_S:
-                        raise RuntimeError(
-                            f"{self._spec.path}: the disk did not answer for {STALL_S:g} s"
-                        ) from None
-                    continue
-                heard_s = time.monotonic()
-                self._context.alive()
+        ) as messages:
+            for message in messages:
                 self._take(message)
-        finally:
-            child.stop()
 
     def _take(self, message: Message) -> None:
         match message.get("what"):
@@ -95,12 +79,6 @@ class DiskProcess:
                         **figures,
                     )
                 )
-            case "done":
-                self._over = True
-            case "error":
-                raise RuntimeError(f"the disk test failed: {message['message']}")
-            case "gone":
-                raise RuntimeError(f"the disk test ended with status {message['status']}")
 
 
 def wrong_text(offset: int) -> str:

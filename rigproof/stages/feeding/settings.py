@@ -5,17 +5,13 @@ from typing import Annotated
 from pydantic import Field
 
 from rigproof.profiles.tables.base import Flag, Positive, Share
-from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count
 
 
-class FeedingSettings(TimedSettings):
+class FeedingSettings(OptionalSettings):
     """Whether the CPU keeps the GPU busy: the GPU generates, and a pool of processes computes the rewards."""
 
-    length_s: SomeLevels = Field(
-        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
-    )
     completions: Count = Field(
         description="Number of completions that the GPU generates in each step. The CPU computes a reward "
         "for each."

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from rigproof.profiles.tables.base import Positive, Share
 from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 
 STAGE = "pattern"
 GB = "GB"  # 10^9 bytes read and written: the unit of these rounds
@@ -25,10 +25,10 @@ MEANINGS = {  # of the patterns, in the order of the passes
 FADE = "bit-fade"
 
 
-class PatternSettings(TimedSettings):
+class PatternSettings(OptionalSettings):
     """Whether memory keeps what it is given: nearly all that is free is filled, compared and inverted."""
 
-    of_rig: ClassVar[frozenset[str]] = TimedSettings.of_rig | {"fade_s"}
+    of_rig: ClassVar[frozenset[str]] = OptionalSettings.of_rig | {"fade_s"}
 
     length_s: SomeLevels = Field(
         description="Length of the passes, in s, by level; each pattern is done at least once. 0: the stage "

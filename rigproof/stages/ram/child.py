@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from rigproof.host import parent
-from rigproof.host.parent import Orders, die_with_parent
+from rigproof.host.parent import Orders
 from rigproof.host.ram import cache_mib, give_way
 from rigproof.stages.ram.copying import Copies
 from rigproof.stages.ram.passes import Located, MemoryTest, Pass, Report
@@ -29,7 +29,6 @@ WARM_UP_ROUNDS, FEWEST_ROUNDS = 1, 5
 # McCalpin, STREAM run rules: each array is at least four times the sum of all last-level caches.
 CACHES = 4
 ALIVE_S = 0.5
-ERROR_CHARACTERS = 2000
 
 
 class RamWork:
@@ -151,18 +150,9 @@ class RamWork:
 
 def main(settings: dict[str, Any]) -> int:
     """Do the work; returns the exit status."""
-    die_with_parent()
     with suppress(OSError):
         give_way()
-    orders = Orders()
-    try:
-        RamWork(settings, orders).run()
-    except Exception as error:  # the parent hears of every error
-        parent.tell(what="error", message=f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS])
-        return 1
-    parent.tell(what="done")
-    orders.closed.wait()
-    return 0
+    return parent.serve(lambda orders: RamWork(settings, orders).run())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from rigproof.profiles.tables.base import Positive, Share
 from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 
 STAGE = "ram"
 GB = "GB"  # 10^9 bytes: the unit of these rounds
@@ -15,7 +15,7 @@ LEAST_CACHES = 2  # of less memory than the caches hold so many times, they keep
 PATTERNS = ("address", "random", "complement")  # in this order
 
 
-class RamSettings(TimedSettings):
+class RamSettings(OptionalSettings):
     """How fast each host copies RAM, and whether its free RAM keeps what is written to it."""
 
     length_s: SomeLevels = Field(

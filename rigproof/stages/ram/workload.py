@@ -3,15 +3,15 @@
 It may take most of the host's memory, which is returned when it ends, however it does.
 """
 
-import json
-import queue
+import signal
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rigproof.devices.context import WorkerContext
+from rigproof.devices.own_process import messages_of
 from rigproof.devices.reporting import Reporter
-from rigproof.host.child import Child, Message
+from rigproof.host.child import Message
 from rigproof.records.measurements import Labels
 from rigproof.stages.ram.records import RamTest
 from rigproof.stages.ram.settings import GB
@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # at run time it imports this module
 
 MODULE = "rigproof.stages.ram.child"
 STALL_S = 15.0  # without a message
-WAIT_S = 0.1
 
 
 def run_ram(spec: "RamSpec", context: WorkerContext) -> None:
@@ -40,31 +39,20 @@ class RamProcess:
         self._context = context
         self._reporter = Reporter(context, spec.stage, context.crew.subject)
         self._clock_offset_s = context.now_s() - time.monotonic()
-        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._over = False
 
     def run(self) -> None:
         """Start it, take its messages, and end it."""
-        child = Child(
+        with messages_of(
             MODULE,
-            json.dumps(asdict(self._spec)),
-            hear=self._inbox.put,
-            ended=lambda status: self._inbox.put({"what": "gone", "status": status}),
-        )
-        try:
-            heard_s = time.monotonic()
-            while not self._over and not self._context.stopped():
-                try:
-                    message = self._inbox.get(timeout=WAIT_S)
-                except queue.Empty:
-                    if time.monotonic() - heard_s > STALL_S:
-                        raise RuntimeError(f"the memory test was silent for {STALL_S:g} s") from None
-                    continue
-                heard_s = time.monotonic()
-                self._context.alive()
+            asdict(self._spec),
+            self._context,
+            test="memory test",
+            silent="the memory test was silent",
+            stall_s=STALL_S,
+            endings={-signal.SIGKILL: "; memory ran out, and the kernel ended it first"},
+        ) as messages:
+            for message in messages:
                 self._take(message)
-        finally:
-            child.stop()
 
     def _take(self, message: Message) -> None:
         match message.get("what"):
@@ -85,14 +73,6 @@ class RamProcess:
                         **figures,
                     )
                 )
-            case "done":
-                self._over = True
-            case "error":
-                raise RuntimeError(f"the memory test failed: {message['message']}")
-            case "gone":
-                status = message["status"]
-                memory = "; memory ran out, and the kernel ended it first" if status == -9 else ""
-                raise RuntimeError(f"the memory test ended with status {status}{memory}")
 
     def _round(self, message: Message) -> None:
         labels: Labels = {name: message[name] for name in ("operation", "content") if message[name]} | {

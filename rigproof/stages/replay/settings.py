@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rigproof.profiles.tables.base import Share
-from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count, OfEight, Portion
 
 STAGE = "replay"
@@ -14,12 +13,9 @@ STAGE = "replay"
 Steps = Annotated[int, Field(ge=4, le=256, strict=True)]
 
 
-class ReplaySettings(TimedSettings):
+class ReplaySettings(OptionalSettings):
     """Some training steps, repeated from the same start: every value must have the same bits each time."""
 
-    length_s: SomeLevels = Field(
-        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
-    )
     sequence: OfEight = Field(description="Length of each example, in tokens.")
     model_share: Portion = Field(
         description="Share of the memory of the GPU's workers that weights, gradients and optimizer take; "

@@ -2,19 +2,15 @@
 
 from pydantic import Field
 
-from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count, OfEight, Portion
 
 STAGE = "shapes"
 
 
-class ShapesSettings(TimedSettings):
+class ShapesSettings(OptionalSettings):
     """The products of a training step in many sizes around the one that fits the card: which run best?"""
 
-    length_s: SomeLevels = Field(
-        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
-    )
     sequence: OfEight = Field(description="Length of each example, in tokens.")
     model_share: Portion = Field(
         description="Share of the memory of the GPU's workers that weights, gradients and optimizer take; "

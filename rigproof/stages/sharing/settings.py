@@ -5,16 +5,12 @@ from typing import Annotated
 from pydantic import Field
 
 from rigproof.profiles.tables.base import Share
-from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 
 
-class SharingSettings(TimedSettings):
+class SharingSettings(OptionalSettings):
     """The same work by one process, then by several processes that share the GPU."""
 
-    length_s: SomeLevels = Field(
-        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
-    )
     workers: tuple[Annotated[int, Field(ge=1, le=16, strict=True)], ...] = Field(
         description="Numbers of processes that are compared; the first is 1."
     )

@@ -6,17 +6,13 @@ from pydantic import Field
 
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.tables.base import Flag, Positive, Share
-from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count, OfEight, Portion
 
 
-class TrainingSettings(TimedSettings):
+class TrainingSettings(OptionalSettings):
     """Training steps of a small transformer, whose size follows from the device's memory."""
 
-    length_s: SomeLevels = Field(
-        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
-    )
     sequence: OfEight = Field(description="Length of each example, in tokens.")
     model_share: Portion = Field(
         description="Share of the memory of the GPU's workers that weights, gradients and optimizer take; "

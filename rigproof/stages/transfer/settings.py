@@ -7,7 +7,7 @@ from pydantic import Field
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.tables.base import Positive, Share, Table
 from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 
 STAGE = "transfer"
 GB = "GB"  # 10^9 bytes that crossed the link, each counted once: the unit of these rounds
@@ -32,7 +32,7 @@ class LinkFloors(Table):
     gen6: Positive = Field(description="PCIe Gen6.")
 
 
-class TransferSettings(TimedSettings):
+class TransferSettings(OptionalSettings):
     """How fast data moves between pinned host memory and the card: each GPU of a host alone, then all."""
 
     of_rig = frozenset({"length_s", "setup_s", "alone_s"})

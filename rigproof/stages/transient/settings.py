@@ -5,14 +5,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from rigproof.profiles.tables.base import Flag, Positive, Share
-from rigproof.profiles.tables.levels import SomeLevels
-from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.stages import OptionalSettings
 
 STAGE = "transient"
 Frequency = Annotated[int, Field(ge=1, le=20, strict=True)]  # Hz
 
 
-class TransientSettings(TimedSettings):
+class TransientSettings(OptionalSettings):
     """Whether a host stands the load of its GPUs switching on and off together: square waves, in phase."""
 
     of_rig: ClassVar[frozenset[str]] = frozenset(
@@ -31,9 +30,6 @@ class TransientSettings(TimedSettings):
         }
     )
 
-    length_s: SomeLevels = Field(
-        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
-    )
     frequencies_hz: tuple[Frequency, ...] = Field(
         description="Frequencies of the waves, in Hz; each wave is on for half of its period."
     )

@@ -5,7 +5,6 @@ import queue
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -18,23 +17,6 @@ from rigproof.host.processes import process_id, wait_gone
 
 LIMIT_S = 60.0  # ends only a test that has failed already
 HANG = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); tell(up=1); time.sleep(600)"
-
-
-@pytest.fixture
-def written(tmp_path, monkeypatch):
-    """Make a module of this code, which a child finds; its name."""
-    folder = tmp_path / "modules"
-    folder.mkdir()
-    path = (str(folder), os.environ.get("PYTHONPATH"))  # an empty part would be the current folder
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
-
-    def write(code):
-        name = f"child_{len(list(folder.glob('child_*.py')))}"
-        begin = "import os, sys\nfrom rigproof.host.parent import Orders, die_with_parent, tell\n"
-        (folder / f"{name}.py").write_text(begin + textwrap.dedent(code))
-        return name
-
-    return write
 
 
 class Heard:
@@ -61,12 +43,12 @@ class Heard:
 
 
 @pytest.fixture
-def start(written):
+def start(child_module):
     """Start a child of this code; none is left."""
     started = []
 
     def begin(code, *arguments, **options):
-        started.append(Heard(written(code), *arguments, **options))
+        started.append(Heard(child_module(code), *arguments, **options))
         return started[-1]
 
     yield begin
@@ -162,7 +144,7 @@ def test_one_that_closes_its_stdout_and_goes_on_has_no_status(start, monkeypatch
     assert silent.child.alive
 
 
-def test_a_flood_of_either_kind_blocks_nobody_and_the_end_of_stderr_is_kept(start, written):
+def test_a_flood_of_either_kind_blocks_nobody_and_the_end_of_stderr_is_kept(start, child_module):
     flood = """
         for place in range(20_000):
             print("noise" * 10)
@@ -172,7 +154,7 @@ def test_a_flood_of_either_kind_blocks_nobody_and_the_end_of_stderr_is_kept(star
     assert kept.all() == ([], 0)
     assert kept.child.complaint().endswith("noise 19999")
     assert len(kept.child.complaint()) <= module.COMPLAINT_BYTES
-    dropped = Child(written(flood))
+    dropped = Child(child_module(flood))
     assert dropped.wait(LIMIT_S) == 0
     assert dropped.complaint() == ""
     dropped.stop()
@@ -254,8 +236,8 @@ def parent_of(name, *arguments):
         ),
     ],
 )
-def test_it_dies_with_its_parent(written, code):
-    parent, child = parent_of(written(code))
+def test_it_dies_with_its_parent(child_module, code):
+    parent, child = parent_of(child_module(code))
     try:
         assert child is not None
     finally:
@@ -264,9 +246,9 @@ def test_it_dies_with_its_parent(written, code):
     assert wait_gone([child], LIMIT_S) == ()
 
 
-def test_to_die_with_the_parent_means_with_the_thread_that_started_it(written):
+def test_to_die_with_the_parent_means_with_the_thread_that_started_it(child_module):
     parent, child = parent_of(
-        written("import time\ndie_with_parent()\ntell(up=1)\ntime.sleep(600)"), "thread"
+        child_module("import time\ndie_with_parent()\ntell(up=1)\ntime.sleep(600)"), "thread"
     )
     try:
         assert child is None or wait_gone([child], LIMIT_S) == ()
@@ -281,8 +263,8 @@ def test_a_parent_that_died_before_its_child_could_be_told_is_noticed(start):
     assert start("die_with_parent(1 << 30)\ntell(up=1)").all() == ([], 1)
 
 
-def test_one_that_nobody_listens_to_ends_without_a_word(written):
-    name = written("import time\norders = Orders()\nwhile True: tell(up=1); time.sleep(0.01)")
+def test_one_that_nobody_listens_to_ends_without_a_word(child_module):
+    name = child_module("import time\norders = Orders()\nwhile True: tell(up=1); time.sleep(0.01)")
     with subprocess.Popen(
         [sys.executable, "-m", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as talking:
@@ -294,13 +276,13 @@ def test_one_that_nobody_listens_to_ends_without_a_word(written):
 # Children that are asked for one thing.
 
 
-def test_the_answer_is_the_last_message_and_the_status_says_how_it_ended(written):
-    answer = ask(written("tell(first=1)\ntell(rest=sys.stdin.read())\nprint('bye')"), limit_s=LIMIT_S)
+def test_the_answer_is_the_last_message_and_the_status_says_how_it_ended(child_module):
+    answer = ask(child_module("tell(first=1)\ntell(rest=sys.stdin.read())\nprint('bye')"), limit_s=LIMIT_S)
     assert (answer.message, answer.status, answer.complaint) == ({"rest": ""}, 0, "")
-    answer = ask(written("raise RuntimeError('driver trouble')"), limit_s=LIMIT_S)
+    answer = ask(child_module("raise RuntimeError('driver trouble')"), limit_s=LIMIT_S)
     assert (answer.message, answer.status) == (None, 1)
     assert answer.complaint == "RuntimeError: driver trouble"
-    answer = ask(written("os.kill(os.getpid(), 11)"), limit_s=LIMIT_S)
+    answer = ask(child_module("os.kill(os.getpid(), 11)"), limit_s=LIMIT_S)
     assert (answer.message, answer.status, answer.complaint) == (None, -signal.SIGSEGV, "")
 
 
@@ -313,14 +295,14 @@ def own_children():
     }
 
 
-def test_one_that_hangs_is_killed_at_the_limit(written):
+def test_one_that_hangs_is_killed_at_the_limit(child_module):
     before = own_children()
-    answer = ask(written(HANG), limit_s=1.5)
+    answer = ask(child_module(HANG), limit_s=1.5)
     assert answer.status is None
     assert own_children() == before
 
 
-def test_nothing_is_left_where_whoever_asks_is_interrupted(written, monkeypatch):
+def test_nothing_is_left_where_whoever_asks_is_interrupted(child_module, monkeypatch):
     def interrupted(self, timeout_s):
         monkeypatch.setattr(Child, "wait", wait)
         raise KeyboardInterrupt
@@ -329,7 +311,7 @@ def test_nothing_is_left_where_whoever_asks_is_interrupted(written, monkeypatch)
     before = own_children()
     monkeypatch.setattr(Child, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        ask(written(HANG), limit_s=LIMIT_S)
+        ask(child_module(HANG), limit_s=LIMIT_S)
     assert own_children() == before
 
 
@@ -338,8 +320,8 @@ def left_open():
     return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
 
-def test_many_questions_leave_neither_files_nor_threads(written):
-    name = written("tell(up=1)")
+def test_many_questions_leave_neither_files_nor_threads(child_module):
+    name = child_module("tell(up=1)")
     ask(name, limit_s=LIMIT_S)
     before = left_open()
     for _ in range(5):
