@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
@@ -166,36 +167,13 @@ def _without_links(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
     return "" if stated else "its SKU file states no nvlinks"
 
 
+_of_a_link = partial(
+    FaultKind, scope="gpu", trips=("health.nvlink",), defaults=MID, duties=DUTIES, lacks=_without_links
+)
 FAULTS = (
-    FaultKind(
-        "nvlink-inactive",
-        "gpu",
-        "one NVLink goes down; to= is the number of the link",
-        ("health.nvlink",),
-        keys=(*FROM, "to"),
-        defaults=MID,
-        duties=DUTIES,
-        lacks=_without_links,
+    _of_a_link(
+        "nvlink-inactive", what="one NVLink goes down; to= is the number of the link", keys=(*FROM, "to")
     ),
-    FaultKind(
-        "nvlink-replays",
-        "gpu",
-        "an NVLink repeats packets; to= is how many times",
-        ("health.nvlink",),
-        keys=(*FROM, "to"),
-        defaults=MID,
-        duties=DUTIES,
-        lacks=_without_links,
-    ),
-    FaultKind(
-        "nvlink-crc",
-        "gpu",
-        "some packets of an NVLink arrive damaged",
-        ("health.nvlink",),
-        ends="warns",
-        keys=FROM,
-        defaults=MID,
-        duties=DUTIES,
-        lacks=_without_links,
-    ),
+    _of_a_link("nvlink-replays", what="an NVLink repeats packets; to= is how many times", keys=(*FROM, "to")),
+    _of_a_link("nvlink-crc", what="some packets of an NVLink arrive damaged", keys=FROM, ends="warns"),
 )
