@@ -187,7 +187,8 @@ def _worst(
             )
         if reasons & POWER_CAP and power is not None:
             average_w = float(power[1].medians[place])
-            at_cap = _at_its_cap(device, load, piece, drawn_w[place], average_w)
+            low_w = _drawn_while_low(device, piece, least_mhz)
+            at_cap = _at_its_cap(device, load, piece, max(drawn_w[place], low_w), average_w)
             low = _Explained(piece, clock_mhz, reasons, *at_cap)
         else:
             low = _Explained(piece, clock_mhz, reasons)
@@ -303,6 +304,20 @@ def _power_by_piece(device: DeviceEvidence, load: Load) -> tuple[PieceReadings, 
     field = power_field(device)
     require_moving(device, load.window, field, "power")  # a frozen one explains nothing
     return piece_readings(device, load, field), piece_readings(device, load, POWER[1])
+
+
+def _drawn_while_low(device: DeviceEvidence, piece: Piece, least_mhz: float) -> float:
+    """The mean power, W, of the readings with a low clock, those that the cap explains; NaN if none has one.
+
+    The cap holds the mean, and instant power scatters: of the six readings that 3 Hz gives of two seconds,
+    the median is often far below it.
+    """
+    names = ("sm_clock_mhz", power_field(device))
+    clocks_mhz, power_w = (
+        np.concatenate([device.series.numbers(name)[place] for place in piece.places]) for name in names
+    )
+    low_w = power_w[(clocks_mhz < least_mhz) & ~np.isnan(power_w)]
+    return float(low_w.mean()) if len(low_w) else math.nan
 
 
 def _at_its_cap(

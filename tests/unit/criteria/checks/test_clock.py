@@ -84,6 +84,22 @@ def test_the_cap_holds_the_average_where_the_instant_power_swings(bench):
     assert bench.verdict(RATIO, GPU).outcome is Outcome.NOT_MEASURED  # a frozen average explains nothing
 
 
+def test_the_cap_holds_the_mean_of_the_readings_with_a_low_clock(bench):
+    """The average still rises, as in the first two seconds of a load, and most readings are under the cap."""
+
+    def scattered_w(sample):
+        if sample.sm_clock_mhz > 1900:
+            return 520  # before the cap takes effect
+        return 800 if sample.t_s % 0.5 < 0.25 else 600
+
+    at_its_cap(bench, 690, 560)
+    bench.recording.gpu_samples = [replace(one, energy_j=None) for one in bench.recording.gpu_samples]
+    bench.samples(GPU, 5, sm_clock_mhz=lambda sample: 1980 if sample.t_s % 1 < 0.3 else 1470)
+    bench.samples(GPU, 5, power_w=scattered_w, clock_event_reasons=0x4)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.limit_source) == (Outcome.PASS, "explained by power cap (0x4)"), verdict
+
+
 def test_the_stretch_that_nothing_explains_is_the_one_that_is_reported(bench):
     at_its_cap(bench)
     bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0x4)
