@@ -45,6 +45,20 @@ def test_every_shipped_rig_is_accepted_without_an_alarm(tmp_path, name, seed):
     assert decide(verdicts) is Decision.ACCEPTED
 
 
+@pytest.mark.parametrize("sku", stems("gpus"))
+def test_a_card_of_every_sku_is_accepted(tmp_path, sku):
+    """Also those that nobody has measured: what such a card is said to do fits its clock and its silicon."""
+    profile = tmp_path / "short.toml"
+    lengths = SHORT.split("[stages]")[1]
+    profile.write_text(
+        f'name = "one"\n[stages]{lengths}[[nodes]]\nname = "here"\n[[nodes.gpus]]\nsku = "{sku}"\n'
+    )
+    verdicts = judge_all(simulated_recording(load_rig(str(profile), KINDS), "standard"))
+    bad = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
+    assert not [sentence(one) for one in verdicts if one.outcome in bad]
+    assert decide(verdicts) is Decision.ACCEPTED
+
+
 def test_the_kept_count_of_false_alarms_is_of_200_runs_of_all_rigs_and_has_none():
     sample = json.loads(SAMPLE.read_text(encoding="utf-8"))
     assert sample["decisions"] == {"ACCEPTED": sample["runs"]}

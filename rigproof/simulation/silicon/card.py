@@ -18,7 +18,7 @@ from rigproof.profiles.tables.sku import Sku
 from rigproof.simulation import timetable
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.silicon.cooling import Cooling, Heat
-from rigproof.simulation.silicon.governor import IDLE, Governor, Noise, Pace
+from rigproof.simulation.silicon.governor import IDLE, Governor, Noise, Pace, unmeasured_tflops
 from rigproof.simulation.silicon.strangers import taken_share
 from rigproof.simulation.timetable import Segment
 
@@ -116,11 +116,10 @@ class SimulatedCard:
     def steady_tflops(self, precision: str) -> float:
         """The steady rate of a healthy card of this SKU under the enforced power limit, TFLOP/s.
 
-        If it was never measured: 85 % of the printed peak.
+        If it was never measured: as `unmeasured_tflops`.
         """
         steady = self.sku.steady.of_products(precision)
-        peak = getattr(self.sku.peak_tflops, precision)
-        rate = float(steady.value if steady is not None else 0.85 * (peak or 0.0))
+        rate = float(steady.value) if steady is not None else unmeasured_tflops(self.sku, precision)
         return rate * self.limit_scale
 
     @cached_property

@@ -23,6 +23,7 @@ CAP_SHARE = 0.99  # of the enforced limit: the draw at the power cap. Measured: 
 # printed rate. A card that keeps more of its rate keeps more of its clock: tensor cores reach 97 % of what
 # that allows.
 H200_CAP_CLOCK, HIGHEST_CAP_CLOCK, TENSOR_EFFICIENCY = 0.735, 0.94, 0.97
+UNMEASURED_SHARE = 0.85  # of the printed peak: the steady rate of products that nobody has measured
 RATE_OF_MORE_CLOCK = 0.55  # an H200 before the power cap applies: 1.35 of the clock, 1.19 of the rate
 IDLE_NOISE, STUCK_NOISE = 0.008, 0.0004
 # Shares of the highest clock, by default, under clock-stuck, clock-drops-idle and clock-locked.
@@ -148,9 +149,22 @@ class Governor:
         return FULLY_USED if half is None else min(100.0, half.to or USED_PERCENT) / 100
 
 
+def unmeasured_tflops(sku: Sku, precision: str) -> float:
+    """The steady rate of a precision that was never measured, TFLOP/s.
+
+    On tensor cores no more of the printed peak than in 16 bit: it is the same clock.
+    """
+    share = UNMEASURED_SHARE if precision == "fp32" else min(UNMEASURED_SHARE, _rate_share(sku))
+    return share * float(getattr(sku.peak_tflops, precision) or 0.0)
+
+
 def _cap_clock(sku: Sku) -> float:
     """The share of its clock that a card of that SKU keeps in 16-bit GEMMs at its default limit."""
+    return min(HIGHEST_CAP_CLOCK, max(H200_CAP_CLOCK, _rate_share(sku) / TENSOR_EFFICIENCY))
+
+
+def _rate_share(sku: Sku) -> float:
+    """The share of its printed rate that a card of that SKU reaches in 16-bit GEMMs."""
     peaks = {"bf16": sku.peak_tflops.bf16, "fp16": sku.peak_tflops.fp16}
     rates = [(sku.steady.of_products(precision), peak) for precision, peak in peaks.items()]
-    rate_share = max((steady.value / peak for steady, peak in rates if steady and peak), default=0.0)
-    return min(HIGHEST_CAP_CLOCK, max(H200_CAP_CLOCK, rate_share / TENSOR_EFFICIENCY))
+    return max((steady.value / peak for steady, peak in rates if steady and peak), default=UNMEASURED_SHARE)

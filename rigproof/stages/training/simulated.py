@@ -28,7 +28,7 @@ SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (on
 SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 7
 MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "parameters": 640_296_384}
 STEP_SHARE = ROUND / 3.3  # of the stage: an fp32 step of the compared batch; three in a round
-UNKNOWN_SPEEDUP = 3.0  # of fp16 over fp32, on a card for which it was not measured
+UNKNOWN_SPEEDUP = 3.0  # of fp16 over fp32 at least, on a card for which it was not measured
 WARM_UP = 2
 MODEL_RATE = 0.66  # relative to a plain GEMM in fp16; measured on H200s: 424 of 643 TFLOP/s
 PROBES = (0.4, 0.7, 0.95)  # of the largest batch
@@ -54,12 +54,15 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
         t_s = to_s
 
 
+def _unknown_speedup(task: Task, fp16_tflops: float) -> float:
+    """Of fp16 over fp32 where it was not measured: so much that fp32 is no faster than its own products."""
+    fp32_tflops = MODEL_RATE * task.card.steady_tflops("fp32")
+    return max(UNKNOWN_SPEEDUP, fp16_tflops / fp32_tflops) if fp32_tflops else UNKNOWN_SPEEDUP
+
+
 def records(task: Task, spec: TrainingSpec) -> Records:
     """Rounds of training steps, and the events of the search."""
     known, known_step = (task.card.sku.steady.figure(kind.name) for kind in (SPEEDUP, STEP))
-    healthy = speedup = known.value if known is not None else UNKNOWN_SPEEDUP
-    if task.fault("tensor-cores-unused"):
-        speedup = 1.0
     length_s = spec.duration_s
     step_s = STEP_SHARE * length_s  # fp32, `batch` examples
     fp16_tflops = (
@@ -67,6 +70,9 @@ def records(task: Task, spec: TrainingSpec) -> Records:
         if known_step is not None
         else MODEL_RATE * task.card.steady_tflops("fp16")
     )
+    healthy = speedup = known.value if known is not None else _unknown_speedup(task, fp16_tflops)
+    if task.fault("tensor-cores-unused"):
+        speedup = 1.0
     example_tflop = fp16_tflops * step_s / healthy / spec.batch
     faster = {"fp32": 1.0, "tf32": max(1.0, speedup / 2.3), "fp16": speedup}
     data: dict[str, Any] = {**MODEL, "sequence": spec.sequence, "held_mib": spec.model_share * spec.vram_mib}
