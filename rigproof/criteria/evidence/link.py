@@ -43,15 +43,21 @@ def best_link(device: DeviceEvidence, name: str) -> Limit:
     It is what NVML reports for card and slot together, or less if the rig states so. NotMeasured or
     NotApplicable if neither is known.
     """
-    of_card = getattr(device.identity, f"{name}_max")
+    of_card = link_at_most(device, name)
     stated = device.optional_limit(name)
-    known = [] if of_card not in FIELDS[name] else [Limit(of_card, "NVML's best link of card and slot")]
+    known = [] if of_card is None else [Limit(of_card, "NVML's best link of card and slot")]
     known += [] if stated is None else [stated]
     if not known:
         what = name.removeprefix("pcie_")
         outcome = NotApplicable if device.lacks_sensor(name) else NotMeasured
         raise outcome(f"NVML does not report the link's best {what}")
     return min(known, key=attrgetter("value"))
+
+
+def link_at_most(device: DeviceEvidence, name: str) -> int | None:
+    """The most that `pcie_generation` or `pcie_width` can be, which NVML reports for card and slot."""
+    most: int | None = getattr(device.identity, f"{name}_max")
+    return most if most in FIELDS[name] else None
 
 
 def link_under_load(device: DeviceEvidence, stage: str) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ from rigproof.criteria.criterion import (
 )
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of, torch_of
-from rigproof.criteria.evidence.link import FIELDS, best_link, link_gbps, link_name, link_under_load
+from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_name, link_under_load
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -182,12 +182,15 @@ def _only_alone(device: DeviceEvidence, rounds: Rounds) -> Rounds:
 
 
 def _require_possible(device: DeviceEvidence, direction: str, rate: float) -> None:
-    """NotMeasured if it is faster than the best link that card and slot can have."""
+    """NotMeasured if it is faster than the best link that card and slot can have.
+
+    Not the best one that the rig states: a card may sit in a better slot than it was promised.
+    """
     share = device.optional_limit("ceiling_share")
-    try:
-        best = link_gbps(*(int(best_link(device, name).value) for name in FIELDS))
-    except NotMeasured:
+    generation, width = (link_at_most(device, name) for name in FIELDS)
+    if generation is None or width is None:
         return  # not even the best link is known
+    best = link_gbps(generation, width)
     if share is not None and rate > share.value * _ways(direction) * best:
         raise NotMeasured(
             f"{figure(rate, UNIT)} is more than {share.value:g} × the "

@@ -363,3 +363,12 @@ def test_settings_with_which_nothing_could_be_measured_are_refused(key, value):
     tables = {"name": "lab", "stages": {"transfer": {key: value}}, "nodes": [{"name": "a"}]}
     problems = lint_rig(over_defaults(tables, "lab.toml", KINDS))
     assert any(one.startswith(f"lab.toml: stages.transfer.{key} = ") for one in problems), problems
+
+
+def test_a_card_in_a_better_slot_than_the_rig_states_is_no_measurement_error(recording, loaded):
+    """On a rig with `pcie_width = 4`, one card has all its lanes."""
+    limits = loaded.rig.limits.model_copy(update={"pcie_width": 4})
+    narrow = replace(loaded, rig=loaded.rig.model_copy(update={"limits": limits}))
+    assert verdict(recording, narrow, planned_by=loaded).outcome is Outcome.PASS
+    found = verdict(changed(recording, work=1.5), narrow, planned_by=loaded)
+    assert (found.outcome, "a measurement error" in found.detail) == (Outcome.NOT_MEASURED, True)
