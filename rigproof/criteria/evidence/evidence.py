@@ -47,6 +47,7 @@ Kept = TypeVar("Kept", bound=StageRecord)
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
 # Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second is for a slow grid.
 LONGEST_GAP_S, GAP_STEPS = 2.0, 3
+ROUNDING = 1e-6  # of a grid point
 ENDED = ("finished", "partial", "failed")  # a stage that was not aborted
 
 
@@ -445,7 +446,8 @@ class Evidence:
         than LONGEST_GAP_S and GAP_STEPS grid points.
         """
         rate_hz = self.planned_by.rig.sampling.rate_hz
-        due, count = window.length_s * rate_hz, len(times_s)
+        # So many grid points are in a window of that length, wherever it begins; there may be one more.
+        due, count = math.floor(window.length_s * rate_hz + ROUNDING), len(times_s)
         if count == 0:
             return "no {what} was read under load"
         gap_s, from_s = _longest_gap(times_s, window)
@@ -453,7 +455,7 @@ class Evidence:
             return f"no {{what}} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on"
         if count < limit.value * due:
             return (
-                f"only {count} of the {due:.0f} readings of {{what}} due under load, "
+                f"only {count} of the {due} readings of {{what}} due under load, "
                 f"which is under {limit.value * 100:.0f} %"
             )
         return ""

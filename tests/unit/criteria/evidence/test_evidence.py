@@ -114,6 +114,14 @@ def test_a_share_of_the_grid_points_due_is_enough(bench):
     assert reason(lambda: cover(0)) == "no power was read under load"
 
 
+def test_every_point_of_a_slow_grid_is_enough_wherever_the_window_begins(bench):
+    """At 1 Hz a window of 1.7 s holds one point or two."""
+    bench.rig(sampling={"rate_hz": 1})
+    window = Window(10.0, 11.7)
+    for times_s in ([10.1, 11.1], [10.9]):
+        evidence(bench).require_coverage(times_s, window, Limit(0.8, "defaults"), "power")
+
+
 @pytest.mark.parametrize(("rate_hz", "longest_s"), [(10, 2.0), (1, 3.0)])
 def test_no_stretch_may_be_without_readings(bench, rate_hz, longest_s):
     """Two seconds, or three grid points where these are further apart; at the window's ends too."""
