@@ -45,6 +45,14 @@ def test_every_shipped_rig_is_accepted_without_an_alarm(tmp_path, name, seed):
     assert decide(verdicts) is Decision.ACCEPTED
 
 
+def test_a_slow_grid_does_not_miss_the_beginning_of_the_load(tmp_path):
+    profile = tmp_path / "slow.toml"
+    profile.write_text('name = "slow"\nextends = "dual-3090-3070"\n[sampling]\nrate_hz = 2\n')
+    verdicts = judge_all(simulated_recording(load_rig(str(profile), KINDS), "quick"))
+    assert not [sentence(one) for one in verdicts if one.outcome is Outcome.NOT_MEASURED]
+    assert decide(verdicts) is Decision.ACCEPTED
+
+
 @pytest.mark.parametrize("sku", stems("gpus"))
 def test_a_card_of_every_sku_is_accepted(tmp_path, sku):
     """Also those that nobody has measured: what such a card is said to do fits its clock and its silicon."""

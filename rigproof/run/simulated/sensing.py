@@ -56,12 +56,14 @@ class SimulatedSensing:
             self._watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids, who=node.who)
         self._pcie = PcieWatch(duty.pci_bus_ids, self._link_errors)
         self._pcie_s = self._grid_s  # when its errors are read
-        self._watched_s: float | None = None  # when the processes were last read
+        self._watched_s: float | None = None  # when the processes were last read on the grid
+        self._at_start: list[Record] = []  # what the processes were before the grid's first point
         self._stopped = False
 
     def start(self) -> None:
-        """The first point of the grid is now."""
+        """The grid begins now. Processes are read at once: the load may begin before its first point."""
         self._grid_s = self._now_s()
+        self._at_start = self._processes()
 
     def stop(self, timeout_s: float) -> None:
         """Nothing runs by itself here."""
@@ -83,7 +85,8 @@ class SimulatedSensing:
 
     def drain(self) -> list[Sample | Record]:
         """Samples, events and what changed on the GPUs since the last drain."""
-        found: list[Sample | Record] = []
+        found: list[Sample | Record] = [*self._at_start]
+        self._at_start = []
         while self._grid_s + self._step_s <= self._now_s():
             self._grid_s += self._step_s
             self._node.show(self._grid_s)
@@ -110,9 +113,15 @@ class SimulatedSensing:
     def _look(self) -> list[Record]:
         """What changed among the GPUs' processes since they were last read, if the next reading is due."""
         due_s = -1.0 if self._watched_s is None else self._watched_s + 1 / RATE_HZ
-        if self._watchers is None or self._grid_s < due_s - self._step_s / 2:
+        if self._grid_s < due_s - self._step_s / 2:
             return []
         self._watched_s = self._grid_s
+        return self._processes()
+
+    def _processes(self) -> list[Record]:
+        """What changed among the GPUs' processes since they were last read."""
+        if self._watchers is None:
+            return []
         subjects = [one for uuid, one in self._duty.uuids.items() if uuid not in self._hung_since_s]
         return [record for one in subjects for record in self._watchers.read(one, self._grid_s)]
 
