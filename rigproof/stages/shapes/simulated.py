@@ -10,7 +10,7 @@ from rigproof.simulation.work.task import Task
 from rigproof.stages.shapes.candidates import Candidate, alignment, candidates
 from rigproof.stages.shapes.specs import ShapesSpec
 
-SETUP_S = 0.5
+SETUP_S, SETUP_SHARE = 0.5, 0.5  # at most that share of the stage
 WIDTH = 2496  # of the model that an H200 trains
 FASTEST = 0.95  # of plain products: these are smaller
 # Not measured: only that shares fall with the alignment, as NVIDIA's guide to matrix products says.
@@ -21,7 +21,8 @@ ROUND_S, PASSES = 0.05, 4  # the longest round; passes at least, the first of wh
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
     """Products without a break."""
-    yield Segment(SETUP_S, plan.expected_s, MULTIPLYING, precision=work.half)
+    setup_s = min(SETUP_S, SETUP_SHARE * plan.expected_s)
+    yield Segment(setup_s, plan.expected_s, MULTIPLYING, precision=work.half)
 
 
 def records(task: Task, spec: ShapesSpec) -> Records:

@@ -131,3 +131,11 @@ def test_advice_by_literals():
 def test_a_layer_s_rate_weighs_its_products_by_their_work():
     rates = {("qkv", 8, 1): 1.0, ("out", 8, 1): 1.0, ("up", 8, 1): 2.0, ("down", 8, 1): 2.0}
     assert ModelRates("X", 1, rates).of_layer(8) == pytest.approx((3 + 1 + 4 + 4) / (3 + 1 + 2 + 2))
+
+
+def test_a_stage_that_is_over_with_its_set_up_is_not_measured(tmp_path):
+    profile = tmp_path / "short.toml"
+    profile.write_text('name = "short"\nextends = "h200-x2"\n[stages.shapes]\nlength_s = { quick = 0.5 }\n')
+    verdicts = judge_all(simulated_recording(load_rig(str(profile), KINDS), "quick"))
+    ratio = next(one for one in verdicts if one.criterion == "clock.ratio")
+    assert (ratio.outcome, "shapes" in ratio.detail) == (Outcome.NOT_MEASURED, True)
