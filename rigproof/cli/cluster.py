@@ -68,7 +68,7 @@ def start(
         typer.echo(f"rigproof: {error}; without ssh, type this yourself:\n", err=True)
         typer.echo(_lines(rig, port, ray))
         raise typer.Exit(USAGE) from error
-    typer.echo(f"it is up; run: pytest -m hardware --hw-ray-address {launch.head_address} --hwprofile {rig}")
+    typer.echo(f"it is up; run: rigproof accept --ray-address {launch.head_address} --hwprofile {rig}")
 
 
 @app.command("down")
@@ -96,7 +96,7 @@ def status(rig: Rig, *, port: Port = GCS_PORT) -> None:
     if problem:
         typer.echo(f"start it with: rigproof cluster up {rig}")
         raise typer.Exit(MISSING)
-    typer.echo(f"run: pytest -m hardware --hw-ray-address {head} --hwprofile {rig}")
+    typer.echo(f"run: rigproof accept --ray-address {head} --hwprofile {rig}")
 
 
 def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str) -> Launch:

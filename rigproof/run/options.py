@@ -50,7 +50,7 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
         ("--hw-level",): {
             "type": _level,
             "metavar": "|".join(LEVELS),
-            "help": "about 1, 3, 15 or 60 minutes, whatever the number of GPUs "
+            "help": "about 1, 3, 15 or 70 minutes, whatever the number of GPUs "
             "(default: standard, without a GPU quick)",
         },
         ("--hw-duration",): {"type": _minutes, "metavar": "MIN", "help": "length of the sustained stage"},

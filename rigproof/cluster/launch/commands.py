@@ -60,7 +60,7 @@ def lines_to_type(nodes: Sequence[Node], *, port: int = GCS_PORT, ray: str = "ra
     lines += [
         "",
         f"# on {head.name}: the test",
-        f"pytest -m hardware --hw-ray-address {address} --hwprofile RIG",
+        f"rigproof accept --ray-address {address} --hwprofile RIG",
     ]
     return lines
 

@@ -21,9 +21,7 @@ def test_lines_are_printed_for_a_rig():
         "--node-name=pc2 --num-cpus=16 --num-gpus=1",
     ]
     assert "chmod 600 ~/.ray/auth_token" in lines
-    assert lines[-1].endswith(
-        "pytest -m hardware --hw-ray-address 192.168.1.10:7000 --hwprofile dual-3090-3070"
-    )
+    assert lines[-1].endswith("rigproof accept --ray-address 192.168.1.10:7000 --hwprofile dual-3090-3070")
 
 
 def test_the_file_for_ray_up_is_written_alone(tmp_path):

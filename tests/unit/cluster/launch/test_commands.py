@@ -50,7 +50,7 @@ def test_the_lines_to_type_by_hand():
         ray_start_line(PC2, "192.168.1.10:6379"),
         "",
         "# on pc1: the test",
-        "pytest -m hardware --hw-ray-address 192.168.1.10:6379 --hwprofile RIG",
+        "rigproof accept --ray-address 192.168.1.10:6379 --hwprofile RIG",
     ]
 
 
