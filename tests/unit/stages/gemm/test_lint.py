@@ -29,3 +29,13 @@ def test_less_than_a_second_of_each_precision_judges_no_gpu(tmp_path):
 def test_it_holds_for_the_level_that_runs_and_for_gpus(tmp_path):
     assert problems(tmp_path, 'sku = "rtx-3090"\n', 0.9, "standard") == []
     assert problems(tmp_path, 'sku = "unknown"\ndevice = "cpu"\n', 0.9, "quick") == []
+
+
+@pytest.mark.parametrize(("round_s", "found"), [(0.25, []), (0.26, ["0.26"])])
+def test_each_precision_needs_some_rounds(tmp_path, round_s, found):
+    lines = problems(tmp_path, f'sku = "rtx-3090"\n[levels]\nround_s.quick = {round_s}\n', 1.0, "quick")
+    assert lines == [
+        f"lab.toml: levels.round_s.quick = {one}: leaves fewer than 4 rounds in the 1 s of each precision; "
+        "write 0.25 or less"
+        for one in found
+    ]
