@@ -12,6 +12,7 @@ from rigproof.simulation.faults.kinds import PART, TIMES, FaultKind, Variant
 FIELD, WHAT = "thermal_margin_c", "thermal margin"
 MOVED_C = 5.0  # of the core: the margin of the same die moves too
 BEYOND = "hotter than its maker allows in use"
+IN_USE = Limit(0.0, "0 is the highest temperature in use, by NVML's T.Limit")
 
 
 @criterion(
@@ -53,7 +54,7 @@ def margin(device: DeviceEvidence) -> Finding:
         return Finding(Outcome.NO_LIMIT, lowest_c, detail="NVML reports no margin of the slowdown")
     if lowest_c < 0:
         from_s, length_s = _stretch(device, readings, 0)
-        return Finding(Outcome.WARN, lowest_c, limit, BEYOND, from_s=from_s, length_s=length_s)
+        return Finding(Outcome.WARN, lowest_c, IN_USE, BEYOND, from_s=from_s, length_s=length_s)
     return compared(lowest_c, limit, good=True)
 
 

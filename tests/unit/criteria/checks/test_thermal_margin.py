@@ -36,6 +36,7 @@ def test_how_near_a_card_may_come_to_its_slowdown(bench, margin_c, expected):
     bench.samples(GPU, 50, 60, thermal_margin_c=margin_c)
     verdict = bench.verdict(MARGIN, GPU)
     assert (verdict.outcome, verdict.measured) == (expected, margin_c)
+    assert verdict.limit == (0 if expected is Outcome.WARN else -2)
     if expected is not Outcome.PASS:
         assert verdict.from_s == pytest.approx(50)
         assert verdict.length_s == pytest.approx(10.1)
