@@ -100,9 +100,12 @@ def test_without_a_policy_the_first_want_of_memory_ends_the_task(faulty_cpu, con
 POLICY = MemoryPlan(enabled=True, last_resort_mib=0.5, least_size=64, emergency_size=32)
 
 
-def test_want_of_memory_inside_a_round_makes_a_smaller_pool_of_smaller_matrices(faulty_cpu, context):
+def test_want_of_memory_inside_a_round_makes_a_smaller_pool_of_smaller_matrices(faulty_cpu, stopping_context):
     device = faulty_cpu(lambda call, out: out_of_memory() if call in (200, 500) else None)
-    run_sustained(replace(SPEC, duration_s=1.5, memory=POLICY), device, context)
+    context = stopping_context(
+        lambda context: bool(context.rounds) and context.rounds[-1].label("size") == 64
+    )
+    run_sustained(replace(SPEC, duration_s=600, memory=POLICY), device, context)
     events = context.events("oom")
     assert [event.data["recovered"] for event in events] == [True, True]
     assert events[0].data["requested_mib"] > events[1].data["requested_mib"]
