@@ -104,6 +104,8 @@ class StageKind(Generic[S]):
     - `figures`: the kinds of figures that it measures.
     - `plan`: makes its plan from its settings, the level and the length of a round in seconds; it returns
       None if the level leaves the stage out. A stage without `plan` works for its `length_s`.
+    - `shortest_s`: the least length with which a GPU can be judged: its clock settles for 2 s, and is judged
+      over 1 s without a break; the rest is the stage's own set-up. 0: any length will do.
     - `lint`: the problems of a rig's settings for this stage at a level, one sentence each.
     - `remarks`: what a user has to know about it before it runs, a line each; from the rig, the level, and
       the promised GPUs that were found on this machine.
@@ -122,6 +124,7 @@ class StageKind(Generic[S]):
     settings: type[S]
     figures: tuple[FigureKind, ...] = ()
     plan: Callable[[S, LevelName, float], StagePlan | None] | None = None
+    shortest_s: float = 0.0
     lint: Callable[["LoadedRig", LevelName], Iterable[str]] = no_problems
     remarks: Callable[["LoadedRig", LevelName, Mapping[str, GpuIdentity]], Iterable[str]] = no_remarks
     crew: CrewKind = "devices"

@@ -7,7 +7,7 @@ from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.lint.card import card_limit_problems
 from rigproof.profiles.lint.floors import floor_problems
-from rigproof.profiles.lint.levels import level_problems
+from rigproof.profiles.lint.levels import length_problems, level_problems
 from rigproof.profiles.lint.limits import limit_problems, rig_problem
 from rigproof.profiles.lint.memory import policy_problems
 from rigproof.profiles.lint.sku import lint_sku
@@ -75,6 +75,7 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
     found += _node_problems(loaded)
     found += limit_problems(loaded)
     found += level_problems(loaded)
+    found += length_problems(loaded, level)
     for kind in loaded.kinds:
         found += kind.lint(loaded, level)
     for stem, sku in loaded.skus.items():

@@ -15,6 +15,7 @@ KIND = StageKind(
     "bursts",
     BandwidthSettings,
     tuple(FIGURES.values()),
+    shortest_s=3.0,
     lint=problems,
     # `operation` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(Label("operation", str), Label("size", int)),

@@ -14,6 +14,7 @@ KIND = StageKind(
     "feeding",
     "fed",
     FeedingSettings,
+    shortest_s=5.0,
     lint=problems,
     labels=(Label("precision", str, work=True), Label("size", int)),
     events={

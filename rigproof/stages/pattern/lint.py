@@ -1,4 +1,4 @@
-"""Lint of settings with which the patterns would test too little, or could not be judged."""
+"""Lint of settings with which the patterns would test too little."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,6 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.stages.pattern.settings import STAGE, PatternSettings
 
-# Sensors are judged from 2 s into a device's rounds on, over a second without a break at least.
-SHORTEST_S = 3.5
 BOUNDS = {
     "tested_share": Bound(lowest=0.5, below="passes a card half of whose memory is never tested"),
     # GDDR6X that throttles loses a tenth and more; one card is within 1 % over runs.
@@ -18,8 +16,8 @@ BOUNDS = {
 }
 
 
-def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
-    """Problems with its limits, with what is filled, and with its length at the level."""
+def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
+    """Problems with its limits, and with what is filled."""
     yield from stage_limit_problems(loaded, STAGE, BOUNDS)
     tables = [("", loaded.settings(PatternSettings))]
     tables += [(f"{device.key}.", device.settings(PatternSettings)) for device in loaded.devices()]
@@ -30,8 +28,3 @@ def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
             key = f"{prefix}stages.{STAGE}.free_share"
             wrong = f"under tested_share = {own.tested_share:g}, so that too little is always tested"
             yield rig_problem(loaded, key, own.free_share, wrong, f"write {own.tested_share:g} or more")
-    length_s = loaded.settings(PatternSettings).length_s.at(level)
-    if 0 < length_s < SHORTEST_S:
-        wrong = "too short for the card's sensors to be judged"
-        key = f"stages.{STAGE}.length_s.{level}"
-        yield rig_problem(loaded, key, length_s, wrong, f"write {SHORTEST_S:g} or more, or 0")

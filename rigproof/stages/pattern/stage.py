@@ -16,6 +16,7 @@ KIND = StageKind(
     "bursts",
     PatternSettings,
     plan=plan,
+    shortest_s=4.0,
     lint=problems,
     labels=(  # none separates work: a pass is too short for the sensors, but all of them together are not
         Label("pattern", str),

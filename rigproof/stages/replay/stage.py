@@ -14,6 +14,7 @@ KIND = StageKind(
     STAGE,
     "bursts",
     ReplaySettings,
+    shortest_s=4.0,
     lint=problems,
     labels=(
         Label("precision", str, work=True),

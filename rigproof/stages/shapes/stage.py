@@ -12,6 +12,7 @@ KIND = StageKind(
     STAGE,
     "bursts",
     ShapesSettings,
+    shortest_s=4.0,
     # `product` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(
         Label("precision", str, work=True),

@@ -16,6 +16,7 @@ KIND = StageKind(
     "sharing",
     "arms",
     SharingSettings,
+    shortest_s=5.0,
     lint=problems,
     spawns=attrgetter("most_workers"),
     arms="processes",

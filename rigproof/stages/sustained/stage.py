@@ -16,6 +16,7 @@ KIND = StageKind(
     SustainedSettings,
     (FIGURE,),
     plan=plan,
+    shortest_s=7.0,  # four windows of settled load, for the stability of its rate
     lint=problems,
     crew="workers",
     host_load=True,

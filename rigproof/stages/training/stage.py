@@ -16,6 +16,7 @@ KIND = StageKind(
     "bursts",
     TrainingSettings,
     (STEP, SPEEDUP),
+    shortest_s=5.0,
     lint=problems,
     labels=(
         Label("precision", str, work=True),
