@@ -56,7 +56,8 @@ class Found:
     alone: float
     together: float
     mib: int
-    others: int  # other devices of the host that took part
+    others: int  # other devices of the host that transferred meanwhile
+    absent: str = ""  # one that was to transfer meanwhile and did not
 
     @property
     def best(self) -> float:
@@ -84,9 +85,11 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     rates = (done.rate(found.best),)
     floor = floor_of(device, done, *_link_floors(device, direction, link))
     detail = ", ".join(filter(None, ("" if link is None else link_name(*link), _in_company(found))))
-    if found.others:
-        share = device.optional_limit("together_share", STAGE)
-        if share is not None and found.ratio < share.value:
+    share = device.optional_limit("together_share", STAGE)
+    if share is not None:
+        if found.absent:
+            raise NotMeasured(f"{found.absent} did not transfer {direction} at the same time")
+        if found.others and found.ratio < share.value:
             limit = share.times(found.alone, f" of the {figure(found.alone, UNIT)} alone")
             return compared(found.together, limit, good=False, detail=detail, rates=rates)
     if isinstance(floor, NoFloor):
@@ -132,13 +135,13 @@ def measured(device: DeviceEvidence, direction: str) -> Found:
     """What was measured of a direction. NotMeasured if there are too few verified rounds, alone or not."""
     alone = _only_alone(device, arm(device, direction, ALONE))
     _require_enough(device, alone, direction, "alone")
-    together = arm(device, direction, TOGETHER)
+    together, others, absent = _in_time_with_others(device, direction)
     _require_enough(device, together, direction, "with all GPUs of the host")
     sizes = alone.distinct_labels("mib")
     mib = sizes.pop() if len(sizes) == 1 else None
     if not isinstance(mib, int):
         raise NotMeasured("its rounds do not state how much they copied at a time")
-    return Found(alone.rate(), together.rate(), mib, len(_others(device)))
+    return Found(alone.rate(), together.rate(), mib, others, absent)
 
 
 def arm(device: DeviceEvidence, direction: str, company: str) -> Rounds:
@@ -157,15 +160,30 @@ def _require_enough(device: DeviceEvidence, rounds: Rounds, direction: str, how:
     raise NotMeasured(f"{len(rounds)} verified rounds of {direction} {how}" + (f": {cause}" if cause else ""))
 
 
+def _in_time_with_others(device: DeviceEvidence, direction: str) -> tuple[Rounds, int, str]:
+    """Its rounds with all GPUs of the host, between the others' first and last ones.
+
+    With the number of others, and one that shares too few rounds, if there is one: it is no company.
+    """
+    rounds, others, absent = arm(device, direction, TOGETHER), 0, ""
+    for other in _others(device):
+        theirs = arm(other, direction, TOGETHER)
+        shared = np.zeros(len(rounds), np.bool_)
+        if len(theirs):
+            shared = (rounds.t_s > theirs.begins_s.min()) & (rounds.begins_s < theirs.t_s.max())
+        if shared.sum() < FEWEST_ROUNDS:
+            absent = other.subject
+            continue
+        rounds, others = rounds.only(shared), others + 1
+    return rounds, others, absent
+
+
 def _others(device: DeviceEvidence) -> list[DeviceEvidence]:
-    """The other GPUs of its host that took part."""
+    """The other GPUs of its host."""
     return [
         other
         for other in device.evidence.devices
-        if other.node_name == device.node_name
-        and other.subject != device.subject
-        and not other.is_cpu
-        and len(other.all_rounds.only(other.all_rounds.same("stage", STAGE)))
+        if other.node_name == device.node_name and other.subject != device.subject and not other.is_cpu
     ]
 
 

@@ -3,6 +3,7 @@
 from copy import copy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
@@ -269,6 +270,41 @@ def test_less_in_company_fails_where_the_rig_states_a_limit(recording, loaded):
     assert found.outcome is Outcome.FAIL
     assert found.limit == pytest.approx(0.9 * 55.5, rel=0.01)
     assert found.measured == pytest.approx(26.9, rel=0.01)
+
+
+def before_the_other(one):
+    return one.t_s - 60.0
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_rate_while_the_other_does_nothing_is_none_in_company(recording, loaded, direction):
+    """The other's rounds are missing, or of another time; its own verdict says why."""
+    own_lanes = stated(loaded, together_share=0.9)
+    elsewhere = {"subject": OTHER, "direction": direction, "company": TOGETHER}
+    for alone in (
+        lambda: changed(recording, **elsewhere, t_s=before_the_other),
+        lambda: without(recording, OTHER, direction=direction, company=TOGETHER),
+    ):
+        alone()
+        found = verdict(recording, loaded, direction)
+        assert (found.outcome, found.detail) == (Outcome.PASS, "Gen5 x16")
+        found = verdict(recording, own_lanes, direction, planned_by=loaded)
+        assert found.outcome is Outcome.NOT_MEASURED
+        assert f"{OTHER} did not transfer {direction} at the same time" in found.detail
+
+
+def test_the_rate_in_company_is_that_of_the_time_with_the_others(recording, loaded):
+    """One that ended early leaves the link to the other, which gets faster."""
+    theirs = [one for one in recording.rounds if one.subject == OTHER and one.stage == "transfer"]
+    half_s = np.median(
+        [one.t_s for one in theirs if (one.label("direction"), one.label("company")) == ("h2d", TOGETHER)]
+    )
+    late = {"direction": "h2d", "company": TOGETHER}
+    changed(recording, OTHER, **late, phase=lambda one: "warmup" if one.t_s > half_s else one.phase)
+    assert "(0.97 of it) with both GPUs" in verdict(recording, loaded).detail
+    changed(recording, GPU, **late, work=lambda one: one.work * (0.5 if one.t_s <= half_s else 1.0))
+    found = verdict(recording, stated(loaded, together_share=0.9), planned_by=loaded)
+    assert (found.outcome, found.measured) == (Outcome.FAIL, pytest.approx(26.9, rel=0.02))
 
 
 def test_the_only_gpu_of_a_host_has_no_company():
