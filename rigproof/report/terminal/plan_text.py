@@ -138,17 +138,18 @@ def _files(plan: Plan, loaded: LoadedRig) -> str:
 
 def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> Iterator[str]:
     yield ""
-    yield "stages: each loads all devices at once"
+    yield "stages: each loads all devices at once, unless it says otherwise"
     for stage in plan.stages:
         settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
         kind = loaded.kinds[stage.name]
         arms = kind.arms if stage.measure_s < stage.expected_s else ""
         each = f" for each {arms}" if arms else ""
+        rest = "the hosts alone, while all devices rest; " if kind.duty == "idle" else ""
         turns = f", in {stage.turns} turns" if stage.turns > 1 else ""
         if stage.shifts:
             turns += f", after {stage.shift_s:g} s for each GPU of a host alone"
         yield (
-            f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
+            f"  {stage.name}: {rest}about {duration(stage.expected_s)};{settles} "
             f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s{turns}"
         )
         yield from (f"    {line}" for line in kind.remarks(loaded, plan.level, found))

@@ -38,6 +38,14 @@ def test_stages_and_workers_are_reported_with_their_lengths():
     assert any(line.startswith("  pc2/gpu0#0: 1 GPU, ") and "GEMM 4096" in line for line in lines)
 
 
+@pytest.mark.parametrize("stage", KINDS.names)
+def test_a_stage_that_loads_no_device_says_so(stage):
+    (line,) = (
+        one for one in lines_of(load_rig("h200-x2", KINDS), "extended") if one.startswith(f"  {stage}: ")
+    )
+    assert ("while all devices rest; about" in line) == (stage in ("ram", "disk"))
+
+
 def test_the_lengths_of_a_rig_of_cpus_and_of_a_users_own_name_their_files(tmp_path):
     path = tmp_path / "lab.toml"
     gpu = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\nmemory_gib = 8\n'
