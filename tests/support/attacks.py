@@ -349,7 +349,7 @@ TESTED = (
         "a temperature that ignores a step of power",
         "pass",
         "not measured",
-        "unit/criteria/evidence/test_sensors.py::test_a_temperature_that_ignores_a_step_of_power_is_frozen",
+        "unit/criteria/evidence/test_sensor_temperatures.py::test_a_temperature_that_ignores_a_step_of_power_is_frozen",
     ),
     Tested(
         "an energy counter that stops, or runs backward, under load",
@@ -367,13 +367,13 @@ TESTED = (
         "a window that opens before the load",
         "seven criteria not measured",
         "pass",
-        "unit/criteria/evidence/test_sensors.py::test_a_window_that_opens_before_the_load_is_no_load",
+        "unit/criteria/evidence/test_sensor_times.py::test_a_window_that_opens_before_the_load_is_no_load",
     ),
     Tested(
         "all telemetry 6 s late",
         "REJECTED, “another job on the card”",
         "not measured",
-        "unit/criteria/evidence/test_sensors.py::test_readings_that_come_late_leave_no_time_before_the_load",
+        "unit/criteria/evidence/test_sensor_times.py::test_readings_that_come_late_leave_no_time_before_the_load",
     ),
     Tested(
         "utilisation of another time",
@@ -421,7 +421,7 @@ TESTED = (
         "readings from another time than the work",
         "pass",
         "not measured",
-        "unit/criteria/evidence/test_sensors.py::test_readings_from_another_time_than_the_work_are_none",
+        "unit/criteria/evidence/test_sensor_times.py::test_readings_from_another_time_than_the_work_are_none",
     ),
     Tested(
         "a clock at which the card could not do its work",
