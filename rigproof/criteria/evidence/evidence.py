@@ -16,11 +16,8 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeVar, cast, get_args
 
-import numpy as np
-
-from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.blocks import Block
-from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.series import Item, Series, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
@@ -45,9 +42,6 @@ Made = TypeVar("Made")
 Kept = TypeVar("Kept", bound=StageRecord)
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
-# Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second is for a slow grid.
-LONGEST_GAP_S, GAP_STEPS = 2.0, 3
-ROUNDING = 1e-6  # of a grid point
 ENDED = ("finished", "partial", "failed")  # a stage that was not aborted
 
 
@@ -432,41 +426,6 @@ class Evidence:
         recording = self.recording
         ends = [rows.last_s() for rows in (recording.gpu_samples, recording.host_samples, recording.rounds)]
         return max((end_s for end_s in ends if end_s is not None), default=-math.inf)
-
-    def require_coverage(self, times_s: Floats, window: Window, limit: Limit, what: str) -> None:
-        """NotMeasured if `uncovered`."""
-        reason = self.uncovered(times_s, window, limit)
-        if reason:
-            raise NotMeasured(reason.format(what=what))
-
-    def uncovered(self, times_s: Floats, window: Window, limit: Limit) -> str:
-        """Why readings at these times do not cover the window, with {what} was read; empty if they do.
-
-        They do if at least the share `limit` of the grid points due gave a reading, and no gap is longer
-        than LONGEST_GAP_S and GAP_STEPS grid points.
-        """
-        rate_hz = self.planned_by.rig.sampling.rate_hz
-        # So many grid points are in a window of that length, wherever it begins; there may be one more.
-        due, count = math.floor(window.length_s * rate_hz + ROUNDING), len(times_s)
-        if count == 0:
-            return "no {what} was read under load"
-        gap_s, from_s = _longest_gap(times_s, window)
-        if gap_s > max(LONGEST_GAP_S, GAP_STEPS / rate_hz):
-            return f"no {{what}} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on"
-        if count < limit.value * due:
-            return (
-                f"only {count} of the {due} readings of {{what}} due under load, "
-                f"which is under {limit.value * 100:.0f} %"
-            )
-        return ""
-
-
-def _longest_gap(times_s: Floats, window: Window) -> tuple[float, float]:
-    """The longest gap in a window's readings, and when it begins; rising times inside the window."""
-    edges_s = np.concatenate(((window.from_s,), times_s, (window.to_s,)))
-    gaps_s = edges_s[1:] - edges_s[:-1]
-    place = int(gaps_s.argmax())
-    return float(gaps_s[place]), float(edges_s[place])
 
 
 def _grouped(records: Sequence[Item]) -> dict[str, list[Item]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
+from rigproof.criteria.evidence.coverage import uncovered
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
@@ -279,7 +280,8 @@ class DeviceEvidence:
         )
 
     def _uncovered(self, times_s: Floats, window: Window) -> str:
-        return self.evidence.uncovered(times_s, window, self.limit("sample_coverage_share"))
+        rate_hz = self.evidence.planned_by.rig.sampling.rate_hz
+        return uncovered(times_s, window, self.limit("sample_coverage_share"), rate_hz)
 
     def _where_to_look(self, field: str) -> str:
         """What to do about a sensor that gave no readings while others did."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
+from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError
@@ -98,45 +98,6 @@ def test_any_other_length_is_no_measurement(bench, length_s):
 
 def test_a_week_is_the_longest_stretch():
     assert LONGEST_S == WEEK_S
-
-
-# Coverage
-
-
-def test_a_share_of_the_grid_points_due_is_enough(bench):
-    def cover(number):
-        times_s = [n / 8 for n in range(number)]
-        evidence(bench).require_coverage(times_s, Window(0.0, 10.0), Limit(0.8, "defaults"), "power")
-
-    cover(80)
-    why = reason(lambda: cover(79))
-    assert why == "only 79 of the 100 readings of power due under load, which is under 80 %"
-    assert reason(lambda: cover(0)) == "no power was read under load"
-
-
-def test_every_point_of_a_slow_grid_is_enough_wherever_the_window_begins(bench):
-    """At 1 Hz a window of 1.7 s holds one point or two."""
-    bench.rig(sampling={"rate_hz": 1})
-    window = Window(10.0, 11.7)
-    for times_s in ([10.1, 11.1], [10.9]):
-        evidence(bench).require_coverage(times_s, window, Limit(0.8, "defaults"), "power")
-
-
-@pytest.mark.parametrize(("rate_hz", "longest_s"), [(10, 2.0), (1, 3.0)])
-def test_no_stretch_may_be_without_readings(bench, rate_hz, longest_s):
-    """Two seconds, or three grid points where these are further apart; at the window's ends too."""
-    bench.rig(sampling={"rate_hz": rate_hz})
-
-    def cover(gap_s, at_s):
-        times_s = [n / 10 for n in range(401) if not at_s < n / 10 < at_s + gap_s]
-        evidence(bench).require_coverage(times_s, Window(0.0, 40.0), Limit(0.5, "defaults"), "power")
-
-    for at_s in (-0.1, 20.0, 40.1 - longest_s):
-        cover(longest_s, at_s)
-    why = reason(lambda: cover(longest_s + 0.5, 20.0))
-    assert why == f"no power was read for {longest_s + 0.5:.1f} s under load, from t=20 s on"
-    assert reason(lambda: cover(longest_s + 0.5, -0.1)).endswith("from t=0 s on")
-    assert reason(lambda: cover(9.0, 31.9)).endswith("from t=32 s on")
 
 
 # Plan and champions
