@@ -14,27 +14,24 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.rounds import Rounds, RoundTable
+from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
 from rigproof.criteria.evidence.series import Item, Series, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import PlanError, differing, restored
 from rigproof.profiles.subjects import SharedScope, subjects
-from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
-from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -126,38 +123,20 @@ class Evidence:
         NotMeasured if it is damaged, or gives workers other work than the run's own profile does: the limits
         come from that profile, and would then not apply to what was done.
         """
-        plan = self.kept("plan", self._recorded_plan)
+        plan = self._recorded_plan
         if isinstance(plan, str):
             raise NotMeasured(plan)
         return plan
 
+    @property
     def _recorded_plan(self) -> Plan | str:
-        try:
-            plan = restored(self.recording.plan)
-        except PlanError as error:
-            return str(error)
-        if plan.level != self.recording.run.level:
-            return f"the recorded plan is for level {plan.level}, the run was at {self.recording.run.level}"
-        worker = differing(plan, self._plan_of(self.planned_by))
-        if worker:
-            own = self.planned_by.file
-            return (
-                f"the recorded plan has other work for {one_line(worker, 60)} than the run's profile, {own}"
-            )
-        return plan
+        return self.kept("plan", lambda: recorded_plan(self.recording, self.planned_by))
 
     @cached_property
     def judged_plan(self) -> Plan:
         """The plan that the profile by which the run is judged would give."""
-        return self.plan if self.planned_by is self.loaded else self._plan_of(self.loaded)
-
-    def _plan_of(self, loaded: LoadedRig) -> Plan:
-        """The plan that a profile gives. ProfileError if it gives none."""
-        level = self.recording.run.level
-        if level not in get_args(LevelName):
-            way_out = "read it with the version of rigproof that wrote it"
-            raise ProfileError([problem("recording", "level", level, "no such level", way_out)])
-        return make_plan(loaded, cast(LevelName, level))
+        same = self.planned_by is self.loaded
+        return self.plan if same else plan_of(self.loaded, self.recording.run.level)
 
     @cached_property
     def champions(self) -> Champions:
@@ -269,7 +248,7 @@ class Evidence:
     def index(self) -> None:
         """Index the plan, the events and the workers, which every subject needs; reads no table."""
         with suppress(ProfileError):  # a criterion that needs the plan reports it
-            self.kept("plan", self._recorded_plan)
+            _ = self._recorded_plan
         _ = self.events, self.workers
 
     def join(self, subjects: Sequence[str]) -> None:
@@ -372,7 +351,7 @@ class Evidence:
     @cached_property
     def stages(self) -> tuple[str, ...]:
         """The stages of the run's level, whether they ran or not, and any other stage that ran."""
-        planned = self.recording.run.stages or self._plan_of(self.planned_by).stage_names
+        planned = self.recording.run.stages or plan_of(self.planned_by, self.recording.run.level).stage_names
         return tuple(dict.fromkeys((*planned, *(one for one in self.recording.stages if one in self.kinds))))
 
     @cached_property

@@ -1,7 +1,7 @@
 """The evidence about one device or one node. Missing data raises NotMeasured with the reason."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,6 @@ from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
@@ -353,16 +352,6 @@ class DeviceEvidence:
         """The names of the workers that were planned here."""
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
 
-    def require_judged_plan(self) -> None:
-        """NotMeasured if the profile plans other work here than the run was given, or that is not known."""
-        evidence, plan = self.evidence, self.evidence.plan
-        if evidence.planned_by is evidence.loaded:
-            return
-        given, wanted = (_work(one.workers_of(self.subject)) for one in (plan, evidence.judged_plan))
-        if given != wanted:
-            both = f"this run was planned with {given} here, but {evidence.loaded.file} plans {wanted}"
-            raise NotMeasured(f"{both}; run again with that profile")
-
     @property
     def workers(self) -> list[WorkerIdentity]:
         """Every process that started as a worker planned here, replacements included."""
@@ -390,13 +379,6 @@ class DeviceEvidence:
 
 def _limit_key(name: str, stage: str) -> str:
     return f"stages.{stage}.{name}" if stage else f"limits.{name}"
-
-
-def _work(workers: Sequence[WorkerPlan]) -> str:
-    """The number of workers, the memory that each fills, and the size of its matrices."""
-    number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
-    each = {f"{one.vram_mib / 1024:.2f} GiB and matrices of {one.gemm_size}" for one in workers}
-    return f"{number} of {' or '.join(sorted(each))}" if each else number
 
 
 class NodeEvidence:

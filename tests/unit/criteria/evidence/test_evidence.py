@@ -8,7 +8,6 @@ import pytest
 from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.errors import ProfileError
 from rigproof.stages.feeding.records import RewardBatch
 from support.bench import Bench
 from support.recordings import RIG, RTX_3090
@@ -101,12 +100,6 @@ def test_a_week_is_the_longest_stretch():
 
 
 # Plan and champions
-
-
-def test_a_level_that_nobody_knows_cannot_be_planned(bench):
-    bench.recording.run = replace(bench.recording.run, level="heroic", stages=())
-    with pytest.raises(ProfileError, match="no such level"):
-        evidence(bench).stages  # noqa: B018 - the plan is made where it is asked for
 
 
 def test_the_stages_of_a_run_are_those_of_its_level_else_the_plans_and_any_that_ran(bench):
