@@ -1,12 +1,9 @@
 """The evidence about one device or one node. Missing data raises NotMeasured with the reason."""
 
-import math
 from collections.abc import Callable, Hashable
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
@@ -91,7 +88,7 @@ class DeviceEvidence:
     def release(self) -> None:
         """Release what was kept."""
         self._kept.clear()
-        for name in ("block", "series", "samples", "keeps_power_limit"):
+        for name in ("block", "series", "samples"):
             vars(self).pop(name, None)
 
     @property
@@ -111,39 +108,6 @@ class DeviceEvidence:
             return self.evidence.recording.gpus[self.subject]
         except KeyError:
             raise NotMeasured(f"{self.subject} was not found") from None
-
-    @property
-    def enforced_power_w(self) -> float:
-        """The power limit in force; NotMeasured if NVML does not report it."""
-        limit_w = self.identity.power_limit_w
-        if limit_w is None or not 0 < limit_w < math.inf:
-            raise NotMeasured("NVML does not report the enforced power limit")
-        return limit_w
-
-    @property
-    def has_no_power_limit(self) -> bool:
-        """Whether the card cannot report one."""
-        return self.lacks_sensor("power_limit_w")
-
-    def enforced_power_within(self, window: Window) -> float | None:
-        """W, the median of the limits read in a window, else the one at the start; None if there is none.
-
-        A laptop's limit moves with Dynamic Boost.
-        """
-        limit_w = self.identity.power_limit_w
-        if not self.keeps_power_limit:
-            limit_w = self.kept(("power limit", window), lambda: self._median_limit_w(window))
-        return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
-
-    def _median_limit_w(self, window: Window) -> float | None:
-        read = self.loaded_samples(window).readings("power_limit_w").values
-        return float(np.median(read)) if len(read) else self.identity.power_limit_w
-
-    @cached_property
-    def keeps_power_limit(self) -> bool:
-        """Whether every power limit that was read is the one at the start."""
-        read = self.samples.readings("power_limit_w")
-        return not read or read.lowest == read.highest == self.identity.power_limit_w
 
     @property
     def is_cpu(self) -> bool:

@@ -154,14 +154,6 @@ def test_the_cause_is_the_first_in_the_chain_and_not_in_time(bench):
 # A device
 
 
-@pytest.mark.parametrize("limit_w", [None, 0.0, -1.0, math.inf, math.nan])
-def test_a_power_limit_that_is_no_power_was_not_measured(bench, limit_w):
-    assert evidence(bench).device(GPU).enforced_power_w == 700
-    bench.gpu(GPU, power_limit_w=limit_w)
-    why = reason(lambda: evidence(bench).device(GPU).enforced_power_w)
-    assert why == "NVML does not report the enforced power limit"
-
-
 def test_who_did_not_answer_was_not_found(bench):
     del bench.recording.gpus[GPU]
     del bench.recording.nodes["pc1"]
