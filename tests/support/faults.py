@@ -6,7 +6,7 @@ from typing import Any
 
 from support.bench import Bench
 from support.peers import slow_peer
-from support.recordings import RATES
+from support.rig_profile import RATES
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 WORKER, LONE_WORKER = "pc1/gpu0#1", "pc2/gpu0#0"  # one of two on its card, and the only one

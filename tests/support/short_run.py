@@ -4,7 +4,7 @@ from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.samples import GpuSample, HostSample
-from support.recordings import gemm_round
+from support.stage_records import gemm_round
 
 RUN = RunInfo(
     "run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm", "sustained")

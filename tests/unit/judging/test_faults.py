@@ -29,7 +29,7 @@ from support.faults import (
     tensor_cores_are_unused,
 )
 from support.peers import make_peers
-from support.recordings import CANNED
+from support.rig_profile import CANNED
 
 FAIL, WARN = Outcome.FAIL, Outcome.WARN
 IDS = [f"{fault.name}-{number}" for number, fault in enumerate(FAULTS)]

@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.judging.second_chance import second_chance
 from support.faults import GPU, OTHER
-from support.recordings import LIMITS, stage_changes
+from support.rig_profile import LIMITS, stage_changes
 
 STAGE = "sustained"
 

@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.stages.feeding.records import RewardBatch
 from support.bench import Bench
-from support.recordings import RIG, RTX_3090
+from support.rig_profile import RIG, RTX_3090
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 WEEK_S = 7 * 24 * 3600.0

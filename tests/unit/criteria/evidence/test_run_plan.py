@@ -9,7 +9,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.verdict import Outcome
-from support.recordings import loaded_rig
+from support.rig_profile import loaded_rig
 
 PLAN = make_plan(loaded_rig(), "standard")
 QUICK = recorded(replace(PLAN, level="quick"))

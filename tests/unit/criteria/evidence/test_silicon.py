@@ -13,7 +13,7 @@ from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.bench import Bench
 from support.faults import GPU, OTHER
-from support.recordings import H200
+from support.rig_profile import H200
 
 ARCHITECTURES = read_toml(profile_folder() / "defaults.toml")["architectures"]
 BF16, FP32, SUSTAINED = "throughput.gemm_bf16", "throughput.gemm_fp32", "throughput.sustained"

@@ -8,7 +8,7 @@ import pytest
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import PlanError, differing, recorded, restored
 from rigproof.records.recording import RecordedPlan
-from support.recordings import loaded_rig
+from support.rig_profile import loaded_rig
 
 PLAN = make_plan(loaded_rig(), "standard")
 
