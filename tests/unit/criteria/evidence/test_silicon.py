@@ -12,7 +12,7 @@ from rigproof.profiles.tables.architecture import Architecture
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.bench import Bench
-from support.faults import GPU, OTHER
+from support.fault_changes import GPU, OTHER
 from support.rig_profile import H200
 
 ARCHITECTURES = read_toml(profile_folder() / "defaults.toml")["architectures"]
