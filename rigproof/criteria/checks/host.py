@@ -88,7 +88,7 @@ def _load_report(node: NodeEvidence) -> Event | None:
     """The CPU load's report at its end about itself and all other processes; None without one."""
     reports = [
         event
-        for event in node.evidence.events_of(node.subject, "host_load")
+        for event in node.evidence.events.of(node.subject, "host_load")
         if all(isinstance(event.data.get(name), int | float) for name in REPORTED)
     ]
     return reports[-1] if reports else None

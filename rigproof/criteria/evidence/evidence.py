@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.blocks import Block
+from rigproof.criteria.evidence.events import EventIndex
 from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
-from rigproof.criteria.evidence.series import Item, Series, series_of
+from rigproof.criteria.evidence.series import Series, grouped, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
@@ -31,7 +32,7 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.subjects import SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
+from rigproof.records.measurements import BootReading, GpuCounters, MemoryReading, Stage
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -176,12 +177,12 @@ class Evidence:
 
     def counters(self, subject: str) -> Series[GpuCounters]:
         """The error counters of one device."""
-        index = self.kept("counters", lambda: _grouped(self.recording.counters))
+        index = self.kept("counters", lambda: grouped(self.recording.counters))
         return Series(index.get(subject, ()))
 
     def boots(self, subject: str) -> list[BootReading]:
         """The boot ids read on one node, in the order of time."""
-        index = self.kept("boots", lambda: _grouped(self.recording.boots))
+        index = self.kept("boots", lambda: grouped(self.recording.boots))
         return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def rounds(self, subject: str) -> Rounds:
@@ -291,39 +292,9 @@ class Evidence:
         return self.kept(("began", stage.name), lambda: frozenset(stage.workers))
 
     @cached_property
-    def events(self) -> dict[str, list[Event]]:
-        """The events by kind, in the order of time."""
-        found: dict[str, list[Event]] = defaultdict(list)
-        for event in sorted(self.recording.events, key=attrgetter("t_s")):
-            found[event.kind].append(event)
-        return found
-
-    def events_of(self, subject: str, *kinds: str) -> list[Event]:
-        """The events of these kinds that concern the subject, in the order of time."""
-        if len(kinds) == 1:
-            return self._events_of_kind(kinds[0]).get(subject, [])
-        found = [event for kind in kinds for event in self._events_of_kind(kind).get(subject, ())]
-        return sorted(found, key=attrgetter("t_s"))
-
-    def _events_of_kind(self, kind: str) -> dict[str, list[Event]]:
-        if kind not in self._events_by_subject:
-            groups: dict[str, list[Event]] = defaultdict(list)
-            for event in self.events.get(kind, ()):
-                groups[event.subject].append(event)
-            self._events_by_subject[kind] = groups
-        return self._events_by_subject[kind]
-
-    @cached_property
-    def _events_by_subject(self) -> dict[str, dict[str, list[Event]]]:
-        return {}
-
-    @cached_property
-    def left_out(self) -> dict[tuple[str, str], str]:
-        """Why a criterion was not requested, by subject and criterion: the first reason."""
-        found: dict[tuple[str, str], str] = {}
-        for event in self.events.get("left_out", ()):
-            found.setdefault((event.subject, str(event.data.get("criterion"))), event.message)
-        return found
+    def events(self) -> EventIndex:
+        """The events, by kind and by subject."""
+        return EventIndex(self.recording.events)
 
     @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:
@@ -405,11 +376,3 @@ class Evidence:
         recording = self.recording
         ends = [rows.last_s() for rows in (recording.gpu_samples, recording.host_samples, recording.rounds)]
         return max((end_s for end_s in ends if end_s is not None), default=-math.inf)
-
-
-def _grouped(records: Sequence[Item]) -> dict[str, list[Item]]:
-    """The records by subject, in the order recorded."""
-    groups: dict[str, list[Item]] = defaultdict(list)
-    for one in records:
-        groups[one.subject].append(one)
-    return groups

@@ -323,7 +323,7 @@ class DeviceEvidence:
 
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern this device."""
-        return self.evidence.events_of(self.subject, *kinds)
+        return self.evidence.events.of(self.subject, *kinds)
 
     @property
     def left_out(self) -> str:
@@ -336,7 +336,7 @@ class DeviceEvidence:
         subjects = (self.subject, self.device.node)
         for kind in CAUSES:
             for subject in subjects:
-                for event in self.evidence.events_of(subject, kind):
+                for event in self.evidence.events.of(subject, kind):
                     return f"{event.message} (at t={event.t_s:.0f} s)"
         return ""
 
@@ -438,4 +438,4 @@ class NodeEvidence:
 
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern this node."""
-        return self.evidence.events_of(self.subject, *kinds)
+        return self.evidence.events.of(self.subject, *kinds)

@@ -130,16 +130,6 @@ def test_the_source_of_a_key_is_its_file_else_the_profile(bench):
 # Events
 
 
-def test_events_of_several_kinds_come_in_the_order_of_time(bench):
-    for kind, t_s in (("oom", 50.0), ("worker_died", 40.0), ("oom", 30.0)):
-        bench.event(kind, GPU, kind, t_s)
-    bench.event("oom", OTHER, "not here", 10.0)
-    found = evidence(bench)
-    assert [one.t_s for one in found.events_of(GPU, "oom", "worker_died")] == [30.0, 40.0, 50.0]
-    assert [one.t_s for one in found.events_of(GPU, "oom")] == [30.0, 50.0]
-    assert found.events_of(GPU, "paused") == []
-
-
 def test_the_cause_is_the_first_in_the_chain_and_not_in_time(bench):
     assert evidence(bench).device(GPU).cause() == ""
     bench.event("worker_died", GPU, "killed by signal 9", 31.0)
