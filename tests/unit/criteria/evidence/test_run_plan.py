@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.verdict import Outcome
-from support.rig_profile import loaded_rig
+from support.rig_profile import RIG, loaded_rig
 
 PLAN = make_plan(loaded_rig(), "standard")
 QUICK = recorded(replace(PLAN, level="quick"))
@@ -50,3 +52,13 @@ def test_a_run_whose_plan_is_none_or_not_its_profile_s_is_not_measured(bench, pl
 def test_the_plan_that_ran_is_judged_with_its_own_lengths(bench):
     bench.recording.plan = recorded(make_plan(bench.loaded, "standard", duration_s=3.0))
     assert {one.outcome for one in bench.verdicts()} <= {Outcome.PASS, Outcome.NO_LIMIT}
+
+
+def test_work_that_the_judging_profile_plans_otherwise_is_named(bench):
+    bench.judged_by(
+        nodes=[node | {"gpus": [gpu | {"workers": 1} for gpu in node["gpus"]]} for node in RIG["nodes"]]
+    )
+    evidence = Evidence(bench.recording, bench.loaded, planned_by=bench.planned_by)
+    require_judged_plan(evidence.device("pc2/gpu0"))
+    with pytest.raises(NotMeasured, match=r"planned with 2 workers of .* here, but .* plans 1 worker of "):
+        require_judged_plan(evidence.device(GPU))
