@@ -79,7 +79,7 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
 def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     """The verdict from one attempt at each stage."""
     about = _about(criterion, subject, evidence)
-    not_requested = evidence.left_out.get((subject, criterion.name))
+    not_requested = evidence.events.left_out.get((subject, criterion.name))
     if not_requested is not None:
         return not_judged(criterion, subject, not_requested)
     try:

@@ -123,7 +123,7 @@ def _found(
     for root in roots:
         for member in members:
             own = (member.subject, member.node_name)
-            if root.events and not any(evidence.events_of(subject, *root.events) for subject in own):
+            if root.events and not any(evidence.events.of(subject, *root.events) for subject in own):
                 continue
             for subject in (*own, RIG):
                 if (root.criterion, subject) in failed:

@@ -10,8 +10,8 @@ import pytest
 from support import alone  # noqa: F401 - sets the environment
 from support.acceptance import Run, accept, run_pytest
 from support.garbage import own_garbage_of_module, pytest_collection, pytest_unconfigure
-from support.recordings import profile_text
 from support.reruns import pytest_configure
+from support.rig_profile import profile_text
 
 __all__ = ["own_garbage_of_module", "pytest_collection", "pytest_configure", "pytest_unconfigure"]
 

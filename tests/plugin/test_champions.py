@@ -19,7 +19,7 @@ from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS
 from support.acceptance import accept, rigproof
 from support.bench import Bench
-from support.recordings import loaded_rig
+from support.rig_profile import loaded_rig
 
 RIG, BF16 = "two-nodes", "throughput.gemm_bf16"
 BF16_RATE = "gemm_bf16_tflops"

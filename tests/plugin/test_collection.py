@@ -10,7 +10,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 from support.acceptance import run_pytest
-from support.recordings import CANNED
+from support.rig_profile import CANNED
 
 
 def hardware_tests():

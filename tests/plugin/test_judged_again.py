@@ -9,7 +9,7 @@ from rigproof.judging.judge import judge_all
 from rigproof.records.disk.store import read_recording
 from rigproof.report.content.verdict_json import criterion_json
 from support.acceptance import rigproof
-from support.recordings import profile_text, stage_changes
+from support.rig_profile import profile_text, stage_changes
 
 
 @pytest.mark.parametrize("scenario", ["healthy", "slow", "without-sensor", "sigterm"])

@@ -10,7 +10,9 @@ from rigproof.records.verdict import decide
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
 from rigproof.stages.registry import KINDS
-from support.attacks import ATTACKS, TESTED, markdown
+from support.attacks import markdown
+from support.simulated_attacks import ATTACKS
+from support.tested_attacks import TESTED
 
 TESTS = Path(__file__).parents[1]
 RUN = [one for one in ATTACKS if one.verdict != "usage"]

@@ -24,7 +24,8 @@ from rigproof.records.processes import GpuProcess
 from rigproof.records.rows import Rows
 from rigproof.records.verdict import Verdict
 from rigproof.stages.feeding.records import RewardBatch
-from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig, stage_changes
+from support.recordings import END_S, healthy_recording
+from support.rig_profile import LIMITS, loaded_rig, stage_changes
 
 
 class Bench:

@@ -23,7 +23,7 @@ from rigproof.run import acceptance
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
-from support.recordings import RIG
+from support.rig_profile import RIG
 
 
 def _nothing(_bench: Bench) -> None:

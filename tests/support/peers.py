@@ -11,7 +11,8 @@ from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
 from rigproof.stages.feeding.records import RewardBatch
 from support.bench import Bench
-from support.recordings import healthy_recording, stage_changes
+from support.recordings import healthy_recording
+from support.rig_profile import stage_changes
 
 MODEL = "pc2/gpu0"  # of the healthy recording: every card of the node does what it did
 NODE = "pc1"

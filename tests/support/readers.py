@@ -42,7 +42,7 @@ from rigproof.report.content.facts import run_facts
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT
-from support.recordings import MODELS
+from support.rig_profile import MODELS
 
 SAMPLES = CHECKOUT / "reports" / "samples"
 RUNS = ("h200-quick", "h200-standard")

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rigproof.cli.main import app
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.stages.registry import KINDS
-from support.recordings import MODELS
+from support.rig_profile import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "origin" / "seeds.md"

@@ -10,6 +10,11 @@ from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, WRONG_
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages, piece_table
 from rigproof.criteria.evidence.pieces import Of
+from rigproof.criteria.evidence.power_limits import (
+    enforced_power_w,
+    enforced_power_within,
+    has_no_power_limit,
+)
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -73,7 +78,7 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     if finding.outcome is Outcome.FAIL or device.is_cpu or duty == "fed":
         return finding
     load = load_of(device, stage)
-    no_limit = device.identity.power_limit_w is None and device.has_no_power_limit
+    no_limit = device.identity.power_limit_w is None and has_no_power_limit(device)
     if no_limit or device.lacks_sensor(power_field(device)):
         return _by_utilization(device, load, finding)
     return _by_power(device, load, finding)
@@ -176,7 +181,7 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     """Judged by the piece in which it drew the least."""
     read = readings_by_piece(device, load, power_field(device), "power")
     mean_w, piece = read.least("means"), read.pieces[int(read.means.argmin())]
-    enforced_w = device.enforced_power_within(piece.span) or device.enforced_power_w
+    enforced_w = enforced_power_within(device, piece.span) or enforced_power_w(device)
     limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")
     share = 100 * mean_w / enforced_w
     if share >= limit.value:

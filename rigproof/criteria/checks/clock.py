@@ -11,6 +11,7 @@ from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, load_of, over_loads, piece_table
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
+from rigproof.criteria.evidence.power_limits import enforced_power_within, keeps_power_limit
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.reasons import (
     EXPLAINS_LOW_CLOCK,
@@ -207,7 +208,7 @@ def _cap_of_all(
 ) -> float | None:
     """The power limit, W, if it never changed, and the power cap alone explains every piece; else None."""
     enforced_w = device.identity.power_limit_w
-    if enforced_w is None or not device.keeps_power_limit or not 0 < enforced_w < math.inf:
+    if enforced_w is None or not keeps_power_limit(device) or not 0 < enforced_w < math.inf:
         return None
     least_w = device.limit("clock_capped_power_share").value * enforced_w
     capped = all(reasons[one] == POWER_CAP and drawn_w[one] >= least_w for one in places)
@@ -330,7 +331,7 @@ def _at_its_cap(
     """
     if math.isnan(drawn_w):
         raise NotMeasured("the clock is low under load, and the power that would explain it was not read")
-    enforced_w = device.enforced_power_within(piece.span)
+    enforced_w = enforced_power_within(device, piece.span)
     if enforced_w is None:
         return drawn_w, None, None
     least_w = device.limit("clock_capped_power_share").value * enforced_w

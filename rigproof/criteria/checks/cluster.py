@@ -63,7 +63,7 @@ def _of_node(rig: Evidence, loss: Event) -> str:
     """Where its node went, and what was lost with it; empty if the node stayed."""
     node = loss.subject.partition("/")[0]
     for kind, root in (("host_reset", "health.reset"), ("node_lost", "cluster.nodes_present")):
-        if rig.events_of(node, kind):
+        if rig.events.of(node, kind):
             return f"{FOLLOWS}{root} of {node}, see there first"
     return ""
 
@@ -89,9 +89,9 @@ def _next_step(loss: Event) -> str:
 def looked_for(evidence: Evidence) -> bool:
     """Whether the cluster started far enough for an absent node or GPU to count as missing."""
     recording = evidence.recording
-    if evidence.events.get("node_missing") or evidence.events.get("gpu_missing"):
+    if evidence.events.of_kind("node_missing") or evidence.events.of_kind("gpu_missing"):
         return True
-    aborted = bool(evidence.events.get("interrupted")) and not recording.stages
+    aborted = bool(evidence.events.of_kind("interrupted")) and not recording.stages
     return bool(recording.nodes) and not aborted
 
 
@@ -109,7 +109,7 @@ def looked_for(evidence: Evidence) -> bool:
 )
 def no_timeouts(rig: Evidence) -> Finding:
     """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
-    losses = sorted((event for kind in LOSSES for event in rig.events.get(kind, ())), key=lambda e: e.t_s)
+    losses = sorted((event for kind in LOSSES for event in rig.events.of_kind(kind)), key=lambda e: e.t_s)
     none = Limit(0, "each wait's own deadline")
     if losses:
         first = losses[0]

@@ -161,7 +161,7 @@ def _references(evidence: Evidence) -> References:
 
     def gathered() -> References:
         cards = {one.subject for one in evidence.devices if not one.is_cpu}
-        return References(one for one in evidence.events.get("reference", ()) if one.subject in cards)
+        return References(one for one in evidence.events.of_kind("reference") if one.subject in cards)
 
     return evidence.kept("references", gathered)
 

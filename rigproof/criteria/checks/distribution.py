@@ -2,6 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
+from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import WorkerIdentity
@@ -37,7 +38,7 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     measured = right + len({worker.worker for worker in strangers})
     good = not strayed and not strangers and right == planned.value
     if good:
-        device.require_judged_plan()
+        require_judged_plan(device)
     detail = "" if good else _whereabouts(device, strayed, strangers)
     lost = not good and not strayed and not strangers  # none runs elsewhere: some did not start
     remedy = NOT_UP if lost else ""

@@ -141,9 +141,9 @@ def _require_listener(device: DeviceEvidence) -> None:
     node = device.device.node
     deaf = device.events("timeout", "gpu_lost")
     # The listener serves all GPUs of its node, and reports its own errors as the rig's.
-    waits = device.evidence.events_of("rig", "nvml_error")
+    waits = device.evidence.events.of("rig", "nvml_error")
     deaf += [event for event in waits if event.data.get("query") == LISTENING]
-    deaf += device.evidence.events_of(node, "agent_died", "node_lost")
+    deaf += device.evidence.events.of(node, "agent_died", "node_lost")
     deaf = [event for event in deaf if event.worker is None]  # a late worker does not affect the listener
     if deaf:
         first = min(deaf, key=attrgetter("t_s"))

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
+from rigproof.criteria.evidence.coverage import require_coverage
 from rigproof.criteria.evidence.subjects import NodeEvidence
 from rigproof.criteria.evidence.windows import Window, values_by_slice
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -87,7 +88,7 @@ def _load_report(node: NodeEvidence) -> Event | None:
     """The CPU load's report at its end about itself and all other processes; None without one."""
     reports = [
         event
-        for event in node.evidence.events_of(node.subject, "host_load")
+        for event in node.evidence.events.of(node.subject, "host_load")
         if all(isinstance(event.data.get(name), int | float) for name in REPORTED)
     ]
     return reports[-1] if reports else None
@@ -113,7 +114,8 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     """Mean CPU load of each 1 s window that has samples; NotMeasured if too few have."""
     window = node.evidence.complete_window(node.evidence.steady_stage)
     pairs = node.loaded_samples(window).readings("cpu_percent")
-    node.evidence.require_coverage(pairs.times_s, window, node.coverage_limit(), "CPU load")
+    rate_hz = node.evidence.planned_by.rig.sampling.rate_hz
+    require_coverage(pairs.times_s, window, node.coverage_limit(), rate_hz, "CPU load")
     slices = window.slices(WINDOW_S)
     filled = [
         (piece, sum(those) / len(those))

@@ -7,6 +7,7 @@ from operator import attrgetter
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.criteria.evidence.strangers import crowded_by, holders_at
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, shortage, tasks_of
@@ -51,7 +52,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
     A failure that the policy of `[memory]` recovered from counts like any other.
     """
-    device.require_judged_plan()
+    require_judged_plan(device)
     allowed = device.limit("ooms")
     events = device.events("oom")
     counted = _sum_of_highest(device, "ooms")
@@ -158,7 +159,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
 )
 def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its verified rounds, whichever is worse."""
-    device.require_judged_plan()
+    require_judged_plan(device)
     tally = tasks_of(device)
     if tally.total == 0:
         cause = device.cause()
@@ -232,7 +233,7 @@ def headroom(device: DeviceEvidence) -> Finding:
 
     For the CPU as the device: the RAM that its process and its node still have available.
     """
-    device.require_judged_plan()
+    require_judged_plan(device)
     window = device.evidence.loaded_window(device.evidence.steady_stage)
     free = [device.evidence.memory(device.subject).within(window).recorded("device_free_mib")]
     if device.is_cpu:

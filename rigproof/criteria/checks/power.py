@@ -7,6 +7,12 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece
+from rigproof.criteria.evidence.power_limits import (
+    enforced_power_w,
+    enforced_power_within,
+    has_no_power_limit,
+    keeps_power_limit,
+)
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.working_range import nearest_edge, power_failure
@@ -84,9 +90,9 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
 
 def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float | None]:
     """The power limit in each piece, W; None if there was none."""
-    if device.keeps_power_limit:
-        return [device.enforced_power_w] * len(pieces)
-    return [device.enforced_power_within(piece.span) for piece in pieces]
+    if keeps_power_limit(device):
+        return [enforced_power_w(device)] * len(pieces)
+    return [enforced_power_within(device, piece.span) for piece in pieces]
 
 
 @criterion(
@@ -111,7 +117,7 @@ def limit(device: DeviceEvidence) -> Finding:
     that the rig states, the lowest and the highest do.
     """
     require_power_limit(device)
-    in_force = sorted({device.enforced_power_w, *device.samples.readings("power_limit_w").values.tolist()})
+    in_force = sorted({enforced_power_w(device), *device.samples.readings("power_limit_w").values.tolist()})
     changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
     allowed = device.device.limits.power_limit_w
     if allowed is not None:
@@ -164,9 +170,9 @@ def _unrounded(watts: float, limit: Limit) -> float:
 
 def require_power_limit(device: DeviceEvidence) -> None:
     """NotApplicable on a card without a power limit; NotMeasured if one exists but is not reported."""
-    if device.identity.power_limit_w is None and device.has_no_power_limit:
+    if device.identity.power_limit_w is None and has_no_power_limit(device):
         raise NotApplicable("this card's driver reports no power limit")
-    assert device.enforced_power_w > 0
+    assert enforced_power_w(device) > 0
 
 
 def _same(in_force: list[float]) -> bool:

@@ -14,30 +14,25 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar
 
-import numpy as np
-
-from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.blocks import Block
-from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.events import EventIndex
 from rigproof.criteria.evidence.rounds import Rounds, RoundTable
-from rigproof.criteria.evidence.series import Item, Series, series_of
+from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
+from rigproof.criteria.evidence.series import Series, grouped, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import PlanError, differing, restored
 from rigproof.profiles.subjects import SharedScope, subjects
-from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
-from rigproof.records.message_text import one_line
+from rigproof.records.measurements import BootReading, GpuCounters, MemoryReading, Stage
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -45,9 +40,6 @@ Made = TypeVar("Made")
 Kept = TypeVar("Kept", bound=StageRecord)
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
-# Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second is for a slow grid.
-LONGEST_GAP_S, GAP_STEPS = 2.0, 3
-ROUNDING = 1e-6  # of a grid point
 ENDED = ("finished", "partial", "failed")  # a stage that was not aborted
 
 
@@ -132,38 +124,20 @@ class Evidence:
         NotMeasured if it is damaged, or gives workers other work than the run's own profile does: the limits
         come from that profile, and would then not apply to what was done.
         """
-        plan = self.kept("plan", self._recorded_plan)
+        plan = self._recorded_plan
         if isinstance(plan, str):
             raise NotMeasured(plan)
         return plan
 
+    @property
     def _recorded_plan(self) -> Plan | str:
-        try:
-            plan = restored(self.recording.plan)
-        except PlanError as error:
-            return str(error)
-        if plan.level != self.recording.run.level:
-            return f"the recorded plan is for level {plan.level}, the run was at {self.recording.run.level}"
-        worker = differing(plan, self._plan_of(self.planned_by))
-        if worker:
-            own = self.planned_by.file
-            return (
-                f"the recorded plan has other work for {one_line(worker, 60)} than the run's profile, {own}"
-            )
-        return plan
+        return self.kept("plan", lambda: recorded_plan(self.recording, self.planned_by))
 
     @cached_property
     def judged_plan(self) -> Plan:
         """The plan that the profile by which the run is judged would give."""
-        return self.plan if self.planned_by is self.loaded else self._plan_of(self.loaded)
-
-    def _plan_of(self, loaded: LoadedRig) -> Plan:
-        """The plan that a profile gives. ProfileError if it gives none."""
-        level = self.recording.run.level
-        if level not in get_args(LevelName):
-            way_out = "read it with the version of rigproof that wrote it"
-            raise ProfileError([problem("recording", "level", level, "no such level", way_out)])
-        return make_plan(loaded, cast(LevelName, level))
+        same = self.planned_by is self.loaded
+        return self.plan if same else plan_of(self.loaded, self.recording.run.level)
 
     @cached_property
     def champions(self) -> Champions:
@@ -203,12 +177,12 @@ class Evidence:
 
     def counters(self, subject: str) -> Series[GpuCounters]:
         """The error counters of one device."""
-        index = self.kept("counters", lambda: _grouped(self.recording.counters))
+        index = self.kept("counters", lambda: grouped(self.recording.counters))
         return Series(index.get(subject, ()))
 
     def boots(self, subject: str) -> list[BootReading]:
         """The boot ids read on one node, in the order of time."""
-        index = self.kept("boots", lambda: _grouped(self.recording.boots))
+        index = self.kept("boots", lambda: grouped(self.recording.boots))
         return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def rounds(self, subject: str) -> Rounds:
@@ -275,7 +249,7 @@ class Evidence:
     def index(self) -> None:
         """Index the plan, the events and the workers, which every subject needs; reads no table."""
         with suppress(ProfileError):  # a criterion that needs the plan reports it
-            self.kept("plan", self._recorded_plan)
+            _ = self._recorded_plan
         _ = self.events, self.workers
 
     def join(self, subjects: Sequence[str]) -> None:
@@ -318,39 +292,9 @@ class Evidence:
         return self.kept(("began", stage.name), lambda: frozenset(stage.workers))
 
     @cached_property
-    def events(self) -> dict[str, list[Event]]:
-        """The events by kind, in the order of time."""
-        found: dict[str, list[Event]] = defaultdict(list)
-        for event in sorted(self.recording.events, key=attrgetter("t_s")):
-            found[event.kind].append(event)
-        return found
-
-    def events_of(self, subject: str, *kinds: str) -> list[Event]:
-        """The events of these kinds that concern the subject, in the order of time."""
-        if len(kinds) == 1:
-            return self._events_of_kind(kinds[0]).get(subject, [])
-        found = [event for kind in kinds for event in self._events_of_kind(kind).get(subject, ())]
-        return sorted(found, key=attrgetter("t_s"))
-
-    def _events_of_kind(self, kind: str) -> dict[str, list[Event]]:
-        if kind not in self._events_by_subject:
-            groups: dict[str, list[Event]] = defaultdict(list)
-            for event in self.events.get(kind, ()):
-                groups[event.subject].append(event)
-            self._events_by_subject[kind] = groups
-        return self._events_by_subject[kind]
-
-    @cached_property
-    def _events_by_subject(self) -> dict[str, dict[str, list[Event]]]:
-        return {}
-
-    @cached_property
-    def left_out(self) -> dict[tuple[str, str], str]:
-        """Why a criterion was not requested, by subject and criterion: the first reason."""
-        found: dict[tuple[str, str], str] = {}
-        for event in self.events.get("left_out", ()):
-            found.setdefault((event.subject, str(event.data.get("criterion"))), event.message)
-        return found
+    def events(self) -> EventIndex:
+        """The events, by kind and by subject."""
+        return EventIndex(self.recording.events)
 
     @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:
@@ -378,7 +322,7 @@ class Evidence:
     @cached_property
     def stages(self) -> tuple[str, ...]:
         """The stages of the run's level, whether they ran or not, and any other stage that ran."""
-        planned = self.recording.run.stages or self._plan_of(self.planned_by).stage_names
+        planned = self.recording.run.stages or plan_of(self.planned_by, self.recording.run.level).stage_names
         return tuple(dict.fromkeys((*planned, *(one for one in self.recording.stages if one in self.kinds))))
 
     @cached_property
@@ -432,46 +376,3 @@ class Evidence:
         recording = self.recording
         ends = [rows.last_s() for rows in (recording.gpu_samples, recording.host_samples, recording.rounds)]
         return max((end_s for end_s in ends if end_s is not None), default=-math.inf)
-
-    def require_coverage(self, times_s: Floats, window: Window, limit: Limit, what: str) -> None:
-        """NotMeasured if `uncovered`."""
-        reason = self.uncovered(times_s, window, limit)
-        if reason:
-            raise NotMeasured(reason.format(what=what))
-
-    def uncovered(self, times_s: Floats, window: Window, limit: Limit) -> str:
-        """Why readings at these times do not cover the window, with {what} was read; empty if they do.
-
-        They do if at least the share `limit` of the grid points due gave a reading, and no gap is longer
-        than LONGEST_GAP_S and GAP_STEPS grid points.
-        """
-        rate_hz = self.planned_by.rig.sampling.rate_hz
-        # So many grid points are in a window of that length, wherever it begins; there may be one more.
-        due, count = math.floor(window.length_s * rate_hz + ROUNDING), len(times_s)
-        if count == 0:
-            return "no {what} was read under load"
-        gap_s, from_s = _longest_gap(times_s, window)
-        if gap_s > max(LONGEST_GAP_S, GAP_STEPS / rate_hz):
-            return f"no {{what}} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on"
-        if count < limit.value * due:
-            return (
-                f"only {count} of the {due} readings of {{what}} due under load, "
-                f"which is under {limit.value * 100:.0f} %"
-            )
-        return ""
-
-
-def _longest_gap(times_s: Floats, window: Window) -> tuple[float, float]:
-    """The longest gap in a window's readings, and when it begins; rising times inside the window."""
-    edges_s = np.concatenate(((window.from_s,), times_s, (window.to_s,)))
-    gaps_s = edges_s[1:] - edges_s[:-1]
-    place = int(gaps_s.argmax())
-    return float(gaps_s[place]), float(edges_s[place])
-
-
-def _grouped(records: Sequence[Item]) -> dict[str, list[Item]]:
-    """The records by subject, in the order recorded."""
-    groups: dict[str, list[Item]] = defaultdict(list)
-    for one in records:
-        groups[one.subject].append(one)
-    return groups

@@ -22,18 +22,18 @@ The rules, all of them about validity and none a limit of a rig:
 
 import math
 from collections.abc import Callable
-from functools import cached_property
 from operator import attrgetter
 
 import numpy as np
-import numpy.typing as npt
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import energy
 from rigproof.criteria.evidence.loads import Load, piece_table
 from rigproof.criteria.evidence.pieces import PieceReadings
-from rigproof.criteria.evidence.readings import Floats, Readings
+from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.sensor_tables import FEWEST, sensor_table
+from rigproof.criteria.evidence.sensor_temperatures import SHORTEST_STILL_S, STEP_STILL_S, Drawn, still_since
+from rigproof.criteria.evidence.sensor_times import out_of_time
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
@@ -42,19 +42,8 @@ from rigproof.profiles.kinds.stages import DUTIES
 POWER = ("power_w", "power_average_w")
 CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
-STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it
-CHANGE_SHARE, CHANGE_MEAN_S = 0.50, 5  # of the highest mean over so long: pauses between stages are as short
-CHANGE_STILL_S = 15.0
-NEVER_MOVED_S = 30.0
-BEFORE_STEP_S = 5  # a shorter pause does not change a warm card's temperature by a whole degree
-RISE_S = 2  # of a step, from one level to the other
-SHIFT_S = 2.0  # NVML's average lags by about one second
-LONGEST_SHIFT_S = 10.0  # a card that draws nothing for longer is idle, which activity.gpu_active reports
-LOAD_RATIO = 2.0  # power under load against before: with less, the step cannot be located
 HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
-SETTLING_S = 3.0
-STOP_RATIO = 1.25  # power before the last round's end against the lowest after: with less, no stop is visible
 UNITS = {
     "core_temperature_c": "°C",
     "memory_temperature_c": "°C",
@@ -302,79 +291,12 @@ def _against_energy(device: DeviceEvidence, field: str) -> str:
 def _still_temperature(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
     """Rule 4."""
     power = device.samples.readings(power_field(device))
-    times_s, values = pairs.times_s, pairs.values
-    from_s, to_s = float(times_s[0]), float(times_s[-1])
+    from_s, to_s = float(pairs.times_s[0]), float(pairs.times_s[-1])
     if len(power) < FEWEST or not STEP_STILL_S <= to_s - from_s <= LONGEST_S:
         return ""
-    drawn = device.kept(("drawn", from_s, to_s), lambda: _Drawn(power, from_s, to_s))
-    never_moved = pairs.lowest == pairs.highest and to_s - from_s >= NEVER_MOVED_S
-    if never_moved and drawn.highest_w > LOAD_RATIO * drawn.power_w.min():
-        return f"the {what} reads {values[0]:g} °C during the whole run: the sensor is frozen"
-    repeated = _repeated(device, field, CHANGE_MEAN_S + CHANGE_STILL_S)
-    ignored = _ignored_change(times_s, values, repeated, drawn)
-    if ignored:
-        return f"{_at(device, ignored[0])}the {what} {ignored[1]}: the sensor is frozen"
-    for begun_s, before_w, after_w in drawn.steps:
-        first, end = times_s.searchsorted(begun_s), times_s.searchsorted(begun_s + STEP_STILL_S, "right")
-        if end - first >= FEWEST and (values[first:end] == values[first]).all():
-            return (
-                f"{_at(device, begun_s)}the {what} reads {values[first]:g} °C for {STEP_STILL_S:.0f} s after "
-                f"the power went from {before_w:.0f} to {after_w:.0f} W at t={begun_s:.0f} s: the sensor is "
-                "frozen"
-            )
-    return ""
-
-
-class _Drawn:
-    """The power in every second from `from_s` on, (n,), and the means over CHANGE_MEAN_S."""
-
-    def __init__(self, power: Readings, from_s: float, to_s: float) -> None:
-        self.seconds_s = np.arange(from_s, to_s)
-        self.power_w = np.interp(self.seconds_s, power.times_s, power.values)
-        self.means_w = np.convolve(self.power_w, np.full(CHANGE_MEAN_S, 1 / CHANGE_MEAN_S), "valid")
-        self.highest_w, self.highest_mean_w = float(self.power_w.max()), float(self.means_w.max())
-
-    @cached_property
-    def steps(self) -> list[tuple[float, float, float]]:
-        """Each lasting step: when it ends, and the mean power before and after it."""
-        power_w, least_w = self.power_w, STEP_SHARE * self.highest_w
-        after = int(STEP_STILL_S)
-        (places,) = (np.abs(power_w[RISE_S:] - power_w[:-RISE_S]) >= least_w).nonzero()
-        found = []
-        for place in places.tolist():
-            begun = place + RISE_S
-            before_w, lasting_w = (
-                power_w[place + 1 - BEFORE_STEP_S : place + 1],
-                power_w[begun : begun + after],
-            )
-            if len(before_w) < BEFORE_STEP_S or len(lasting_w) < after:
-                continue
-            if (np.abs(lasting_w[:, None] - before_w) >= least_w).all():
-                found.append((float(self.seconds_s[begun]), float(before_w.mean()), float(lasting_w.mean())))
-        return found
-
-
-def _ignored_change(
-    times_s: Floats, values: Floats, repeated: list[tuple[int, int]], drawn: _Drawn
-) -> tuple[float, str] | None:
-    """When a value began that stayed constant although the mean power had changed, and what to report."""
-    begun_s = drawn.seconds_s[0]
-    for first, last in repeated:
-        from_s, to_s = float(times_s[first]), float(times_s[last])
-        begin, end = math.ceil(from_s - begun_s), math.floor(to_s - begun_s) - CHANGE_MEAN_S + 1
-        during_w = drawn.means_w[begin:end]
-        spans_w = np.maximum.accumulate(during_w) - np.minimum.accumulate(during_w)
-        changed = np.flatnonzero(spans_w >= CHANGE_SHARE * drawn.highest_mean_w)
-        if not len(changed):
-            continue
-        changed_s = begin + begun_s + changed[0] + CHANGE_MEAN_S
-        if to_s - changed_s >= CHANGE_STILL_S:
-            least_w, most_w = during_w.min(), during_w.max()
-            return from_s, (
-                f"reads {values[first]:g} °C for {to_s - from_s:.0f} s from t={from_s:.0f} s on, while the "
-                f"{CHANGE_MEAN_S} s mean of the power varied between {least_w:.0f} and {most_w:.0f} W"
-            )
-    return None
+    drawn = device.kept(("drawn", from_s, to_s), lambda: Drawn(power, from_s, to_s))
+    still = still_since(pairs, _repeated(device, field, SHORTEST_STILL_S), drawn)
+    return "" if still is None else f"{_at(device, still[0])}the {what} {still[1]}: the sensor is frozen"
 
 
 # Time
@@ -382,58 +304,13 @@ def _ignored_change(
 
 def _out_of_time(device: DeviceEvidence) -> str:
     """Rule 5; the same for all sensors of a card, since each sample has all of them."""
-    return device.kept("time", lambda: _shift(device))
 
+    def found() -> str:
+        rounds = device.all_rounds
+        own = rounds.only(rounds.same("device", None, device.device.gpu.device))
+        return out_of_time(own, device.samples.readings(power_field(device)))
 
-def _shift(device: DeviceEvidence) -> str:
-    rounds = device.all_rounds
-    rounds = rounds.only(rounds.same("device", None, device.device.gpu.device))
-    power = device.samples.readings(power_field(device))
-    if not len(rounds) or len(power) < FEWEST:
-        return ""
-    stages, begins_s, ends_s = rounds.all("stage"), rounds.begins_s, rounds.t_s
-    begun, ended = int(begins_s.argmin()), int(ends_s.argmax())
-    first_s, last_s = float(begins_s[begun]), float(ends_s[ended])
-    times_s, power_w = power.times_s, power.values
-    # Late readings show the idle time before the load in place of the load's beginning.
-    idle_w = float(power_w[times_s < first_s + LONGEST_SHIFT_S].min(initial=math.inf))
-    own = (rounds.same("stage", stages[place]) for place in (begun, ended))
-    first, last = (_high(power, begins_s[one].min(), ends_s[one].max(), idle_w) for one in own)
-    apart_s = _nearest(times_s[1:][first[1:] & ~first[:-1]], first_s)
-    if times_s[0] <= first_s + SHIFT_S and not first[0] and SHIFT_S < abs(apart_s) <= LONGEST_SHIFT_S:
-        return (
-            f"its power rises at t={first_s + apart_s:.1f} s and its first round began at t={first_s:.1f} s: "
-            "the readings are not from the time of the work"
-        )
-    apart_s = _nearest(times_s[:-1][last[:-1] & ~last[1:]], last_s)
-    if times_s[-1] >= last_s and not last[-1] and -LONGEST_SHIFT_S <= apart_s < -SHIFT_S:
-        slowed_w = _median(power_w[(times_s > last_s + apart_s) & (times_s <= last_s)])
-        if slowed_w > STOP_RATIO * power_w[times_s > last_s].min(initial=math.inf):
-            return ""
-        return (
-            f"its power falls at t={last_s + apart_s:.1f} s and its last round ended at t={last_s:.1f} s: "
-            "the readings are not from the time of the work"
-        )
-    return ""
-
-
-def _high(power: Readings, begun_s: float, ended_s: float, idle_w: float) -> npt.NDArray[np.bool_]:
-    """The readings that are nearer to the power of such a load than to idle; none if both are similar."""
-    loaded = power.values[(power.times_s >= begun_s + SETTLING_S) & (power.times_s <= ended_s)]
-    loaded_w = _median(loaded) if len(loaded) >= FEWEST else 0.0
-    return power.values > ((idle_w + loaded_w) / 2 if loaded_w >= LOAD_RATIO * idle_w else math.inf)
-
-
-def _median(values: Floats) -> float:
-    """NaN if there is no value; np.median takes ten times as long for a few hundred."""
-    ordered, half = np.sort(values), len(values) // 2
-    return float(ordered[half] + ordered[-half - 1]) / 2 if len(values) else math.nan
-
-
-def _nearest(times_s: Floats, moment_s: float) -> float:
-    """How far from a moment the nearest time is, s; infinity if there is none."""
-    apart_s = times_s - moment_s
-    return float(apart_s[np.argmin(np.abs(apart_s))]) if len(apart_s) else math.inf
+    return device.kept("time", found)
 
 
 # Where to look

@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -185,3 +186,11 @@ def series_of(rows: Rows[Item], subject: str) -> Series[Item]:
     if not np.isfinite(times_s).all() or (times_s[1:] < times_s[:-1]).any():
         return Series(rows.of(subject))
     return ColumnSeries(rows, subject, times_s)
+
+
+def grouped(records: Sequence[Item]) -> dict[str, list[Item]]:
+    """The records by subject, in the order recorded."""
+    groups: dict[str, list[Item]] = defaultdict(list)
+    for one in records:
+        groups[one.subject].append(one)
+    return groups

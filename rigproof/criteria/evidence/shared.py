@@ -40,7 +40,7 @@ class SharedEvidence:
 
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern the crew itself."""
-        return self.evidence.events_of(self.subject, *kinds)
+        return self.evidence.events.of(self.subject, *kinds)
 
     def cause(self) -> str:
         """Why it did nothing: what happened to the crew, else to a member; empty if neither explains it."""

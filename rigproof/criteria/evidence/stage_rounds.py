@@ -8,7 +8,9 @@ from itertools import accumulate, product
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.rounds import Floats, Ids, Mask, Parts, Rounds, contiguous, overlaps
+from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.rounds import Mask, Parts, Rounds, contiguous
+from rigproof.criteria.evidence.spans import Ids, overlaps
 from rigproof.criteria.evidence.windows import LONGEST_S
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.records.measurements import TFLOP

@@ -1,15 +1,13 @@
 """The evidence about one device or one node. Missing data raises NotMeasured with the reason."""
 
-import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
+from rigproof.criteria.evidence.coverage import uncovered
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
@@ -17,7 +15,6 @@ from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
@@ -91,7 +88,7 @@ class DeviceEvidence:
     def release(self) -> None:
         """Release what was kept."""
         self._kept.clear()
-        for name in ("block", "series", "samples", "keeps_power_limit"):
+        for name in ("block", "series", "samples"):
             vars(self).pop(name, None)
 
     @property
@@ -111,39 +108,6 @@ class DeviceEvidence:
             return self.evidence.recording.gpus[self.subject]
         except KeyError:
             raise NotMeasured(f"{self.subject} was not found") from None
-
-    @property
-    def enforced_power_w(self) -> float:
-        """The power limit in force; NotMeasured if NVML does not report it."""
-        limit_w = self.identity.power_limit_w
-        if limit_w is None or not 0 < limit_w < math.inf:
-            raise NotMeasured("NVML does not report the enforced power limit")
-        return limit_w
-
-    @property
-    def has_no_power_limit(self) -> bool:
-        """Whether the card cannot report one."""
-        return self.lacks_sensor("power_limit_w")
-
-    def enforced_power_within(self, window: Window) -> float | None:
-        """W, the median of the limits read in a window, else the one at the start; None if there is none.
-
-        A laptop's limit moves with Dynamic Boost.
-        """
-        limit_w = self.identity.power_limit_w
-        if not self.keeps_power_limit:
-            limit_w = self.kept(("power limit", window), lambda: self._median_limit_w(window))
-        return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
-
-    def _median_limit_w(self, window: Window) -> float | None:
-        read = self.loaded_samples(window).readings("power_limit_w").values
-        return float(np.median(read)) if len(read) else self.identity.power_limit_w
-
-    @cached_property
-    def keeps_power_limit(self) -> bool:
-        """Whether every power limit that was read is the one at the start."""
-        read = self.samples.readings("power_limit_w")
-        return not read or read.lowest == read.highest == self.identity.power_limit_w
 
     @property
     def is_cpu(self) -> bool:
@@ -279,7 +243,8 @@ class DeviceEvidence:
         )
 
     def _uncovered(self, times_s: Floats, window: Window) -> str:
-        return self.evidence.uncovered(times_s, window, self.limit("sample_coverage_share"))
+        rate_hz = self.evidence.planned_by.rig.sampling.rate_hz
+        return uncovered(times_s, window, self.limit("sample_coverage_share"), rate_hz)
 
     def _where_to_look(self, field: str) -> str:
         """What to do about a sensor that gave no readings while others did."""
@@ -351,16 +316,6 @@ class DeviceEvidence:
         """The names of the workers that were planned here."""
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
 
-    def require_judged_plan(self) -> None:
-        """NotMeasured if the profile plans other work here than the run was given, or that is not known."""
-        evidence, plan = self.evidence, self.evidence.plan
-        if evidence.planned_by is evidence.loaded:
-            return
-        given, wanted = (_work(one.workers_of(self.subject)) for one in (plan, evidence.judged_plan))
-        if given != wanted:
-            both = f"this run was planned with {given} here, but {evidence.loaded.file} plans {wanted}"
-            raise NotMeasured(f"{both}; run again with that profile")
-
     @property
     def workers(self) -> list[WorkerIdentity]:
         """Every process that started as a worker planned here, replacements included."""
@@ -368,7 +323,7 @@ class DeviceEvidence:
 
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern this device."""
-        return self.evidence.events_of(self.subject, *kinds)
+        return self.evidence.events.of(self.subject, *kinds)
 
     @property
     def left_out(self) -> str:
@@ -381,20 +336,13 @@ class DeviceEvidence:
         subjects = (self.subject, self.device.node)
         for kind in CAUSES:
             for subject in subjects:
-                for event in self.evidence.events_of(subject, kind):
+                for event in self.evidence.events.of(subject, kind):
                     return f"{event.message} (at t={event.t_s:.0f} s)"
         return ""
 
 
 def _limit_key(name: str, stage: str) -> str:
     return f"stages.{stage}.{name}" if stage else f"limits.{name}"
-
-
-def _work(workers: Sequence[WorkerPlan]) -> str:
-    """The number of workers, the memory that each fills, and the size of its matrices."""
-    number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
-    each = {f"{one.vram_mib / 1024:.2f} GiB and matrices of {one.gemm_size}" for one in workers}
-    return f"{number} of {' or '.join(sorted(each))}" if each else number
 
 
 class NodeEvidence:
@@ -490,4 +438,4 @@ class NodeEvidence:
 
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern this node."""
-        return self.evidence.events_of(self.subject, *kinds)
+        return self.evidence.events.of(self.subject, *kinds)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.rounds import Ids, Rounds
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.spans import Ids
 
 # No run takes a week. A longer stretch means that the clock jumped, and would have endless slices.
 LONGEST_S = 7 * 86400.0

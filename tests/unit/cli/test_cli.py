@@ -16,7 +16,8 @@ from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry import inventory
 from support.acceptance import rigproof
-from support.recordings import healthy_recording, profile_text, stage_changes
+from support.recordings import healthy_recording
+from support.rig_profile import profile_text, stage_changes
 
 
 @pytest.fixture

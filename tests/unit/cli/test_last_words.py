@@ -9,7 +9,8 @@ from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import BootReading
 from support.last_words import LAST, OTHER_BOOT, RESTARTED, head_of, leave
-from support.recordings import gpu_identity, loaded_rig, node_identity
+from support.recordings import gpu_identity, node_identity
+from support.rig_profile import loaded_rig
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
-from support.recordings import gemm_round
+from support.stage_records import gemm_round
 
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
 

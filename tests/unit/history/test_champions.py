@@ -6,26 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigproof.history.champion_keeping import (
-    champion_run,
-    gpu_figures,
-    keep,
-    profile_file,
-    rig_figures,
-)
-from rigproof.history.champions import (
-    ChampionError,
-    GpuFigure,
-    champions_folder,
-    gpu_file,
-    read_champions,
-)
+from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, profile_file, rig_figures
+from rigproof.history.champions import ChampionError, GpuFigure, champions_folder, gpu_file, read_champions
 from rigproof.history.listing import champions_listing
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
-from support.recordings import RIG, SHIPPED_SKU, healthy_recording, profile_text
+from support.recordings import healthy_recording
+from support.rig_profile import RIG, SHIPPED_SKU, profile_text
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 BF16, SUSTAINED = "throughput.gemm_bf16", "throughput.sustained"

@@ -7,7 +7,7 @@ from pytest_benchmark.stats import Stats
 
 from rigproof.history.rounds import ReplayClock, extra_info, seconds_per_unit
 from rigproof.stages.registry import KINDS
-from support.recordings import gemm_round
+from support.stage_records import gemm_round
 
 BF16 = KINDS.figures["gemm_bf16_tflops"]
 

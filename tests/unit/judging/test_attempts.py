@@ -5,7 +5,7 @@ import pytest
 from rigproof.judging.attempts import is_marginal, of_both
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Outcome, Verdict
-from support.recordings import CANNED
+from support.rig_profile import CANNED
 
 RATE, CLOCK = CATALOGUE["throughput.sustained"], CATALOGUE["clock.ratio"]
 SHARE = 0.03

@@ -7,8 +7,7 @@ from rigproof.judging.catalogue import FAULTS as ALL_FAULTS
 from rigproof.judging.fault_matrix import shown_by
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
-from support.faults import (
-    FAULTS,
+from support.fault_changes import (
     GPU,
     OTHER,
     all_work_on_one_gpu,
@@ -25,11 +24,11 @@ from support.faults import (
     rewards_are_slow,
     sag,
     sharing_collapses,
-    slow_peer,
     tensor_cores_are_unused,
 )
-from support.peers import make_peers
-from support.recordings import CANNED
+from support.faults import FAULTS
+from support.peers import make_peers, slow_peer
+from support.rig_profile import CANNED
 
 FAIL, WARN = Outcome.FAIL, Outcome.WARN
 IDS = [f"{fault.name}-{number}" for number, fault in enumerate(FAULTS)]

@@ -1,7 +1,7 @@
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Decision, Outcome, decide
 from support.peers import make_peers
-from support.recordings import CANNED
+from support.rig_profile import CANNED
 
 JUDGED = {name for name, one in CATALOGUE.items() if CANNED.issuperset(one.stages)}
 

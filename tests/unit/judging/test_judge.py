@@ -27,8 +27,9 @@ from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from rigproof.stages.feeding.records import RewardBatch
 from support.directions import agrees
-from support.faults import FAULTS, stranger_takes_memory
-from support.recordings import CANNED, stage_changes
+from support.fault_changes import stranger_takes_memory
+from support.faults import FAULTS
+from support.rig_profile import CANNED, stage_changes
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
 STABILITY, PEERS = "throughput.stability", "throughput.peer_outlier"

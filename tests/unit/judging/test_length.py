@@ -10,7 +10,7 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import Stage
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.settings import SustainedSettings
-from support.recordings import RIG, STAGES, loaded_rig
+from support.rig_profile import RIG, STAGES, loaded_rig
 
 OWN = loaded_rig(
     {

@@ -3,8 +3,8 @@
 import pytest
 
 from rigproof.judging.second_chance import second_chance
-from support.faults import GPU, OTHER
-from support.recordings import LIMITS, stage_changes
+from support.fault_changes import GPU, OTHER
+from support.rig_profile import LIMITS, stage_changes
 
 STAGE = "sustained"
 

@@ -12,7 +12,7 @@ from rigproof.judging.judge import judge, promised
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from support.exchange import NAME, done, messages
-from support.recordings import RIG, loaded_rig
+from support.rig_profile import RIG, loaded_rig
 
 PAIR, WORKER = "pc1/gpu0-pc2/gpu0", "pc1/gpu0#0"
 SUBJECTS = {"pair": PAIR, "node_pair": "pc1+pc2", "group": "sku:h200"}

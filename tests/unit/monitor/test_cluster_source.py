@@ -12,7 +12,7 @@ from rigproof.monitor import cluster_source
 from rigproof.monitor.cluster_source import ClusterSource, names_of
 from rigproof.monitor.gathering import Gathering
 from rigproof.records.samples import HostSample
-from support.recordings import loaded_rig
+from support.rig_profile import loaded_rig
 
 
 def found(name, node_id="1", address="10.0.0.1", hostname="box"):

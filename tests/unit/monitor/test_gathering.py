@@ -8,7 +8,8 @@ from rigproof.monitor.gathering import Gathering
 from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.samples import GpuSample, HostSample
-from support.recordings import gpu_identity, loaded_rig
+from support.recordings import gpu_identity
+from support.rig_profile import loaded_rig
 
 CARD = gpu_identity("pc1/gpu0", "h200")
 FACTS = AgentFacts(

@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.monitor.limits import GpuLimits, NodeLimits, gpu_limits, node_limits
 from support.bench import Bench
-from support.recordings import LIMITS
+from support.rig_profile import LIMITS
 
 SUBJECT = "pc1/gpu0"
 

@@ -13,7 +13,8 @@ from rigproof.records.identity import RunInfo, WorkerIdentity
 from rigproof.records.limits import RECORDING_LINE_BYTES_MAX
 from rigproof.records.measurements import TFLOP, Event, Round, Stage
 from rigproof.records.rates import Rate
-from support.recordings import gpu_identity, loaded_rig
+from support.recordings import gpu_identity
+from support.rig_profile import loaded_rig
 
 BEGAN_S = 1767323045  # 2026-01-02T03:04:05Z
 

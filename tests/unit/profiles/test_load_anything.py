@@ -19,7 +19,7 @@ from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.inventory import HostInventory
 from rigproof.stages.registry import KINDS
-from support.recordings import MODELS
+from support.rig_profile import MODELS
 
 
 def keys_of(model: type[BaseModel]) -> set[str]:

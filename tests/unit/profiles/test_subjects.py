@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.profiles.subjects import subjects
-from support.recordings import RIG, loaded_rig
+from support.rig_profile import RIG, loaded_rig
 
 SCOPES = ("node", "device", "pair", "node_pair", "group", "rig")
 # As the profile's tables allow them, with as many dashes as can be: only the shortest alphabet collides.

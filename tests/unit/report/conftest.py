@@ -15,7 +15,7 @@ from rigproof.records.measurements import TFLOP, Event, Round, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Outcome, Verdict
-from support.recordings import MODELS, loaded_rig
+from support.rig_profile import MODELS, loaded_rig
 
 GPUS = (("pc1/gpu0", "NVIDIA GeForce RTX 3090", "rtx-3090", 24576.0, 350.0, 71.0, 79.0),
         ("pc1/gpu1", "NVIDIA GeForce RTX 3070", "rtx-3070", 8192.0, 220.0, 40.0, 84.0))  # fmt: skip

@@ -12,7 +12,7 @@ from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
 from rigproof.stages.sustained.specs import SustainedSpec
 from rigproof.stages.sustained.specs import specs as sustained_specs
-from support.recordings import loaded_rig
+from support.rig_profile import loaded_rig
 
 
 def rig(**changes) -> LoadedRig:

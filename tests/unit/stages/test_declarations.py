@@ -11,7 +11,7 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS, STAGES
-from support.recordings import CANNED, RIG, loaded_rig, stage_changes
+from support.rig_profile import CANNED, RIG, loaded_rig, stage_changes
 
 PACKAGE = Path(rigproof.__file__).parent
 EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.verdict import Outcome
-from support.faults import GPU, OTHER, products_differ
+from support.fault_changes import GPU, OTHER, products_differ
 from support.peers import make_peers, subject_of
 
 EXACT = "compute.exact"

@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.criteria.checks.distribution import FAULTS
 from rigproof.records.verdict import Outcome
-from support.recordings import RIG
+from support.rig_profile import RIG
 
 GPU, OTHER, SPREAD = "pc1/gpu0", "pc2/gpu0", "distribution.workers_spread"
 

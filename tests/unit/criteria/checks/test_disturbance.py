@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.records.processes import GpuProcess
 from rigproof.records.verdict import Outcome
-from support.faults import stranger_computes, stranger_crashes, stranger_takes_memory
+from support.fault_changes import stranger_computes, stranger_crashes, stranger_takes_memory
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 UNDISTURBED, SUSTAINED, STABILITY = "activity.undisturbed", "throughput.sustained", "throughput.stability"

@@ -3,7 +3,7 @@ import pytest
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.records.verdict import Outcome
-from support.recordings import RIG
+from support.rig_profile import RIG
 
 BAND, AWAKE = "host.cpu_band", "host.responsiveness"
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.verdict import Outcome, sentence
-from support.recordings import LIMITS, RIG
+from support.rig_profile import LIMITS, RIG
 
 GPU = "pc1/gpu0"
 OOM, HEADROOM = "memory.no_oom", "memory.headroom"

@@ -1,7 +1,7 @@
 import pytest
 
 from rigproof.records.verdict import Outcome
-from support.recordings import RIG
+from support.rig_profile import RIG
 
 GPU, OTHER, MODES = "pc1/gpu0", "pc2/gpu0", "inventory.modes"
 

@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.records.verdict import Outcome
 from support.bench import Bench
-from support.recordings import H200
+from support.rig_profile import H200
 
 GPU, OTHER, NVLINK = "pc1/gpu0", "pc1/gpu1", "health.nvlink"
 TWO = [{"name": "pc1", "gpus": [{"sku": "h200"}, {"sku": "h200"}]}]

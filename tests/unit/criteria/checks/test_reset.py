@@ -3,7 +3,7 @@
 import pytest
 
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
-from support.recordings import RIG
+from support.rig_profile import RIG
 
 RESET, NODE = "health.reset", "pc2"
 RESTARTED = "pc2 restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.verdict import Outcome
-from support.recordings import H200
+from support.rig_profile import H200
 
 GPU, MARGIN = "pc1/gpu0", "thermal.margin"
 

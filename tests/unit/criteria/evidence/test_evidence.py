@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
+from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.errors import ProfileError
 from rigproof.stages.feeding.records import RewardBatch
 from support.bench import Bench
-from support.recordings import RIG, RTX_3090
+from support.rig_profile import RIG, RTX_3090
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 WEEK_S = 7 * 24 * 3600.0
@@ -100,52 +99,7 @@ def test_a_week_is_the_longest_stretch():
     assert LONGEST_S == WEEK_S
 
 
-# Coverage
-
-
-def test_a_share_of_the_grid_points_due_is_enough(bench):
-    def cover(number):
-        times_s = [n / 8 for n in range(number)]
-        evidence(bench).require_coverage(times_s, Window(0.0, 10.0), Limit(0.8, "defaults"), "power")
-
-    cover(80)
-    why = reason(lambda: cover(79))
-    assert why == "only 79 of the 100 readings of power due under load, which is under 80 %"
-    assert reason(lambda: cover(0)) == "no power was read under load"
-
-
-def test_every_point_of_a_slow_grid_is_enough_wherever_the_window_begins(bench):
-    """At 1 Hz a window of 1.7 s holds one point or two."""
-    bench.rig(sampling={"rate_hz": 1})
-    window = Window(10.0, 11.7)
-    for times_s in ([10.1, 11.1], [10.9]):
-        evidence(bench).require_coverage(times_s, window, Limit(0.8, "defaults"), "power")
-
-
-@pytest.mark.parametrize(("rate_hz", "longest_s"), [(10, 2.0), (1, 3.0)])
-def test_no_stretch_may_be_without_readings(bench, rate_hz, longest_s):
-    """Two seconds, or three grid points where these are further apart; at the window's ends too."""
-    bench.rig(sampling={"rate_hz": rate_hz})
-
-    def cover(gap_s, at_s):
-        times_s = [n / 10 for n in range(401) if not at_s < n / 10 < at_s + gap_s]
-        evidence(bench).require_coverage(times_s, Window(0.0, 40.0), Limit(0.5, "defaults"), "power")
-
-    for at_s in (-0.1, 20.0, 40.1 - longest_s):
-        cover(longest_s, at_s)
-    why = reason(lambda: cover(longest_s + 0.5, 20.0))
-    assert why == f"no power was read for {longest_s + 0.5:.1f} s under load, from t=20 s on"
-    assert reason(lambda: cover(longest_s + 0.5, -0.1)).endswith("from t=0 s on")
-    assert reason(lambda: cover(9.0, 31.9)).endswith("from t=32 s on")
-
-
 # Plan and champions
-
-
-def test_a_level_that_nobody_knows_cannot_be_planned(bench):
-    bench.recording.run = replace(bench.recording.run, level="heroic", stages=())
-    with pytest.raises(ProfileError, match="no such level"):
-        evidence(bench).stages  # noqa: B018 - the plan is made where it is asked for
 
 
 def test_the_stages_of_a_run_are_those_of_its_level_else_the_plans_and_any_that_ran(bench):
@@ -176,16 +130,6 @@ def test_the_source_of_a_key_is_its_file_else_the_profile(bench):
 # Events
 
 
-def test_events_of_several_kinds_come_in_the_order_of_time(bench):
-    for kind, t_s in (("oom", 50.0), ("worker_died", 40.0), ("oom", 30.0)):
-        bench.event(kind, GPU, kind, t_s)
-    bench.event("oom", OTHER, "not here", 10.0)
-    found = evidence(bench)
-    assert [one.t_s for one in found.events_of(GPU, "oom", "worker_died")] == [30.0, 40.0, 50.0]
-    assert [one.t_s for one in found.events_of(GPU, "oom")] == [30.0, 50.0]
-    assert found.events_of(GPU, "paused") == []
-
-
 def test_the_cause_is_the_first_in_the_chain_and_not_in_time(bench):
     assert evidence(bench).device(GPU).cause() == ""
     bench.event("worker_died", GPU, "killed by signal 9", 31.0)
@@ -198,14 +142,6 @@ def test_the_cause_is_the_first_in_the_chain_and_not_in_time(bench):
 
 
 # A device
-
-
-@pytest.mark.parametrize("limit_w", [None, 0.0, -1.0, math.inf, math.nan])
-def test_a_power_limit_that_is_no_power_was_not_measured(bench, limit_w):
-    assert evidence(bench).device(GPU).enforced_power_w == 700
-    bench.gpu(GPU, power_limit_w=limit_w)
-    why = reason(lambda: evidence(bench).device(GPU).enforced_power_w)
-    assert why == "NVML does not report the enforced power limit"
 
 
 def test_who_did_not_answer_was_not_found(bench):

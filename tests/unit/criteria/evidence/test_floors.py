@@ -10,7 +10,7 @@ from rigproof.judging.judge import judge
 from rigproof.profiles.planning.power_curve import power_scale
 from rigproof.records.champions import ChampionRate, champions_event
 from rigproof.records.verdict import Outcome
-from support.recordings import MODELS
+from support.rig_profile import MODELS
 
 GPU, BF16 = "pc1/gpu0", "throughput.gemm_bf16"
 

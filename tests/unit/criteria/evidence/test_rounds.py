@@ -1,7 +1,6 @@
 """Rounds as columns say what the records say, however they were narrowed down before."""
 
 from dataclasses import replace
-from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -63,7 +62,7 @@ def test_rounds_are_of_one_kind_where_the_labels_are_that_their_stage_says_make_
             one, stage="sharing", labels=dict(zip(("processes", "process", "precision"), work, strict=True))
         )
         for work in works
-        for one in one_after_the_other(count=2)
+        for one in in_seconds([0.5, 0.5])
     ]
     same = [(number, precision) for number, _, precision in works for _ in range(2)]
     numbers = Rounds.of_records(recorded).work_ids(KINDS).tolist()
@@ -99,59 +98,6 @@ def test_the_fastest_round_of_each_precision_is_known_whatever_else_it_is_labell
 
 def rows_of(records) -> Rows:
     return Rows.of_records(Round, records)
-
-
-def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", stage="gemm", from_s=10.0, **labels):
-    """Rounds that a device does without a break; `late_s`: by how much the host reports some of them late."""
-    late = dict(late_s)
-    ends = [from_s + (n + 1) * seconds for n in range(count)]
-    ends_s = list(accumulate((end + late.get(n, 0.0) for n, end in enumerate(ends)), max))
-    ends_s = [max(end, one + place * 1e-6) for place, (end, one) in enumerate(zip(ends, ends_s, strict=True))]
-    fields = (stage, worker, "a", "measure", seconds, 1.0, TFLOP, True)
-    return [Round(t_s, *fields, {"precision": "bf16", "size": 1, **labels}) for t_s in ends_s]
-
-
-def shared_by(process):
-    return one_after_the_other(stage="sharing", processes=2, process=process)
-
-
-@pytest.mark.parametrize(
-    "recorded",
-    [
-        one_after_the_other(),
-        one_after_the_other(worker="v") + one_after_the_other(worker="w"),
-        shared_by(0) + shared_by(1),
-        # a host that stands still while the device goes on with what was queued, now and then
-        one_after_the_other(late_s=[(5, 0.9), (20, 0.4), (30, 0.9)]),
-        one_after_the_other(count=20) + one_after_the_other(count=20, seconds=0.7, from_s=30.0),
-        one_after_the_other(count=4000, seconds=0.1 * 1.0005),  # a device's clock is no atomic one
-    ],
-    ids=["alone", "two workers", "two processes", "a late host", "two arms", "for long"],
-)
-def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
-    assert Rounds.of_records(recorded).worst_overlap(KINDS) == (0.0, 0)
-
-
-@pytest.mark.parametrize(
-    ("recorded", "surplus_s"),
-    [
-        (one_after_the_other() * 2, 18.5),
-        (one_after_the_other() + one_after_the_other(from_s=10.1), 18.3),
-        ([replace(one, seconds=0.7) for one in one_after_the_other()], 5.7),
-        (
-            one_after_the_other(stage="training", part="precision")
-            + one_after_the_other(stage="training", part="sweep", from_s=10.2),
-            18.3,
-        ),
-        # one that was recorded twice, in the middle of others
-        (one_after_the_other() + one_after_the_other()[7:8], 0.5),
-    ],
-    ids=["all twice", "two of one name", "too long", "two parts of one worker", "one twice"],
-)
-def test_rounds_of_one_process_that_overlap_are_found_with_how_long(recorded, surplus_s):
-    found, place = Rounds.of_records(recorded).worst_overlap(KINDS)
-    assert found == pytest.approx(surplus_s, abs=0.15)
-    assert 0 <= place < len(recorded)
 
 
 def in_seconds(seconds):

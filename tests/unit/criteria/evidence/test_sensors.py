@@ -102,41 +102,6 @@ def test_they_have_to_agree_at_the_end_of_the_load_too(bench):
     assert "by the energy counter" in verdict.detail
 
 
-@pytest.mark.parametrize("field", ["core_temperature_c", "memory_temperature_c"])
-def test_a_temperature_that_ignores_a_step_of_power_is_frozen(bench, field):
-    criterion = CORE if field.startswith("core") else "thermal.memory_temperature"
-    bench.samples(GPU, 26, 72, **{field: 63})
-    assert outcome(bench, criterion) is PASS  # constant under constant load
-    bench.samples(GPU, 48, power_w=lambda one: one.power_w * 0.6)
-    verdict = bench.verdict(criterion, GPU)
-    assert verdict.outcome is NOT_MEASURED
-    assert "63 °C for 20 s after the power went from" in verdict.detail
-
-
-def test_a_temperature_that_follows_a_step_within_twenty_seconds_is_believed(bench):
-    bench.samples(GPU, 26, 62, core_temperature_c=63)
-    bench.samples(GPU, 48, power_w=lambda one: one.power_w * 0.6)
-    assert outcome(bench, CORE) is PASS
-
-
-@pytest.mark.parametrize(("from_s", "expected"), [(40.0, NOT_MEASURED), (40.1, PASS)])
-def test_a_temperature_that_never_moved_in_thirty_seconds_is_frozen(bench, from_s, expected):
-    """Read until 70 s: the work begins at 42 s, too soon for a step of power to be looked at."""
-    bench.only("sustained")
-    bench.stage("sustained", start_s=40.0, loaded_from_s=44.0)
-    bench.recording.rounds = [one for one in bench.recording.rounds if one.t_s > 42.0]
-    bench.recording.gpu_samples = [
-        one for one in bench.recording.gpu_samples if from_s - 0.05 < one.t_s < 70.05
-    ]
-    bench.samples(GPU, core_temperature_c=63)
-    bench.samples(GPU, 0, 42, power_w=lambda one: 80 + one.t_s % 1)
-    assert outcome(bench, CORE) is expected
-    if expected is NOT_MEASURED:
-        assert bench.verdict(CORE, GPU).detail == (
-            "the core temperature reads 63 °C during the whole run: the sensor is frozen"
-        )
-
-
 @pytest.mark.parametrize(
     ("criterion", "field", "value"),
     [
@@ -152,21 +117,6 @@ def test_a_reading_that_is_not_possible_is_none(bench, criterion, field, value):
     verdict = bench.verdict(criterion, GPU)
     assert verdict.outcome is NOT_MEASURED
     assert "which is not possible" in verdict.detail
-
-
-@pytest.mark.parametrize(("shift_s", "expected"), [(-4.0, NOT_MEASURED), (-1.0, PASS), (4.0, NOT_MEASURED)])
-def test_readings_from_another_time_than_the_work_are_none(bench, shift_s, expected):
-    """Idle until 6 s, loaded until the last round: the readings' own times moved."""
-    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
-    powers = {round(one.t_s, 1): one.power_w for one in mine}
-
-    def moved(one):
-        return powers.get(round(one.t_s - shift_s, 1), 80.0 + one.t_s % 1)
-
-    bench.samples(GPU, 131.2, power_w=lambda one: 80.0 + one.t_s % 1)
-    powers |= {key: 80.0 for key in powers if key > 131.2}
-    bench.samples(GPU, power_w=moved)
-    assert outcome(bench, ACTIVE) is expected
 
 
 def test_a_rest_of_less_than_ten_seconds_has_to_agree_too(bench):
@@ -190,69 +140,6 @@ def test_an_energy_counter_that_counts_no_more_is_doubted(bench, slope):
 def test_an_energy_counter_that_never_counted_says_nothing(bench, energy_j):
     bench.samples(GPU, energy_j=energy_j)
     assert (outcome(bench, DRAW), outcome(bench, ACTIVE)) == (PASS, PASS)
-
-
-PAUSE = (85.0, 90.0)  # five seconds of idling, of which sensors that live take notice
-
-
-@pytest.mark.parametrize("field", ["core_temperature_c", "memory_temperature_c"])
-def test_a_temperature_that_ignores_a_pause_is_frozen(bench, field):
-    criterion = CORE if field.startswith("core") else "thermal.memory_temperature"
-    bench.samples(GPU, 40, 102.95, **{field: 63})
-    assert outcome(bench, criterion) is PASS  # constant under constant load
-    bench.samples(GPU, *PAUSE, power_w=lambda one: 80 + one.t_s % 1)
-    assert outcome(bench, criterion) is PASS  # the mean had changed by half at 88 s
-    bench.samples(GPU, 40, 103.05, **{field: 63})
-    verdict = bench.verdict(criterion, GPU)
-    assert verdict.outcome is NOT_MEASURED
-    what = "core temperature" if field.startswith("core") else "memory temperature"
-    assert verdict.detail.startswith(f"sustained: the {what} reads 63 °C for 63 s from t=40 s on, while the ")
-
-
-def test_a_temperature_need_not_follow_a_change_of_less_than_half(bench):
-    bench.samples(GPU, 40, core_temperature_c=63)
-    """The mean of 5 s, four of them in the pause, went down by 46 and by 54 %."""
-    bench.samples(GPU, 85, 88.05, power_w=lambda one: 265 + one.t_s % 1)
-    assert outcome(bench, CORE) is PASS
-    bench.samples(GPU, 85, 88.05, power_w=lambda one: 215 + one.t_s % 1)
-    assert outcome(bench, CORE) is NOT_MEASURED
-
-
-def test_a_temperature_that_moves_in_the_pause_is_believed(bench):
-    bench.samples(GPU, 40, core_temperature_c=63)
-    bench.samples(GPU, *PAUSE, power_w=lambda one: 80 + one.t_s % 1)
-    bench.samples(GPU, 87, 92, core_temperature_c=62)
-    assert outcome(bench, CORE) is PASS
-
-
-def test_a_window_that_opens_before_the_load_is_no_load(bench):
-    for from_s in (1.0, 2.0, 3.0):
-        bench.samples(GPU, from_s, from_s + 0.3, power_w=420.0)
-        assert outcome(bench, ACTIVE) is PASS
-
-
-def test_a_last_stage_that_needs_little_is_no_end_of_the_load(bench):
-    bench.samples(GPU, 131.2, power_w=lambda one: 80 + one.t_s % 1)
-    bench.samples(GPU, 114, 131.2, power_w=lambda one: 270 + one.t_s % 1)
-    bench.samples(GPU, 125, 125.3, power_w=420.0)
-    assert outcome(bench, CORE) is PASS
-
-
-@pytest.mark.parametrize(("slow_w", "expected"), [(110.0, PASS), (95.0, NOT_MEASURED)])
-def test_a_card_that_slows_down_and_stops_with_the_last_round_is_in_time(bench, slow_w, expected):
-    bench.samples(GPU, 131.2, power_w=lambda one: 80 + one.t_s % 1)
-    bench.samples(GPU, 126, 131.1, power_w=lambda one: slow_w + one.t_s % 1)
-    assert outcome(bench, CORE) is expected
-
-
-@pytest.mark.parametrize(("late_s", "expected"), [(1.0, PASS), (4.0, NOT_MEASURED), (6.0, NOT_MEASURED)])
-def test_readings_that_come_late_leave_no_time_before_the_load_and_are_noticed(bench, late_s, expected):
-    """Nothing was read before 5 s."""
-    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
-    powers = {round(one.t_s, 1): one.power_w for one in mine}
-    bench.recording.gpu_samples = [one for one in bench.recording.gpu_samples if one.t_s >= 5]
-    bench.samples(GPU, power_w=lambda one: powers.get(round(one.t_s - late_s, 1), 80.0))
-    assert outcome(bench, CORE) is expected
 
 
 @pytest.mark.parametrize(
@@ -287,14 +174,6 @@ def test_the_last_fifth_of_a_stage_without_telemetry_is_a_gap(bench, share):
     ]
     for criterion in (DRAW, ACTIVE, CORE, CLOCK, "thermal.throttle"):
         assert outcome(bench, criterion) is NOT_MEASURED, criterion
-
-
-def test_power_that_is_still_high_as_the_readings_end_did_not_fall_early(bench):
-    """It dips 5 s before the last round ends, which is at 131.2 s, and stays high from then on."""
-    bench.samples(GPU, 126.5, 128, power_w=lambda one: 80.0 + one.t_s % 1)
-    assert outcome(bench, ACTIVE) is PASS
-    bench.samples(GPU, 126.5, power_w=lambda one: 80.0 + one.t_s % 1)
-    assert outcome(bench, ACTIVE) is NOT_MEASURED
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from rigproof.profiles.tables.architecture import Architecture
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.bench import Bench
-from support.faults import GPU, OTHER
-from support.recordings import H200
+from support.fault_changes import GPU, OTHER
+from support.rig_profile import H200
 
 ARCHITECTURES = read_toml(profile_folder() / "defaults.toml")["architectures"]
 BF16, FP32, SUSTAINED = "throughput.gemm_bf16", "throughput.gemm_fp32", "throughput.sustained"

@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.windows import (
     work_by_slice,
     work_of_groups,
 )
-from support.recordings import gemm_round
+from support.stage_records import gemm_round
 
 
 def work(end_s, seconds, work=1.0):

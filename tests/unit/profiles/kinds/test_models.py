@@ -24,7 +24,7 @@ from rigproof.profiles.tables.stages import TimedSettings
 from rigproof.records.champions import ChampionRate
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
-from support.recordings import H200, MODELS, RIG, STAGES, loaded_rig
+from support.rig_profile import H200, MODELS, RIG, STAGES, loaded_rig
 
 GPU = "pc1/gpu0"
 

@@ -9,7 +9,7 @@ from rigproof.profiles.lint import rig as lint
 from rigproof.profiles.lint.rig import lint_all, lint_rig
 from rigproof.profiles.tables.steady import Figure
 from rigproof.stages.registry import KINDS
-from support.recordings import H200, LIMITS, RIG, loaded_rig, stage_changes
+from support.rig_profile import H200, LIMITS, RIG, loaded_rig, stage_changes
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n'
 CARD = '[[nodes.gpus]]\nsku = "rtx-3090"\n'

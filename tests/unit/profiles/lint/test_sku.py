@@ -5,7 +5,7 @@ from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.tables.sku import PowerPoint, Rates, Sku, TemperatureLimits
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
 from rigproof.stages.registry import KINDS
-from support.recordings import MODELS
+from support.rig_profile import MODELS
 
 FILE = "hwprofiles/gpus/x.toml"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rigproof.profiles.planning.crews import number_of_turns, round_robin, turns_of
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.crews import CrewKind
-from support.recordings import loaded_rig
+from support.rig_profile import loaded_rig
 
 KINDS: tuple[CrewKind, ...] = ("workers", "devices", "nodes", "hosts", "pairs", "node_pairs", "groups", "rig")
 

@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.profiles.planning.floor_basis import Conditions, floor_basis
 from rigproof.stages.registry import KINDS
-from support.recordings import MODELS
+from support.rig_profile import MODELS
 
 ALIKE = {"size": 8192, "workers": 1, "torch": "2.11"}
 SKU = MODELS.sku.model_validate(

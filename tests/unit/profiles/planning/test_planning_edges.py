@@ -7,7 +7,7 @@ import pytest
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.profiles.planning.planning import device_plan, make_plan, unknown_memory
-from support.recordings import MODELS, RIG, loaded_rig, stage_changes
+from support.rig_profile import MODELS, RIG, loaded_rig, stage_changes
 
 FILE = "hwprofiles/rigs/two-nodes.toml"
 

@@ -8,12 +8,9 @@ import pytest
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import PlanError, differing, recorded, restored
 from rigproof.records.recording import RecordedPlan
-from rigproof.records.verdict import Outcome
-from support.bench import Bench
-from support.recordings import loaded_rig
+from support.rig_profile import loaded_rig
 
 PLAN = make_plan(loaded_rig(), "standard")
-GPU = "pc1/gpu0"
 
 
 def through_json(**changes):
@@ -59,27 +56,3 @@ def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts(
     assert differing(PLAN, fewer) == differing(fewer, PLAN) == PLAN.workers[-1].worker
     smaller = replace(PLAN.workers[0], gemm_size=64)
     assert differing(replace(PLAN, workers=(smaller, *PLAN.workers[1:])), PLAN) == smaller.worker
-
-
-@pytest.mark.parametrize(
-    ("plan", "expected"),
-    [
-        (None, "the recording holds no plan"),
-        (through_json(level="quick"), "the recorded plan is for level quick, the run was at standard"),
-        (through_json(**workers(gemm_size=64)), "other work for pc1/gpu0#0 than the run's profile"),
-        (through_json(**workers(vram_mib=1.0)), "other work for pc1/gpu0#0 than the run's profile"),
-    ],
-)
-@pytest.mark.parametrize("criterion", ["throughput.sustained", "memory.success_rate", "memory.headroom"])
-def test_a_run_whose_plan_is_none_or_not_its_profile_s_is_not_measured(plan, expected, criterion):
-    bench = Bench()
-    bench.recording.plan = plan
-    verdict = bench.verdict(criterion, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert expected in verdict.detail
-
-
-def test_the_plan_that_ran_is_judged_with_its_own_lengths():
-    bench = Bench()
-    bench.recording.plan = recorded(make_plan(bench.loaded, "standard", duration_s=3.0))
-    assert {one.outcome for one in bench.verdicts()} <= {Outcome.PASS, Outcome.NO_LIMIT}

@@ -13,7 +13,7 @@ from rigproof.records.identity import RunInfo
 from rigproof.records.limits import read_bounded
 from rigproof.records.measurements import Event
 from rigproof.records.samples import GpuSample
-from support.recordings import gemm_round
+from support.stage_records import gemm_round
 
 RUN = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm",))
 ROUND = gemm_round(12.5)

@@ -11,7 +11,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.limits import Limits
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.stages.registry import KINDS
-from support.recordings import MODELS
+from support.rig_profile import MODELS
 
 
 def lines_of(loaded, level="quick", **options):

@@ -9,8 +9,8 @@ from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from rigproof.stages.training.criteria import step
 from rigproof.stages.training.settings import STEP
-from support.faults import GPU, OTHER
-from support.recordings import H200, loaded_rig, stage_changes
+from support.fault_changes import GPU, OTHER
+from support.rig_profile import H200, loaded_rig, stage_changes
 
 NAME = "training.step"
 SPEEDUP = "precision.speedup"

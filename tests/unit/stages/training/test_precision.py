@@ -7,8 +7,9 @@ from rigproof.judging.judge import promised
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
 from rigproof.stages.training.precision import measured_rounds, speedup, step_times
-from support.faults import GPU
-from support.recordings import H200, loaded_rig, relabelled
+from support.fault_changes import GPU
+from support.rig_profile import H200, loaded_rig
+from support.stage_records import relabelled
 
 NAME = "precision.speedup"
 LABELS = ("batch", "steps", "part")

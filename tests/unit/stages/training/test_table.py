@@ -8,7 +8,8 @@ from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.summary_md import summary_text
 from rigproof.report.page.page import page_text
 from rigproof.stages.training.table import training_tables
-from support.recordings import healthy_recording, loaded_rig
+from support.recordings import healthy_recording
+from support.rig_profile import loaded_rig
 
 
 def recorded():

@@ -1,0 +1,45 @@
+"""The power limit in force on a card, as NVML reports it. A laptop's moves with Dynamic Boost."""
+
+import math
+
+import numpy as np
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window
+
+
+def enforced_power_w(device: DeviceEvidence) -> float:
+    """The one at the start; NotMeasured if NVML does not report it."""
+    limit_w = device.identity.power_limit_w
+    if limit_w is None or not 0 < limit_w < math.inf:
+        raise NotMeasured("NVML does not report the enforced power limit")
+    return limit_w
+
+
+def has_no_power_limit(device: DeviceEvidence) -> bool:
+    """Whether the card cannot report one."""
+    return device.lacks_sensor("power_limit_w")
+
+
+def enforced_power_within(device: DeviceEvidence, window: Window) -> float | None:
+    """W, the median of the limits read in a window, else the one at the start; None if there is none."""
+    limit_w = device.identity.power_limit_w
+    if not keeps_power_limit(device):
+        limit_w = device.kept(("power limit", window), lambda: _median_limit_w(device, window))
+    return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
+
+
+def keeps_power_limit(device: DeviceEvidence) -> bool:
+    """Whether every power limit that was read is the one at the start."""
+
+    def kept() -> bool:
+        read = device.samples.readings("power_limit_w")
+        return not read or read.lowest == read.highest == device.identity.power_limit_w
+
+    return device.kept("keeps power limit", kept)
+
+
+def _median_limit_w(device: DeviceEvidence, window: Window) -> float | None:
+    read = device.loaded_samples(window).readings("power_limit_w").values
+    return float(np.median(read)) if len(read) else device.identity.power_limit_w

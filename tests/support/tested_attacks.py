@@ -1,0 +1,281 @@
+"""Attacks on the verdict that no simulated rig shows by one fault, each with the test that does."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What no simulated rig shows by one fault: the test that does, below tests/."""
+
+    about: str
+    before: str
+    now: str
+    test: str
+
+
+TESTED = (
+    Tested(
+        "a healthy run judged by a profile that plans other workers",
+        "REJECTED: workers did not start",
+        "INCOMPLETE: what rests on the plan is not measured",
+        "unit/criteria/checks/test_memory.py::test_another_number_of_workers_fails_no_healthy_rig",
+    ),
+    Tested(
+        "a healthy run judged by a profile with another CPU band",
+        "REJECTED",
+        "INCOMPLETE",
+        "unit/criteria/checks/test_host.py::test_the_band_of_another_profile_fails_nobody_whose_load_aimed_elsewhere",
+    ),
+    Tested(
+        "a card that is left alone because others hold it",
+        "`activity.gpu_active` fail: see what that worker waited for",
+        "not measured: see inventory.foreign_memory",
+        "unit/criteria/checks/test_activity.py::test_a_device_that_was_left_alone_on_purpose_is_not_measured",
+    ),
+    Tested(
+        "an unknown card at a quarter of its rate, 600 MHz, 245 of 700 W",
+        "ACCEPTED",
+        "REJECTED",
+        "unit/test_samples.py::test_an_unknown_card_at_a_quarter_of_its_rate_is_rejected",
+    ),
+    Tested(
+        "a power cap that explains a clock at a third of the cap",
+        "pass",
+        "fail",
+        "unit/criteria/checks/test_clock.py::test_a_power_cap_explains_nothing_where_the_card_draws_less_than_its_cap",
+    ),
+    Tested(
+        "a million times the rate",
+        "pass",
+        "not measured",
+        "unit/criteria/evidence/test_silicon.py::test_a_million_times_the_rate",
+    ),
+    Tested(
+        "a kernel that does not run after the reference",
+        "verified",
+        "wrong result",
+        "unit/stages/gemm/test_workload.py::test_a_kernel_that_does_not_run_after_the_references",
+    ),
+    Tested(
+        "one product in a thousand, in each precision",
+        "passes 93 of 100",
+        "wrong result",
+        "unit/stages/gemm/test_workload.py::test_one_product_in_a_thousand_is_caught_in_each_precision",
+    ),
+    Tested(
+        "memory that does not keep what it is filled with",
+        "verified",
+        "wrong result",
+        "unit/devices/test_pool.py::test_an_operand_that_memory_does_not_keep",
+    ),
+    Tested(
+        "rounds that are recorded twice",
+        "twice the rate",
+        "not measured",
+        "unit/stages/sustained/test_criteria.py::test_rounds_that_are_recorded_twice",
+    ),
+    Tested(
+        "measured rounds that nobody verified",
+        "pass",
+        "fail",
+        "unit/criteria/evidence/test_tasks.py::test_measured_rounds_that_nobody_verified",
+    ),
+    Tested(
+        "energy that disagrees with power",
+        "pass",
+        "not measured",
+        "unit/criteria/evidence/test_sensors.py::test_power_and_energy_agree_within_a_tenth",
+    ),
+    Tested(
+        "a temperature that ignores a step of power",
+        "pass",
+        "not measured",
+        "unit/criteria/evidence/test_sensor_temperatures.py::test_a_temperature_that_ignores_a_step_of_power_is_frozen",
+    ),
+    Tested(
+        "an energy counter that stops, or runs backward, under load",
+        "pass",
+        "not measured",
+        "unit/criteria/evidence/test_sensors.py::test_an_energy_counter_that_counts_no_more_is_doubted",
+    ),
+    Tested(
+        "energy that disagrees in the last 9 s",
+        "pass",
+        "not measured",
+        "unit/criteria/evidence/test_sensors.py::test_a_rest_of_less_than_ten_seconds_has_to_agree_too",
+    ),
+    Tested(
+        "a window that opens before the load",
+        "seven criteria not measured",
+        "pass",
+        "unit/criteria/evidence/test_sensor_times.py::test_a_window_that_opens_before_the_load_is_no_load",
+    ),
+    Tested(
+        "all telemetry 6 s late",
+        "REJECTED, “another job on the card”",
+        "not measured",
+        "unit/criteria/evidence/test_sensor_times.py::test_readings_that_come_late_leave_no_time_before_the_load",
+    ),
+    Tested(
+        "utilisation of another time",
+        "“let the rewards keep up”",
+        "not measured",
+        "unit/stages/feeding/test_criteria.py::test_utilisation_that_reads_nothing_while_it_works",
+    ),
+    Tested(
+        "600 MHz in 45 of 100 samples",
+        "pass",
+        "fail",
+        "unit/criteria/checks/test_clock.py::test_a_clock_that_is_low_for_less_than_half_of_the_time",
+    ),
+    Tested(
+        "600 MHz for half of a stretch, and the rate that it gives",
+        "not measured",
+        "fail",
+        "unit/criteria/checks/test_clock.py::test_a_card_that_fell_half_way_through_is_slow",
+    ),
+    Tested(
+        "a link that is down for two of five seconds",
+        "pass",
+        "a warning",
+        "unit/criteria/checks/test_transfer.py::test_a_moment_at_a_lower_generation_is_no_fault",
+    ),
+    Tested(
+        "a driver that counts no PCIe replays",
+        "INCOMPLETE",
+        "judged by its link",
+        "unit/criteria/checks/test_transfer.py::test_a_card_that_cannot_count_replays",
+    ),
+    Tested(
+        "a sound card whose “average” power is instant",
+        "REJECTED for 1 s",
+        "pass",
+        "unit/criteria/checks/test_power.py::test_a_card_whose_average_is_instant",
+    ),
+    Tested(
+        "recordings of sound cards at 1 and 2 Hz",
+        "REJECTED or INCOMPLETE, some",
+        "ACCEPTED",
+        "unit/test_samples.py::test_a_sample_that_was_read_less_often",
+    ),
+    Tested(
+        "readings from another time than the work",
+        "pass",
+        "not measured",
+        "unit/criteria/evidence/test_sensor_times.py::test_readings_from_another_time_than_the_work_are_none",
+    ),
+    Tested(
+        "a clock at which the card could not do its work",
+        "pass or fail",
+        "not measured",
+        "unit/criteria/checks/test_clock.py::test_a_clock_at_which_the_card_could_not_do_its_work_is_no_reading",
+    ),
+    Tested(
+        "a 3090 at its printed boost",
+        "REJECTED",
+        "pass",
+        "unit/criteria/checks/test_clock.py::test_a_geforce_at_its_printed_boost_passes",
+    ),
+    Tested(
+        "a card without a power limit",
+        "not measured",
+        "active by its utilisation",
+        "unit/criteria/checks/test_activity.py::test_a_card_without_a_power_limit_is_active_by_its_utilisation",
+    ),
+    Tested(
+        "a power limit that moves",
+        "read once",
+        "judged by its lowest",
+        "unit/criteria/checks/test_power.py::test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest",
+    ),
+    Tested(
+        "two drivers on purpose",
+        "fail",
+        "pass",
+        "unit/criteria/checks/test_inventory.py::test_different_drivers_on_purpose_pass",
+    ),
+    Tested(
+        "`--hw-level soak --hw-duration 0.1`",
+        "“fit for training”",
+        "“ACCEPTED for … s of load, not a soak”",
+        "plugin/test_simulated.py::test_",
+    ),
+    Tested(
+        "`judge --hwprofile` with a profile that lint refuses",
+        "judged",
+        "exit 4",
+        "unit/cli/test_cli.py::test_judge_refuses_a_profile",
+    ),
+    Tested(
+        "a rate that misses its limit by 1 %",
+        "REJECTED on one measurement",
+        "measured twice, both figures reported",
+        "simulation/test_measured_again.py::test_",
+    ),
+    Tested(
+        "an `auto` run judged by another profile",
+        "“check its network cable”",
+        "not measured, with both ways out",
+        "unit/criteria/checks/test_cluster.py::test_a_node_of_another_profile",
+    ),
+    Tested(
+        "a card that stutters in 45 % of its measured rounds",
+        "ACCEPTED: a median",
+        "`throughput.gemm_bf16` fails",
+        "unit/stages/sustained/test_criteria_edges.py::test_a_card_that_stutters",
+    ),
+    Tested(
+        "one short slowdown in each attempt at a stage that was repeated",
+        "a warning",
+        "`thermal.throttle` fails",
+        "unit/criteria/checks/test_thermal.py::test_a_slowdown_in_each_attempt",
+    ),
+    Tested(
+        "an unknown card that multiplies well and trains at 30 %",
+        "ACCEPTED",
+        "`training.step` fails",
+        "unit/stages/training/test_criteria.py::test_a_card_without_a_sku_file_trains",
+    ),
+    Tested(
+        "57 of 70 s of the sustained stage labelled as warm-up, at a third of the rate",
+        "ACCEPTED for 12 s",
+        "not measured",
+        "unit/criteria/evidence/test_rates.py::test_a_warm_up_of_more_than_half",
+    ),
+    Tested(
+        "a last round in fp32 behind a sustained stage in bf16",
+        "judged by the floor of fp32",
+        "not measured",
+        "unit/criteria/evidence/test_rates.py::test_a_rate_is_reported_with_its_precision",
+    ),
+    Tested(
+        "a champion of 5000 TFLOP/s",
+        "REJECTED: a floor of 4750",
+        "no floor",
+        "unit/criteria/evidence/test_floors.py::test_a_champion_that_no_silicon_can_do",
+    ),
+    Tested(
+        "a recording that says its level had no sustained stage, and holds one",
+        "“fit for training”",
+        "judged",
+        "unit/judging/test_judge.py::test_a_stage_that_ran_is_judged",
+    ),
+    Tested(
+        "a desktop at 6 % of the SMs, an empty CUDA context",
+        "REJECTED",
+        "`activity.undisturbed` warns",
+        "unit/criteria/checks/test_disturbance.py::test_an_empty_context",
+    ),
+    Tested(
+        "ECC switched off on an H200",
+        "not applicable",
+        "`health.ecc_mode` fails",
+        "unit/criteria/checks/test_ecc_mode.py::test_ecc_that_is_off_fails",
+    ),
+    Tested(
+        "a driver that is killed in the middle, and the next start",
+        "nothing",
+        "INCOMPLETE; the next one warns",
+        "faults/test_killed_driver.py::test_",
+    ),
+)
