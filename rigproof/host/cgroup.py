@@ -7,7 +7,7 @@ the group mounted at the root is the container's own.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rigproof.host import proc
@@ -15,6 +15,7 @@ from rigproof.host.proc import PROC
 
 CGROUP = Path("/sys/fs/cgroup")
 MIB = 2**20
+UNLIMITED_BYTES = 2**62  # version 1 has the highest number of pages for "no limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,16 @@ class CpuQuota:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """RAM that a group may use, and the files that have its usage."""
+    """RAM that a group may use, and the files that have its usage.
+
+    `others`: looser limits, of groups below and above it. One above may be full first, by its other members.
+    """
 
     limit_mib: float
     usage_file: Path
     stat_file: Path
     inactive_key: str  # file cache that the kernel can reclaim
+    others: tuple["MemoryLimit", ...] = ()
 
     def used_mib(self) -> float:
         """Memory that is used and cannot simply be reclaimed.
@@ -53,6 +58,15 @@ class MemoryLimit:
         """
         cache = _entry(self.stat_file, self.inactive_key)
         return max(0, int(self.usage_file.read_text()) - cache) / MIB
+
+    def free_mib(self) -> float:
+        """Memory that each of these groups still allows.
+
+        Raises:
+            OSError, ValueError: if one of the files cannot be read.
+        """
+        own_mib = max(0.0, self.limit_mib - self.used_mib())
+        return min([own_mib, *(other.free_mib() for other in self.others)])
 
 
 def _entry(file: Path, key: str) -> int:
@@ -78,19 +92,26 @@ def cpu_quota(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> CpuQuota | 
 
 
 def memory_limit(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> MemoryLimit | None:
-    """The tightest memory limit for this process; None if there is none."""
+    """The tightest memory limit for this process, with the others; None if there is none.
+
+    In version 2 `memory.high` is one too: whoever exceeds it is not ended, but slowed down almost to a stop.
+    """
     if _is_v2(cgroup_root):
-        names = ("memory.max", "memory.current", "inactive_file")
+        limits, usage_name, inactive_key = ["memory.max", "memory.high"], "memory.current", "inactive_file"
     else:
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    limit_name, usage_name, inactive_key = names
+        limits, usage_name = ["memory.limit_in_bytes"], "memory.usage_in_bytes"
+        inactive_key = "total_inactive_file"
     found = []
     for group in _groups(proc_root, cgroup_root, "memory"):
-        limit = _number(group / limit_name)
-        if limit is not None:
+        read = (_number(group / name) for name in limits)
+        stated = [limit for limit in read if limit is not None and limit < UNLIMITED_BYTES]
+        if stated:
             files = (group / usage_name, group / "memory.stat")
-            found.append(MemoryLimit(limit / MIB, *files, inactive_key))
-    return min(found, key=lambda group: group.limit_mib, default=None)
+            found.append(MemoryLimit(min(stated) / MIB, *files, inactive_key))
+    if not found:
+        return None
+    tightest = min(found, key=lambda group: group.limit_mib)
+    return replace(tightest, others=tuple(group for group in found if group is not tightest))
 
 
 def usable_memory(limit: MemoryLimit | None, proc_root: Path = PROC) -> proc.Memory:
@@ -102,9 +123,8 @@ def usable_memory(limit: MemoryLimit | None, proc_root: Path = PROC) -> proc.Mem
     host = proc.memory(proc_root)
     if limit is None or limit.limit_mib >= host.total_mib:
         return host
-    used_mib = limit.used_mib()
-    available_mib = min(host.available_mib, max(0.0, limit.limit_mib - used_mib))
-    return proc.Memory(limit.limit_mib, used_mib, available_mib, host.swap_used_mib)
+    available_mib = min(host.available_mib, limit.free_mib())
+    return proc.Memory(limit.limit_mib, limit.used_mib(), available_mib, host.swap_used_mib)
 
 
 def _is_v2(cgroup_root: Path) -> bool:

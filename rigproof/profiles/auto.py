@@ -48,6 +48,9 @@ def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = F
         gpus = [_cpu_device(inventory, defaults)]
         description = f"The CPU of this machine ({cpus:g} CPUs) as the device."
     own: dict[str, Any] = {"name": node, "cpus": float(cpus), "gpus": gpus}
+    if not inventory.gpus and not require_gpu and defaults.cpu.band_percent[1] * cpus < 100:
+        # The device is one thread at least, which alone uses more than the band allows.
+        own["cpu"] = {"enabled": False}
     if inventory.ram_gib > 0:
         own["ram_gib"] = _ram_gib(inventory)
     return over_defaults({"name": node, "description": description, "nodes": [own]}, AUTO, kinds)

@@ -16,7 +16,7 @@ from typing import Any
 
 from rigproof.host.child import STOP_S, Answer, Child, Message, ask
 from rigproof.host.parent import Orders, die_with_parent
-from rigproof.host.visible import own_setting, visible_gpus
+from rigproof.host.visible import own_setting, unresolved, visible_gpus
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.host import HostReader
@@ -47,12 +47,14 @@ def _found_here() -> Iterator[HostInventory]:
         except NvmlUnavailable as error:
             found = dataclasses.replace(host, nvml_error=None if error.driver_missing else str(error))
         else:
-            problems = "; ".join(f"{event.subject}: {event.message}" for event in nvml.problems())
+            visible = visible_gpus(gpus, own_setting(), nvml.parent_of)
+            problems = [f"{event.subject}: {event.message}" for event in nvml.problems()]
+            problems += filter(None, [unresolved(gpus, own_setting(), visible)])
             found = dataclasses.replace(
                 host,
                 driver_version=nvml.driver_version,
-                nvml_error=problems or None,
-                gpus=visible_gpus(gpus, own_setting()),
+                nvml_error="; ".join(problems) or None,
+                gpus=visible,
             )
         yield found
 

@@ -89,10 +89,14 @@ class NodeAgent:
             )
         elif self._nvml is not None:
             nvml = self._nvml
-            listing = Background(lambda: nvml.gpus(node), "gpus")
+
+            def look() -> tuple[tuple[GpuIdentity, ...], tuple[GpuIdentity, ...]]:
+                found = nvml.gpus(node)
+                return found, visible_gpus(found, visible_devices, nvml.parent_of)
+
+            listing = Background(look, "gpus")
             if listing.done(limit_s):
-                listed = listing.result(())
-                gpus = visible_gpus(listed, visible_devices)
+                listed, gpus = listing.result(((), ()))
                 error = str(listing.error) if listing.error is not None else None
             else:
                 error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg for Xid, then reboot"

@@ -6,6 +6,7 @@ from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.auto import AUTO
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
@@ -23,6 +24,10 @@ KEPT = (
 )
 FLASH = "have the same VBIOS put on all of them, unless they are meant to differ"
 DATA_CENTRE = ("tesla", "nvidia")  # GpuIdentity.brand of cards for servers
+MIB_PER_GIB = 1024
+# ECC of GDDR6 keeps 1/16 for itself. A chip of a GeForce's memory is 1/12 of it or more.
+SAME_MEMORY = 0.92
+LESS = "have the card looked at: chips of its memory may be switched off, or it is no such card"
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
 
@@ -31,8 +36,9 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     title="GPU present",
     scope="device",
     unit="",
-    limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID. A VBIOS that "
-    "differs from that of equal data-centre cards warns",
+    limit="the GPUs that the rig profile promises, with their SKU, nearly all of its memory (or of the "
+    "`memory_gib` that the profile states) and, if pinned, their UUID. A VBIOS that differs from that of "
+    "equal data-centre cards warns",
     severity="reseat",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
@@ -107,10 +113,23 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
         sku = found.sku or "unknown"
         step = f'put that card in, or write sku = "{sku}" at {place} if this is the intended one'
         return f"promised {gpu.sku}, found {found.name} ({found.sku or 'of no known SKU'})", step
+    wanted_gib, found_gib = _promised_gib(device), found.memory_total_mib / MIB_PER_GIB
+    if found_gib < SAME_MEMORY * wanted_gib:
+        step = f"{LESS}; if so much is intended, write memory_gib = {found_gib:.2f} at {place}"
+        return f"promised {wanted_gib:g} GiB of memory, found {found_gib:.1f} on {found.name}", step
     twins = [one for one in device.evidence.subjects_by_uuid.get(found.uuid, ()) if one != device.subject]
     if twins:
         return f"the same card is also {', '.join(twins)}", "give each of them its own card with `uuid`"
     return "", ""
+
+
+def _promised_gib(device: DeviceEvidence) -> float:
+    """The memory that the profile states, else that of the promised model; 0 if neither is known."""
+    sku, stated = device.device.sku, device.device.gpu.memory_gib
+    if sku is None:
+        return 0.0
+    found_here = device.evidence.loaded.sources.get(f"{device.device.key}.memory_gib") == AUTO
+    return sku.memory_gib if stated is None or found_here else stated
 
 
 @criterion(

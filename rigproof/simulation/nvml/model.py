@@ -22,6 +22,7 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetCount_v2",
         "nvmlDeviceGetHandleByIndex_v2",
         "nvmlDeviceGetHandleByUUID",
+        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle",
         "nvmlDeviceGetUUID",
         "nvmlDeviceGetName",
         "nvmlDeviceGetPciInfo_v3",
@@ -126,6 +127,7 @@ class SimulatedGpu:
     persistence: bool | None = True
     mig_enabled: bool | None = None  # None: a card that cannot be split up
     mig_pending: bool | None = None  # None: as it is now
+    mig_uuids: tuple[str, ...] = ()  # of the MIG devices that it is split up into
     lost: bool = False  # every call for it answers GPU_IS_LOST
     memory_total_mib: float | None = 24576.0
     memory_reserved_mib: float = 300.0  # the driver's own; only the old memory call counts it as used

@@ -16,6 +16,8 @@ from rigproof.simulation.nvml.abi import (
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, SUCCESS, Code
 
+FIRST_MIG_HANDLE = 0x100000  # handles of MIG devices
+
 
 @answers(ON_DRIVER, "nvmlInitWithFlags")
 def _init(driver: SimulatedDriver, _flags: int) -> int:
@@ -62,7 +64,23 @@ def _by_uuid(driver: SimulatedDriver, uuid: Any, out: Any) -> int:
     for index, gpu in enumerate(driver.gpus):
         if gpu.uuid == wanted:
             return _write_handle(driver, index, out)
-    return Code.NOT_FOUND
+    mig = _mig_devices(driver)
+    if wanted not in mig:
+        return Code.NOT_FOUND
+    write_pointer(target(out), FIRST_MIG_HANDLE + list(mig).index(wanted))
+    return SUCCESS
+
+
+@answers(ON_DRIVER, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
+def _parent_of_mig(driver: SimulatedDriver, device: Any, out: Any) -> int:
+    parents = list(_mig_devices(driver).values())
+    place = address(device) - FIRST_MIG_HANDLE
+    return _write_handle(driver, parents[place], out) if 0 <= place < len(parents) else Code.INVALID_ARGUMENT
+
+
+def _mig_devices(driver: SimulatedDriver) -> dict[str, int]:
+    """The index of its GPU for each MIG device, by UUID."""
+    return {uuid: index for index, gpu in enumerate(driver.gpus) for uuid in gpu.mig_uuids}
 
 
 def _write_handle(driver: SimulatedDriver, index: int, out: Any) -> int:

@@ -73,8 +73,8 @@ class DiskWork:
         self._report()
 
     def _use(self, place: Place) -> None:
-        if place.in_memory:
-            self.done.trouble = f"{place.filesystem} keeps files in memory: that is no disk"
+        if place.memory is not None:
+            self.done.trouble = f"{place.memory} keeps files in memory: that is no disk"
             return
         number = min(self._most, (place.free - self._reserve) // 2) // self._chunk_bytes
         if number < FEWEST_CHUNKS:

@@ -50,6 +50,15 @@ class Nvml:
         found = [self._identity(index, f"{hostname}/gpu{index}", t_s) for index in range(count)]
         return tuple(identity for identity in found if identity is not None)
 
+    def parent_of(self, mig_uuid: str) -> str | None:
+        """The UUID of the GPU that a MIG device is a part of; None if NVML knows no such device."""
+        try:
+            device = self._library.call("nvmlDeviceGetHandleByUUID", mig_uuid)
+            parent = self._library.call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", device)
+            return str(self._library.call("nvmlDeviceGetUUID", parent))
+        except NvmlError:
+            return None
+
     def sample(self, uuid: str, subject: str, t_s: float, lateness_s: float) -> GpuSample:
         """One sample of one GPU (see `sampling`). Raises GpuLost."""
         return read_sample(self._queries(uuid, subject, t_s), lateness_s)

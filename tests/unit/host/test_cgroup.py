@@ -215,6 +215,28 @@ def test_a_group_bounds_the_memory_that_can_be_used(
     assert found.swap_used_mib == 1.0
 
 
+@pytest.mark.parametrize(("high", "expected"), [("max", 4096.0), (str(3 * GIB), 3072.0)])
+def test_v2_more_than_memory_high_only_slows_down(tmp_path: Path, high: str, expected: float) -> None:
+    files = {**v2(str(4 * GIB), 2 * GIB), "memory.high": f"{high}\n"}
+    proc, cgroup = trees(tmp_path, "0::/\n", files)
+    write(proc, {"meminfo": MEMINFO})
+    found = usable_memory(memory_limit(proc, cgroup), proc)
+    assert (found.total_mib, found.used_mib, found.available_mib) == (expected, 1024.0, expected - 1024.0)
+
+
+def below(group: str, files: dict[str, str]) -> dict[str, str]:
+    return {f"{group}/{name}" if name.startswith("memory.") else name: text for name, text in files.items()}
+
+
+def test_a_group_above_may_be_full_before_the_tightest_is(tmp_path: Path) -> None:
+    """Such as a job's group, whose other steps have taken most of it."""
+    files = {**below("job", v2(str(6 * GIB), 6 * GIB)), **below("job/step", v2(str(4 * GIB), 2 * GIB))}
+    proc, cgroup = trees(tmp_path, "0::/job/step\n", files)
+    write(proc, {"meminfo": MEMINFO})
+    found = usable_memory(memory_limit(proc, cgroup), proc)
+    assert (found.total_mib, found.used_mib, found.available_mib) == (4096, 1024, 1024)
+
+
 @pytest.mark.parametrize("meminfo", [None, "", "MemTotal: many kB\n", "MemTotal:\n"])
 def test_memory_that_cannot_be_read_is_an_error(tmp_path: Path, meminfo: str | None) -> None:
     if meminfo is not None:
