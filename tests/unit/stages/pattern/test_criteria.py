@@ -300,7 +300,6 @@ def test_a_recording_without_the_stage_has_no_table(recording):
         ({"hot_share": 0.99}, "hot_share = 0.99"),
         ({"cpu_mib": 0.5}, "cpu_mib = 0.5"),
         ({"cpu_mib": 5000}, "cpu_mib = 5000"),
-        ({"length_s": {"standard": 2}}, "length_s.standard = 2"),
     ],
 )
 def test_settings_that_test_nothing_are_refused(table, key):

@@ -27,7 +27,7 @@ ABSENT = {kind.name: 0 for kind in KINDS if "length_s" in kind.settings.model_fi
 
 def rig(*gpus, settings=None, length_s=60):
     tables = lengths(
-        "extended", settle_s=2, measure_s=2, **(ABSENT | {"sustained": 6, "transient": length_s})
+        "extended", settle_s=2, measure_s=2, **(ABSENT | {"sustained": 7, "transient": length_s})
     )
     tables["stages"]["transient"] |= settings or {}
     nodes = [
