@@ -46,7 +46,7 @@ def host_limits(node: NodeEvidence) -> Finding:
 def _scarce(node: NodeEvidence) -> Finding | None:
     """What the GPUs have too little of; None if there is enough."""
     found = node.identity
-    devices = [one for one in node.evidence.devices if one.node_name == node.subject and not one.is_cpu]
+    devices = node.cards
     per_gpu, ram = _limit(node, "host_cpus_per_gpu"), _limit(node, "host_ram_share")
     if found.cpus < per_gpu.value * len(devices):
         cut = _cut(found.cpus, found.host_cpus)

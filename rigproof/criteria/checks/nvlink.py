@@ -80,9 +80,8 @@ def _expected(device: DeviceEvidence) -> Limit | None:
 
 def _peers(device: DeviceEvidence) -> list[DeviceEvidence]:
     """The other cards of its model on its node."""
-    own = device.device
-    same = (one for one in device.evidence.devices if one.node_name == own.node and one is not device)
-    return [one for one in same if one.device.sku_stem == own.sku_stem and not one.is_cpu]
+    model = device.device.sku_stem
+    return [one for one in device.neighbours if one.device.sku_stem == model and not one.is_cpu]
 
 
 def _of_peers(device: DeviceEvidence) -> list[int]:

@@ -96,6 +96,16 @@ class Evidence:
         """The evidence about one promised node; KeyError if it is not promised."""
         return self._nodes[subject]
 
+    def devices_on(self, node: str) -> tuple[DeviceEvidence, ...]:
+        """The evidence about the promised devices of a node, in the profile's order."""
+        return self.kept("devices by node", self._by_node).get(node, ())
+
+    def _by_node(self) -> dict[str, tuple[DeviceEvidence, ...]]:
+        found: dict[str, list[DeviceEvidence]] = defaultdict(list)
+        for device in self._devices.values():
+            found[device.node_name].append(device)
+        return {node: tuple(devices) for node, devices in found.items()}
+
     def single(self, subject: str) -> DeviceEvidence | NodeEvidence:
         """The evidence about one promised device or node; KeyError if it is not promised."""
         return self._devices.get(subject) or self._nodes[subject]

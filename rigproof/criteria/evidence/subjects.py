@@ -110,6 +110,11 @@ class DeviceEvidence:
             raise NotMeasured(f"{self.subject} was not found") from None
 
     @property
+    def neighbours(self) -> tuple["DeviceEvidence", ...]:
+        """The other promised devices of its node."""
+        return tuple(one for one in self.evidence.devices_on(self.node_name) if one is not self)
+
+    @property
     def is_cpu(self) -> bool:
         """Whether the CPU is promised as the device."""
         return self.device.gpu.device == "cpu"
@@ -370,11 +375,20 @@ class NodeEvidence:
         return self.evidence.recording.nodes[self.subject]
 
     @property
+    def devices(self) -> tuple[DeviceEvidence, ...]:
+        """The evidence about its promised devices."""
+        return self.evidence.devices_on(self.subject)
+
+    @property
+    def cards(self) -> tuple[DeviceEvidence, ...]:
+        """The same without the CPU as a device."""
+        return tuple(one for one in self.devices if not one.is_cpu)
+
+    @property
     def gpus(self) -> list[GpuIdentity]:
         """The promised devices of this node that were found."""
-        found = self.evidence.recording.gpus.items()
-        own = {one.subject for one in self.evidence.devices if one.node_name == self.subject}
-        return [gpu for subject, gpu in found if subject in own]
+        found = self.evidence.recording.gpus
+        return [found[one.subject] for one in self.devices if one.subject in found]
 
     @property
     def cpu(self) -> CpuLoad:
@@ -414,15 +428,13 @@ class NodeEvidence:
 
     def cause(self, stage: str) -> str:
         """Why nothing was measured of the node in a stage; empty if no event explains it."""
-        for device in self.evidence.devices:
-            if device.node_name == self.subject:
-                for event in device.events(*LOST):
-                    if event.stage == stage:
-                        return f"{event.message} (at t={event.t_s:.0f} s)"
+        for device in self.devices:
+            for event in device.events(*LOST):
+                if event.stage == stage:
+                    return f"{event.message} (at t={event.t_s:.0f} s)"
         for event in self.events("node_missing", "agent_died", "node_lost"):
             return f"{event.message} (at t={event.t_s:.0f} s)"
-        causes = (one.cause() for one in self.evidence.devices if one.node_name == self.subject)
-        return next(filter(None, causes), "")
+        return next(filter(None, (one.cause() for one in self.devices)), "")
 
     def loaded_samples(self, window: Window) -> Stretch[HostSample]:
         """The samples inside a window."""

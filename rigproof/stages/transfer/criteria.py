@@ -166,7 +166,7 @@ def _in_time_with_others(device: DeviceEvidence, direction: str) -> tuple[Rounds
     With the number of others, and one that shares too few rounds, if there is one: it is no company.
     """
     rounds, others, absent = arm(device, direction, TOGETHER), 0, ""
-    for other in _others(device):
+    for other in (one for one in device.neighbours if not one.is_cpu):
         theirs = arm(other, direction, TOGETHER)
         shared = np.zeros(len(rounds), np.bool_)
         if len(theirs):
@@ -178,24 +178,14 @@ def _in_time_with_others(device: DeviceEvidence, direction: str) -> tuple[Rounds
     return rounds, others, absent
 
 
-def _others(device: DeviceEvidence) -> list[DeviceEvidence]:
-    """The other GPUs of its host."""
-    return [
-        other
-        for other in device.evidence.devices
-        if other.node_name == device.node_name and other.subject != device.subject and not other.is_cpu
-    ]
-
-
 def _only_alone(device: DeviceEvidence, rounds: Rounds) -> Rounds:
     """Those during which no other device of the host was in a round of its own."""
     begins_s, ends_s = rounds.begins_s, rounds.t_s
     alone = np.ones(len(rounds), np.bool_)
-    for other in device.evidence.devices:
-        if other.node_name == device.node_name and other.subject != device.subject:
-            theirs = other.all_rounds.only(other.all_rounds.same("stage", STAGE))
-            for begin_s, end_s in zip(theirs.begins_s.tolist(), theirs.t_s.tolist(), strict=True):
-                alone &= (ends_s <= begin_s) | (begins_s >= end_s)
+    for other in device.neighbours:
+        theirs = other.all_rounds.only(other.all_rounds.same("stage", STAGE))
+        for begin_s, end_s in zip(theirs.begins_s.tolist(), theirs.t_s.tolist(), strict=True):
+            alone &= (ends_s <= begin_s) | (begins_s >= end_s)
     return rounds.only(alone)
 
 

@@ -23,8 +23,7 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     """Explains a lost rate, and nothing else, if a stranger computed on a card of the node at the time."""
     if trouble.finding.measured is None:
         return None
-    cards = (one for one in node.evidence.devices if one.node_name == node.subject and not one.is_cpu)
-    return next(filter(None, (slowed_by(one, trouble) for one in cards)), None)
+    return next(filter(None, (slowed_by(one, trouble) for one in node.cards)), None)
 
 
 @criterion(
@@ -165,8 +164,7 @@ def _near_rating(node: NodeEvidence, window: Window) -> Iterator[Finding]:
     psu_w = node.node.psu_w
     if psu_w is None:
         return
-    evidence = node.evidence
-    cards = [one for one in evidence.devices if one.node_name == node.subject and not one.is_cpu]
+    evidence, cards = node.evidence, node.cards
     for one in cards:
         try:
             one.require_readings(window, "power_w", "power")

@@ -46,9 +46,8 @@ class Waves:
         evidence = node.evidence
         self.node = node
         self.stage = evidence.stage(STAGE)
-        promised = [one for one in evidence.devices if one.node_name == node.subject and not one.is_cpu]
-        self.left_out = {one.subject: said[0].message for one in promised if (said := _left_out(one))}
-        self.devices = tuple(one for one in promised if one.subject not in self.left_out)
+        self.left_out = {one.subject: said[0].message for one in node.cards if (said := _left_out(one))}
+        self.devices = tuple(one for one in node.cards if one.subject not in self.left_out)
         if STAGE not in evidence.plan.stage_names:
             raise NotMeasured(f"the plan that ran has no {STAGE} stage")
         self._settings = evidence.planned_by.settings(TransientSettings)
