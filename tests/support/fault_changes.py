@@ -244,6 +244,11 @@ def temperature_is_out_of_range(bench: Bench) -> None:
     bench.samples(GPU, 93, 113, core_temperature_c=lambda s: 52 + int(s.t_s) % 2)
 
 
+def memory_missing(bench: Bench) -> None:
+    """One of the twelve chips of a card's memory is switched off."""
+    bench.gpu(GPU, memory_total_mib=bench.recording.gpus[GPU].memory_total_mib * 11 / 12)
+
+
 def vbios_differs(bench: Bench) -> None:
     """Of three equal cards, the third one that of a rig beside it."""
     for subject, version in ((GPU, "96.00.B"), (OTHER, "96.00.A")):

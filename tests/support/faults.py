@@ -192,6 +192,7 @@ FAULTS = (
         frozenset(),
         on(GPU, "inventory.modes"),
     ),
+    Fault("memory-missing", changes.memory_missing, on(GPU, "inventory.gpus_present")),
     Fault("vbios-differs", changes.vbios_differs, frozenset(), on(GPU, "inventory.gpus_present")),
     Fault("torch-too-new", changes.torch_is_too_new, on("pc1", "inventory.driver")),
     Fault("host-limited", lambda b: b.node("pc1", cpus=2, ram_gib=16.0), on("pc1", "host.limits")),

@@ -183,6 +183,13 @@ FAULTS = (
         why=f"{GONE}the other cards still have a peer.",
     ),
     FaultKind(
+        "memory-missing",
+        "gpu",
+        "the card shows seven eighths of its model's memory",
+        ("inventory.gpus_present",),
+        why="As where a chip of its memory is switched off.",
+    ),
+    FaultKind(
         "vbios-differs",
         "gpu",
         "the card has another VBIOS than its equals",

@@ -96,6 +96,8 @@ class SimulatedCard:
         self.work: Mapping[str, Sequence[Segment]] = {}
         self.uuid = device.gpu.uuid or f"GPU-{uuid.uuid5(NAMESPACE, f'{rig}/{device.subject}')}"
         self.memory_mib = (device.gpu.memory_gib or sku.memory_gib) * 1024
+        if "memory-missing" in self.faults:
+            self.memory_mib *= 7 / 8
         self.default_w = sku.power_limit_w
         self.power_limit_w = self._power_limit_w()
         self.clock_max_mhz = CLOCK_MAX_MHZ.get(device.sku_stem or "", OTHER_CLOCK_MAX_MHZ)
