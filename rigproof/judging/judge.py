@@ -9,9 +9,10 @@ from sys import intern
 from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.judging.attempts import of_both
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.roots import with_roots

@@ -9,8 +9,9 @@ action of its own, and has no severity. The outcomes remain as each criterion fo
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.subjects import RIG
 from rigproof.records.verdict import FOLLOWS, Outcome, Verdict

@@ -7,6 +7,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, WRONG_MEMORY, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages, piece_table
 from rigproof.criteria.evidence.pieces import Of
@@ -17,7 +18,6 @@ from rigproof.criteria.evidence.power_limits import (
 )
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, slice_edges, without_work
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.measurements import Event

@@ -3,7 +3,7 @@
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
-from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.profiles.kinds.stages import ALL_DUTIES, DEVICE_DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome

@@ -15,8 +15,8 @@ from rigproof.criteria.evidence.comparable import (
     kind_of,
     promised_equals,
 )
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.devices.verification import placed
 from rigproof.records.measurements import Event
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind

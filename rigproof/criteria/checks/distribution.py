@@ -2,8 +2,8 @@
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.run_plan import require_judged_plan
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.verdict import Outcome

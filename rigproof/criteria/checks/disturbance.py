@@ -2,8 +2,8 @@
 
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.processes import NAMED
 from rigproof.records.verdict import Outcome

@@ -5,7 +5,7 @@ from collections import Counter
 
 from rigproof.criteria.checks.cluster import GONE
 from rigproof.criteria.criterion import Finding, NotMeasured, criterion
-from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.identity import NodeIdentity
 from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import Outcome

@@ -2,7 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import UNREAD, Also
-from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import GpuCounters

@@ -5,8 +5,8 @@ from operator import attrgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import crashed_by
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.xids import FILE, Action, XidCatalogue, XidOutcome
 from rigproof.records.measurements import Event

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.coverage import require_coverage
-from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.windows import Window, values_by_slice
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Event

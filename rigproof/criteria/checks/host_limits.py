@@ -1,7 +1,7 @@
 """Do a host, and a container's limits on it, leave its GPUs enough CPUs, RAM and shared memory?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, criterion
-from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.verdict import Outcome, figure
 from rigproof.simulation.faults.kinds import FaultKind
 

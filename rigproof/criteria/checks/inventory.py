@@ -5,7 +5,7 @@ from collections import Counter
 from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_then
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
-from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.planning.room import room_of

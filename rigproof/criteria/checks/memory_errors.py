@@ -3,7 +3,7 @@
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.counters import growth
-from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome

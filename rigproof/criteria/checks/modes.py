@@ -1,7 +1,7 @@
 """Is the driver set up so that several CUDA programs can use the whole card?"""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
-from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.lacks import unreported

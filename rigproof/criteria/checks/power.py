@@ -5,6 +5,7 @@ from operator import itemgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece
 from rigproof.criteria.evidence.power_limits import (
@@ -14,7 +15,6 @@ from rigproof.criteria.evidence.power_limits import (
     keeps_power_limit,
 )
 from rigproof.criteria.evidence.sensors import readings_by_piece
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.working_range import nearest_edge, power_failure
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice

@@ -2,7 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import Also
-from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.profiles.kinds.stages import ALL_DUTIES
 from rigproof.records.measurements import BootReading, Event
 from rigproof.records.verdict import Outcome

@@ -7,6 +7,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.reasons import (
     COUNTERS,
@@ -19,7 +20,6 @@ from rigproof.criteria.evidence.reasons import (
 )
 from rigproof.criteria.evidence.sensor_tables import sensor_table
 from rigproof.criteria.evidence.sensors import require_moving, require_possible
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
 from rigproof.profiles.kinds.stages import DUTIES

@@ -7,6 +7,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.link import (
     GENERATIONS,
     LANES,
@@ -18,7 +19,6 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.sensors import readings_by_piece
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome

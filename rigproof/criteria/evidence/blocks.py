@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:  # a device has a block, and a block has devices
-    from rigproof.criteria.evidence.subjects import DeviceEvidence
+    from rigproof.criteria.evidence.devices import DeviceEvidence
 
 Made = TypeVar("Made")
 

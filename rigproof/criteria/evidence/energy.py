@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import loads_of
 from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.sensor_tables import FEWEST, SensorTable, finite_readings, sensor_table
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 
 SHARE, BLOCK_S = 0.10, 10.0  # by how much they may differ over so long; see rule 3 in sensors.py
 ADJACENT_S = 1e-6  # apart: stretches that are one, except for rounding

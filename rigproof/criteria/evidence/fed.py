@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 
 

@@ -18,8 +18,8 @@ from operator import attrgetter, itemgetter
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.planning.floor_basis import Conditions, floor_basis

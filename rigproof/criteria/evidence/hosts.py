@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from statistics import median
 
 from rigproof.criteria.criterion import Limit, NotMeasured
-from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 
 # Firmware takes some of the memory for itself, so that hosts with the same modules differ by up to 1 %; the
 # smallest module of a fully equipped server is 1/24 of its memory.

@@ -5,8 +5,8 @@ from operator import attrgetter
 import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 
 GENERATIONS, LANES = range(1, 11), range(1, 33)  # PCIe knows no other values

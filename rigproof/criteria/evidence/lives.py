@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rigproof.criteria.criterion import NotApplicable
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.processes import GpuProcess

@@ -12,10 +12,10 @@ from itertools import pairwise
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.pieces import Of, Piece, PieceTable
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.spans import JOINING_S, Ids, unbroken
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, slice_edges
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.verdict import Outcome

@@ -14,7 +14,7 @@ from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording
 
 if TYPE_CHECKING:  # these have the evidence, which imports this
-    from rigproof.criteria.evidence.subjects import DeviceEvidence
+    from rigproof.criteria.evidence.devices import DeviceEvidence
 
 
 def plan_of(loaded: LoadedRig, level: str) -> Plan:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 
 FEWEST = 10  # readings that a rule needs; few enough for a rig that is sampled once a second
 Numbers = npt.NDArray[np.intp]

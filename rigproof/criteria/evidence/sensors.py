@@ -28,6 +28,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import energy
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import Load, piece_table
 from rigproof.criteria.evidence.pieces import PieceReadings
 from rigproof.criteria.evidence.readings import Readings
@@ -35,7 +36,6 @@ from rigproof.criteria.evidence.sensor_tables import FEWEST, sensor_table
 from rigproof.criteria.evidence.sensor_temperatures import SHORTEST_STILL_S, STEP_STILL_S, Drawn, still_since
 from rigproof.criteria.evidence.sensor_times import out_of_time
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import DUTIES
 

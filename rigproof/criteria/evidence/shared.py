@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.stage_rounds import require_valid
-from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.subjects import Subject
 from rigproof.records.measurements import Event
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.stage_rounds import StageRounds
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.records.measurements import Event, Stage
 
 WANTED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMGT]iB)")

@@ -1,9 +1,9 @@
 """The working ranges that a rig may state for a card that is fed well, judged while it generates."""
 
 from rigproof.criteria.criterion import Finding, Limit, compared
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.sensors import moving_readings
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 
 
 def power_failure(device: DeviceEvidence) -> Finding | None:

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
 from rigproof.criteria.evidence.rates import median_of_others
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.bandwidth.settings import COPY, FIGURES, GB, STAGE

@@ -5,7 +5,7 @@ from statistics import median
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.hosts import peer_floor
-from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.disk.records import DiskTest
 from rigproof.stages.disk.settings import MB, READ, STAGE, WRITE, DiskSettings

@@ -3,8 +3,8 @@
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.hosts import peer_floor
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.subjects import NodeEvidence
 from rigproof.records.verdict import Outcome
 from rigproof.stages.ram.records import RamTest
 from rigproof.stages.ram.settings import COPY, GB, LEAST_CACHES, STAGE, RamSettings

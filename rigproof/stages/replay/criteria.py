@@ -5,7 +5,7 @@ import math
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.comparable import UNDECIDED
-from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
 from rigproof.stages.replay.evidence import Replayed, first_difference, replayed
 from rigproof.stages.replay.settings import STAGE

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.comparable import Dissent, Kind, dissent, kind_of
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.records.measurements import Event
 from rigproof.stages.replay.places import Place, number_of, places_of
 from rigproof.stages.replay.records import StepDigest

@@ -12,12 +12,12 @@ from rigproof.criteria.criterion import (
     criterion,
 )
 from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, WRONG_RESULTS, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import Steady, settled, steady, sustained_rate
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.strangers import slowed_by
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import work_of_groups
 from rigproof.records.verdict import Outcome
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD

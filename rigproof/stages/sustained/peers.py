@@ -2,6 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WORKER_LOST, WRONG_RESULTS, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rates import (
     PeerGroup,
     median_of_others,
@@ -12,7 +13,6 @@ from rigproof.criteria.evidence.rates import (
     work_of,
 )
 from rigproof.criteria.evidence.strangers import slowed_by
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against
 from rigproof.criteria.evidence.rates import median_of_others, precision_rate
 from rigproof.criteria.evidence.strangers import slowed_by
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Labels
 from rigproof.records.verdict import Outcome, figure

@@ -16,11 +16,11 @@ from rigproof.criteria.criterion import (
     criterion,
 )
 from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of, torch_of
 from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_name, link_under_load
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
-from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.transfer.settings import (

@@ -11,9 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import figure

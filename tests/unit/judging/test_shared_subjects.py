@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.criterion import Finding, NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.judging.document import _entry
 from rigproof.judging.judge import judge, promised
 from rigproof.records.measurements import Event

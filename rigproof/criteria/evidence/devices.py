@@ -1,4 +1,4 @@
-"""The evidence about one device or one node. Missing data raises NotMeasured with the reason."""
+"""The evidence about one device. Missing data raises NotMeasured with the reason."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import fields
@@ -12,15 +12,14 @@ from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
-from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
+from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
-from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
+from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
-from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.samples import GpuSample
 
 if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
@@ -28,7 +27,6 @@ if TYPE_CHECKING:  # evidence builds these
 Kept = TypeVar("Kept", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
-LOST = ("worker_failed", "worker_died", "worker_hung")  # a worker, and what it did
 # Events that explain why a device did no work; an earlier kind explains the later ones.
 CAUSES = (
     "node_missing",
@@ -348,106 +346,3 @@ class DeviceEvidence:
 
 def _limit_key(name: str, stage: str) -> str:
     return f"stages.{stage}.{name}" if stage else f"limits.{name}"
-
-
-class NodeEvidence:
-    """The evidence about one promised node."""
-
-    def __init__(self, evidence: "Evidence", node: Node) -> None:
-        self.evidence = evidence
-        self.node = node
-        self.subject = self.node_name = node.name
-
-    @property
-    def found(self) -> bool:
-        """Whether the node answered."""
-        return self.subject in self.evidence.recording.nodes
-
-    def require_found(self) -> None:
-        """NotMeasured if it did not."""
-        if not self.found:
-            raise NotMeasured(f"{self.subject} was not found")
-
-    @property
-    def identity(self) -> NodeIdentity:
-        """The node that answered; NotMeasured if it did not."""
-        self.require_found()
-        return self.evidence.recording.nodes[self.subject]
-
-    @property
-    def devices(self) -> tuple[DeviceEvidence, ...]:
-        """The evidence about its promised devices."""
-        return self.evidence.devices_on(self.subject)
-
-    @property
-    def cards(self) -> tuple[DeviceEvidence, ...]:
-        """The same without the CPU as a device."""
-        return tuple(one for one in self.devices if not one.is_cpu)
-
-    @property
-    def gpus(self) -> list[GpuIdentity]:
-        """The promised devices of this node that were found."""
-        found = self.evidence.recording.gpus
-        return [found[one.subject] for one in self.devices if one.subject in found]
-
-    @property
-    def cpu(self) -> CpuLoad:
-        """The node's CPU band, its own or the rig's."""
-        return self.evidence.loaded.cpu_of(self.subject)
-
-    def limit(self, table: str, name: str, value: float) -> Limit:
-        """A value of a table that the rig and each node may have, with its source."""
-        source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
-        return Limit(float(value), source)
-
-    def settings(self, table: type[Settings]) -> Settings:
-        """The node's settings of the stage whose table this is."""
-        return self.evidence.loaded.settings_of(self.subject, table)
-
-    def stage_limit(self, table: type[StageSettings], stage: str, name: str) -> Limit | None:
-        """A limit of a stage's table, the node's own or the rig's; None if neither states it."""
-        value = getattr(self.settings(table), name)
-        return None if value is None else self.limit(f"stages.{stage}", name, value)
-
-    def rounds(self, stage: str) -> Rounds:
-        """What was measured of the node itself in one stage, by whichever of its workers.
-
-        Raises NotMeasured if there are no rounds, or one is not a valid measurement.
-        """
-        everything = Rounds.joined([self.evidence.rounds(self.subject)])
-        found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
-        if not len(found):
-            self.evidence.stage(stage)
-            cause = self.cause(stage)
-            raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
-        return found
-
-    def records(self, kind: type[Kept], stage: str) -> list[Kept]:
-        """One stage's own records of this type about the node."""
-        return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
-
-    def cause(self, stage: str) -> str:
-        """Why nothing was measured of the node in a stage; empty if no event explains it."""
-        for device in self.devices:
-            for event in device.events(*LOST):
-                if event.stage == stage:
-                    return f"{event.message} (at t={event.t_s:.0f} s)"
-        for event in self.events("node_missing", "agent_died", "node_lost"):
-            return f"{event.message} (at t={event.t_s:.0f} s)"
-        return next(filter(None, (one.cause() for one in self.devices)), "")
-
-    def loaded_samples(self, window: Window) -> Stretch[HostSample]:
-        """The samples inside a window."""
-        return self.evidence.host_samples(self.subject).within(window)
-
-    def coverage_limit(self) -> Limit:
-        """The smallest share of the due samples that counts as measured."""
-        loaded = self.evidence.loaded
-        value = loaded.rig.limits.sample_coverage_share
-        if value is None:
-            raise NotMeasured("the profile has no limits.sample_coverage_share")
-        return Limit(value, self.evidence.source_of("limits.sample_coverage_share"))
-
-    def events(self, *kinds: str) -> list[Event]:
-        """Events that concern this node."""
-        return self.evidence.events.of(self.subject, *kinds)
