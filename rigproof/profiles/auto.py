@@ -37,6 +37,7 @@ def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = F
     node = node_name(inventory.hostname)
     defaults = default_rig(kinds).rig
     cpus = max(inventory.cpus, 0.01)
+    own: dict[str, Any] = {"name": node, "cpus": float(cpus)}
     if inventory.gpus:
         skus = all_skus(kinds)
         gpus = [_gpu(found, skus, defaults) for found in inventory.gpus]
@@ -47,10 +48,11 @@ def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = F
     else:
         gpus = [_cpu_device(inventory, defaults)]
         description = f"The CPU of this machine ({cpus:g} CPUs) as the device."
-    own: dict[str, Any] = {"name": node, "cpus": float(cpus), "gpus": gpus}
-    if not inventory.gpus and not require_gpu and defaults.cpu.band_percent[1] * cpus < 100:
-        # The device is one thread at least, which alone uses more than the band allows.
-        own["cpu"] = {"enabled": False}
+        if (
+            defaults.cpu.band_percent[1] * cpus < 100
+        ):  # %: its one thread alone uses more than the band allows
+            own["cpu"] = {"enabled": False}
+    own["gpus"] = gpus
     if inventory.ram_gib > 0:
         own["ram_gib"] = _ram_gib(inventory)
     return over_defaults({"name": node, "description": description, "nodes": [own]}, AUTO, kinds)

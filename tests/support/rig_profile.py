@@ -43,6 +43,7 @@ LIMITS = {
     "pcie_bit_error_rate": 1e-12,
     "pcie_correctable_minute": 32,
     "pcie_uncorrected": 0,
+    "gpu_memory_share": 0.92,
     "host_share": 0.90,
     "host_cpus_per_gpu": 2,
     "host_ram_share": 0.95,

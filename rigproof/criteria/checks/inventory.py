@@ -8,6 +8,7 @@ from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
@@ -24,9 +25,6 @@ KEPT = (
 )
 FLASH = "have the same VBIOS put on all of them, unless they are meant to differ"
 DATA_CENTRE = ("tesla", "nvidia")  # GpuIdentity.brand of cards for servers
-MIB_PER_GIB = 1024
-# ECC of GDDR6 keeps 1/16 for itself. A chip of a GeForce's memory is 1/12 of it or more.
-SAME_MEMORY = 0.92
 LESS = "have the card looked at: chips of its memory may be switched off, or it is no such card"
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
@@ -36,8 +34,8 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     title="GPU present",
     scope="device",
     unit="",
-    limit="the GPUs that the rig profile promises, with their SKU, nearly all of its memory (or of the "
-    "`memory_gib` that the profile states) and, if pinned, their UUID. A VBIOS that differs from that of "
+    limit="the GPUs that the rig profile promises, with their SKU, `limits.gpu_memory_share` of its memory "
+    "(or of the `memory_gib` that the profile states) and, if pinned, their UUID. A VBIOS other than that of "
     "equal data-centre cards warns",
     severity="reseat",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
@@ -59,7 +57,7 @@ def gpus_present(device: DeviceEvidence) -> Finding:
     wrong, step = _mismatch(device, device.identity)
     if wrong:
         return Finding(Outcome.FAIL, detail=wrong, remedy=step)
-    return _with_vbios(device)
+    return _with_less_memory(device, device.identity) or _with_vbios(device)
 
 
 def _with_vbios(device: DeviceEvidence) -> Finding:
@@ -103,7 +101,7 @@ def _absent(device: DeviceEvidence) -> Finding:
 def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
     """What differs from the promise, and the next step; empty if nothing does."""
     gpu = device.device.gpu
-    place = device.evidence.loaded.written(f"{device.device.key}.sku").removesuffix(".sku")
+    place = _place(device)
     if found.device != gpu.device:
         return f"promised a {gpu.device} device, found {found.name} ({found.device})", ""
     if gpu.uuid is not None and found.uuid != gpu.uuid:
@@ -113,14 +111,30 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
         sku = found.sku or "unknown"
         step = f'put that card in, or write sku = "{sku}" at {place} if this is the intended one'
         return f"promised {gpu.sku}, found {found.name} ({found.sku or 'of no known SKU'})", step
-    wanted_gib, found_gib = _promised_gib(device), found.memory_total_mib / MIB_PER_GIB
-    if found_gib < SAME_MEMORY * wanted_gib:
-        step = f"{LESS}; if so much is intended, write memory_gib = {found_gib:.2f} at {place}"
-        return f"promised {wanted_gib:g} GiB of memory, found {found_gib:.1f} on {found.name}", step
     twins = [one for one in device.evidence.subjects_by_uuid.get(found.uuid, ()) if one != device.subject]
     if twins:
         return f"the same card is also {', '.join(twins)}", "give each of them its own card with `uuid`"
     return "", ""
+
+
+def _place(device: DeviceEvidence) -> str:
+    """Where the profile promises the device."""
+    return device.evidence.loaded.written(f"{device.device.key}.sku").removesuffix(".sku")
+
+
+def _with_less_memory(device: DeviceEvidence, found: GpuIdentity) -> Finding | None:
+    """The failure of a card that shows too little memory; earlier recordings have no limit of it."""
+    share = device.optional_limit("gpu_memory_share")
+    promised_gib, found_gib = _promised_gib(device), found.memory_total_mib / MIB_PER_GIB
+    if share is None or found_gib >= share.value * promised_gib:
+        return None
+    return Finding(
+        Outcome.FAIL,
+        detail=f"promised {promised_gib:g} GiB of memory, found {found_gib:.1f} on {found.name}",
+        source=f"{share.value:g} of the promised memory, {share.source}",
+        remedy=f"{LESS}; if so much is intended, write memory_gib = {found_gib:.2f} at {_place(device)}",
+        severity="rma",
+    )
 
 
 def _promised_gib(device: DeviceEvidence) -> float:

@@ -43,10 +43,11 @@ def key_tables(kinds: StageKinds) -> str:
     """Markdown: one table for each table of a rig and of a SKU file."""
     places = {"Limits": f"{_RIG_PLACES['Limits']} without {_listed(Limits.of_rig)}"}
     for kind in kinds:
+        shortest = f" (on a rig with a GPU at least {kind.shortest_s:g} s long)" if kind.shortest_s else ""
         own = set(kind.settings.model_fields) - kind.settings.of_rig
         owner = "nodes" if kind.by_node else "nodes.gpus"
         also = f", [{owner}.stages.{kind.name}] without {_listed(kind.settings.of_rig)}" if own else ""
-        places[kind.settings.__name__] = f"[stages.{kind.name}]{also}"
+        places[kind.settings.__name__] = f"[stages.{kind.name}]{also}{shortest}"
     rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | places)
     return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES)
 

@@ -102,6 +102,8 @@ MEANINGFUL = {
     # The first one loses data or resets the link.
     "pcie_uncorrected": Bound(highest=10, above="passes more errors than a broken link survives"),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
+    # A card of the same model with half of its memory is another card.
+    "gpu_memory_share": Bound(0.6, 0.99, "accepts a card with half of its memory", "fails sound cards"),
     "foreign_memory_warn_mib": Bound(highest=1024, above="lets another job hold memory without a warning"),
     # Two programs that both keep a GPU busy get half of it each; a third of that shows in any rate.
     "stranger_sm_percent": Bound(

@@ -157,6 +157,11 @@ class Limits(Table):
     ecc_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="Largest number of new uncorrected memory errors of a GPU in a run."
     )
+    gpu_memory_share: Share | None = Field(
+        default=None,
+        description="Smallest share of its model's memory, or of the `memory_gib` that a profile states, "
+        "that a card must show.",
+    )
     host_share: Share | None = Field(
         default=None,
         description="Smallest share of the `cpus` and `ram_gib` that a node states that must be usable. It "

@@ -185,7 +185,8 @@ def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench
         "precision.speedup",
         "health.xid",
         "health.ecc_mode",
-    }  # the SKU file's floor holds then, the catalogue of Xids, and what the model has
+        "inventory.gpus_present",
+    }  # the SKU file's floor holds then, the catalogue of Xids, what the model has, and the model itself
     lenient |= {name for name in CATALOGUE if name.startswith("throughput.") and name != STABILITY}
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         if needs and criterion not in lenient:

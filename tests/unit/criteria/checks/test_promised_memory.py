@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rigproof.profiles.auto import AUTO
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.verdict import Outcome
+from rigproof.stages.registry import KINDS
 
 GPU, PRESENT = "pc1/gpu0", "inventory.gpus_present"
 
@@ -33,6 +35,20 @@ def test_what_is_wrong_and_what_to_do_is_said(bench):
     assert verdict.remedy.endswith("if so much is intended, write memory_gib = 70.50 at nodes.pc1.gpus.0")
 
 
+def test_it_asks_for_another_card_and_names_its_limit(bench):
+    bench.gpu(GPU, memory_total_mib=70.5 * 1024)
+    verdict = bench.verdict(PRESENT, GPU)
+    assert verdict.severity == "rma"
+    assert verdict.limit_source.startswith("0.92 of the promised memory, ")
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.95, Outcome.FAIL), (0.90, Outcome.PASS)])
+def test_the_share_is_a_limit_of_the_profile(bench, share, expected):
+    bench.limits(gpu_memory_share=share)
+    bench.gpu(GPU, memory_total_mib=130.5 * 1024)
+    assert bench.verdict(PRESENT, GPU).outcome is expected
+
+
 def test_the_memory_that_the_profile_states_is_the_promise(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200", "memory_gib": 70}]}])
     bench.gpu(GPU, memory_total_mib=70.5 * 1024)
@@ -48,3 +64,10 @@ def test_what_was_found_on_this_machine_is_no_promise(bench):
     bench.loaded = replace(bench.loaded, sources=dict(bench.loaded.sources) | found)
     bench.gpu(GPU, memory_total_mib=70.5 * 1024)
     assert bench.verdict(PRESENT, GPU).outcome is Outcome.FAIL
+
+
+def test_every_rig_has_the_limit_and_a_recording_of_before_it_is_judged_as_then(bench):
+    assert default_rig(KINDS).rig.limits.gpu_memory_share is not None
+    bench.limits(gpu_memory_share=None)
+    bench.gpu(GPU, memory_total_mib=70.5 * 1024)
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.PASS
