@@ -114,8 +114,7 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     """Mean CPU load of each 1 s window that has samples; NotMeasured if too few have."""
     window = node.evidence.complete_window(node.evidence.steady_stage)
     pairs = node.loaded_samples(window).readings("cpu_percent")
-    rate_hz = node.evidence.planned_by.rig.sampling.rate_hz
-    require_coverage(pairs.times_s, window, node.coverage_limit(), rate_hz, "CPU load")
+    require_coverage(pairs.times_s, window, node.coverage_limit(), node.evidence.rate_hz, "CPU load")
     slices = window.slices(WINDOW_S)
     filled = [
         (piece, sum(those) / len(those))

@@ -186,7 +186,7 @@ def _sustained(pairs: Readings) -> Readings:
 
 def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
     """How long it was over the limit: each reading holds until the next one, or for one step of the grid."""
-    step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
+    step_s = 1 / device.evidence.rate_hz
     held_s = np.minimum(np.diff(pairs.times_s, append=pairs.times_s[-1] + step_s), 2 * step_s)
     return float(held_s[pairs.values > limit_c].sum())
 
@@ -260,7 +260,7 @@ def throttle(device: DeviceEvidence) -> Finding:
 def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
     """No sample shows a slowdown; NVML's counters may. The detail is how long each reason held."""
     by_reason = counted_s(device.counters("before"), device.counters("after"))
-    step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
+    step_s = 1 / device.evidence.rate_hz
     unseen = {bit: seconds for bit, seconds in by_reason.items() if bit & THROTTLE}
     if sum(unseen.values()) > step_s:
         detail = f"NVML counted {durations_text(unseen)}, which no sample shows"
@@ -272,7 +272,7 @@ def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
 def _sampled_s(device: DeviceEvidence) -> dict[int, float]:
     """How long each reason lasted by the samples, s: for a driver that does not count it."""
     bits = device.samples.readings(REASONS).values.astype(np.int64)
-    step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
+    step_s = 1 / device.evidence.rate_hz
     return {bit: step_s * int(np.count_nonzero(bits & bit)) for bit in COUNTERS}
 
 

@@ -77,7 +77,7 @@ def _excuse(device: DeviceEvidence) -> None:
 def _stretch(device: DeviceEvidence, readings: Readings, limit_c: float) -> tuple[float, float]:
     """When the margin was below it first, and until when the last time, as a length in s."""
     below = readings.times_s[readings.values < limit_c]
-    step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
+    step_s = 1 / device.evidence.rate_hz
     return float(below[0]), float(below[-1] - below[0]) + step_s
 
 

@@ -246,8 +246,7 @@ class DeviceEvidence:
         )
 
     def _uncovered(self, times_s: Floats, window: Window) -> str:
-        rate_hz = self.evidence.planned_by.rig.sampling.rate_hz
-        return uncovered(times_s, window, self.limit("sample_coverage_share"), rate_hz)
+        return uncovered(times_s, window, self.limit("sample_coverage_share"), self.evidence.rate_hz)
 
     def _where_to_look(self, field: str) -> str:
         """What to do about a sensor that gave no readings while others did."""

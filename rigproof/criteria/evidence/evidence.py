@@ -119,6 +119,11 @@ class Evidence:
         )
         return promised[subject]
 
+    @property
+    def rate_hz(self) -> float:
+        """How often the run's sensors were to be read."""
+        return self.planned_by.rig.sampling.rate_hz
+
     def source_of(self, *keys: str) -> str:
         """The file that states the first of these keys that any file states; else the profile itself."""
         return self.loaded.source_of(*keys) or self.loaded.file

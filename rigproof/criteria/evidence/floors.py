@@ -236,7 +236,7 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
         for stretch in stretches
         for one in device.loaded_samples(stretch).recorded("sm_clock_mhz").values.tolist()
     ]
-    rate_hz = device.evidence.planned_by.rig.sampling.rate_hz
+    rate_hz = device.evidence.rate_hz
     due = rate_hz * sum(stretch.length_s for stretch in stretches)
     if not found or len(found) < device.limit("sample_coverage_share").value * due:
         raise NotMeasured(f"only {len(found)} of the {due:.0f} readings of the SM clock due under load")

@@ -172,7 +172,7 @@ def _near_rating(node: NodeEvidence, window: Window) -> Iterator[Finding]:
         except NotMeasured as reason:  # also of a card without that sensor: the rig states psu_w
             raise NotMeasured(f"{one.subject}: {reason.reason}, with which psu_w is compared") from None
     read = [one.loaded_samples(window).readings("power_w") for one in cards]
-    sums = together(read, window, 1 / evidence.planned_by.rig.sampling.rate_hz)
+    sums = together(read, window, 1 / evidence.rate_hz)
     if not len(sums):
         raise NotMeasured("no power was read of all cards at once, with which psu_w is compared")
     share = node.limit("stages.transient", "psu_share", evidence.loaded.settings(TransientSettings).psu_share)
