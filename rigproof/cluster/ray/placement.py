@@ -20,6 +20,7 @@ from rigproof.host.bounded import Background
 NODE_LABEL = "ray.io/node-id"
 STEP_S = 0.5
 LOOK_S = 0.02  # between two looks at whether a process has been requested
+GRANT_S = 5  # for a group that was just requested; one that still waits for a GPU is removed without a grant
 ATTEMPTS = 2  # to start the first process of a bundle
 
 # Starts the first process in a placement group on this node, under this name: an actor with a method `gpu`
@@ -252,4 +253,14 @@ def _wanted_on(node_id: str, wanted: Sequence[WantedGpu]) -> int:
 
 
 def _remove(group: Any) -> Background[None]:
-    return Background(lambda: None if group is None else remove_placement_group(group), "release")
+    """Remove the group in the background, once Ray has granted it.
+
+    If the removal comes between the two steps of a grant (prepare, commit), Ray 2.60 never frees the GPU.
+    """
+
+    def remove() -> None:
+        if group is not None:
+            group.wait(GRANT_S)
+            remove_placement_group(group)
+
+    return Background(remove, "release")
