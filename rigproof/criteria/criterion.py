@@ -20,6 +20,8 @@ class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
     """Raised if the evidence does not suffice; the report shows the reason."""
 
     outcome: ClassVar[Outcome] = Outcome.NOT_MEASURED
+    remedy: str = ""
+    from_s: float | None = None
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -30,6 +32,18 @@ class NotApplicable(NotMeasured):
     """Raised if the hardware cannot measure it at all, and the profile does not promise that it can."""
 
     outcome = Outcome.NOT_APPLICABLE
+
+
+class Disturbed(NotMeasured):
+    """Raised if something that is not the rig kept the run from measuring, such as a foreign process.
+
+    `remedy`: what to do before the next run. `from_s`: when in the run it was first seen.
+    """
+
+    def __init__(self, reason: str, remedy: str, from_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
+        self.from_s = from_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +129,8 @@ class Criterion:
     once more, and a figure that is good only once warns.
     `figures`: the figures whose floors its measurements are compared with. `sum_of`: the criterion whose
     figures it sums.
+    `surroundings`: it judges what others did to the measurement, which is no fault of the rig: it can warn or
+    be not measured (`Disturbed`), never fail.
     `explained`: why a failure or warning was not caused by the subject, in words, or None; it is then not
     measured.
     `also`: the faults that change its verdict besides those made for it.
@@ -137,6 +153,7 @@ class Criterion:
     duties: tuple[Duty, ...] = ()
     applies_to_cpu: bool = True
     judges_absence: bool = False
+    surroundings: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
@@ -192,6 +209,7 @@ def criterion(
     duties: tuple[Duty, ...] = (),
     applies_to_cpu: bool = True,
     judges_absence: bool = False,
+    surroundings: bool = False,
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
     equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
@@ -222,6 +240,7 @@ def criterion(
             duties=duties,
             applies_to_cpu=applies_to_cpu,
             judges_absence=judges_absence,
+            surroundings=surroundings,
             holds_for=holds_for,
             among=among,
             equal=equal,

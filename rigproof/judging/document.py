@@ -49,6 +49,9 @@ Rules for all of them:
   unknown card has no ECC, has no such precision, or lacked a sensor from the beginning while NVML answered
   everything else; no other GPU of its kind has its power limit, or can be compared with it bit by bit. A
   sensor that went silent during the run is not measured, on any card.
+- What others do to the measurement is no failure of the rig: a criterion that a foreign process, a
+  hypervisor or a container's limit kept from measuring is not measured, with the cause and what to do before
+  the next run. A criterion that judges the surroundings alone never fails.
 - If a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - If a rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
   `scaling`) misses its limit by less than `limits.marginal_share` of it, and nothing else in its stage
@@ -101,11 +104,12 @@ def _entry(criterion: Criterion) -> str:
         ("Not measured", criterion.unmeasured),
         ("What to do", criterion.remedy),
         ("Severity", f"`{criterion.severity}`"),
-        ("Fails on", _named(shown_by(criterion, Outcome.FAIL))),
     ]
-    warns_on = shown_by(criterion, Outcome.WARN)
-    if warns_on:
-        rows.append(("Warns on", _named(warns_on)))
+    shown = {"Fails on": Outcome.FAIL, "Warns on": Outcome.WARN}
+    if criterion.surroundings:
+        shown["Not measured on"] = Outcome.NOT_MEASURED
+    named = {title: _named(shown_by(criterion, outcome)) for title, outcome in shown.items()}
+    rows += [(title, faults) for title, faults in named.items() if faults]
     table = [f"- **{title}:** {text}." for title, text in rows]
     return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table, ""])
 

@@ -3,12 +3,12 @@
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import intern
 from typing import Any
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, Trouble
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -88,12 +88,15 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
             about.require_found()
         finding = criterion.find(about)
         _require_figures(finding)
+        if criterion.surroundings and finding.outcome is Outcome.FAIL:
+            raise TypeError("it judges the surroundings and must not fail")
         if finding.outcome in (Outcome.FAIL, Outcome.WARN):
             _require_own_trouble(criterion, about, finding, evidence)
         if finding.outcome is not Outcome.FAIL:
             _require_stages(criterion, evidence)
     except NotMeasured as reason:
-        return not_judged(criterion, subject, _reason(about, reason), reason.outcome)
+        verdict = not_judged(criterion, subject, _reason(about, reason), reason.outcome)
+        return replace(verdict, remedy=reason.remedy, from_s=_finite(reason.from_s))
     except Exception as error:  # a criterion with a bug must neither pass nor end the report
         return not_judged(criterion, subject, f"judging it failed: {type(error).__name__}: {error}")
     return _verdict(criterion, subject, finding)
@@ -265,7 +268,11 @@ def _require_own_trouble(
         return
     reason = criterion.explained(about, Trouble(finding, _loads(criterion, evidence)))
     if reason is not None:
-        raise NotMeasured(f"{reason}; so this is not the card's own: {_in_words(criterion, finding)}")
+        raise Disturbed(
+            f"{reason}; so this is not the card's own: {_in_words(criterion, finding)}",
+            "run again without it",
+            finding.from_s,
+        )
 
 
 def _in_words(criterion: Criterion, finding: Finding) -> str:

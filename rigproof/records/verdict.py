@@ -171,9 +171,12 @@ def sentence(verdict: Verdict) -> str:
     first, rest = (", ".join(parts), verdict.detail) if parts else (verdict.detail, "")
     first = " ".join(filter(None, [first, _when(verdict)]))
     text = f"{verdict.subject} {verdict.criterion}: " + ": ".join(filter(None, [first, rest]))
-    if not verdict.remedy or verdict.outcome in (Outcome.PASS, Outcome.NO_LIMIT):
-        return text
-    return f"{text.rstrip('.: ')}. {verdict.remedy[0].upper()}{verdict.remedy[1:]}."
+    return with_remedy(text, "" if verdict.outcome in (Outcome.PASS, Outcome.NO_LIMIT) else verdict.remedy)
+
+
+def with_remedy(text: str, remedy: str) -> str:
+    """A text, then the next step as a sentence of its own, if there is one."""
+    return f"{text.rstrip('.: ')}. {remedy[0].upper()}{remedy[1:]}." if remedy else text
 
 
 def sentence_and_severity(verdict: Verdict) -> str:

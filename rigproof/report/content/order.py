@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence
+from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence, with_remedy
 
 FOLDED_FROM = 4  # from this many on, verdicts of a kind are shown as one
 FOLLOWING_FROM = 2  # the same if another failure explains them: each would only lead there
@@ -49,8 +49,12 @@ def of_outcome(verdicts: Iterable[Verdict], outcome: Outcome) -> list[Verdict]:
 def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
     """Verdicts "not measured", in groups: several criteria of one subject with one cause, or several subjects
     of one criterion with one cause, as when a missing GPU affects all its pairs; the others one by one.
+
+    Those with a remedy of their own come first: they name what kept the run from measuring.
     """
-    missing = of_outcome(verdicts, Outcome.NOT_MEASURED)
+    missing = sorted(
+        of_outcome(verdicts, Outcome.NOT_MEASURED), key=lambda one: not one.remedy or one.follows
+    )
     by_subject = _grouped(missing, lambda verdict: (verdict.subject, _cause(verdict)))
     rest = [verdict for group in by_subject.values() if not folded(group) for verdict in group]
     by_criterion = _grouped(rest, lambda verdict: (verdict.criterion, _cause(verdict)))
@@ -90,9 +94,11 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     first = group[0]
     if len(group) == 1:
         return sentence(first)
-    if first.subject == group[1].subject:
-        return f"{first.subject}: {len(group)} criteria not measured: {_cause(first)}"
-    return f"{first.criterion}: {len(group)} subjects not measured: {_cause(first)}"
+    of_one = first.subject == group[1].subject
+    subject, what = (first.subject, "criteria") if of_one else (first.criterion, "subjects")
+    return with_remedy(
+        f"{subject}: {len(group)} {what} not measured: {_cause(first)}", "" if first.follows else first.remedy
+    )
 
 
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:

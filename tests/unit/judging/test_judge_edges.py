@@ -7,13 +7,21 @@ from weakref import ref
 
 import pytest
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import (
+    Disturbed,
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    compared,
+    criterion,
+)
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.host.garbage import without_collections
 from rigproof.judging import judge as judge_module
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import Judgement, judge, judge_all, promised
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Decision, Outcome, decide, sentence
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 LIMIT = Limit(10.0, "defaults.toml")
@@ -105,6 +113,25 @@ def test_what_nobody_can_measure_does_not_apply(bench, reason, outcome):
     verdict = judge(made(find), GPU, Evidence(bench.recording, bench.loaded))
     assert (verdict.outcome, verdict.detail) == (outcome, "no sensor")
     assert verdict.remedy == ""
+
+
+def test_what_kept_the_run_from_measuring_is_named_with_what_to_do(bench):
+    def find(_evidence):
+        raise Disturbed("pid 7 computed on this card", "end that process", from_s=3.0)
+
+    verdict = judge(made(find), GPU, Evidence(bench.recording, bench.loaded))
+    assert (verdict.outcome, verdict.severity, verdict.from_s) == (Outcome.NOT_MEASURED, None, 3.0)
+    assert sentence(verdict) == (
+        "pc1/gpu0 test.made: not measured (from t=3 s): pid 7 computed on this card. End that process."
+    )
+    assert decide([verdict, verdict_of(bench, Finding(Outcome.PASS, 1.0))]) is Decision.INCOMPLETE
+
+
+def test_a_criterion_of_the_surroundings_never_fails(bench):
+    assert verdict_of(bench, Finding(Outcome.WARN, 1.0), surroundings=True).outcome is Outcome.WARN
+    failed = verdict_of(bench, Finding(Outcome.FAIL, 1.0), surroundings=True)
+    assert failed.outcome is Outcome.NOT_MEASURED
+    assert "judging it failed" in failed.detail
 
 
 def test_a_subject_that_is_missing_is_not_judged_but_by_what_judges_absence(bench):

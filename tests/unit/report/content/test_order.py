@@ -1,7 +1,15 @@
 import pytest
 
 from rigproof.records.verdict import Decision, Outcome, Verdict
-from rigproof.report.content.order import count_line, meaning, not_applicable_sentences, reading_order, word
+from rigproof.report.content.order import (
+    count_line,
+    meaning,
+    not_applicable_sentences,
+    not_measured_groups,
+    not_measured_sentence,
+    reading_order,
+    word,
+)
 
 
 def of(*outcomes):
@@ -12,6 +20,18 @@ def test_failures_are_read_first_and_what_does_not_apply_last(verdicts):
     assert [word(verdict) for verdict in reading_order(verdicts)] == [
         "FAIL", "WARN", "NOT MEASURED", "no limit", "pass", "pass", "pass", "not applicable",
     ]  # fmt: skip
+
+
+def test_what_kept_the_run_from_measuring_is_named_before_what_it_left_unmeasured():
+    left = [Verdict("c.x", "n1", Outcome.NOT_MEASURED, detail="no samples")]
+    held = [
+        Verdict(f"c.{name}", "n2", Outcome.NOT_MEASURED, detail="pid 7 was there", remedy="end pid 7")
+        for name in "abcd"
+    ]
+    assert [not_measured_sentence(group) for group in not_measured_groups([*left, *held])] == [
+        "n2: 4 criteria not measured: pid 7 was there. End pid 7.",
+        "n1 c.x: not measured: no samples",
+    ]
 
 
 def test_counts_are_shown_in_one_line(verdicts):
