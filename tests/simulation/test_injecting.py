@@ -183,6 +183,7 @@ REFUSED = {
     "xid:code=-1": "an Xid is a whole number, such as 79",
     "sensor-missing:field=temperature": "did you mean",
     "sensor-frozen:field=sm_clock": "also stays the same on a healthy card",
+    "worker-killed@n1/gpu1:stage=ram": "in the ram stage: a worker of n1/gpu0 measures the host",
     "power-limit-off": "no limits.power_limit_w",
     "power-capped@n2/gpu0": "take power-limit-off",
     "temperature-out-of-range": "no limits.working_temperature_c",
@@ -203,6 +204,8 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
         ("ecc-uncorrected", "its driver counts no ECC errors"),
         ("row-remap-failed", "its driver reports no remapped rows"),
         ("straggler", "the rig has no other GPU of that SKU"),
+        ("ram-slow", "there is neither another host of its kind nor a floor"),
+        ("disk-slow@pc2", "there is neither another host of its kind nor a floor"),
         ("heat-spike", "no limits.core_temperature_never_c"),
         (
             "throughput-sag:stage=training,after=20%,by=60%",

@@ -89,7 +89,7 @@ def _name(device: DeviceEvidence, uuid: str) -> str:
     return f"{uuid}, a card that is not in the profile"
 
 
-def _no_other(loaded: LoadedRig, _device: PromisedDevice | None) -> str:
+def _no_other(loaded: LoadedRig, _device: PromisedDevice) -> str:
     cuda = [one for one in loaded.devices() if one.gpu.device == "cuda"]
     return "" if len(cuda) > 1 else "the rig has one GPU only"
 

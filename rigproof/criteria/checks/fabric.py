@@ -91,9 +91,9 @@ def _trouble(read: GpuCounters) -> Finding | None:
     return None
 
 
-def _without_fabric(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
+def _without_fabric(_loaded: LoadedRig, device: PromisedDevice) -> str:
     """NVML reports a fabric from Hopper on."""
-    sku = device.sku if device is not None else None
+    sku = device.sku
     major = int((sku.compute_capability or "0").partition(".")[0]) if sku is not None else 0
     return "" if sku is not None and sku.nvlinks and major >= 9 else "its driver reports no NVLink fabric"
 

@@ -11,7 +11,7 @@ from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.coverage import require_coverage
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.windows import Window, values_by_slice
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import CONTINUOUS, MID, TIMES, FaultKind, Late, Variant
@@ -192,8 +192,8 @@ def _require_probe(node: NodeEvidence, window: Window, delays: Floats) -> None:
         )
 
 
-def _no_band(loaded: LoadedRig, _device: PromisedDevice | None) -> str:
-    return "cpu.enabled = false" if loaded.rig.cpu.enabled is False else ""
+def _no_band(loaded: LoadedRig, node: str) -> str:
+    return "" if loaded.cpu_of(node).enabled else "cpu.enabled = false"
 
 
 FAULTS = (
@@ -204,7 +204,7 @@ FAULTS = (
         ("host.cpu_band", "host.responsiveness"),
         keys=TIMES,
         duties=CONTINUOUS,
-        lacks=_no_band,
+        host_lacks=_no_band,
     ),
     FaultKind(
         "cpu-starved",
@@ -213,7 +213,7 @@ FAULTS = (
         ("host.cpu_band",),
         keys=(*TIMES, "to"),
         duties=CONTINUOUS,
-        lacks=_no_band,
+        host_lacks=_no_band,
         late=Late("`cpu.in_band_share` allows a fifth of the windows outside the band", keys="after=75%"),
     ),
     FaultKind(

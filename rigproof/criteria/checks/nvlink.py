@@ -161,8 +161,8 @@ def _worst(before: GpuCounters, after: GpuCounters, field: str, what: str) -> _W
     return max(grown, key=lambda one: one.grown)
 
 
-def _without_links(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
-    stated = device is not None and device.sku is not None and device.sku.nvlinks is not None
+def _without_links(_loaded: LoadedRig, device: PromisedDevice) -> str:
+    stated = device.sku is not None and device.sku.nvlinks is not None
     return "" if stated else "its SKU file states no nvlinks"
 
 

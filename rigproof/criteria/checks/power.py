@@ -194,7 +194,7 @@ def _default(device: DeviceEvidence) -> Limit | None:
 NO_RANGE = unstated("power_limit_w")
 
 
-def _has_range(loaded: LoadedRig, device: PromisedDevice | None) -> str:
+def _has_range(loaded: LoadedRig, device: PromisedDevice) -> str:
     return "" if NO_RANGE(loaded, device) else "limits.power_limit_w: take power-limit-off"
 
 

@@ -90,9 +90,8 @@ def _require_moving(device: DeviceEvidence, readings: Readings) -> None:
         )
 
 
-def _unpromised(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
-    sku = device.sku if device is not None else None
-    stated = sku is not None and sku.temperature.slowdown_margin_c is not None
+def _unpromised(_loaded: LoadedRig, device: PromisedDevice) -> str:
+    stated = device.sku is not None and device.sku.temperature.slowdown_margin_c is not None
     return "" if stated else "its driver reports no thermal margin"
 
 

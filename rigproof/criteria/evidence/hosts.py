@@ -5,6 +5,8 @@ from statistics import median
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.simulation.host import SimulatedHost
 
 # Firmware takes some of the memory for itself, so that hosts with the same modules differ by up to 1 %; the
 # smallest module of a fully equipped server is 1/24 of its memory.
@@ -21,9 +23,20 @@ def alike(node: NodeEvidence) -> Iterator[NodeEvidence]:
         if other.subject == node.subject or not other.found or own.cpu_model is None:
             continue
         its = other.identity
-        same_ram = abs(its.ram_gib - own.ram_gib) <= SAME_RAM * max(its.ram_gib, own.ram_gib)
-        if (its.cpu_model, its.cpus) == (own.cpu_model, own.cpus) and same_ram:
+        if (its.cpu_model, its.cpus) == (own.cpu_model, own.cpus) and _same_ram(its.ram_gib, own.ram_gib):
             yield other
+
+
+def _same_ram(one_gib: float, other_gib: float) -> bool:
+    return abs(one_gib - other_gib) <= SAME_RAM * max(one_gib, other_gib)
+
+
+def no_equal(loaded: LoadedRig, node: str) -> str:
+    """Why the rates of this node of a simulated rig are judged by no other host; empty if they are."""
+    hosts = {one.name: SimulatedHost(loaded, one.name, (), seed=0) for one in loaded.rig.nodes}
+    own = hosts.pop(node)
+    equal = any(one.cpus == own.cpus and _same_ram(one.ram_gib(), own.ram_gib()) for one in hosts.values())
+    return "" if equal else "there is neither another host of its kind nor a floor"
 
 
 def peer_floor(node: NodeEvidence, rate_of: Callable[[NodeEvidence], float], share: Limit) -> Limit | None:

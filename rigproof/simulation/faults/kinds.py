@@ -11,9 +11,9 @@ Scope = Literal["gpu", "node"]
 Key = Literal["stage", "after", "for", "by", "to", "code", "field"]
 Ends = Literal["fails", "warns", "not measured"]
 Stages = Mapping[str, Duty]  # by name, in the order in which they run
-# Why nothing could notice a fault on this device of this rig; empty if something can. A fault of a node has
-# no device.
-Lacks = Callable[[LoadedRig, PromisedDevice | None], str]
+# Why nothing could notice a fault on this device, or this node, of this rig; empty if something can.
+Lacks = Callable[[LoadedRig, PromisedDevice], str]
+HostLacks = Callable[[LoadedRig, str], str]
 # The same for a fault of a sensor, given the sensor, the stage in which it acts, and the level's stages.
 Unseen = Callable[[str, str, Stages], str]
 
@@ -81,7 +81,8 @@ class FaultKind:
     defaults: Mapping[str, str] = field(default_factory=dict)
     duties: tuple[Duty, ...] = ()
     stage: str | None = None
-    lacks: Lacks | None = None
+    lacks: Lacks | None = None  # of a fault of a GPU
+    host_lacks: HostLacks | None = None  # of a fault of a node
     unseen: Unseen | None = None  # of a fault with the key `field`
     brief: bool = False  # it ends by itself: its default length also applies if only `after` is given
     in_memory: bool = False  # at one place of it: only stages that fill and compare the memory notice it

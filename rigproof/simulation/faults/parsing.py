@@ -54,7 +54,7 @@ def _parse(
     given = _keys(text, kind, shape["keys"])
     stage = _stage(text, kind, given.get("stage"), all_stages, stages)
     within = "stage" in given or not kind.anywhere
-    why = kind.lacks(loaded, device) if kind.lacks is not None else ""
+    why = _lacks(kind, loaded, device, subject)
     if why:
         raise FaultError(f"--hw-inject {text}: nothing could notice {kind.name} on {subject}: {why}")
     values = {**kind.defaults, **given}
@@ -83,10 +83,24 @@ def _parse(
     work_s = _work_s(loaded, device, plans, forms)
     begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
     if device is not None and begins_in in stages:
-        why = forms[begins_in].misses(kind, CardWork(loaded, device))
+        why = _idle(loaded, device) if stages[begins_in] == "idle" else ""
+        why = why or forms[begins_in].misses(kind, CardWork(loaded, device))
         if why:
             raise FaultError(f"--hw-inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault
+
+
+def _lacks(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, subject: str) -> str:
+    """Why nothing could notice it on this subject; empty if something can."""
+    if device is not None:
+        return kind.lacks(loaded, device) if kind.lacks is not None else ""
+    return kind.host_lacks(loaded, subject) if kind.host_lacks is not None else ""
+
+
+def _idle(loaded: LoadedRig, device: PromisedDevice) -> str:
+    """Why a fault of this card's workers goes unnoticed while their host is measured; empty if it does not."""
+    first = next(one.subject for one in loaded.devices() if one.node == device.node)
+    return "" if first == device.subject else f"a worker of {first} measures the host"
 
 
 def _stage(text: str, kind: FaultKind, written: str | None, all_stages: Stages, stages: Stages) -> str:

@@ -1,15 +1,14 @@
 """The faults that this stage's criterion must notice."""
 
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.criteria.evidence.hosts import no_equal
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.stages.disk.settings import DiskSettings
 
 
-def _no_floor(loaded: LoadedRig, _device: PromisedDevice | None) -> str:
-    """Why no host's rate is judged; empty if it is."""
-    settings = [loaded.settings_of(node.name, DiskSettings) for node in loaded.rig.nodes]
-    stated = all(one.write_floor_mbps or one.read_floor_mbps for one in settings)
-    return "" if stated or len(settings) > 1 else "there is neither another host nor a floor"
+def _no_floor(loaded: LoadedRig, node: str) -> str:
+    own = loaded.settings_of(node, DiskSettings)
+    return "" if own.write_floor_mbps or own.read_floor_mbps else no_equal(loaded, node)
 
 
 FAULTS = (
@@ -21,7 +20,7 @@ FAULTS = (
         keys=("stage", "by"),
         defaults={"by": "60%"},
         stage="disk",
-        lacks=_no_floor,
+        host_lacks=_no_floor,
     ),
     FaultKind(
         "disk-full",

@@ -6,9 +6,8 @@ from rigproof.simulation.stage import CardWork
 from rigproof.stages.pattern.settings import STAGE
 
 
-def _has_sensor(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
-    sku = None if device is None else device.sku
-    known = sku is not None and "memory_temperature" not in sku.unsupported_sensors
+def _has_sensor(_loaded: LoadedRig, device: PromisedDevice) -> str:
+    known = device.sku is not None and "memory_temperature" not in device.sku.unsupported_sensors
     return "its memory's own sensor is judged" if known else ""
 
 

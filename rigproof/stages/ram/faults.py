@@ -1,14 +1,14 @@
 """The faults that this stage's criterion must notice."""
 
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.criteria.evidence.hosts import no_equal
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.stages.ram.settings import RamSettings
 
 
-def _no_floor(loaded: LoadedRig, _device: PromisedDevice | None) -> str:
-    """Why no host's rate is judged; empty if it is."""
-    stated = all(loaded.settings_of(node.name, RamSettings).floor_gbps for node in loaded.rig.nodes)
-    return "" if stated or len(loaded.rig.nodes) > 1 else "there is neither another host nor a floor"
+def _no_floor(loaded: LoadedRig, node: str) -> str:
+    stated = loaded.settings_of(node, RamSettings).floor_gbps
+    return "" if stated else no_equal(loaded, node)
 
 
 FAULTS = (
@@ -28,6 +28,6 @@ FAULTS = (
         keys=("stage", "by"),
         defaults={"by": "25%"},
         stage="ram",
-        lacks=_no_floor,
+        host_lacks=_no_floor,
     ),
 )

@@ -16,9 +16,7 @@ def unnoticed(fault: str, work: CardWork) -> str:
     return "no training step was measured on this card's model, and it has no peer" if alone else ""
 
 
-def _no_speedup(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
-    if device is None:
-        return ""
+def _no_speedup(_loaded: LoadedRig, device: PromisedDevice) -> str:
     known = device.sku is not None and device.sku.steady.figure(SPEEDUP.name) is not None
     return (
         ""

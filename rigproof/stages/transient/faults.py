@@ -12,10 +12,10 @@ OF_DRIVERS = ("gpu-lost", "nvml-hang", "ecc-uncorrected", "recovery-wanted")
 COUNTED = ("pcie-replays",)  # and read after the run
 
 
-def _alone(loaded: LoadedRig, device: PromisedDevice | None) -> str:
+def _alone(loaded: LoadedRig, device: PromisedDevice) -> str:
     """Lacks another GPU on its node, with which it could be out of phase."""
     nodes = [one.node for one in loaded.devices() if one.gpu.device == "cuda"]
-    return "" if device is not None and nodes.count(device.node) > 1 else "its node has no other GPU"
+    return "" if nodes.count(device.node) > 1 else "its node has no other GPU"
 
 
 FAULTS = (

@@ -147,6 +147,6 @@ def test_a_worker_that_the_run_planned_is_missed_by_any_profile(bench):
 
 def test_to_land_on_another_gpu_takes_two(bench):
     (fault,) = FAULTS
-    assert fault.lacks(bench.loaded, None) == ""
+    assert fault.lacks(bench.loaded, bench.loaded.devices()[0]) == ""
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200", "workers": 2}]}])
-    assert fault.lacks(bench.loaded, None) == "the rig has one GPU only"
+    assert fault.lacks(bench.loaded, bench.loaded.devices()[0]) == "the rig has one GPU only"
