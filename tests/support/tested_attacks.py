@@ -278,4 +278,10 @@ TESTED = (
         "INCOMPLETE; the next one warns",
         "faults/test_killed_driver.py::test_",
     ),
+    Tested(
+        "rounds in GB or GFLOP where TFLOP are meant",
+        "pass",
+        "not measured",
+        "unit/criteria/evidence/test_stage_rounds.py::test_a_round_in_another_unit",
+    ),
 )

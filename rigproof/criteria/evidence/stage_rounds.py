@@ -64,7 +64,7 @@ class StageRounds:
         """Whether all rounds of each group are valid measurements."""
         table = self.table
         t_s, seconds = table.t_s[rows], table.seconds[rows]
-        bad = ~_valid(t_s, seconds, table.work[rows])
+        bad = ~_valid(t_s, seconds, table.work[rows]) | ~in_own_unit(Rounds(table, rows), self._kinds)
         processes = table.ids(self._kinds.same_process, "worker", rows)
         with np.errstate(invalid="ignore"):  # of bad ones
             bad |= overlaps(processes + groups * (processes.max(initial=0) + 1), t_s, seconds) > 0
@@ -102,11 +102,13 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
     """The same rounds of one stage; NotMeasured if one of them is not a valid measurement."""
     t_s, seconds, work = found.t_s, found.seconds, found.work
     valid = _valid(t_s, seconds, work)
-    if not valid.all():
-        place = int(np.argmin(valid))
+    own_unit = in_own_unit(found, kinds)
+    if not (valid & own_unit).all():
+        place = int(np.argmin(valid & own_unit))
+        why = "" if own_unit[place] else f" of a stage whose work is counted in {kinds[stage].unit}"
         raise NotMeasured(
             f"a round reports {work[place]:g} {found.all('unit')[place]} in {seconds[place]:g} s "
-            f"at t={t_s[place]:g} s, which is not a valid measurement"
+            f"at t={t_s[place]:g} s{why}, which is not a valid measurement"
         )
     if len(found):
         overlap_s, place = found.worst_overlap(kinds)
@@ -117,6 +119,15 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
                 "which is not a valid measurement"
             )
     return found
+
+
+def in_own_unit(rounds: Rounds, kinds: StageKinds) -> Mask:
+    """The rounds whose work is in the unit of their stage; all those of a stage that is not known."""
+    fits = np.zeros(len(rounds), np.bool_)
+    for stage in rounds.distinct("stage"):
+        own = rounds.same("stage", stage)
+        fits |= own & rounds.same("unit", kinds[stage].unit) if stage in kinds else own
+    return fits
 
 
 def _valid(t_s: Floats, seconds: Floats, work: Floats) -> Mask:

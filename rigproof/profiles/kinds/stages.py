@@ -24,7 +24,7 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import StageSettings, TimedSettings
 from rigproof.records.crews import CrewKind
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.measurements import EVENT_KINDS, Labels
+from rigproof.records.measurements import EVENT_KINDS, TFLOP, Labels
 
 if TYPE_CHECKING:  # the loaded rig carries the kinds
     from rigproof.profiles.loading.loaded import LoadedRig
@@ -114,6 +114,7 @@ class StageKind(Generic[S]):
       workers start no processes.
     - `arms`: what its arms differ in, such as "precision"; empty if it has no arms.
     - `host_load`: whether each host's CPU use is held in its band during the stage.
+    - `unit`: of the work of its rounds; a round in another unit is no valid measurement.
     - `labels`: the labels of its rounds. A label that several stages have means the same in all of them.
     - `events`: the kinds of events that only this stage reports, with their meanings. All other kinds are in
       EVENT_KINDS.
@@ -131,6 +132,7 @@ class StageKind(Generic[S]):
     spawns: Callable[[S], int] | None = None
     arms: str = ""
     host_load: bool = False
+    unit: str = TFLOP
     labels: tuple[Label, ...] = ()
     events: Mapping[str, str] = field(default_factory=dict)
 

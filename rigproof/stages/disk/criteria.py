@@ -8,7 +8,7 @@ from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.disk.records import DiskTest
-from rigproof.stages.disk.settings import MB, READ, STAGE, WRITE, DiskSettings
+from rigproof.stages.disk.settings import READ, STAGE, WRITE, DiskSettings
 
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "MB/s"
@@ -96,7 +96,7 @@ def in_words(test: DiskTest) -> str:
 def median_rate(node: NodeEvidence, operation: str) -> float:
     """MB/s, the median of the measured, verified chunks. Raises NotMeasured if there are too few."""
     done = node.rounds(STAGE)
-    done = done.only(done.same("unit", MB) & done.labelled("operation", operation)).verified.measured
+    done = done.only(done.labelled("operation", operation)).verified.measured
     if len(done) < FEWEST_ROUNDS:
         cause = node.cause(STAGE)
         raise NotMeasured(f"{len(done)} verified chunks to {operation}" + (f": {cause}" if cause else ""))

@@ -5,7 +5,7 @@ from rigproof.stages.pattern.criteria import CRITERIA
 from rigproof.stages.pattern.faults import FAULTS, NOTICED
 from rigproof.stages.pattern.lint import problems
 from rigproof.stages.pattern.plan import plan
-from rigproof.stages.pattern.settings import STAGE, PatternSettings
+from rigproof.stages.pattern.settings import GB, STAGE, PatternSettings
 from rigproof.stages.pattern.simulated import SIMULATED
 from rigproof.stages.pattern.specs import specs
 from rigproof.stages.pattern.table import pattern_tables
@@ -18,6 +18,7 @@ KIND = StageKind(
     plan=plan,
     shortest_s=4.0,
     lint=problems,
+    unit=GB,
     labels=(  # none separates work: a pass is too short for the sensors, but all of them together are not
         Label("pattern", str),
         Label("operation", str),

@@ -7,7 +7,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.verdict import Outcome
 from rigproof.stages.ram.records import RamTest
-from rigproof.stages.ram.settings import COPY, GB, LEAST_CACHES, STAGE, RamSettings
+from rigproof.stages.ram.settings import COPY, LEAST_CACHES, STAGE, RamSettings
 
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "GB/s"
@@ -56,7 +56,7 @@ def memory(node: NodeEvidence) -> Finding:
 def copy_rounds(node: NodeEvidence) -> Rounds:
     """The measured, verified rounds of copies. Raises NotMeasured if there are too few."""
     done = node.rounds(STAGE)
-    done = done.only(done.same("unit", GB) & done.labelled("operation", COPY)).verified.measured
+    done = done.only(done.labelled("operation", COPY)).verified.measured
     if len(done) < FEWEST_ROUNDS:
         why = [event.message for event in node.events("ram_short")] or [node.cause(STAGE)]
         raise NotMeasured("; ".join(filter(None, [f"{len(done)} verified rounds of copies", *why])))

@@ -28,7 +28,6 @@ from rigproof.stages.transfer.settings import (
     BOTH,
     D2H,
     FIGURES,
-    GB,
     H2D,
     MEANINGS,
     STAGE,
@@ -147,7 +146,7 @@ def measured(device: DeviceEvidence, direction: str) -> Found:
 def arm(device: DeviceEvidence, direction: str, company: str) -> Rounds:
     """The measured, verified rounds of a direction, alone or together."""
     done = device.rounds(STAGE)
-    chosen = done.same("unit", GB) & done.labelled("direction", direction) & done.labelled("company", company)
+    chosen = done.labelled("direction", direction) & done.labelled("company", company)
     return done.only(chosen).verified.measured
 
 

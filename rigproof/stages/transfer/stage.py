@@ -6,7 +6,7 @@ from rigproof.stages.transfer.criteria import CRITERIA
 from rigproof.stages.transfer.faults import FAULTS
 from rigproof.stages.transfer.lint import problems
 from rigproof.stages.transfer.plan import planned
-from rigproof.stages.transfer.settings import FIGURES, STAGE, TransferSettings
+from rigproof.stages.transfer.settings import FIGURES, GB, STAGE, TransferSettings
 from rigproof.stages.transfer.simulated import SIMULATED
 from rigproof.stages.transfer.specs import specs
 from rigproof.stages.transfer.table import transfer_tables
@@ -18,6 +18,7 @@ KIND = StageKind(
     tuple(FIGURES.values()),
     plan=planned,
     lint=problems,
+    unit=GB,
     labels=(Label("direction", str), Label("company", str), Label("mib", int)),
     events={"turn_missed": "a card was not ready when its turn to transfer alone came; data.late_s"},
 )

@@ -14,6 +14,7 @@ from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.rows import Rows
+from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS
 
 SUBJECTS = {"a": "cuda", "b": "cpu", "c": "cuda"}  # and the device that was promised
@@ -168,3 +169,25 @@ def test_the_parts_of_rounds_are_what_selecting_them_one_by_one_gives(records, d
         assert dict(rounds.valid(*of).fastest) == fastest
     assert found.keys() == expected.keys()
     assert all(found[key] == expected[key] for key in found)
+
+
+# Units
+
+
+RATES = {
+    "gemm": "throughput.gemm_bf16",
+    "sustained": "throughput.sustained",
+    "training": "training.step",
+    "sharing": "scaling.sharing",
+}
+
+
+@pytest.mark.parametrize("unit", ["GB", "GFLOP"])
+@pytest.mark.parametrize("stage", RATES)
+def test_a_round_in_another_unit_than_its_stage_counts_in_is_no_measurement(bench, stage, unit):
+    bench.rounds("pc1/gpu0", stage, unit=unit)
+    found = bench.verdict(RATES[stage], "pc1/gpu0")
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert f" {unit} in " in found.detail
+    assert "of a stage whose work is counted in TFLOP, which is not a valid measurement" in found.detail
+    assert bench.verdict(RATES[stage], "pc2/gpu0").outcome is not Outcome.NOT_MEASURED
