@@ -98,7 +98,7 @@ def _lacks(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, su
 
 
 def _idle(loaded: LoadedRig, device: PromisedDevice) -> str:
-    """Why a fault of this card's workers goes unnoticed while their host is measured; empty if it does not."""
+    """Why nothing notices a fault of this card's workers while their host is measured; empty if it does."""
     first = next(one.subject for one in loaded.devices() if one.node == device.node)
     return "" if first == device.subject else f"a worker of {first} measures the host"
 
