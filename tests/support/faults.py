@@ -14,12 +14,16 @@ GEMM = tuple(f"throughput.gemm_{precision}" for precision in RATES)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault by its name in the catalogue. `fails` and `warns` are all (criterion, subject) that do."""
+    """A fault by its name in the catalogue. `fails` and `warns` are all (criterion, subject) that do.
+
+    `disturbed`: those of criteria that judge the surroundings and are not measured because of it.
+    """
 
     name: str
     change: Callable[[Bench], None]
     fails: frozenset[tuple[str, str]]
     warns: frozenset[tuple[str, str]] = frozenset()
+    disturbed: frozenset[tuple[str, str]] = frozenset()
 
 
 def on(subject: str, *criteria: str) -> frozenset[tuple[str, str]]:
@@ -80,10 +84,16 @@ FAULTS = (
     Fault(
         "foreign-memory",
         changes.others_hold_memory,
-        on(GPU, "inventory.foreign_memory"),
+        frozenset(),
         on(GPU, "memory.headroom"),
+        on(GPU, "inventory.foreign_memory"),
     ),
-    Fault("memory-taken", lambda b: changes.leave_free(b, 100), on(GPU, "memory.headroom")),
+    Fault(
+        "memory-taken",
+        lambda b: changes.leave_free(b, 100),
+        frozenset(),
+        disturbed=on(GPU, "memory.headroom"),
+    ),
     Fault(
         "wrong-gpu",
         changes.all_work_on_one_gpu,
@@ -95,9 +105,14 @@ FAULTS = (
         on(GPU, "activity.gpu_active", "throughput.sustained", "throughput.stability")
         | on("rig", "throughput.combined"),
     ),
-    Fault("stranger-computes", changes.stranger_computes, on(GPU, "activity.undisturbed")),
-    Fault("stranger-takes-memory", changes.stranger_takes_memory, on(GPU, "activity.undisturbed")),
-    Fault("stranger-crashes", changes.stranger_crashes, on(GPU, "activity.undisturbed")),
+    *(
+        Fault(name, change, frozenset(), disturbed=on(GPU, "activity.undisturbed"))
+        for name, change in (
+            ("stranger-computes", changes.stranger_computes),
+            ("stranger-takes-memory", changes.stranger_takes_memory),
+            ("stranger-crashes", changes.stranger_crashes),
+        )
+    ),
     Fault("bit-flip", changes.bit_flips_once, on(GPU, "activity.gpu_active", "compute.exact")),
     Fault(
         "bit-flip",
@@ -156,7 +171,12 @@ FAULTS = (
         "temperature-out-of-range", changes.temperature_is_out_of_range, on(GPU, "thermal.core_temperature")
     ),
     Fault("sharing-collapse", changes.sharing_collapses, on(GPU, "scaling.sharing")),
-    Fault("oom", changes.memory_runs_out, on(GPU, "memory.no_oom", "memory.success_rate", "memory.headroom")),
+    Fault(
+        "oom",
+        changes.memory_runs_out,
+        on(GPU, "memory.no_oom", "memory.success_rate"),
+        disturbed=on(GPU, "memory.headroom"),
+    ),
     Fault(
         "cpu-fallback",
         changes.cpu_takes_over,

@@ -1,6 +1,6 @@
 """Did the test have the card to itself?"""
 
-from rigproof.criteria.criterion import Finding, Limit, compared, criterion
+from rigproof.criteria.criterion import Disturbed, Finding, Limit, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
@@ -8,6 +8,8 @@ from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.processes import NAMED
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
+
+END_IT = "end that process, or run again when the card is free"
 
 
 @criterion(
@@ -21,11 +23,13 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
     "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
     "warns: its effect on a rate is judged there",
     severity="config",
-    remedy="end that process, or run again when the card is free",
-    unmeasured="the card's processes were not watched for a while, or not up to the end of the load; not "
-    "required if the driver does not list them, does not report which of those that were there before the "
-    "run compute, or (in a container) reports pids that do not distinguish ours from others",
-    also=Also(fails=("stranger-computes:after=5%",), unmeasured=UNREAD),
+    remedy=END_IT,
+    surroundings=True,
+    unmeasured="a stranger was there; or the card's processes were not watched for a while, or not up to the "
+    "end of the load; not required if the driver does not list them, does not report which of those that "
+    "were there before the run compute, or (in a container) reports pids that do not distinguish ours from "
+    "others",
+    also=Also(unmeasured=(*UNREAD, "stranger-computes:after=5%")),
     applies_to_cpu=False,
     duties=("continuous", "fed", "bursts", "arms"),
 )
@@ -34,6 +38,7 @@ def undisturbed(device: DeviceEvidence) -> Finding:
 
     Its processes are read about once a second. A worker's own are those with its pid and their descendants.
     Failures that a foreign process explains (a low rate, memory that ran out, an Xid) are not measured.
+    What it did not cause is judged as if it had not been there.
     """
     strangers = strangers_of(device)
     none = Limit(0, device.source_of("limits.stranger_sm_percent"))
@@ -42,13 +47,11 @@ def undisturbed(device: DeviceEvidence) -> Finding:
         return compared(0, none, good=True)
     named = [_in_words(one) for one in strangers[:NAMED]]
     more = [f"and {len(strangers) - NAMED} more"] if len(strangers) > NAMED else []
-    found = compared(
-        len(strangers), none, good=False, detail="; ".join([*named, *more]), from_s=strangers[0].from_s
-    )
-    if all(one.only_warns for one in strangers):
-        require_watched(device)
-        return found._replace(outcome=Outcome.WARN)
-    return found
+    detail = "; ".join([*named, *more])
+    if not all(one.only_warns for one in strangers):
+        raise Disturbed(detail, END_IT, strangers[0].from_s)
+    require_watched(device)
+    return Finding(Outcome.WARN, len(strangers), none, detail, from_s=strangers[0].from_s)
 
 
 def _in_words(stranger: Stranger) -> str:
@@ -65,6 +68,7 @@ FAULTS = (
         "gpu",
         "a foreign process starts and computes; by= is its share of the card",
         ("activity.undisturbed",),
+        ends="not measured",
         keys=(*TIMES, "by"),
         defaults={"by": "45%", **MID},
         duties=DUTIES,
@@ -76,6 +80,7 @@ FAULTS = (
         "gpu",
         "a foreign process starts and takes free memory; to= is in MiB",
         ("activity.undisturbed",),
+        ends="not measured",
         keys=(*TIMES, "to"),
         defaults=MID,
         duties=DUTIES,
@@ -86,6 +91,7 @@ FAULTS = (
         "gpu",
         "a foreign process starts and crashes with an illegal access, which the driver reports as Xid 31",
         ("activity.undisturbed",),
+        ends="not measured",
         keys=TIMES,
         defaults={**MID, "for": "5"},
         duties=DUTIES,

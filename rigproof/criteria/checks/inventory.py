@@ -3,9 +3,10 @@
 from collections import Counter
 
 from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_then
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.planning.planning import MIB_PER_GIB
@@ -25,6 +26,7 @@ KEPT = (
 )
 FLASH = "have the same VBIOS put on all of them, unless they are meant to differ"
 DATA_CENTRE = ("tesla", "nvidia")  # GpuIdentity.brand of cards for servers
+FREE_IT = "end that program, or plan for less with `vram_gib_per_worker`"
 LESS = "have the card looked at: chips of its memory may be switched off, or it is no such card"
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
@@ -152,12 +154,14 @@ def _promised_gib(device: DeviceEvidence) -> float:
     scope="device",
     unit="MiB",
     direction="at_most",
-    limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "
-    "leaves free fails: the card's memory less the driver's reserve, the workers' memory, and a CUDA "
-    "context and workspaces for each",
+    limit="what the plan leaves free: the card's memory less the driver's reserve, the workers' memory, and "
+    "a CUDA context and workspaces for each. More than `limits.foreign_memory_warn_mib` warns, on a card "
+    "without a display",
     severity="config",
-    remedy="end that program, move the display to another card, or plan for less with `vram_gib_per_worker`",
-    unmeasured="NVML does not report the card's memory use before the run",
+    remedy=FREE_IT,
+    surroundings=True,
+    unmeasured="others hold more than the plan leaves free, so that the card was not loaded; or NVML does "
+    "not report the card's memory use before the run",
     also=Also(warns=("foreign-memory:to=41500",)),
     applies_to_cpu=False,
 )
@@ -166,13 +170,13 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     foreign = device.foreign_memory
     if foreign is None or foreign.used_mib is None:
         raise NotMeasured("the memory in use before the run was not read")
-    detail = _holders(foreign.pids)
+    detail = holders_at(device, foreign.t_s) or _holders(foreign.pids)
     loaded = device.evidence.loaded
     workers = device.evidence.judged_plan.workers_of(device.subject)
     room = room_of(workers, device.identity, foreign)
     free = Limit(room.most_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):
-        return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.breakdown}")
+        raise Disturbed(f"{foreign.used_mib:.0f} MiB: {detail}; {room.breakdown}", FREE_IT)
     warn = device.limit("foreign_memory_warn_mib")
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
         return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)
@@ -234,6 +238,7 @@ FAULTS = (
         "gpu",
         "a foreign process holds memory of the card; to= is in MiB",
         ("inventory.foreign_memory",),
+        ends="not measured",
         keys=("to",),
         why="A card on which the plan does not fit is not loaded: it gets no work, and every criterion that "
         "needs work is not measured.",

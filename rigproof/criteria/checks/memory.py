@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from operator import attrgetter
 
-from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Disturbed, Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
@@ -14,7 +14,7 @@ from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, shortage,
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.room import IDLE_MIB
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, figure_and_limit
 from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 
 MIB_PER_GIB = 1024
@@ -24,6 +24,7 @@ COUNTS = ("ooms", "alloc_retries")  # that an allocator keeps
 ROUNDING_MIB = 1.0
 OVERFLOW_BEFORE_S = 0.05  # a worker reports an overflow just before its round
 OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile` plans"
+FREE_SOME = "end other programs that hold its memory, or lower `vram_share` or `vram_gib_per_worker`"
 END_HOLDER = "end that process, or lower `vram_share` in the rig profile"
 REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is reported by its worker, later
 
@@ -221,17 +222,20 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     direction="at_least",
     limit="`limits.headroom_gib`; if less is free only because of what others held before the run, it warns",
     severity="config",
-    remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` if "
-    "less will do",
-    unmeasured=f"the device's free memory was not read while its workers held their memory; {OTHER_PLAN}",
+    remedy=FREE_SOME,
+    surroundings=True,
+    unmeasured="less is free although others held little before the run: they took it since, or the plan is "
+    "too large for this device; or the device's free memory was not read while its workers held their "
+    f"memory; {OTHER_PLAN}",
     also=Also(warns=("foreign-memory:to=41500",), unmeasured=("foreign-memory", "stranger-takes-memory")),
     needs=("continuous",),
-    explained=crowded_by,
 )
 def headroom(device: DeviceEvidence) -> Finding:
     """Memory still free on the device at the peak of the sustained stage.
 
-    For the CPU as the device: the RAM that its process and its node still have available.
+    For the CPU as the device: the RAM that its process and its node still have available. Too little is no
+    fault of the rig: what is missing is held by others or by the plan, and a card that lacks memory fails
+    inventory.gpus_present.
     """
     require_judged_plan(device)
     window = device.evidence.loaded_window(device.evidence.steady_stage)
@@ -247,13 +251,15 @@ def headroom(device: DeviceEvidence) -> Finding:
     t_s, least_mib = float(read.times_s[place]), float(read.values[place])
     limit = device.limit("headroom_gib")
     least_gib = least_mib / MIB_PER_GIB
-    good = least_gib >= limit.value
+    if least_gib >= limit.value:
+        return compared(least_gib, limit, good=True)
     others_gib = _others_gib(device)
-    if not good and least_gib + others_gib >= limit.value:
+    if least_gib + others_gib >= limit.value:
         detail = f"others held {others_gib:.2f} GiB before the run; see inventory.foreign_memory"
-        remedy = "end other programs that hold memory of the card, or lower `vram_share` in the rig profile"
-        return Finding(Outcome.WARN, least_gib, limit, detail, remedy, from_s=t_s)
-    return compared(least_gib, limit, good=good, from_s=None if good else t_s)
+        return Finding(Outcome.WARN, least_gib, limit, detail, FREE_SOME, from_s=t_s)
+    holders = holders_at(device, t_s)
+    reason = ", ".join(figure_and_limit(least_gib, limit.value, "GiB", "at_least"))
+    raise Disturbed(f"{reason}{f'; {holders}' if holders else ''}", FREE_SOME, t_s)
 
 
 def _others_gib(device: DeviceEvidence) -> float:
@@ -295,6 +301,7 @@ FAULTS = (
         "gpu",
         "after the start others take almost all memory of the card; to= is in MiB",
         ("memory.headroom",),
+        ends="not measured",
         keys=("to",),
     ),
     FaultKind(

@@ -6,6 +6,7 @@ none explains what a stranger cannot cause: a wrong result, a killed worker, a l
 """
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,10 @@ from rigproof.criteria.criterion import NotApplicable, NotMeasured, Trouble
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import LOSSES, Foreign, Life, State, foreign_lives, lives_of
+from rigproof.criteria.evidence.tasks import FREE, WANTED, amount_mib
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.planning.room import IDLE_MIB, room_of
+from rigproof.records.measurements import Event
 from rigproof.records.processes import (
     MIB_PER_GIB,
     GpuProcess,
@@ -26,6 +30,9 @@ from rigproof.records.processes import (
 from rigproof.records.verdict import figure
 
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+# As torch words them when memory ran out.
+CAPACITY = re.compile(r"total capacity of (\d+(?:\.\d+)?) ([KMGT]iB)")
+OWN = re.compile(r"this process has (\d+(?:\.\d+)?) ([KMGT]iB) memory in use")
 LONGEST_GAP_S = 10.0  # between two readings of the process list, normally a second apart
 AT_THE_TIME_S = 3.0  # the list is read every second, and a process takes a while to end after its error
 # Failures of the card, the worker or the rig itself, whatever strangers were there.
@@ -104,17 +111,21 @@ def require_watched(device: DeviceEvidence) -> None:
 
 def holders_at(device: DeviceEvidence, t_s: float) -> str:
     """The foreign processes that held memory of the device at a moment, the largest first; empty if none."""
+    return holding(_held_at(device, t_s))
+
+
+def _held_at(device: DeviceEvidence, t_s: float) -> list[GpuProcess]:
+    """The foreign processes at a moment, each as it was when it held the most."""
     try:
         foreign = _foreign(device)
     except NotMeasured:
-        return ""
+        return []
     near = [
         max(states, key=lambda one: one.used_mib or 0.0)
         for life in foreign.lives
         if (states := life.around(t_s - AT_THE_TIME_S, t_s + AT_THE_TIME_S))
     ]
-    named = near if foreign.named else [replace(one, user=None, name=None) for one in near]
-    return holding(named)
+    return near if foreign.named else [replace(one, user=None, name=None) for one in near]
 
 
 # What a stranger explains
@@ -132,14 +143,54 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     if computed:
         return _explanation(computed, "computed on this card")
     crowding = _there(device, trouble.stages, lambda one: _ran_short(device, one))
-    return _explanation(crowding, "held memory that the work needed") if crowding else None
+    if crowding:
+        return _explanation(crowding, "held memory that the work needed")
+    return _short_for_others(device)
 
 
 def crowded_by(device: DeviceEvidence, trouble: Trouble) -> str | None:
-    """Explains a lack of memory if a stranger held some at the time."""
+    """Explains a lack of memory if a stranger held some at the time, or others held what was missing."""
     moment_s = trouble.finding.from_s
     holding = _there(device, trouble.stages, lambda one: moment_s is None or one.overlaps(moment_s, moment_s))
-    return _explanation(holding, "held memory of this card") if holding else None
+    return _explanation(holding, "held memory of this card") if holding else _short_for_others(device)
+
+
+def _short_for_others(device: DeviceEvidence) -> str | None:
+    """Explains that memory ran out if each time others held at least as much as was asked for.
+
+    They need not be strangers: they may have been there before the run, or belong to another container,
+    whose processes the driver does not list here.
+    """
+    ooms = device.events("oom")
+    if not ooms or device.events(*NOT_BY_STRANGERS) or _failed_by_itself(device):
+        return None
+    for event in ooms:
+        wanted_mib, others_mib = amount_mib(WANTED, event.message), _others_mib(device, event)
+        if wanted_mib is None or others_mib < max(wanted_mib, IDLE_MIB):
+            return None
+    first = ooms[0]
+    who = holders_at(device, first.t_s)
+    if not who:
+        who = f"others hold {figure(_others_mib(device, first) / MIB_PER_GIB, 'GiB')}"
+    return f"memory ran out at t={first.t_s:.0f} s while {who} of this card"
+
+
+def _others_mib(device: DeviceEvidence, oom: Event) -> float:
+    """What others held of the card as memory ran out, as far as it is known, MiB.
+
+    By the driver's list of processes; and by torch, which says how large the card is, what is free and what
+    its own process holds: all else is others', less the driver's reserve and what the plan gives the card's
+    other workers.
+    """
+    listed_mib = sum(one.used_mib or 0.0 for one in _held_at(device, oom.t_s))
+    total_mib, free_mib, own_mib = (amount_mib(one, oom.message) for one in (CAPACITY, FREE, OWN))
+    foreign = device.foreign_memory
+    if total_mib is None or free_mib is None or own_mib is None or foreign is None:
+        return listed_mib
+    beside = [one for one in device.evidence.plan.workers_of(device.subject) if one.worker != oom.worker]
+    room = room_of(beside, device.identity, foreign)
+    usable_mib = min(total_mib, room.total_mib - room.reserved_mib)
+    return max(listed_mib, usable_mib - room.planned_mib - room.contexts_mib - free_mib - own_mib)
 
 
 def crashed_by(device: DeviceEvidence, _trouble: Trouble) -> str | None:

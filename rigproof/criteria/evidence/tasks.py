@@ -22,6 +22,7 @@ from rigproof.records.measurements import Event, Stage
 
 WANTED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMGT]iB)")
 FREE = re.compile(r"of which (\d+(?:\.\d+)?) ([KMGT]iB) is free")
+UNITS_MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0**2}
 LOSSES = ("worker_failed", "worker_died", "worker_hung")
 
 
@@ -126,6 +127,12 @@ def shortage(message: str) -> str:
     if wanted:
         text = f"{_amount(wanted)} wanted" + (f", {_amount(free)} free" if free else "")
     return f"{text.partition(' Of the allocated memory')[0].rstrip('.')}{mark}{holders}"
+
+
+def amount_mib(wording: re.Pattern[str], message: str) -> float | None:
+    """The amount of memory that torch words like this in a message, MiB; None if it says none."""
+    found = wording.search(message)
+    return None if found is None else float(found[1]) * UNITS_MIB[found[2]]
 
 
 def _amount(found: re.Match[str]) -> str:

@@ -41,10 +41,11 @@ class Vram:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A failed allocation: the memory requested, and free on the card at that moment."""
+    """A failed allocation: the memory requested, free on the card, and held by the process at that moment."""
 
     requested_mib: float
     free_mib: float
+    own_mib: float
     recovered: bool
 
     @property
@@ -56,7 +57,8 @@ class Shortage:
         """The message in torch's words."""
         return (
             f"CUDA out of memory. Tried to allocate {self.requested_mib:.2f} MiB. GPU 0 has a total capacity "
-            f"of {total_mib / MIB_PER_GIB:.2f} GiB of which {self.free_mib:.2f} MiB is free."
+            f"of {total_mib / MIB_PER_GIB:.2f} GiB of which {self.free_mib:.2f} MiB is free. Including "
+            f"non-PyTorch memory, this process has {self.own_mib:.2f} MiB memory in use."
         )
 
 
@@ -85,8 +87,11 @@ class Fill:
         """Whether it holds its target, or has given up."""
         return self.failed or self.on_cpu or self.held_mib >= self.attempt.target_mib
 
-    def step(self, free_mib: float) -> None:
-        """Grow by one step of the policy; if `free_mib` does not suffice, lower the target."""
+    def step(self, free_mib: float, fragments_mib: float = 0.0) -> None:
+        """Grow by one step of the policy; if `free_mib` does not suffice, lower the target.
+
+        Further `fragments_mib` are free, but cannot be allocated.
+        """
         policy = self.plan.memory
         self._share += (policy.step_share if self._share else policy.start_share) if policy.enabled else 1.0
         goal_mib = min(1.0, self._share) * self.attempt.target_mib
@@ -107,7 +112,10 @@ class Fill:
                 fallback=policy.cpu_fallback,
             )
         left_mib = max(0.0, free_mib) % requested_mib  # matrix by matrix, until one does not fit
-        self.shortages.append(Shortage(requested_mib, left_mib, recovered=retry is not None))
+        own_mib = CONTEXT_MIB + self.held_mib + max(0.0, free_mib) - left_mib
+        self.shortages.append(
+            Shortage(requested_mib, left_mib + fragments_mib, own_mib, recovered=retry is not None)
+        )
         if retry is None:
             self.failed, self.held_mib = True, 0.0
             return
@@ -121,5 +129,5 @@ def fill_together(vram: Vram, plans: Sequence[WorkerPlan], precision: str) -> di
     room_mib = vram.room_mib(len(plans))
     while unfinished := [fill for fill in fills.values() if not fill.done]:
         for fill in unfinished:
-            fill.step(room_mib - sum(each.held_mib for each in fills.values()))
+            fill.step(room_mib - sum(each.held_mib for each in fills.values()), vram.fragments_mib)
     return fills

@@ -7,7 +7,7 @@ from typing import Any
 from rigproof.devices.retreat import CPU
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
-from rigproof.simulation.silicon.vram import Fill, Shortage
+from rigproof.simulation.silicon.vram import CONTEXT_MIB, Fill, Shortage
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, MULTIPLYING, ROUND_S, Segment
 from rigproof.simulation.work.task import Task, TaskFailed
@@ -70,7 +70,8 @@ def records(task: Task, spec: SustainedSpec) -> Records:
             if (reading.device_free_mib or 0.0) < NEXT_MATRIX_MIB and task.node.strangers(
                 reading.subject, t_s
             ):
-                shortage = Shortage(NEXT_MATRIX_MIB, reading.device_free_mib or 0.0, recovered=True)
+                free_mib = reading.device_free_mib or 0.0
+                shortage = Shortage(NEXT_MATRIX_MIB, free_mib, CONTEXT_MIB + held_mib, recovered=True)
                 yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), shortage.data)
                 ooms += 1
             yield reading

@@ -47,7 +47,9 @@ def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(bench, fault):
     verdicts = bench.verdicts()
     assert these(verdicts, FAIL) == fault.fails
     assert these(verdicts, WARN) == fault.warns
-    assert decide(verdicts) is (Decision.REJECTED if fault.fails else Decision.ACCEPTED)
+    assert fault.disturbed <= these(verdicts, Outcome.NOT_MEASURED)
+    good = Decision.INCOMPLETE if fault.disturbed else Decision.ACCEPTED
+    assert decide(verdicts) is (Decision.REJECTED if fault.fails else good)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -62,6 +64,10 @@ def test_every_fault_that_fails_or_warns_is_shown_tripping_what_it_is_there_for(
 
 @pytest.mark.parametrize("criterion", JUDGED.values(), ids=JUDGED)
 def test_every_criterion_is_shown_failing_on_a_fault_that_it_names(criterion):
+    if criterion.surroundings:
+        disturbing = {one.name for one in FAULTS if criterion.name in {name for name, _ in one.disturbed}}
+        assert disturbing & set(shown_by(criterion, Outcome.NOT_MEASURED))
+        return
     shown = {fault.name for fault in FAULTS if criterion.name in {name for name, _ in fault.fails}}
     assert shown & set(shown_by(criterion, Outcome.FAIL))
 
@@ -100,10 +106,8 @@ ALONE = {
     "cluster.no_timeouts": ("rig", lambda b: b.event("timeout", GPU, "30 s without a round"), set()),
     "inventory.gpus_present": (GPU, gpu_is_missing, set()),
     "inventory.driver": ("pc1", lambda b: b.node("pc1", nvml_error="driver/library mismatch"), set()),
-    "inventory.foreign_memory": (GPU, lambda b: hold_memory(b, 60_000), set()),
     "distribution.workers_spread": (GPU, all_work_on_one_gpu, set()),
     "activity.gpu_active": (GPU, lambda b: b.samples(GPU, 5, power_w=lambda s: 90 + s.t_s % 3), set()),
-    "activity.undisturbed": (GPU, lambda b: b.stranger(45), set()),
     "throughput.gemm_fp32": (GPU, gemm_slow("fp32"), set()),
     "throughput.gemm_tf32": (GPU, gemm_slow("tf32"), set()),
     "throughput.gemm_fp16": (GPU, gemm_slow("fp16"), set()),
@@ -121,7 +125,6 @@ ALONE = {
     "scaling.sharing": (GPU, sharing_collapses, set()),
     "memory.no_oom": (GPU, lambda b: b.event("oom", GPU, "12 GiB wanted"), {"memory.success_rate"}),
     "memory.success_rate": (GPU, warm_up_unverified, set()),
-    "memory.headroom": (GPU, lambda b: leave_free(b, 100), set()),
     "memory.ecc": (GPU, lambda b: b.counters(GPU, "after", ecc_uncorrected=1), set()),
     "memory.row_remap": (GPU, lambda b: b.counters(GPU, "after", remap_pending=True), set()),
     "transfer.link": (GPU, lambda b: b.samples(GPU, pcie_width=8), set()),
@@ -146,7 +149,31 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize("criterion", JUDGED)
+# The same of those that judge the surroundings: what makes them not measured, and nothing else fail.
+DISTURBED = {
+    "inventory.foreign_memory": lambda b: hold_memory(b, 60_000),
+    "activity.undisturbed": lambda b: b.stranger(45),
+    "memory.headroom": lambda b: leave_free(b, 100),
+}
+
+
+def test_each_criterion_is_shown():
+    assert set(DISTURBED) == {name for name, one in JUDGED.items() if one.surroundings}
+    assert set(ALONE) == set(JUDGED) - set(DISTURBED)
+
+
+@pytest.mark.parametrize("criterion", DISTURBED)
+def test_what_others_did_leaves_the_rig_unproven_and_is_never_a_failure(bench, criterion):
+    DISTURBED[criterion](bench)
+    verdicts = bench.verdicts()
+    assert these(verdicts, FAIL) == set()
+    (verdict,) = [one for one in verdicts if (one.criterion, one.subject) == (criterion, GPU)]
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.remedy
+    assert decide(verdicts) is Decision.INCOMPLETE
+
+
+@pytest.mark.parametrize("criterion", ALONE)
 def test_each_criterion_can_fail_alone(bench, criterion):
     subject, change, others = ALONE[criterion]
     change(bench)
@@ -157,7 +184,7 @@ def test_each_criterion_can_fail_alone(bench, criterion):
     assert decide(verdicts) is Decision.REJECTED
 
 
-@pytest.mark.parametrize("criterion", JUDGED)
+@pytest.mark.parametrize("criterion", ALONE)
 def test_a_failure_tells_the_reader_what_to_do_and_where_the_limit_comes_from(bench, criterion):
     subject, change, _ = ALONE[criterion]
     change(bench)

@@ -231,7 +231,7 @@ def hold(bench, used_mib, pids=()):
         (16, False, Outcome.WARN),
         (16, None, Outcome.WARN),
         (900, True, Outcome.PASS),
-        (60_000, True, Outcome.FAIL),
+        (60_000, True, Outcome.NOT_MEASURED),
         (float("nan"), True, Outcome.NOT_MEASURED),
         (None, False, Outcome.NOT_MEASURED),
     ],
@@ -260,12 +260,18 @@ def test_the_limit_is_what_the_planned_workers_leave_free(bench):
     filled_mib = sum(w.vram_mib for w in bench.plan().workers_of(GPU))
     free_mib = 141 * 1024 - filled_mib - 2 * (0.4 * 1024 + 64)  # two contexts with their workspaces
     verdict = bench.verdict(FOREIGN, GPU)
-    assert verdict.limit == pytest.approx(free_mib)
+    assert verdict.detail.startswith("60000 MiB: held by")
     assert f"the plan needs {filled_mib + 947:.0f} and the driver 0" in verdict.detail
     hold(bench, free_mib)
     assert bench.verdict(FOREIGN, GPU).outcome is Outcome.WARN
     hold(bench, free_mib + 1)
-    assert bench.verdict(FOREIGN, GPU).outcome is Outcome.FAIL
+    assert bench.verdict(FOREIGN, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_who_is_listed_before_the_run_is_named_with_program_and_user(bench):
+    hold(bench, 60_000, (5263,))
+    bench.stranger(0.5, used_mib=[60_000])
+    assert "pid 5263 (python3, user ml) holds 58.6 GiB" in bench.verdict(FOREIGN, GPU).detail
 
 
 def test_what_the_driver_keeps_for_itself_is_nobody_elses(bench):
