@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from rigproof.cli.refused import Refused
+from rigproof.host.standard_streams import lasting
 from rigproof.records.verdict import USAGE
 from rigproof.run.options import OPTIONS, short
 from rigproof.run.suite import suite_folder
@@ -45,6 +46,10 @@ class _Watching:
 
     def __init__(self) -> None:
         self.folder: Path | None = None  # of a run that has been judged
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        if config.pluginmanager.is_blocked("rigproof.plugin"):
+            raise pytest.UsageError("-p no:rigproof.plugin: it is what makes the run; leave it out")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         session: Any = config.pluginmanager.get_plugin("rigproof-session")
@@ -85,7 +90,7 @@ def accept(given: Sequence[str]) -> int:
 def _elsewhere() -> Iterator[TextIO]:
     """Whatever is written to standard output goes to standard error; yields what standard output was."""
     sys.stdout.flush()
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answer:
+    with lasting(sys.stdout, "standard output", os.dup(1), own=True) as answer:
         os.dup2(2, 1)
         try:
             yield answer

@@ -13,6 +13,7 @@ from rigproof.cli import cluster, screen
 from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
+from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.options import short
@@ -247,6 +248,8 @@ def main() -> None:
     from rigproof.report.published.pseudonyms import ShareError  # noqa: PLC0415
     from rigproof.run.simulated.making import NotSimulated  # noqa: PLC0415
 
+    if sys.argv[1:2] != ["monitor"]:  # which ends with its reader
+        outlive_readers()
     for stream in (sys.stdout, sys.stderr):  # a file's name or content may not be encodable by the streams
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -269,6 +272,7 @@ def main() -> None:
         status = USAGE
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
+    sys.stdout.flush()
     sys.exit(INTERRUPTED if status == TYPER_INTERRUPTED else status)
 
 

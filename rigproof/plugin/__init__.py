@@ -6,13 +6,16 @@ rigproof is not wanted (`options.acts`), it only declares its options, and clean
 
 import pytest
 
+from rigproof.host.standard_streams import outlive_readers
 from rigproof.plugin.guest import Guest, only_needed_by_others
+from rigproof.plugin.last_word import LastWord
 from rigproof.plugin.options import acts, add_options, select_hardware, wants_hardware
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of the acceptance suite."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the options of the acceptance suite; see to its exit status from the start."""
     add_options(parser)
+    pluginmanager.register(LastWord(), "rigproof-last-word")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,7 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """`--hw-plan` answers without a session: nothing is collected, nothing is loaded."""
     select_hardware(config)
-    if not (config.getoption("hw_plan") and wants_hardware(config)):
+    if not wants_hardware(config):
+        return None
+    outlive_readers()  # before pytest's terminal takes standard output
+    if not config.getoption("hw_plan"):
         return None
     from rigproof.plugin.wanted import plan  # noqa: PLC0415 - only where it is used
 

@@ -1,7 +1,7 @@
 """The conclusion of a run: every promised criterion's verdict, the decision, the exit status, the files."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rigproof.judging.roots import with_roots
 from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
-from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, decide
+from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide
 from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import ReportFolderError, point_latest
 from rigproof.report.published.pseudonyms import ShareError
@@ -31,7 +31,7 @@ class Judged:
     interrupted: bool
     broken: bool  # an internal error of rigproof ended a stage or a test
     exit_status: int  # pytest's
-    problems: tuple[str, ...] = ()  # files that could not be written
+    problems: tuple[str, ...] = ()  # not the rig's: what ended the session, files that could not be written
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,10 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
     `run` must be closed: the last records, such as an Xid or a process that did not end, also count.
     """
     verdicts = final_verdicts(prepared, run, judged)
-    decision = decide(verdicts, interrupted=judged.interrupted)
     storage_error = run.writer.error
     problems = [*judged.problems, *([storage_error] if storage_error else [])]
-    if problems and decision is Decision.ACCEPTED:
-        decision = Decision.INCOMPLETE  # a run that was not kept cannot be shared
 
-    def write(status: int) -> list[str]:
+    def write(decision: Decision) -> list[str]:
         # Lasting: pytest and Python, at their ends, would search the charts too.
         with without_collections(lasting=True):
             result = result_of(
@@ -68,34 +65,40 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
                 elapsed_s=time.monotonic() - started_s,
                 interrupted=judged.interrupted,
                 write_error=storage_error,
-                exit_status=status,
+                exit_status=exit_status(decision, judged),
+                problems=problems,
             )
             return write_reports(folder, result)
 
-    status = exit_status(decision, judged, problems)
-    found = write(status)
+    decision = decision_of(verdicts, judged, problems)
+    found = write(decision)
     latest = point_latest(prepared.request.report_dir, folder)
     found += [latest] if latest else []
     kept: list[str] = []
-    if status == 0 and not found and may_become_champion(prepared, run.recording, verdicts):
+    if decision is Decision.ACCEPTED and not found and may_become_champion(prepared, run.recording, verdicts):
         kept, found = keep_champions(prepared, run.recording, verdicts)
     if prepared.request.share:
         shared = _share(
             folder,
             run,
             verdicts,
-            decision=decision,
+            decision=decision_of(verdicts, judged, [*problems, *found]),
             interrupted=judged.interrupted,
             elapsed_s=time.monotonic() - started_s,
         )
         kept, found = [*kept, *shared[0]], [*found, *shared[1]]
     if found:
         problems += found
-        final = exit_status(decision, judged, problems)
-        if final != status:
-            status = final
-            write(status)
-    return Conclusion(tuple(verdicts), decision, status, tuple(problems), judged.interrupted, tuple(kept))
+        decision = decision_of(verdicts, judged, problems)
+        write(decision)  # once more, with what could not be written
+    return Conclusion(
+        tuple(verdicts),
+        decision,
+        exit_status(decision, judged),
+        tuple(problems),
+        judged.interrupted,
+        tuple(kept),
+    )
 
 
 def _share(
@@ -141,14 +144,23 @@ def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict
     return with_roots(verdicts, run.evidence)
 
 
-def exit_status(decision: Decision, judged: Judged, problems: list[str]) -> int:
-    """The exit status of the session. pytest's own stays if it is about the session and not about the rig."""
-    if judged.exit_status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        return judged.exit_status
-    if decision is Decision.REJECTED:
+def decision_of(verdicts: Sequence[Verdict], judged: Judged, problems: Sequence[str]) -> Decision:
+    """The decision on the rig. Only a session without a problem of its own ends with ACCEPTED.
+
+    A run that was not kept cannot be shown to anyone, and one that ended early proves nothing.
+    """
+    decision = decide(verdicts, interrupted=judged.interrupted)
+    if decision is Decision.ACCEPTED and (problems or judged.broken or judged.exit_status != 0):
+        return Decision.INCOMPLETE
+    return decision
+
+
+def exit_status(decision: Decision, judged: Judged) -> int:
+    """The exit status of the session: the decision's; for INCOMPLETE, pytest's own if it says why."""
+    if decision is not Decision.INCOMPLETE:
         return EXIT_STATUS[decision]
-    if judged.broken:
+    if judged.interrupted or judged.exit_status == pytest.ExitCode.INTERRUPTED:
+        return INTERRUPTED
+    if judged.broken or judged.exit_status == pytest.ExitCode.INTERNAL_ERROR:
         return int(pytest.ExitCode.INTERNAL_ERROR)
-    if decision is Decision.INCOMPLETE or problems:
-        return EXIT_STATUS[Decision.INCOMPLETE]
-    return judged.exit_status  # a test other than ours may have failed
+    return EXIT_STATUS[decision]

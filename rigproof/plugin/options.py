@@ -11,6 +11,25 @@ MARKER = "hardware"
 OWN = [names for group in OPTIONS.values() for names in group]
 TYPED = {name for names in OWN for name in names}
 QUESTIONS = ("help", "version", "markers", "cacheshow")  # options with which pytest collects nothing
+# Options with which pytest shows tests or fixtures, and runs none.
+SHOWING = {
+    "collectonly": "--collect-only",
+    "showfixtures": "--fixtures",
+    "show_fixtures_per_test": "--fixtures-per-test",
+    "setupplan": "--setup-plan",
+}
+LOADS_ITSELF = "the acceptance suite itself loads all GPUs at the same time"
+# Options with which no test would judge, or several sessions would load the GPUs, by the names under which
+# pytest keeps them.
+REFUSED = {
+    "numprocesses": f"-n/--numprocesses: {LOADS_ITSELF}; give -n 0",
+    "looponfail": "-f/--looponfail: an acceptance run ends with a verdict; leave it out",
+    "forked": f"--forked: each test would be a run of its own, and {LOADS_ITSELF}; leave it out",
+    "setuponly": "--setup-only: all GPUs would be loaded, and no test would judge them; leave it out",
+    "benchmark_only": "--benchmark-only: pytest-benchmark would skip every test that judges; leave it out",
+    "benchmark_compare_fail": "--benchmark-compare-fail: history.regression compares a run with earlier "
+    "ones, by a limit of the profile; leave it out",
+}
 STORED = [names[0].removeprefix("--").replace("-", "_") for names in OWN]  # as pytest has them
 
 
@@ -42,9 +61,23 @@ def wants_hardware(config: pytest.Config) -> bool:
     return acts(config) and not asked and _selects(config.option.markexpr)
 
 
+def shows_only(config: pytest.Config) -> str | None:
+    """The option with which pytest only shows what it has; None if tests are to run."""
+    return next((name for key, name in SHOWING.items() if getattr(config.option, key, None)), None)
+
+
 def asks_to_simulate(config: pytest.Config) -> bool:
     """Whether no hardware is asked for: the rig is to be simulated."""
     return bool(config.option.hw_simulate or config.option.hw_simulate_inline)
+
+
+def refuse_options(config: pytest.Config) -> None:
+    """Refuse what would keep an acceptance run from its verdict: pytest.UsageError."""
+    for name, sentence in REFUSED.items():
+        if config.getoption(name, None) and shows_only(config) is None:
+            raise pytest.UsageError(sentence)
+    if config.getoption("tx", None) and config.getoption("dist", "no") != "no":  # as pytest-xdist asks
+        raise pytest.UsageError(f"--dist, --tx: {LOADS_ITSELF}; leave both out, or give -n 0")
 
 
 def select_hardware(config: pytest.Config) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from platform import python_version
@@ -53,7 +53,7 @@ class Run:
         self.writer.add(recorded(prepared.plan))
         self._resources.callback(self.writer.close)
         if terminal is not None:
-            self._resources.callback(terminal.close)
+            self._resources.callback(_close, terminal)
         self._view = LiveView(self.recording, prepared.plan, terminal, self.now_s, column)
         self._resources.callback(self._view.close)
 
@@ -147,6 +147,11 @@ class Run:
         if self._evidence is None or self._evidence[0] != count:
             self._evidence = (count, Evidence(self.recording, self._prepared.loaded))
         return self._evidence[1]
+
+
+def _close(terminal: TextIO) -> None:
+    with suppress(OSError):  # its reader has gone, or the disk is full: what is left to write is lost
+        terminal.close()
 
 
 def _run_info(prepared: Prepared, run_id: str, command: tuple[str, ...]) -> RunInfo:

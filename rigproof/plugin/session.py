@@ -1,10 +1,12 @@
 """One acceptance session: what pytest collects, runs and shows."""
 
+import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -22,17 +24,20 @@ from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
 from rigproof.plugin.keys import DETECTION, SESSION, criterion_and_subject
+from rigproof.plugin.last_word import UNTESTED, VERDICTS, say
+from rigproof.plugin.options import LOADS_ITSELF, refuse_options, shows_only
 from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
 from rigproof.profiles.loading.levels import default_rig
+from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.files import load_writers
 from rigproof.report.files.folders import ReportFolderError, new_run_folder
-from rigproof.report.files.junit import finish_junit
+from rigproof.report.files.junit import LINE, finish_junit
 from rigproof.report.terminal.live import terminal_copy
 from rigproof.report.terminal.matrix_lines import on_screen, terminal_width
 from rigproof.report.terminal.terminal import header_lines, print_summary
@@ -42,7 +47,8 @@ from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
 LETTERS = ". pass, F FAIL, w WARN, n not measured, a not applicable, b no limit yet"
-COLLECTING = ("collectonly", "showfixtures", "show_fixtures_per_test", "setupplan")  # nothing is run
+FAILED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+UNSAID = (UNTESTED, pytest.ExitCode.INTERNAL_ERROR)  # exit statuses for which pytest gives no reason
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadlines
 
 
@@ -69,6 +75,12 @@ class HardwareSession:
         self._started_s = time.monotonic()
         self._interrupted = False
         self._broken = False
+        self._refusal: str | None = None  # why the cluster did not start; nothing was loaded then
+        self._causes: list[str] = []  # what else than the rig kept the run from a verdict, first cause first
+        self._others_failed: list[str] = []  # tests that are no criterion of ours
+        self._skipped: Counter[str] = Counter()  # reasons for which somebody else skipped our tests
+        self._printed = False
+        self._process = os.getpid()
         self._own_junit: str | None = None
         self._guard = SignalGuard(self._signalled)
         self._terminal = terminal_copy()  # created before pytest captures the descriptor
@@ -78,14 +90,10 @@ class HardwareSession:
     def register(cls, config: pytest.Config, start_up: StartUp) -> Self:
         """Prepare a session and hook it in. Raises pytest.UsageError (exit 4) if it cannot begin."""
         try:
-            if config.getoption("numprocesses", None):
-                raise Refused(
-                    "-n/--numprocesses: the acceptance suite itself loads all GPUs at the same time; "
-                    "give -n 0"
-                )
+            refuse_options(config)
             prepared = prepare(Request.of(config), config.stash[DETECTION])
             folder = None
-            if not any(getattr(config.option, name, None) for name in COLLECTING):
+            if shows_only(config) is None:
                 folder = new_run_folder(
                     prepared.request.report_dir, prepared.loaded.rig.name, datetime.now(UTC)
                 )
@@ -159,6 +167,8 @@ class HardwareSession:
     def open(self) -> AcceptanceRun:
         """Start the rig. Ends the session with exit status 4 if the cluster does not start."""
         assert self.folder is not None
+        if os.getpid() != self._process:
+            raise RuntimeError(f"a plugin runs the tests in a process of their own, and {LOADS_ITSELF}")
         self._start_up.ended("collection")
         command = tuple(map(str, self.config.invocation_params.args))
         self.run = Run(
@@ -169,7 +179,9 @@ class HardwareSession:
             return self.run.open(frozenset(self._needed))
         except ClusterError as error:
             self.run.close()
-            pytest.exit(f"ERROR: {error}", returncode=USAGE)
+            self.run = None
+            self._refusal = str(error)
+            pytest.exit("the run was refused; the reason is above", returncode=USAGE)
         finally:
             if detection := self.config.stash[DETECTION]:  # by now the agent has its own NVML open
                 detection.let_go()
@@ -213,11 +225,17 @@ class HardwareSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Return the signals to pytest. If Ray would not let this process end, it ends here."""
+        """Return the signals to pytest, and leave no folder in which nothing is recorded.
+
+        If Ray would not let this process end, it ends here.
+        """
         self._guard.restore()
-        if leaving.held_by_ray() and self.conclusion is not None:
+        if self.folder is not None and self.run is None:
+            shutil.rmtree(self.folder, ignore_errors=True)  # only JUnit's file is in it
+        if leaving.held_by_ray() and (self.conclusion is not None or self._refusal is not None):
+            status = self.last_word(USAGE)
             self.config.get_terminal_writer().flush()
-            leaving.leave(self.conclusion.exit_status)
+            leaving.leave(status)
 
     def _signalled(self, number: signal.Signals) -> None:
         self._interrupted = True
@@ -228,6 +246,13 @@ class HardwareSession:
         """Note an interruption: what is not measured by now will not be. `pytest.exit` is no interruption."""
         if isinstance(excinfo.value, KeyboardInterrupt):
             self._interrupted = True
+        elif self._refusal is None:
+            self._causes.append(f"pytest.exit ended the session: {one_line(str(excinfo.value), LINE)}")
+
+    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note what ended the session in pytest or in a plugin."""
+        error = one_line(excinfo.exconly(tryshort=True), LINE)
+        self._causes.append(f"an error of pytest or of a plugin ended the session: {error}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -235,10 +260,22 @@ class HardwareSession:
         if self._broken and criterion_and_subject(item):
             pytest.skip("the run was aborted before this; see the first error")
 
-    def pytest_exception_interact(self, node: pytest.Item, report: pytest.TestReport) -> None:
+    def pytest_exception_interact(
+        self,
+        node: pytest.Item,
+        call: pytest.CallInfo[object],
+        report: pytest.TestReport | pytest.CollectReport,
+    ) -> None:
         """Note an error outside a judgement: it is rigproof's own, and says nothing about the rig."""
-        if criterion_and_subject(node) and (report.when != "call" or not _judged(report)):
+        if not isinstance(report, pytest.TestReport) or not criterion_and_subject(node):
+            return
+        if report.when != "call" or not _judged(report):
+            if not self._broken and call.excinfo is not None:
+                error = one_line(call.excinfo.exconly(tryshort=True), LINE)
+                self._causes.append(f"an error of the run itself ended it: {error}")
             self._broken = True
+            if node.nodeid in self._others_failed:
+                self._others_failed.remove(node.nodeid)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
@@ -251,21 +288,78 @@ class HardwareSession:
             yield
         except OSError as error:  # JUnit's file, on a disk that is full or gone; the verdict must not suffer
             problems.append(f"{error.filename or self.folder}: not written: {error.strerror or error}")
-        if self.folder is None:
-            return
+        except Exception as error:  # another plugin's, whose failure is not the rig's
+            problems.append(f"another plugin failed at the session's end: {type(error).__name__}: {error}")
+        if self._refusal is not None:
+            say(self.config, f"ERROR: {self._refusal}")
+        if self.folder is not None:
+            if stopped := session.shouldstop or session.shouldfail:
+                self._causes.append(f"pytest stopped the session: {stopped}")
+            self._conclude(exitstatus, problems)
+            session.exitstatus = self._final(exitstatus)
+
+    def _conclude(self, exit_status: int, problems: list[str]) -> None:
+        """Close the rig, decide, and write the files of the run, if there was one."""
         if self.run is not None and not problems:
             problems += self._finish_junit()
-        problems += self._copy_junit()
-        if self.run is None:
-            shutil.rmtree(self.folder, ignore_errors=True)  # nothing ran: only JUnit's file is in it
+        # Where nothing was tested, a file without a failure would look green.
+        if self.run is not None or exit_status in FAILED:
+            problems += self._copy_junit()
+        if self.run is None or self.folder is None:
             return
         self.close()
         if self._benchmarks.problem:
             problems.append(self._benchmarks.problem)
-        judged = Judged(self.verdicts, self._interrupted, self._broken, exitstatus, tuple(problems))
+        judged = Judged(
+            self.verdicts,
+            self._interrupted,
+            self._broken,
+            exit_status,
+            (*self._causes, *_failures(self._others_failed), *problems),
+        )
         self.conclusion = conclude(self.prepared, self.run, self.folder, judged, self._started_s)
-        session.exitstatus = self.conclusion.exit_status
         self._say_once()
+
+    def _final(self, status: int) -> int:
+        """The exit status of the session, which pytest, or another plugin, ended with `status`."""
+        if self.conclusion is not None:
+            return self.conclusion.exit_status
+        if self._refusal is not None:
+            return USAGE
+        if self._broken and status in VERDICTS:
+            return int(pytest.ExitCode.INTERNAL_ERROR)
+        return UNTESTED if status in VERDICTS else status
+
+    def last_word(self, status: int, error: BaseException | None = None) -> int:
+        """The exit status at the very end; says what it means, where that has not been said.
+
+        `status`: what pytest would end with. `error`: what another plugin raised instead of ending. A rig
+        that is still up is taken down and judged by what it did.
+        """
+        if self.run is not None and self.conclusion is None:
+            what = "" if error is None else f": {type(error).__name__}: {one_line(str(error), LINE)}"
+            self._conclude(0, [f"another plugin ended the session before its end{what}"])
+        final = self._final(status)
+        if not self._printed:
+            self._print(lambda line: say(self.config, line))
+            if not self._printed and final in UNSAID:
+                say(self.config, f"INCOMPLETE: nothing was tested: {self._why_untested()}")
+        return final
+
+    def _why_untested(self) -> str:
+        """Why no selected test opened the run, as far as that is known: reasons, else suspects."""
+        if self._causes:
+            return self._causes[0]
+        if self._skipped:
+            reason, number = self._skipped.most_common(1)[0]
+            return f"{number} tests were skipped by another plugin or a conftest.py: {reason}"
+        hooks = ("pytest_runtest_protocol", "pytest_runtestloop", "pytest_pyfunc_call")
+        found = [one for name in hooks for one in getattr(self.config.hook, name).get_hookimpls()]
+        runners = [one for one in found if not (one.hookwrapper or one.wrapper)]
+        others = {one.plugin_name for one in runners if _foreign(one.function)}
+        if others:
+            return f"no test was run, perhaps by {', '.join(sorted(others))}, which can do that; leave it out"
+        return "no test that judges a criterion was run"
 
     def _say_once(self) -> None:
         """Leave out pytest's lists of failures where the sentences below the table of verdicts say it all."""
@@ -322,9 +416,14 @@ class HardwareSession:
         self._yield_terminal()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self) -> None:
-        """pytest is about to write how a test ended."""
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """pytest is about to write how a test ended. Note what others made of it."""
         self._yield_terminal()
+        outcome = dict(report.user_properties).get("outcome")
+        if report.failed and outcome != Outcome.FAIL:
+            self._others_failed.append(report.nodeid)
+        if report.skipped and outcome is None and isinstance(report.longrepr, tuple):
+            self._skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
 
     def _yield_terminal(self) -> None:
         if self.run is not None:
@@ -367,28 +466,46 @@ class HardwareSession:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The verdict table, what to do, and where the files are."""
+        terminalreporter.ensure_newline()
+        self._print(terminalreporter.write_line)
+
+    def _print(self, write_line: Callable[[str], None]) -> None:
         if self.conclusion is None or self.folder is None:
             return
-        terminalreporter.ensure_newline()
+        reporter = self.config.pluginmanager.getplugin("terminalreporter")
         notes = remarks(self.run.recording) if self.run is not None else ()
         for line in (*notes, *self.conclusion.kept):
-            terminalreporter.write_line(line)
+            write_line(line)
         print_summary(
             self.conclusion.decision,
             self.conclusion.verdicts,
             self.folder,
             problems=self.conclusion.problems,
-            write_line=terminalreporter.write_line,
+            write_line=write_line,
             rig=self.prepared.loaded.rig.name,
             devices=[device.subject for device in self.prepared.loaded.devices()],
             width=terminal_width(),
-            on_terminal=terminalreporter.isatty(),
-            everything=terminalreporter.verbosity > 0,
+            on_terminal=reporter is not None and reporter.isatty(),
+            everything=self.config.get_verbosity() > 0,
             interrupted=self.conclusion.interrupted,
             simulated=self.prepared.simulated is not None,
-            color=terminalreporter.hasmarkup,
+            color=reporter is not None and reporter.hasmarkup,
             short=self.shortened,
         )
+        self._printed = True
+
+
+def _failures(tests: Sequence[str]) -> list[str]:
+    """A sentence about failed tests that judge no criterion; none if there are none."""
+    if not tests:
+        return []
+    more = f" and {len(tests) - 1} more" if tests[1:] else ""
+    return [f"{tests[0]}{more} failed, though no criterion did"]
+
+
+def _foreign(function: Callable[..., object]) -> bool:
+    """Whether a hook is neither pytest's own nor rigproof's."""
+    return (function.__module__ or "").partition(".")[0] not in ("_pytest", "rigproof")
 
 
 def _judged(report: pytest.TestReport) -> bool:

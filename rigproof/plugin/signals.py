@@ -15,7 +15,7 @@ class SignalGuard:
     The first raises KeyboardInterrupt. A second one, which impatient people and process managers send, must
     not interrupt taking the rig down and writing the reports, so it is only noted; nor may the first,
     once everything is measured: after `hold` the run ends as it would have done. The third has its
-    ordinary effect.
+    ordinary effect. A signal that whoever started the run has it ignore, as `nohup` does, stays ignored.
     """
 
     def __init__(self, note: Callable[[signal.Signals], None]) -> None:
@@ -30,7 +30,8 @@ class SignalGuard:
 
     def install(self) -> None:
         """Install the handlers. Only for the main thread."""
-        self._previous = {number: signal.signal(number, self._stop) for number in STOPPING}
+        heard = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+        self._previous = {number: signal.signal(number, self._stop) for number in heard}
 
     def restore(self) -> None:
         """Restore the previous handlers. A second call does nothing."""

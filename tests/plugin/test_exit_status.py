@@ -125,13 +125,6 @@ def test_a_selection_of_nothing_leaves_no_run_behind(acceptance):
     assert not list((run.reports / "runs").iterdir())
 
 
-def test_a_cluster_that_does_not_come_up_is_no_interruption(acceptance):
-    run = acceptance("not-started")
-    assert run.status == 4, run.output
-    assert run.result["interrupted"] is False
-    assert run.result["exit_status"] == 4
-
-
 def test_a_ray_that_holds_the_process_does_not_change_the_status(acceptance):
     run = acceptance("healthy", "-p", "support.stuck_ray")
     assert run.status == 0, run.output

@@ -139,13 +139,13 @@ def meaning(
     verdicts: Iterable[Verdict],
     *,
     interrupted: bool = False,
-    whole: bool = True,
+    problem: str = "",
     short: str = "",
     simulated: bool,
 ) -> str:
     """What the decision means to someone who wants to train, in one sentence.
 
-    `whole`: everything measured could be written to disk. `short`: as in `instead`.
+    `problem`: what else than the rig kept it from being accepted. `short`: as in `instead`.
     """
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
@@ -166,11 +166,11 @@ def meaning(
     if interrupted:
         return f"{cpu}the run was interrupted; the rig is not proven fit"
     missing = len(of_outcome(verdicts, Outcome.NOT_MEASURED))
-    if missing:
-        what = _some(missing, "criterion was not measured", "criteria were not measured")
+    what = _some(missing, "criterion was not measured", "criteria were not measured") if missing else ""
+    if problem:
+        return f"{cpu}{problem}; {f'{what}; ' if what else ''}the rig is not proven fit"
+    if what:
         return f"{cpu}nothing failed, but {what}; the rig is not proven fit"
-    if not whole:
-        return "nothing failed, but not everything could be written to disk; see the problems above"
     return "nothing failed, but nothing proves the rig fit either"
 
 

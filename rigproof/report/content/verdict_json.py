@@ -33,6 +33,7 @@ class RunResult:
     write_error: str | None = None
     command_status: int | None = None  # the exit status of the command, if known
     shortfalls: tuple[Shortfall, ...] = ()  # stages that were shorter than the level promises
+    problems: tuple[str, ...] = ()  # what else than the rig kept it from being accepted, first cause first
 
     @property
     def simulated(self) -> bool:
@@ -54,7 +55,8 @@ class RunResult:
         """The exit status of the run's command."""
         if self.command_status is not None:
             return self.command_status
-        return INTERRUPTED if self.interrupted else EXIT_STATUS[self.decision]
+        stopped = self.interrupted and self.decision is Decision.INCOMPLETE
+        return INTERRUPTED if stopped else EXIT_STATUS[self.decision]
 
 
 def write_verdict(path: Path, result: RunResult) -> None:
@@ -84,6 +86,7 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
         "schema_version": VERDICT_SCHEMA_VERSION,
         "run_id": run.run_id,
         "verdict": result.decision.value,
+        **({"problems": list(result.problems)} if result.problems else {}),
         "simulated": run.simulated,
         "interrupted": result.interrupted,
         "exit_status": result.exit_status,

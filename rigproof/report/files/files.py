@@ -26,11 +26,12 @@ def result_of(
     interrupted: bool = False,
     write_error: str | None = None,
     exit_status: int | None = None,
+    problems: Sequence[str] = (),
 ) -> RunResult:
     """The result that the files show, with the facts of the recording.
 
-    `write_error` is the disk error of the recording itself; every file states it. `exit_status`: the
-    command's, if it is not that of the decision.
+    `write_error` is the disk error of the recording itself. `exit_status`: the command's, if it is not that
+    of the decision. `problems`: what else than the rig kept it from being accepted; every file states it.
     """
     return RunResult(
         recording,
@@ -42,6 +43,7 @@ def result_of(
         write_error,
         exit_status,
         shortfalls(recording, default_rig(KINDS, recording.run.rig)),
+        tuple(problems),
     )
 
 

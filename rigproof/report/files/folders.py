@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +21,8 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
     """Create `runs/<UTC timestamp>-<rig>-<random>` under `reports_dir`, and check that data can be written.
 
     The name sorts by time; two runs that start in the same second differ in the last part. Raises
-    ReportFolderError if it is not a folder, not writable, or has less than FREE_MIB_MIN MiB.
+    ReportFolderError if it is not a folder, not writable, has less than FREE_MIB_MIN MiB, or has a `latest`
+    that could not point at the run.
     """
     reports_dir = Path(reports_dir)
     _refuse_ways_out(reports_dir, rig_name)
@@ -29,6 +31,7 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
     runs = reports_dir / "runs"
     try:
         runs.mkdir(parents=True, exist_ok=True)
+        _refuse_fixed_latest(reports_dir)
         folder = runs / f"{stamp}-{rig}-{secrets.token_hex(3)}"
         folder.mkdir()
         _prove_writable(folder)
@@ -77,6 +80,30 @@ def _refuse_ways_out(reports_dir: Path, rig_name: str) -> None:
     of_rig = [path / rig_name for path in folders[1:] if Path(rig_name).name == rig_name]
     for path in [*folders, *of_rig]:
         require_inside(reports_dir, path)
+
+
+def _refuse_fixed_latest(reports_dir: Path) -> None:
+    """Raise ReportFolderError if `latest` cannot be replaced: who reads it would read another run's verdict.
+
+    In a folder with the sticky bit, as /tmp has, only the owner of a name may replace it.
+    """
+    latest, folder, user = reports_dir / "latest", reports_dir.stat(), os.geteuid()
+    way_out = "remove it, or give another --hw-report-dir"
+    if not os.access(reports_dir, os.W_OK):
+        raise ReportFolderError(
+            f"--hw-report-dir {reports_dir}: not writable; change its mode, or give another"
+        )
+    try:
+        link = latest.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(link.st_mode):
+        raise ReportFolderError(
+            f"{latest}: is a folder, where the link to the newest run has to be; {way_out}"
+        )
+    if folder.st_mode & stat.S_ISVTX and user not in (0, folder.st_uid, link.st_uid):
+        owner = f"is of another user (uid {link.st_uid}), and {reports_dir} has the sticky bit"
+        raise ReportFolderError(f"{latest}: {owner}, so it cannot point at this run; {way_out}")
 
 
 def _resolved(path: Path) -> Path:

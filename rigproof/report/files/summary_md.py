@@ -45,6 +45,7 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         result.decision,
         result.verdicts,
         interrupted=result.interrupted,
+        problem=next(iter(result.problems), ""),
         short=result.short,
         simulated=result.recording.run.simulated,
     )
@@ -57,10 +58,10 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         f"{_upper(sense)}. {_upper(count_line(result.verdicts))}.",
         "",
     ]
+    for problem in result.problems:
+        lines += [f"**{_text(problem)}**", ""]
     for remark in result.remarks:
         lines += [f"> {_text(remark)}", ""]
-    if result.write_error:
-        lines += [f"**{_text(result.write_error)}**", ""]
     head = "\n".join([*lines, *_devices(result), ""])
     matrix = matrix_of(result.verdicts, [device.subject for device in result.facts.devices])
     shown = "\n".join(_matrix(matrix)) + "\n"

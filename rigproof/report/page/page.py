@@ -83,6 +83,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
                 result.decision,
                 result.verdicts,
                 interrupted=result.interrupted,
+                problem=next(iter(result.problems), ""),
                 short=result.short,
                 simulated=result.recording.run.simulated,
             ),

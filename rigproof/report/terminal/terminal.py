@@ -120,7 +120,12 @@ def summary_lines(
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
     mark = "SIMULATED " if simulated else ""
     sense = meaning(
-        decision, verdicts, interrupted=interrupted, whole=not problems, short=short, simulated=simulated
+        decision,
+        verdicts,
+        interrupted=interrupted,
+        problem=next(iter(problems), ""),
+        short=short,
+        simulated=simulated,
     )
     lines.append(f"{mark}{shown}{instead(decision, short)}: {sense}")
     return lines

@@ -52,3 +52,18 @@ def test_what_came_before_is_given_back():
     guard.restore()
     guard.restore()
     assert [signal.getsignal(number) for number in STOPPING] == before
+
+
+@pytest.mark.parametrize("number", STOPPING, ids=lambda number: number.name)
+def test_a_signal_that_is_inherited_as_ignored_stays_ignored(guard, number):
+    guard.restore()
+    before = signal.signal(number, signal.SIG_IGN)  # as `nohup` starts a run
+    try:
+        guard.install()
+        assert signal.getsignal(number) is signal.SIG_IGN
+        others = [one for one in STOPPING if one is not number]
+        assert signal.SIG_IGN not in map(signal.getsignal, others)
+        guard.restore()
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)

@@ -98,6 +98,13 @@ def test_a_storage_error_is_in_the_file(result, written):
     assert json.loads(written(replace(result, write_error="disk full")))["write_error"] == "disk full"
 
 
+def test_what_else_than_the_rig_kept_it_from_being_accepted_comes_before_the_criteria(result, written):
+    assert "problems" not in json.loads(written(result))
+    content = json.loads(written(replace(result, problems=("report.html: not written", "and more"))))
+    assert content["problems"] == ["report.html: not written", "and more"]
+    assert list(content).index("problems") == list(content).index("verdict") + 1
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, result, monkeypatch):
     path = tmp_path / "verdict.json"
     write_verdict(path, result)

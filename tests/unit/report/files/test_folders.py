@@ -2,6 +2,8 @@ import os
 import shutil
 from collections import namedtuple
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,12 +95,44 @@ def test_latest_is_a_file_where_links_are_not_possible(tmp_path, monkeypatch):
 
 
 def test_a_real_folder_named_latest_is_left_alone(tmp_path):
+    run = new_run_folder(tmp_path, "lab", NOW)
     (tmp_path / "latest").mkdir()
     (tmp_path / "latest" / "mine").write_text("x")
-    run = new_run_folder(tmp_path, "lab", NOW)
     assert "remove what is there" in point_latest(tmp_path, run)
     assert (tmp_path / "latest" / "mine").read_text() == "x"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
+
+
+def test_a_real_folder_named_latest_is_refused_before_the_run(tmp_path):
+    (tmp_path / "latest").mkdir()
+    with pytest.raises(ReportFolderError, match=r"latest: is a folder, .* remove it, or give another"):
+        new_run_folder(tmp_path, "lab", NOW)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("user", "refused"), [(0, False), (1001, True), (1002, False), (1003, False)])
+def test_a_latest_that_only_another_user_may_replace_is_refused_before_the_run(
+    tmp_path, monkeypatch, user, refused
+):
+    owners = {tmp_path / "latest": 1002, tmp_path: 1003}
+    (tmp_path / "latest").symlink_to("runs")
+    tmp_path.chmod(0o1777)
+
+    def owned(look):
+        def stat(path, **more):
+            found = look(path, **more)
+            return SimpleNamespace(st_mode=found.st_mode, st_uid=owners[path]) if path in owners else found
+
+        return stat
+
+    monkeypatch.setattr("pathlib.Path.stat", owned(Path.stat))
+    monkeypatch.setattr("pathlib.Path.lstat", owned(Path.lstat))
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    if refused:
+        with pytest.raises(ReportFolderError, match=r"latest: is of another user \(uid 1002\)"):
+            new_run_folder(tmp_path, "lab", NOW)
+    else:
+        assert new_run_folder(tmp_path, "lab", NOW).is_dir()
 
 
 @pytest.mark.parametrize("name", ["runs", "history", "champions", "history/lab", "champions/lab"])

@@ -103,4 +103,4 @@ def test_eight_gpus_of_every_criterion_and_many_tables_fit_into_120_lines(result
 
 
 def test_a_storage_error_is_reported(result):
-    assert "disk full" in summary_text(replace(result, write_error="disk full"))
+    assert "disk full" in summary_text(replace(result, problems=("disk full",)))

@@ -162,7 +162,7 @@ def test_nothing_of_a_run_is_markup(result):
     result.recording.add(Event(5.0, "worker_failed", attack, attack))
     result.recording.add(GpuSample(5.0, attack, core_temperature_c=50))
     bad = Verdict(attack, attack, Outcome.FAIL, attack, 1.0, 2.0, attack, attack, attack)
-    page = page_text(replace(result, verdicts=[bad], write_error=attack))
+    page = page_text(replace(result, verdicts=[bad], problems=(attack,)))
     assert "<img src=x" not in page
 
 

@@ -88,7 +88,7 @@ def test_problems_of_the_files_are_reported(verdicts):
     assert "problem: report.html: not written" in lines
     assert not any(line.startswith("report:") for line in lines)
     incomplete = summary_lines(Decision.INCOMPLETE, [], Path("r"), problems=["report.html: not written"])
-    assert "could be written to disk" in incomplete[-1]
+    assert incomplete[-1] == "INCOMPLETE: report.html: not written; the rig is not proven fit"
 
 
 def test_why_a_criterion_does_not_apply_is_said_when_everything_is(verdicts):

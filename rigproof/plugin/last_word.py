@@ -1,0 +1,58 @@
+"""The end of a session: whatever other plugins did, only a verdict makes its exit status 0 or 1."""
+
+import sys
+import traceback
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from rigproof.host.standard_streams import outlive_readers
+from rigproof.plugin.keys import SESSION
+from rigproof.plugin.options import shows_only, wants_hardware
+from rigproof.records.verdict import EXIT_STATUS, Decision
+
+VERDICTS = (EXIT_STATUS[Decision.ACCEPTED], EXIT_STATUS[Decision.REJECTED])
+UNTESTED = EXIT_STATUS[Decision.INCOMPLETE]
+
+
+class LastWord:
+    """A plugin: its hook is around all others, so that it sees what they made of the exit status."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> Generator[None, int | None, int | None]:
+        """Of an acceptance run the exit status is that of its verdict."""
+        try:
+            status, error = (yield), None
+        except BaseException as raised:  # by another plugin, when the tests are over
+            if isinstance(raised, pytest.UsageError) or not wants_hardware(config):
+                raise
+            status, error = int(pytest.ExitCode.INTERNAL_ERROR), raised
+        finally:
+            if wants_hardware(config):
+                outlive_readers()  # pytest has put the streams back that it found
+        if config.option.hw_plan or not wants_hardware(config):
+            return status
+        session: Any = config.stash.get(SESSION, None)
+        if error is not None:
+            traceback.print_exception(error, limit=-1, chain=False)
+        if (option := shows_only(config)) is not None:
+            say(config, f"nothing was tested: {option} only shows what there is; there is no verdict")
+        elif session is not None:
+            status = session.last_word(status, error)
+        elif status in VERDICTS:
+            say(config, "INCOMPLETE: nothing was tested: rigproof's hooks are switched off")
+            status = UNTESTED
+        sys.stdout.flush()
+        return status
+
+
+def say(config: pytest.Config, line: str) -> None:
+    """Write a line as pytest does, or without it if its terminal is switched off."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None:
+        sys.stdout.write(f"{line}\n")
+    else:
+        reporter.ensure_newline()
+        reporter.write_line(line)
+        reporter.flush()

@@ -1,0 +1,314 @@
+"""Whatever another plugin, an option or a broken pipe does: 0 is ACCEPTED, 1 is REJECTED, nothing else is.
+
+The last line, verdict.json and the exit status say the same.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.acceptance import CHECKOUT, PYTEST, Run, accept, python, run_pytest
+
+pytest.importorskip("xdist", reason="pytest-xdist is one of the plugins that are tried")
+
+SIMULATED = ("--hw-simulate-inline", "--hwprofile=dual-3090-3070", "--hw-level=quick")
+SAID = re.compile(r"^(?:SIMULATED )?(ACCEPTED|REJECTED|INCOMPLETE)\b.*?: (.*)", re.MULTILINE)
+LINK = "runs/an-earlier-one"
+
+# What others' plugins do, and what a run of a sound rig ends with, and says.
+PLUGINS = {
+    "skips": (
+        "def pytest_runtest_setup(item): pytest.skip('not today')",
+        (6, "nothing was tested: 90 tests were skipped by another plugin or a conftest.py: not today"),
+    ),
+    "runs no test": (
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_protocol(item, nextitem): return True",
+        (6, "nothing was tested: no test was run, perhaps by other"),
+    ),
+    "has a loop of its own": (
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(session): return True",
+        (6, "nothing was tested: no test was run, perhaps by other"),
+    ),
+    "calls no test's function": (  # the stages ran, and the whole recording is judged at the end
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call(pyfuncitem): return True",
+        (0, "this rig is fit for training"),
+    ),
+    "exits green": (
+        "def pytest_collection_finish(session): pytest.exit('enough', returncode=0)",
+        (6, "nothing was tested: pytest.exit ended the session: enough"),
+    ),
+    "exits red": (
+        "def pytest_collection_finish(session): pytest.exit('enough', returncode=1)",
+        (6, "nothing was tested: pytest.exit ended the session: enough"),
+    ),
+    "exits green at the last test": (
+        "def pytest_runtest_logreport(report):\n"
+        "    if 'test_transfer' in report.nodeid: pytest.exit('enough', returncode=0)",
+        (6, "pytest.exit ended the session: enough"),
+    ),
+    "sets the status": (
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_sessionfinish(session):\n    yield\n    session.exitstatus = 1",
+        (0, "this rig is fit for training"),
+    ),
+    "exits at the very end": (
+        "def pytest_unconfigure(config): raise SystemExit(1)",
+        (0, "this rig is fit for training"),
+    ),
+    "raises in the summary": (
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_terminal_summary(): raise ValueError('no summary')",
+        (0, "this rig is fit for training"),
+    ),
+    "raises before our end": (
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_sessionfinish(session):\n    raise ValueError('no end')\n    yield",
+        (6, "another plugin ended the session before its end: ValueError: no end"),
+    ),
+    "raises at the end": (
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish(session): raise ValueError('no end')",
+        (6, "another plugin failed at the session's end: ValueError: no end"),
+    ),
+    "raises in a hook": (
+        "def pytest_runtest_logreport(report): raise ValueError('no report')",
+        (3, "an error of pytest or of a plugin ended the session: ValueError: no report"),
+    ),
+    "makes a test fail": (
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_runtest_makereport(item, call):\n"
+        "    report = yield\n"
+        "    if 'nodes_present[pc1]' in item.nodeid and call.when == 'call':\n"
+        "        report.outcome, report.longrepr = 'failed', 'mine'\n"
+        "    return report",
+        (6, "tests/hardware/test_cluster.py::test_nodes_present[pc1] failed, though no criterion did"),
+    ),
+}
+
+
+def said(output: str) -> tuple[str, str]:
+    """The decision of the last line that has one, and what it means."""
+    *_, last = SAID.finditer(output)
+    return last[1], last[2]
+
+
+def agreed(run: Run) -> tuple[int, str]:
+    """Exit status and meaning, after a look at what else tells the verdict."""
+    decision, meaning = said(run.output)
+    assert (decision == "ACCEPTED") == (run.status == 0), run.output
+    assert (decision == "REJECTED") == (run.status == 1), run.output
+    if (run.reports / "latest").exists():
+        assert (run.result["verdict"], run.result["exit_status"]) == (decision, run.status), run.output
+    else:
+        assert decision == "INCOMPLETE"
+        assert not list((run.reports / "runs").iterdir()), "a folder without a verdict"
+    return run.status, meaning
+
+
+@pytest.fixture
+def with_plugin(tmp_path, two_nodes, monkeypatch):
+    """A run with another plugin, of which this is the text."""
+
+    def run(text: str, scenario: str = "healthy", *options: str) -> Run:
+        (tmp_path / "other.py").write_text(f"import pytest\n{text}\n")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        return accept(tmp_path / "reports", two_nodes, scenario, "-p", "other", *options)
+
+    return run
+
+
+@pytest.mark.parametrize("does", PLUGINS)
+def test_a_plugin_turns_nothing_green_or_red(with_plugin, does):
+    text, (status, words) = PLUGINS[does]
+    found, meaning = agreed(with_plugin(text))
+    assert found == status
+    assert meaning.startswith(words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLUGINS["sets the status"][0].replace("= 1", "= 0"),
+        PLUGINS["exits at the very end"][0].replace("(1)", "(0)"),
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_runtest_makereport(item, call):\n"
+        "    report = yield\n    report.outcome, report.longrepr = 'passed', None\n    return report",
+    ],
+    ids=["sets the status", "exits at the very end", "makes every test pass"],
+)
+def test_a_rig_that_failed_stays_rejected(with_plugin, text):
+    assert agreed(with_plugin(text, "slow"))[0] == 1
+
+
+@pytest.mark.parametrize("option", ["--exitfirst", "--stepwise", "--reruns=1"])
+def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, option):
+    fault = "--hw-inject=overheat@pc2/gpu0:stage=sustained"
+    where = (f"--hw-report-dir={tmp_path}", f"--override-ini=cache_dir={tmp_path / 'cache'}")
+    done = python("-m", "pytest", "-m", "hardware", *SIMULATED, fault, *where, option)
+    assert agreed(Run(done.returncode, done.stdout + done.stderr, tmp_path))[0] == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *[("--no-summary",), ("--max-warnings=0",), ("--benchmark-skip",), ("--benchmark-disable",)],
+        *[("-p", "no:terminal"), ("-p", "no:timeout"), ("-n", "0"), ("-q", "-q")],
+    ],
+    ids=" ".join,
+)
+def test_options_that_keep_no_verdict_from_being_found_change_none(acceptance, options):
+    run = acceptance("healthy", *options)
+    assert agreed(run) == (0, "this rig is fit for training")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--benchmark-only",), "--benchmark-only: pytest-benchmark would skip every test that judges"),
+        (("--benchmark-compare", "--benchmark-compare-fail=mean:1%"), "--benchmark-compare-fail: history."),
+        (("--setup-only",), "--setup-only: all GPUs would be loaded, and no test would judge them"),
+        (("--dist", "load", "--tx", "2*popen"), "--dist, --tx: the acceptance suite itself loads all GPUs"),
+        (("-d", "--tx", "popen"), "--dist, --tx: the acceptance suite itself loads all GPUs"),
+        (("-n", "auto"), "-n/--numprocesses: the acceptance suite itself loads all GPUs"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
+)
+def test_an_option_with_which_nothing_would_be_judged_is_refused(
+    tmp_path, two_nodes, monkeypatch, options, named
+):
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(options))  # as if they were typed
+    run = accept(tmp_path / "reports", two_nodes, "healthy")
+    assert run.status == 4, run.output
+    assert f"ERROR: {named}" in run.output
+    assert "leave " in run.output or "give -n 0" in run.output
+    assert not run.reports.exists()
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--setup-plan", "--fixtures", "--fixtures-per-test"])
+def test_an_option_that_only_shows_says_so(hardware, tmp_path, option):
+    done = hardware(*SIMULATED, option)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, last = done.stdout.splitlines()
+    assert last == f"nothing was tested: {option} only shows what there is; there is no verdict"
+    assert not (tmp_path / "reports").exists()
+
+
+def test_a_failed_test_of_somebody_else_is_no_verdict_on_the_rig(tmp_path, two_nodes):
+    mine = tmp_path / "test_mine.py"
+    mine.write_text("import pytest\n@pytest.mark.hardware\ndef test_mine(): assert False, 'mine'\n")
+    run = accept(tmp_path / "reports", two_nodes, "healthy", "tests/hardware", str(mine))
+    status, meaning = agreed(run)
+    assert status == 6
+    assert "::test_mine failed, though no criterion did" in meaning
+    assert run.result["problems"][0] in meaning
+
+
+def test_hooks_that_are_switched_off_make_nothing_green(tmp_path, two_nodes):
+    run = accept(tmp_path / "reports", two_nodes, "healthy", "-p", "no:rigproof-wanted")
+    assert run.status in (2, 3, 4, 6), run.output
+    assert not run.reports.exists()
+
+
+def test_accept_without_the_plugin_is_refused(tmp_path):
+    command = [sys.executable, "-m", "rigproof.cli.main", "accept", "-p", "no:rigproof.plugin"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "-p no:rigproof.plugin: it is what makes the run" in done.stderr
+
+
+def test_a_run_that_cannot_begin_leaves_nothing_and_moves_nothing(tmp_path, two_nodes):
+    reports, junit = tmp_path / "reports", tmp_path / "junit.xml"
+    reports.mkdir()
+    (reports / "latest").symlink_to(LINK)
+    run = accept(reports, two_nodes, "not-started", f"--junitxml={junit}")
+    assert run.status == 4, run.output
+    cause = "ERROR: Ray did not start within 60 s; look at /tmp/ray/session_latest/logs"
+    assert run.output.count("Ray did not start") == 1
+    assert f"\n{cause}\n" in run.output
+    assert run.output.index(cause) < run.output.index("_pytest.outcomes.Exit: the run was refused")
+    assert str((reports / "latest").readlink()) == LINK
+    assert not list((reports / "runs").iterdir())
+    assert not junit.exists()
+    assert not SAID.search(run.output)
+
+
+def test_what_ended_a_run_comes_first_in_every_file(acceptance):
+    run = acceptance("broken")
+    cause = "an error of the run itself ended it: RuntimeError: the driver fell off the bus"
+    assert said(run.output)[1].startswith(cause)
+    assert run.result["problems"] == [cause]
+    summary = (run.folder / "summary.md").read_text()
+    assert 0 < summary.index(cause[1:]) < summary.index("not measured")
+    page = (run.folder / "report.html").read_text().partition("<body>")[2]
+    assert 0 < page.index(cause[1:]) < page.index("not measured")
+
+
+def test_a_file_that_could_not_be_written_makes_the_run_incomplete_everywhere(with_plugin):
+    breaks = (
+        "from rigproof.report.files import files\n"
+        "def full(path, result): raise OSError(28, 'No space left on device')\n"
+        "writer = files._writer\n"
+        "files._writer = lambda name: full if name == 'report.html' else writer(name)"
+    )
+    run = with_plugin(breaks)
+    status, meaning = agreed(run)
+    assert status == 6
+    assert "report.html: not written: No space left on device" in meaning
+    assert "report.html: not written" in run.result["problems"][0]
+    assert "# rigproof: INCOMPLETE" in (run.folder / "summary.md").read_text()
+    assert run.outcome("throughput.gemm_bf16", "pc1/gpu0") == "pass"
+
+
+# Nobody reads what is printed
+
+
+def printed_to(shell: str, reports: Path) -> subprocess.CompletedProcess[str]:
+    """A simulated run whose output goes where the shell's text says; its own exit status."""
+    command = [sys.executable, *PYTEST, "-m", "hardware", *SIMULATED, f"--hw-report-dir={reports}"]
+    script = f'"$@" {shell}; exit ${{PIPESTATUS[0]}}'
+    return subprocess.run(
+        ["bash", "-c", script, "bash", *command],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+@pytest.mark.parametrize(
+    "shell", ["| head -1", "> /dev/full", "-s > /dev/full", "> /dev/full 2>&1", ">&-", ">&- 2>&- <&-"]
+)
+def test_an_output_that_nobody_can_read_ends_no_run(tmp_path, shell):
+    done = printed_to(shell, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "latest" / "verdict.json").read_text())
+    assert (result["verdict"], result["exit_status"], result.get("problems")) == ("ACCEPTED", 0, None)
+    told = "standard output cannot be written: No space left on device; the exit status holds"
+    assert done.stderr.count(told) == (1 if shell.endswith("/dev/full") else 0)
+
+
+def test_it_does_not_make_a_rejected_rig_green(tmp_path):
+    done = printed_to("--hw-inject=overheat@pc2/gpu0:stage=sustained > /dev/full", tmp_path)
+    assert done.returncode == 1, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["| head -1", "| true", "> /dev/full", ">&-"])
+@pytest.mark.parametrize(("scenario", "status"), [("healthy", 0), ("slow", 1), ("without-sensor", 6)])
+def test_judge_ends_as_the_rig_is_whoever_reads_it(acceptance, shell, scenario, status):
+    command = [sys.executable, "-m", "rigproof.cli.main", "judge", str(acceptance(scenario).folder), "-v"]
+    script = f'"$@" {shell}; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *command], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert ("cannot be written: No space left on device" in done.stderr) == (shell == "> /dev/full")
+
+
+def test_the_selection_of_nothing_is_no_verdict(tmp_path, two_nodes):
+    done = run_pytest(
+        *("-m", "hardware", *SIMULATED, f"--hw-report-dir={tmp_path}", "-k", "nosuch"),
+    )
+    assert done.returncode == 5, done.stdout + done.stderr
