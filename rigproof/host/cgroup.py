@@ -5,6 +5,7 @@ container the groups above are not visible, and the path in /proc/self/cgroup ma
 the group mounted at the root is the container's own.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -89,6 +90,23 @@ def cpu_quota(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> CpuQuota | 
         if cpus is not None:
             found.append(CpuQuota(cpus, usage_file, version))
     return min(found, key=lambda quota: quota.cpus, default=None)
+
+
+def cpu_groups(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> tuple[Path, ...]:
+    """This process's group in the tree of the CPU controller, and every one above it that can be seen."""
+    return tuple(_groups(proc_root, cgroup_root, "cpu"))
+
+
+def throttled_s(group: Path) -> float | None:
+    """CPU seconds that a group's quota withheld from its processes so far; None if it cannot have one.
+
+    Of cpu.stat (kernel: scheduler/sched-bwc.rst): `throttled_usec` in version 2, `throttled_time` in ns in 1.
+    The waits of all CPUs are added up.
+    """
+    for key, unit_s in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+        with contextlib.suppress(OSError, ValueError):
+            return _entry(group / "cpu.stat", key) * unit_s
+    return None
 
 
 def memory_limit(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> MemoryLimit | None:

@@ -17,15 +17,16 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class CoreTimes:
     """CPU seconds of one logical CPU since boot."""
 
-    busy_s: float
+    busy_s: float  # including what was stolen: that time is not available here
     idle_s: float  # idle and waiting for I/O: both are available to others
+    stolen_s: float = 0.0  # taken by a hypervisor while something here wanted to run
 
 
 def core_times(proc_root: Path) -> dict[int, CoreTimes]:
     """Times of every logical CPU that is online, by number.
 
     Columns of /proc/stat (man 5 proc): user nice system idle iowait irq softirq steal guest guest_nice.
-    Guest time is in user and nice already. Steal counts as busy: that time is not available here.
+    Guest time is in user and nice already.
 
     Raises:
         OSError: if /proc/stat cannot be read.
@@ -40,7 +41,7 @@ def core_times(proc_root: Path) -> dict[int, CoreTimes]:
         ticks = [int(column) for column in columns[:8]] + [0] * (8 - len(columns))
         idle = ticks[3] + ticks[4]
         busy = sum(ticks) - idle
-        cores[int(name[3:])] = CoreTimes(busy / TICKS_PER_S, idle / TICKS_PER_S)
+        cores[int(name[3:])] = CoreTimes(busy / TICKS_PER_S, idle / TICKS_PER_S, ticks[7] / TICKS_PER_S)
     return cores
 
 
@@ -52,6 +53,23 @@ def busy_percent(before: CoreTimes, after: CoreTimes) -> float | None:
     busy_s = max(0.0, after.busy_s - before.busy_s)
     total_s = busy_s + max(0.0, after.idle_s - before.idle_s)
     return 100 * (busy_s / total_s) if total_s > 0 else None
+
+
+PRESSURE = "pressure/cpu"
+
+
+def pressure_s(file: Path) -> float | None:
+    """Seconds so far in which something waited for a CPU; None if this kernel does not count them.
+
+    Line `some` of /proc/pressure/cpu or a cgroup's cpu.pressure, `total` in µs (kernel: accounting/psi.rst).
+    """
+    try:
+        for line in file.read_text(encoding="ascii").splitlines():
+            if line.startswith("some "):
+                return int(line.rpartition("total=")[2]) * 1e-6
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ EVENT_KINDS = {
     "xid": "the driver reported an Xid; data.xid",
     "nvml_error": "an NVML query failed; data.query, data.code",
     "sampling_gap": "the sampler missed grid points; data.missed",
-    "host_load": "what the CPU load did; data.primary_threads, own_percent, foreign_percent",
+    "host_load": "what the CPU load did; data.primary_threads, own_percent, foreign_percent, foreign",
     "host_reset": "a host restarted under this run, without an orderly shutdown; data.run_id, gpus",
     "driver_killed": "this run was ended from outside, without a reset; data.run_id",
     "unfinished_run": "an earlier run on this host was ended from outside; data.run_id, restarted",

@@ -42,6 +42,16 @@ class HostSample:
     cpu_temperature_c: float | None = None
     wakeup_delays_ms: tuple[float, ...] | None = None  # of the responsiveness probe, since the last sample
     lateness_s: float = 0.0
+    stolen_percent: float | None = (
+        None  # of the host's CPU time, taken by a hypervisor; `cpu_percent` has it too
+    )
+    throttled_percent: float | None = (
+        None  # CPU time that a quota of a cgroup withheld from those that wanted it
+    )
+    pressure_percent: float | None = None  # of the time, in which something waited for a CPU (PSI, `some`)
+    own_percent: float | None = (
+        None  # used by this run's own processes, the CPU load included; a second's mean
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ the cgroup's quota, and its first call returns 0.0, since it has no earlier read
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,24 @@ from rigproof.records.samples import CpuTimes, HostSample
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
 TEMPERATURE_HELD_S = 1.0  # reading one file per core takes milliseconds
 HIGHEST_CREDIBLE_C = 150.0  # silicon does not survive this: a sensor that reports it is broken
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Counters of one moment: of the CPUs, of each cgroup's quota, of waits in the host and the cgroup."""
+
+    times: CpuTimes
+    cores: Mapping[int, proc.CoreTimes]
+    throttled_s: Sequence[float | None]
+    pressure_s: Sequence[float | None]
+
+    def passed_s(self, before: "_Reading") -> float:
+        """Seconds since an earlier one."""
+        return self.times.clock_s - before.times.clock_s
+
+    def capacity_s(self, before: "_Reading") -> float:
+        """CPU seconds that could be used since then."""
+        return self.passed_s(before) * self.times.capacity_cpus
 
 
 class HostReader:
@@ -44,7 +63,8 @@ class HostReader:
         self._sensors = sensors
         self._quota = cgroup.cpu_quota(self._proc_root, Path(cgroup_root))
         self._memory_limit = cgroup.memory_limit(self._proc_root, Path(cgroup_root))
-        self._before = self._read_cpu()
+        self._groups = cgroup.cpu_groups(self._proc_root, Path(cgroup_root))
+        self._before = self._read()
         self._temperature: tuple[float, float | None] | None = None  # time, °C
 
     def usable_cpus(self) -> float:
@@ -67,20 +87,28 @@ class HostReader:
         return self._read_cpu()[0]
 
     def sample(
-        self, subject: str, t_s: float, lateness_s: float, wakeup_delays_ms: tuple[float, ...] | None
+        self,
+        subject: str,
+        t_s: float,
+        lateness_s: float,
+        wakeup_delays_ms: tuple[float, ...] | None,
+        own_percent: float | None = None,
     ) -> HostSample:
         """One sample; CPU shares are since the previous sample (the first: since the reader's creation).
+
+        `own_percent` is passed on: what this run's processes use, as `CpuUsers` counts it.
 
         Under a quota `cpu_percent` can exceed 100 for one short sample and fall below in the next, since
         quota periods (100 ms) and samples do not begin together: averages over windows are correct.
         """
         memory = cgroup.usable_memory(self._memory_limit, self._proc_root)
-        before, self._before = self._before, self._read_cpu()
+        before, self._before = self._before, self._read()
+        now = self._before
         return HostSample(
             t_s=t_s,
             subject=subject,
-            cpu_percent=_share_percent(before[0], self._before[0]),
-            core_percent=_core_percent(before[1], self._before[1]),
+            cpu_percent=_share_percent(before.times, now.times),
+            core_percent=_core_percent(before.cores, now.cores),
             load_1m=proc.load_1m(self._proc_root),
             ram_used_mib=memory.used_mib,
             ram_available_mib=memory.available_mib,
@@ -88,6 +116,20 @@ class HostReader:
             cpu_temperature_c=self._temperature_c(),
             wakeup_delays_ms=wakeup_delays_ms,
             lateness_s=lateness_s,
+            stolen_percent=_stolen_percent(before.cores, now.cores, self._affinity()),
+            throttled_percent=_growth_percent(before.throttled_s, now.throttled_s, now.capacity_s(before)),
+            pressure_percent=_growth_percent(before.pressure_s, now.pressure_s, now.passed_s(before)),
+            own_percent=own_percent,
+        )
+
+    def _read(self) -> "_Reading":
+        times, cores = self._read_cpu()
+        pressures = [self._proc_root / proc.PRESSURE, *(group / "cpu.pressure" for group in self._groups[:1])]
+        return _Reading(
+            times,
+            cores,
+            [cgroup.throttled_s(group) for group in self._groups],
+            [proc.pressure_s(file) for file in pressures],
         )
 
     def _read_cpu(self) -> tuple[CpuTimes, dict[int, proc.CoreTimes]]:
@@ -117,6 +159,24 @@ def hottest_cpu_c(sensors: Mapping[str, Sequence[Any]]) -> float | None:
 def _share_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     available_s = (after.clock_s - before.clock_s) * after.capacity_cpus
     return 100 * max(0.0, after.busy_s - before.busy_s) / available_s if available_s > 0 else None
+
+
+def _growth_percent(
+    before: Sequence[float | None], now: Sequence[float | None], whole_s: float
+) -> float | None:
+    """By how much the counter that grew most did, as a share of `whole_s`; None if none is kept here."""
+    grown_s = [b - a for a, b in zip(before, now, strict=True) if a is not None and b is not None]
+    return 100 * max(0.0, *grown_s) / whole_s if grown_s and whole_s > 0 else None
+
+
+def _stolen_percent(
+    before: Mapping[int, proc.CoreTimes], after: Mapping[int, proc.CoreTimes], allowed: Collection[int]
+) -> float | None:
+    """Share of the time of these CPUs that a hypervisor took. A counter that steps back counts as none."""
+    pairs = [(before[cpu], after[cpu]) for cpu in allowed if cpu in before and cpu in after]
+    total_s = sum(now.busy_s - then.busy_s + now.idle_s - then.idle_s for then, now in pairs)
+    stolen_s = sum(now.stolen_s - then.stolen_s for then, now in pairs)
+    return 100 * min(1.0, max(0.0, stolen_s) / total_s) if total_s > 0 else None
 
 
 def _core_percent(

@@ -11,6 +11,12 @@ def test_cpu_band(sustained, subject, judge):
     judge(subject)
 
 
+@pytest.mark.criterion("host.steal")
+def test_steal(sustained, subject, judge):
+    """No hypervisor takes much of the CPU time that feeds the GPUs."""
+    judge(subject)
+
+
 @pytest.mark.criterion("host.responsiveness")
 def test_responsiveness(sustained, subject, judge):
     """A sleeper is woken in time: the machine does not freeze."""

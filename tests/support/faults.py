@@ -16,7 +16,7 @@ GEMM = tuple(f"throughput.gemm_{precision}" for precision in RATES)
 class Fault:
     """A fault by its name in the catalogue. `fails` and `warns` are all (criterion, subject) that do.
 
-    `disturbed`: those of criteria that judge the surroundings and are not measured because of it.
+    `disturbed`: those that are not measured because of it, since it is not the rig's.
     """
 
     name: str
@@ -311,8 +311,20 @@ FAULTS = (
         lambda b: b.counters(GPU, "after", recovery_action=1),
         on(GPU, "health.xid"),
     ),
-    Fault("cpu-saturated", changes.cpu_is_saturated, on("pc1", "host.cpu_band", "host.responsiveness")),
-    Fault("cpu-starved", lambda b: b.host("pc1", cpu_percent=31), on("pc1", "host.cpu_band")),
+    Fault(
+        "cpu-saturated",
+        changes.cpu_is_saturated,
+        frozenset(),
+        disturbed=on("pc1", "host.cpu_band", "host.responsiveness"),
+    ),
+    Fault(
+        "cpu-stolen",
+        lambda b: b.host("pc1", cpu_percent=66, stolen_percent=17, own_percent=47),
+        frozenset(),
+        on("pc1", "host.steal"),
+        on("pc1", "host.cpu_band"),
+    ),
+    Fault("cpu-starved", lambda b: b.host("pc1", cpu_percent=31, own_percent=28), on("pc1", "host.cpu_band")),
     Fault("host-frozen", changes.host_freezes, on("pc1", "host.responsiveness")),
     Fault(
         "host-frozen",

@@ -120,6 +120,10 @@ def host_sample(node: str, index: int) -> HostSample:
         cpu_percent=76 + index % 4,
         ram_available_mib=32 * 1024,
         wakeup_delays_ms=tuple(0.2 + 0.1 * n for n in range(9)),
+        stolen_percent=0.0,
+        throttled_percent=0.0,
+        pressure_percent=2.0,
+        own_percent=74.0,
     )
 
 

@@ -124,6 +124,8 @@ RIG = {
         "warn_percent": 90,
         "warn_windows_share": 0.1,
         "in_band_share": 0.8,
+        "false_alarm_share": 0.01,
+        "stolen_warn_percent": 5,
         "primary_thread_share": 0.7,
         "secondary_thread_share": 0.15,
     },

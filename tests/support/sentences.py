@@ -8,9 +8,9 @@ LONGEST = 255  # characters: three lines of a terminal
 COUNTED = ("cluster.no_timeouts", "memory.success_rate")  # they name the first of what they count
 LOUD = (Outcome.FAIL, Outcome.WARN)
 STEP = re.compile(
-    r"(check|close|compare|cool|correct|do not train|end|find|follows from|give|have the card|have|install|"
-    r"join|keep|lift|look|lower|make|NVIDIA|raise|read|reboot|reseat|reset|restart|restore|run|see|set|start|state|swap|"
-    r"switch|the driver hangs|undo|unset|usually|watch|if|clean|bring|test)\b",
+    r"(ask|check|close|compare|cool|correct|do not train|end|find|follows from|give|have the card|have|"
+    r"install|join|keep|lift|look|lower|make|NVIDIA|raise|read|reboot|reseat|reset|restart|restore|run|see|set|start|state|"
+    r"swap|switch|the driver hangs|undo|unset|usually|watch|if|clean|bring|test)\b",
     re.IGNORECASE,
 )
 

@@ -19,6 +19,7 @@ from rigproof.cluster.actors.sensing import Senses, Sensing
 from rigproof.host import processes
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
+from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.offers import Offers, offers
 from rigproof.host.pcie_errors import link_errors
 from rigproof.host.ports import free_ports
@@ -26,6 +27,7 @@ from rigproof.host.processes import ProcessId
 from rigproof.host.visible import parents_setting, visible_gpus
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
+from rigproof.records.processes import process_text
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
@@ -208,6 +210,8 @@ class NodeAgent:
         self.stop_host_load()
         self._load = HostLoadProcess(load)
         self._load_reported = False
+        if self._users is not None:
+            self._users.restart()
         report = self._load.report()
         message = (
             f"{load.primary_threads} primary and {load.secondary_threads} secondary threads "
@@ -292,7 +296,16 @@ class NodeAgent:
         assert self._load is not None
         self._load_reported = True
         report = self._load.report()
+        if self._users is not None:
+            report["foreign"] = [
+                f"{process_text(one.pid, one.name, one.user)} {one.percent:.0f} %"
+                for one in self._users.hungriest()
+            ]
         self._records.append(Event(self._now_s(), "host_load", self._node(), message, data=report))
+
+    @property
+    def _users(self) -> CpuUsers | None:
+        return None if self._sensing is None else self._sensing.users
 
     def _node(self) -> str:
         return self._duty.node if self._duty is not None else socket.gethostname()

@@ -37,7 +37,8 @@ class HostLoadProcess(Child):
         """What it did, as an event's data: means, None before the first second.
 
         `share` is of a CPU, per thread; `own_percent` and `foreign_percent` of the host, by the load and by
-        all other processes; `short_cpus` how far the threads fell short.
+        all else, this run's other processes and a hypervisor included; `short_cpus` how far the threads fell
+        short.
         """
 
         def mean(name: str) -> float | None:

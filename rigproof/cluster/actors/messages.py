@@ -47,6 +47,7 @@ class AgentDuty:
     `run_id` is that of the run that the agent takes part in; None if it only watches.
     `processes` says which changes of the GPUs' processes are reported; None: they are not watched.
     `pci_bus_ids` are those of the GPUs whose PCIe errors are watched, by subject; "" where NVML reports none.
+    `driver`: the process that runs the acceptance, on whichever host; None: there is none.
     """
 
     node: str
@@ -57,6 +58,7 @@ class AgentDuty:
     run_id: str | None = None
     processes: ProcessLimits | None = None
     pci_bus_ids: Mapping[str, str] = field(default_factory=dict)
+    driver: ProcessId | None = None
 
 
 @dataclass(frozen=True, slots=True)

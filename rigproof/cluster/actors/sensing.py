@@ -10,7 +10,9 @@ from typing import Protocol
 from rigproof.cluster.actors.gpu_readings import Silent
 from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.cluster.actors.process_watching import PROCESSES, ProcessWatching, Watchers
+from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.pcie_errors import LinkErrors
+from rigproof.host.processes import alive
 from rigproof.records.measurements import Event
 from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import ProcessWatch
@@ -24,16 +26,24 @@ from rigproof.telemetry.responsiveness import ResponsivenessProbe
 from rigproof.telemetry.sampler import Sampler
 
 SAMPLE = "sample"  # the query's name in events
+USERS_HZ = 1.0  # readings of all processes of the host, each some 15 ms for a thousand of them
+
+
+def _driver(duty: AgentDuty) -> Collection[int]:
+    """The driver's pid, if it runs on this host."""
+    return () if duty.driver is None or not alive(duty.driver) else (duty.driver.pid,)
 
 
 class Senses(Protocol):
     """What an agent reads its GPUs and its host with, real or simulated.
 
     `supported` are the subjects whose Xids are received, `latest` is each GPU's last sample, by subject.
+    `users`: whose CPU time it is; None if no process of the host is read.
     """
 
     supported: frozenset[str]
     latest: Mapping[str, GpuSample]
+    users: CpuUsers | None
 
     def start(self) -> None:
         """Begin to read."""
@@ -76,6 +86,7 @@ class Sensing:
         self._host = host
         self._now_s = now_s
         self._probe = ResponsivenessProbe()
+        self.users: CpuUsers | None = CpuUsers(lambda: {*own_pids(), *_driver(duty)}, host.usable_cpus)
         self.latest: Mapping[str, GpuSample] = {}
         self._latest_lock = threading.Lock()
         self._xids = nvml.xids(duty.uuids, now_s) if nvml is not None and duty.uuids else None
@@ -86,6 +97,7 @@ class Sensing:
                 read = self._gpu_reader(nvml, silent, uuid, subject)
                 self._samplers[subject] = Sampler(duty.rate_hz, read, now_s, subject=subject)
         self._missed = dict.fromkeys(self._samplers, 0)
+        self._use = Sampler(USERS_HZ, self._read_users, now_s, subject=duty.node, offset_s=0.5 / duty.rate_hz)
         self._processes: ProcessWatching | None = None
         if duty.processes is not None and nvml is not None and silent is not None:
             watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids)
@@ -95,6 +107,7 @@ class Sensing:
         """Begin sampling."""
         for sampler in self._samplers.values():
             sampler.start()
+        self._use.start()
         if self._processes is not None:
             self._processes.start()
 
@@ -104,6 +117,7 @@ class Sensing:
         for subject, sampler in self._samplers.items():
             found += sampler.drain()
             found += self._gap(subject, sampler)
+        found += self._use.drain()  # what went wrong, if anything did
         if self._processes is not None:
             found += self._processes.drain()
         if self._xids is not None:
@@ -127,10 +141,11 @@ class Sensing:
         if self._processes is not None:
             share_s /= 2
             self._processes.ask_to_stop()
-        for sampler in self._samplers.values():
+        samplers = (*self._samplers.values(), self._use)
+        for sampler in samplers:
             sampler.ask_to_stop()
-        for sampler in self._samplers.values():
-            sampler.stop(share_s / len(self._samplers))
+        for sampler in samplers:
+            sampler.stop(share_s / len(samplers))
         if self._processes is not None:
             self._processes.stop(share_s)
         self._probe.stop(timeout_s / 4)
@@ -138,8 +153,14 @@ class Sensing:
             self._xids.stop(timeout_s / 4)
 
     def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Record]:
-        sample = self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain())
+        own_percent = None if self.users is None else self.users.own_percent
+        sample = self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain(), own_percent)
         return [sample, *self._pcie.when_due(t_s)]
+
+    def _read_users(self, _t_s: float, _lateness_s: float) -> Sequence[Sample | Record]:
+        if self.users is not None:
+            self.users.read()
+        return []
 
     def _gpu_reader(
         self, nvml: Nvml, silent: Silent, uuid: str, subject: str

@@ -22,7 +22,7 @@ from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed, Cluste
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
-from rigproof.host.processes import ProcessId
+from rigproof.host.processes import ProcessId, own_process
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -289,6 +289,7 @@ class RigCluster:
                 pci_bus_ids={
                     subject: gpu.pci_bus_id or "" for subject, gpu in gpus.items() if node_of[subject] == node
                 },
+                driver=own_process(),
             )
             for node in facts
         }

@@ -120,6 +120,12 @@ OF_THE_CPU = {
     "warn_percent": Bound(highest=BUSIEST_PERCENT, above="no load ever exceeds this"),
     "warn_windows_share": Bound(highest=0.5, above="only warns about a host that is busy most of the time"),
     "in_band_share": Bound(lowest=0.3, below="a load that is hardly ever in its band would pass"),
+    # A quick run has eleven windows: six outside happen by chance once in 85 runs, all of them never.
+    "false_alarm_share": Bound(
+        1e-6, 0.05, "needs a minute outside the band to fail", "fails sound hosts by chance"
+    ),
+    # Twice the share at which the CPU load misses its band.
+    "stolen_warn_percent": Bound(highest=30, above="is silent about a host of which a third is taken away"),
 }
 RANGES = {"working_power_w": [100, 150], "working_temperature_c": [60, 65], "power_limit_w": [350, 420]}
 

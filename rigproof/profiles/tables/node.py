@@ -24,6 +24,16 @@ class CpuLoad(Table):
     in_band_share: Share = Field(
         description="Smallest share of the 1 s windows in which the CPU use must be within band_percent."
     )
+    false_alarm_share: Share | None = Field(
+        default=None,
+        description="A band that is missed in more windows than in_band_share allows fails only if chance "
+        "explains that less often than this; else it warns.",
+    )
+    stolen_warn_percent: Percent | None = Field(
+        default=None,
+        description="If a hypervisor takes more than this of the host's CPU time under load, in percent, "
+        "that warns.",
+    )
     primary_thread_share: Share = Field(
         description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "
         "bring an idle host to the low end of its band."

@@ -100,6 +100,7 @@ class SimulatedAgent(NodeAgent):
             "foreign_percent": foreign_percent,
             "short_cpus": 0.0,
             "error": None,
+            "foreign": self._simulated.host.foreign(),
         }
         self._records.append(Event(self._t_s, "host_load", self._simulated.name, message, data=data))
 

@@ -8,6 +8,7 @@ from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.cluster.actors.process_watching import Watchers
 from rigproof.cluster.actors.sensing import SAMPLE
 from rigproof.host.bounded import Background
+from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.pcie_errors import LinkErrors
 from rigproof.records.measurements import Event
 from rigproof.records.pcie import PcieErrors
@@ -46,6 +47,7 @@ class SimulatedSensing:
         self._hung_since_s: dict[str, float] = {}
         self._missed = 0
         self.loaded_percent: list[float] = []  # the host's CPU use at each grid point while the CPU load runs
+        self.users: CpuUsers | None = None  # of a simulated host: its samples say what this run uses
         self.latest: Mapping[str, GpuSample] = {}  # a simulated host's last words are not kept
         self._xids = None
         if nvml is not None and duty.uuids:

@@ -240,6 +240,7 @@ NEEDS = {
     "health.fabric": ("counters", "stages"),
     "health.xid": ("stages",),
     "host.cpu_band": ("host_samples", "stages"),
+    "host.steal": ("host_samples", "stages"),
     "host.responsiveness": ("host_samples", "stages"),
 }
 

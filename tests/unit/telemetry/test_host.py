@@ -1,13 +1,20 @@
 """The host reader on made-up trees, and on this very host."""
 
 import os
+import subprocess
+import sys
+import time
+import uuid
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from rigproof.host import cgroup
 from rigproof.host.proc import TICKS_PER_S
 from rigproof.telemetry.host import HostReader, host_addresses, hottest_cpu_c
+
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 class Host:
@@ -26,6 +33,7 @@ class Host:
         self.clock_s = 100.0
         self.busy = dict.fromkeys(range(cpus), 0.0)
         self.idle = dict.fromkeys(range(cpus), 0.0)
+        self.stolen = dict.fromkeys(range(cpus), 0.0)
         self.affinity = set(range(cpus))
         self.sensors: dict[str, list[SimpleNamespace]] = {}
         self.sensor_reads = 0
@@ -35,7 +43,11 @@ class Host:
         ticks = {
             cpu: (round(s * TICKS_PER_S), round(self.idle[cpu] * TICKS_PER_S)) for cpu, s in self.busy.items()
         }
-        lines = [f"cpu{cpu} {busy} 0 0 {idle} 0 0 0 0\n" for cpu, (busy, idle) in ticks.items()]
+        stolen = {cpu: round(s * TICKS_PER_S) for cpu, s in self.stolen.items()}
+        lines = [
+            f"cpu{cpu} {busy} 0 0 {idle} 0 0 0 {stolen[cpu]} {busy} 0\n"
+            for cpu, (busy, idle) in ticks.items()
+        ]
         (self.proc / "stat").write_text("cpu 0 0 0 0\n" + "".join(lines) + "intr 0\n")
 
     def spend(self, seconds: float, shares: dict[int, float]) -> None:
@@ -49,6 +61,11 @@ class Host:
     def limit(self, cpu_max: str, usage_s: float) -> None:
         (self.cgroup / "cpu.max").write_text(cpu_max)
         (self.cgroup / "cpu.stat").write_text(f"usage_usec {round(usage_s * 1e6)}\n")
+
+    def wait(self, waited_s: float, file: Path) -> None:
+        file.parent.mkdir(exist_ok=True)
+        numbers = f"avg10=0.00 avg60=0.00 avg300=0.00 total={round(waited_s * 1e6)}"
+        file.write_text(f"some {numbers}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
 
     def read_sensors(self) -> dict[str, list[SimpleNamespace]]:
         self.sensor_reads += 1
@@ -132,6 +149,104 @@ def test_a_cpu_that_goes_offline_leaves_the_cores_unmeasured_once(host: Host) ->
     assert reader.sample("pc1", 0.0, 0.0, None).core_percent is None
     host.spend(1.0, {0: 1.0})
     assert reader.sample("pc1", 0.0, 0.0, None).core_percent == pytest.approx((100.0, 0.0, 0.0))
+
+
+def test_what_a_hypervisor_takes_is_a_share_of_the_allowed_cpus_and_counts_as_used(host: Host) -> None:
+    """A CPU's guest time, which is in its user time already, is not counted twice."""
+    host.affinity = {0, 1}
+    reader = host.reader()
+    host.clock_s += 2.0
+    host.busy, host.idle, host.stolen = {0: 1.0, 1: 0.5}, {0: 0.5, 1: 1.3}, {0: 0.5, 1: 0.2, 2: 1.0}
+    host.write_stat()
+    sample = reader.sample("pc1", 0.0, 0.0, None, own_percent=33.0)
+    assert sample.stolen_percent == pytest.approx(100 * 0.7 / 4.0)
+    assert sample.cpu_percent == pytest.approx(100 * 2.2 / 4.0)
+    assert sample.own_percent == 33.0
+
+
+def test_steal_that_steps_back_is_none(host: Host) -> None:
+    host.stolen[0] = 3.0
+    host.write_stat()
+    reader = host.reader()
+    host.stolen[0] = 2.5
+    host.spend(2.0, {0: 1.0})
+    assert reader.sample("pc1", 0.0, 0.0, None).stolen_percent == 0.0
+
+
+def test_without_time_in_between_nothing_was_stolen_withheld_or_waited_for(host: Host) -> None:
+    host.limit("200000 100000", 0.0)
+    host.wait(1.0, host.proc / "pressure" / "cpu")
+    sample = host.reader().sample("pc1", 0.0, 0.0, None)
+    assert (sample.stolen_percent, sample.throttled_percent, sample.pressure_percent) == (None, None, None)
+
+
+@pytest.mark.parametrize("key", ["throttled_usec {}", "throttled_time {}000"])
+def test_what_a_quota_withheld_is_a_share_of_the_cpus_that_can_be_used(host: Host, key: str) -> None:
+    """Of version 2 in µs, of version 1 in ns; here a group of its own under one of the container's."""
+    group = host.cgroup / "pod" / "own"
+    group.mkdir(parents=True)
+    (host.proc / "self" / "cgroup").write_text("0::/pod/own\n")
+
+    def throttle(own_s: float, above_s: float) -> None:
+        for folder, waited_s in ((group, own_s), (group.parent, above_s)):
+            text = f"usage_usec 0\nnr_throttled 7\n{key.format(round(waited_s * 1e6))}\n"
+            (folder / "cpu.stat").write_text(text)
+
+    throttle(5.0, 1.0)
+    (group.parent / "cpu.max").write_text("200000 100000")
+    reader = host.reader()
+    throttle(5.2, 2.0)
+    host.spend(2.0, {})
+    assert reader.sample("pc1", 0.0, 0.0, None).throttled_percent == pytest.approx(25.0)
+    host.spend(2.0, {})
+    assert reader.sample("pc1", 0.0, 0.0, None).throttled_percent == 0.0
+
+
+def test_the_pressure_is_the_hosts_or_the_cgroups_whichever_is_higher(host: Host) -> None:
+    files = (host.proc / "pressure" / "cpu", host.cgroup / "cpu.pressure")
+    for file, waited_s in zip(files, (10.0, 20.0), strict=True):
+        host.wait(waited_s, file)
+    reader = host.reader()
+    for file, waited_s in zip(files, (10.5, 21.5), strict=True):
+        host.wait(waited_s, file)
+    host.spend(2.0, {})
+    assert reader.sample("pc1", 0.0, 0.0, None).pressure_percent == pytest.approx(75.0)
+
+
+def test_what_is_not_counted_here_is_none(host: Host) -> None:
+    reader = host.reader()
+    host.spend(2.0, {})
+    sample = reader.sample("pc1", 0.0, 0.0, None)
+    assert (sample.throttled_percent, sample.pressure_percent, sample.own_percent) == (None, None, None)
+
+
+def test_a_quota_of_a_real_cgroup_is_seen_to_throttle() -> None:
+    """A group of our own with a tenth of a CPU, and a busy process in it."""
+    second = (CGROUPS / "cgroup.controllers").exists()
+    group = (CGROUPS if second else CGROUPS / "cpu") / f"rigproof-{uuid.uuid4().hex[:8]}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        quota = ("cpu.max", "10000 100000") if second else ("cpu.cfs_quota_us", "10000")
+        try:
+            (group / quota[0]).write_text(quota[1])
+        except OSError as error:
+            pytest.skip(f"no CPU quota can be set here: {error}")
+        (group / "cgroup.procs").write_text(str(hog.pid))
+        before = cgroup.throttled_s(group)
+        assert before is not None
+        end_s = time.monotonic() + 30
+        while (cgroup.throttled_s(group) or 0.0) <= before and time.monotonic() < end_s:
+            time.sleep(0.05)
+        assert (cgroup.throttled_s(group) or 0.0) > before
+    finally:
+        hog.kill()
+        hog.wait()
+        time.sleep(0.05)
+        group.rmdir()
 
 
 def test_a_memory_limit_bounds_what_there_is(host: Host) -> None:

@@ -1,11 +1,24 @@
-import pytest
+import math
+import random
+from fractions import Fraction
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.criteria.checks.host import chance_of
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.records.verdict import Outcome
 from support.rig_profile import RIG
 
-BAND, AWAKE = "host.cpu_band", "host.responsiveness"
+BAND, AWAKE, STEAL = "host.cpu_band", "host.responsiveness", "host.steal"
+
+
+def busy(bench, percent, from_s=0.0, to_s=80.0, own=None):
+    """The host's CPU, all of it this run's own unless `own` says how much is."""
+    own = percent if own is None else own
+    bench.host("pc1", from_s, to_s, cpu_percent=percent, own_percent=own)
 
 
 @pytest.mark.parametrize(
@@ -20,13 +33,16 @@ BAND, AWAKE = "host.cpu_band", "host.responsiveness"
     ],
 )
 def test_the_band_includes_its_ends(bench, percent, outcome):
-    bench.host("pc1", cpu_percent=percent)
+    busy(bench, percent)
     assert bench.verdict(BAND, "pc1").outcome is outcome
 
 
-@pytest.mark.parametrize(("out_s", "outcome"), [(8, Outcome.PASS), (9, Outcome.FAIL)])
-def test_a_fifth_of_the_windows_may_be_out_of_band(bench, out_s, outcome):
-    bench.host("pc1", 40, 39.95 + out_s, cpu_percent=60)
+@pytest.mark.parametrize(
+    ("out_s", "outcome"), [(8, Outcome.PASS), (9, Outcome.WARN), (14, Outcome.WARN), (15, Outcome.FAIL)]
+)
+def test_a_fifth_of_the_windows_may_be_out_of_band_and_as_many_as_chance_explains_warn(bench, out_s, outcome):
+    """15 or more of 40 happen once in 126 times to a host that is outside a fifth of the time."""
+    busy(bench, 60, 40, 39.95 + out_s)
     assert bench.verdict(BAND, "pc1").outcome is outcome
 
 
@@ -57,10 +73,10 @@ def test_windows_are_means_of_their_samples(bench):
 
 
 def test_the_advice_fits_the_side_that_was_missed(bench):
-    bench.host("pc1", cpu_percent=40)
-    assert "CPU quota" in bench.verdict(BAND, "pc1").remedy
-    bench.host("pc1", cpu_percent=99)
-    assert "end other programs" in bench.verdict(BAND, "pc1").remedy
+    busy(bench, 40)
+    assert bench.verdict(BAND, "pc1").remedy.startswith("correct `cpus` in the profile")
+    busy(bench, 99)
+    assert bench.verdict(BAND, "pc1").remedy.startswith("this run's own processes need more")
 
 
 def load_ended(bench, message="the CPU load has ended", **data):
@@ -68,33 +84,195 @@ def load_ended(bench, message="the CPU load has ended", **data):
     bench.event("host_load", "pc1", message, 70, **data)
 
 
-def test_others_above_the_target_are_named_where_the_load_gave_way(bench):
+HOGS = ["pid 71 (stress-ng, user ml) 60 %", "pid 72 (python3, user ml) 30 %"]
+
+
+def test_other_programs_that_keep_the_load_from_its_band_are_named_and_fail_nobody(bench):
+    load_ended(bench, own_percent=0.4, foreign_percent=97.6, short_cpus=0.0, foreign=HOGS)
+    assert "pid 71" not in bench.verdict(BAND, "pc1").detail
+    busy(bench, 98, own=4)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == (
+        "40 of 40 s outside 70–85 %, at 98.0 % on average, while other programs took 94 % of the CPU "
+        f"({HOGS[0]}, {HOGS[1]})"
+    )
+    assert verdict.remedy.startswith("end these programs")
+
+
+def test_a_host_that_is_over_its_band_by_this_runs_own_processes_fails_and_says_whose_it_was(bench):
     load_ended(bench, own_percent=0.4, foreign_percent=97.6, short_cpus=0.0)
-    assert "everybody else" not in bench.verdict(BAND, "pc1").detail
-    bench.host("pc1", cpu_percent=98)
+    busy(bench, 98, own=95)
     verdict = bench.verdict(BAND, "pc1")
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.detail.endswith("mean 98.0 %; rigproof's load used 0 %, all other processes 98 %")
-    assert "end other programs" in verdict.remedy
+    assert verdict.detail.endswith(
+        "mean 98.0 %; rigproof's load used 0 %, its other processes 95 %, others 3 %"
+    )
 
 
-def test_they_are_named_in_a_warning_too(bench):
-    load_ended(bench, own_percent=20, foreign_percent=60, short_cpus=0.0)
-    bench.host("pc1", 40, 45, cpu_percent=95)
+def test_users_are_named_in_a_warning_too(bench):
+    load_ended(bench, own_percent=20, foreign_percent=60, short_cpus=0.0, foreign=HOGS[:1])
+    busy(bench, 95, 40, 45, own=40)
     verdict = bench.verdict(BAND, "pc1")
     assert verdict.outcome is Outcome.WARN
-    assert "rigproof's load used 20 %, all other processes 60 %" in verdict.detail
+    assert f"rigproof's load used 20 %, its other processes 50 %, others 10 % ({HOGS[0]})" in verdict.detail
 
 
-def test_a_load_that_died_is_named_where_the_host_was_idle(bench):
+@pytest.mark.parametrize(
+    ("percent", "stolen", "outcome"),
+    [
+        (69.9, 17, Outcome.NOT_MEASURED),  # as measured where a hypervisor took 17 %
+        (60, 10, Outcome.NOT_MEASURED),
+        (60, 9.9, Outcome.FAIL),  # without what was stolen it would still be under the band
+        (31, 20, Outcome.FAIL),
+        (95, 10, Outcome.NOT_MEASURED),
+        (95, 9.9, Outcome.FAIL),  # this run's own processes are over it
+        (77, 27, Outcome.PASS),
+    ],
+)
+def test_a_band_that_is_missed_by_what_a_hypervisor_took_is_not_measured(bench, percent, stolen, outcome):
+    busy(bench, percent, own=percent - stolen)
+    bench.host("pc1", stolen_percent=stolen)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is outcome
+    if outcome is Outcome.NOT_MEASURED:
+        assert verdict.detail.endswith(f", while a hypervisor took {stolen} % of the CPU")
+        assert "dedicated CPUs" in verdict.remedy
+
+
+@pytest.mark.parametrize(
+    ("percent", "throttled", "outcome"),
+    [(60, 10, Outcome.NOT_MEASURED), (60, 9, Outcome.FAIL), (100, 1, Outcome.NOT_MEASURED)],
+)
+def test_a_band_that_is_missed_by_what_a_quota_withheld_is_not_measured(bench, percent, throttled, outcome):
+    busy(bench, percent)
+    bench.host("pc1", throttled_percent=throttled)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is outcome
+    if outcome is Outcome.NOT_MEASURED:
+        assert f", while a CPU quota withheld {throttled} % of the CPU" in verdict.detail
+        assert "`cpu.max`" in verdict.remedy
+
+
+def test_seconds_that_nobody_else_explains_fail_beside_others_that_somebody_does(bench):
+    busy(bench, 98, 30, 39.95, own=4)
+    busy(bench, 60, 45, 59.95)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.FAIL
+    busy(bench, 77, 59, 59.95)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert ", while other programs took 94 % of the CPU (none that can be" in verdict.detail
+
+
+def test_whoever_took_most_comes_first_and_a_percent_is_worth_a_word(bench):
+    busy(bench, 65, own=50)
+    bench.host("pc1", stolen_percent=9.5, throttled_percent=0.4)
+    detail = bench.verdict(BAND, "pc1").detail
+    assert "while a hypervisor took 10 % of the CPU, other programs took 6 % of the CPU (" in detail
+    assert "quota" not in detail
+
+
+def test_a_load_that_was_killed_is_named_and_fails_nobody(bench):
     load_ended(bench, "the CPU load ended by itself", own_percent=77, foreign_percent=3, short_cpus=0.0)
-    bench.host("pc1", 40, cpu_percent=3)
-    assert "; the CPU load ended by itself; rigproof's load used 77 %" in bench.verdict(BAND, "pc1").detail
+    busy(bench, 3, 40)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.endswith("; the CPU load ended by itself")
+    assert "`dmesg`" in verdict.remedy
+
+
+def test_a_recording_of_before_fails_nobody_for_what_others_may_have_used(bench):
+    load_ended(bench, own_percent=1, foreign_percent=97, short_cpus=0.0)
+    nothing = dict.fromkeys(("stolen_percent", "throttled_percent", "pressure_percent", "own_percent"))
+    bench.host("pc1", cpu_percent=98, **nothing)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.endswith("in this recording; rigproof's load used 1 %, all other processes 97 %")
+    bench.host("pc1", cpu_percent=60)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.FAIL
+    assert bench.verdict(STEAL, "pc1").outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(("number", "least"), [(1, None), (3, 3), (11, 7), (40, 15), (60, 21), (330, 84)])
+def test_how_many_windows_outside_are_no_chance(number, least):
+    """At a fifth outside and 1 %: the smallest number whose binomial tail is under 1 %, summed exactly."""
+
+    chances = [Fraction(math.comb(number, k) * 4 ** (number - k), 5**number) for k in range(number + 1)]
+    under = [sum(chances[k:]) < Fraction(1, 100) for k in range(number + 1)]
+    assert (under.index(True) if True in under else None) == least
+    own = next((k for k in range(number + 1) if chance_of(k, number, 0.2) < 0.01), None)
+    assert own == least
+
+
+@given(number=st.integers(1, 60), share=st.floats(0.01, 0.7), alpha=st.floats(1e-4, 0.05))
+def test_a_host_that_keeps_the_limit_fails_no_oftener_than_stated(number, share, alpha):
+    """Of all numbers of windows outside at which it fails, at every length of the stage."""
+    fails = [k for k in range(number + 1) if chance_of(k, number, share) < alpha]
+    chances = [math.comb(number, k) * share**k * (1 - share) ** (number - k) for k in fails]
+    assert sum(chances) <= alpha * (1 + 1e-9)
+    assert fails == list(range(number + 1 - len(fails), number + 1))  # more outside is never better
+
+
+@pytest.mark.parametrize(
+    ("outside", "windows", "fails"),
+    [(0.01, 11, 0), (0.05, 11, 0), (0.2, 11, 10), (0.5, 48, 1000), (0.2, 48, 15), (0.5, 11, 350)],
+)
+def test_of_a_thousand_runs_of_each_host_so_many_fail_at_most_or_at_least(outside, windows, fails):
+    """A sound host never, one at the limit 1 %, one that is outside half of standard's time always."""
+    draw = random.Random(1)
+    runs = [sum(draw.random() < outside for _ in range(windows)) for _ in range(1000)]
+    failed = sum(chance_of(out, windows, 0.2) < 0.01 for out in runs)
+    assert failed >= 0.98 * fails if outside == 0.5 and windows == 48 else failed <= fails
+
+
+@pytest.mark.parametrize(("stolen", "outcome"), [(0, Outcome.PASS), (5, Outcome.PASS), (5.1, Outcome.WARN)])
+def test_what_a_hypervisor_takes_is_reported_and_much_of_it_warns(bench, stolen, outcome):
+    bench.host("pc1", stolen_percent=stolen)
+    verdict = bench.verdict(STEAL, "pc1")
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (outcome, pytest.approx(stolen), 5)
+    told = f"up to {stolen:.0f} % in one sample, programs waited for a CPU 2 % of the time"
+    assert verdict.detail == told
+    bench.host("pc1", throttled_percent=12)
+    assert ", a CPU quota withheld 12 %, " in bench.verdict(STEAL, "pc1").detail
+
+
+def test_steal_that_was_read_for_half_of_the_time_is_not_measured(bench):
+    bench.host("pc1", 50, stolen_percent=None)
+    assert bench.verdict(STEAL, "pc1").outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({}, Outcome.FAIL),
+        ({"stolen_percent": 1.5}, Outcome.NOT_MEASURED),  # of 24 CPUs in 1.4 s: 0.5 s
+        ({"stolen_percent": 0.5}, Outcome.FAIL),
+        ({"throttled_percent": 1.5}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 99, "own_percent": 4}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 99, "own_percent": 97}, Outcome.FAIL),
+    ],
+)
+def test_wake_ups_that_were_late_while_others_took_the_cpu_are_not_the_hosts(bench, fields, outcome):
+    bench.node("pc1", cpus=24)
+    bench.host("pc1", 49, 50.95, **fields)
+    bench.host("pc1", 50.35, 50.45, wakeup_delays_ms=(300.0, 300.0))
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert verdict.outcome is outcome
+    if outcome is Outcome.NOT_MEASURED:
+        assert verdict.detail.startswith("2 of 3602 wake-ups were late, by up to 300 ms, while ")
+        assert verdict.from_s == pytest.approx(50.4)
+
+
+def test_a_late_wake_up_in_a_quiet_second_fails_beside_others_that_are_explained(bench):
+    bench.host("pc1", 50, 50.95, stolen_percent=30)
+    bench.host("pc1", 50.35, 50.45, wakeup_delays_ms=(300.0, 300.0))
+    bench.host("pc1", 60.35, 60.45, wakeup_delays_ms=(300.0,))
+    assert bench.verdict(AWAKE, "pc1").outcome is Outcome.FAIL
 
 
 def test_too_few_threads_are_reported_with_how_many_cpus_are_missing(bench):
     load_ended(bench, own_percent=50, foreign_percent=3, short_cpus=3.94)
-    bench.host("pc1", cpu_percent=53)
+    busy(bench, 53)
     remedy = bench.verdict(BAND, "pc1").remedy
     assert "raise `cpu.secondary_thread_share`: the load's threads were 3.9 CPUs too few" in remedy
 
@@ -102,12 +280,12 @@ def test_too_few_threads_are_reported_with_how_many_cpus_are_missing(bench):
 @pytest.mark.parametrize("data", [{}, {"own_percent": "much", "foreign_percent": None, "short_cpus": 0}])
 def test_a_load_that_reported_nothing_is_not_quoted(bench, data):
     load_ended(bench, **data)
-    bench.host("pc1", cpu_percent=98)
+    busy(bench, 98)
     assert bench.verdict(BAND, "pc1").detail.endswith("over 85 %, mean 98.0 %")
 
 
 def test_the_other_node_is_judged_by_its_own_samples(bench):
-    bench.host("pc1", cpu_percent=99)
+    busy(bench, 99)
     assert bench.verdict(BAND, "pc2").outcome is Outcome.PASS
 
 
@@ -194,17 +372,11 @@ def test_what_was_measured_and_required_is_reported(bench):
 
 
 def test_a_failure_is_dated_by_the_first_window_out_of_band_and_not_at_its_ends(bench):
-    bench.host("pc1", 30, 39.95, cpu_percent=70)
-    bench.host("pc1", 40, 49.95, cpu_percent=85)
-    bench.host("pc1", 50, cpu_percent=60)
+    busy(bench, 70, 30, 39.95)
+    busy(bench, 85, 40, 49.95)
+    busy(bench, 60, 50)
     verdict = bench.verdict(BAND, "pc1")
     assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 50.0, 50.0)
-
-
-def test_as_many_windows_over_as_under_the_band_are_somebody_elses_load(bench):
-    bench.host("pc1", 40, 44.95, cpu_percent=99)
-    bench.host("pc1", 50, 54.95, cpu_percent=40)
-    assert "end other programs" in bench.verdict(BAND, "pc1").remedy
 
 
 def test_a_host_at_the_warning_does_not_warn(bench):
@@ -226,17 +398,16 @@ def test_as_many_windows_over_the_warning_as_allowed_do_not_warn(bench, share, o
 def test_of_two_reports_of_the_load_the_later_one_is_quoted(bench):
     load_ended(bench, "the first part", own_percent=1, foreign_percent=2, short_cpus=0.0)
     load_ended(bench, "the second part", own_percent=3, foreign_percent=4, short_cpus=0.0)
-    bench.host("pc1", cpu_percent=98)
-    detail = bench.verdict(BAND, "pc1").detail
-    assert detail.endswith("; the second part; rigproof's load used 3 %, all other processes 4 %")
+    busy(bench, 3, own=3)
+    assert bench.verdict(BAND, "pc1").detail.endswith("; the second part")
 
 
 @pytest.mark.parametrize(
-    ("short_cpus", "advice"), [(0.05, "raise `cpu.secondary"), (0.04, "give the node more CPUs")]
+    ("short_cpus", "advice"), [(0.05, "raise `cpu.secondary"), (0.04, "correct `cpus` in the profile")]
 )
 def test_a_twentieth_of_a_cpu_is_a_thread_too_few(bench, short_cpus, advice):
     load_ended(bench, own_percent=50, foreign_percent=3, short_cpus=short_cpus)
-    bench.host("pc1", cpu_percent=53)
+    busy(bench, 53)
     assert bench.verdict(BAND, "pc1").remedy.startswith(advice)
 
 
@@ -326,7 +497,7 @@ def test_the_band_of_another_profile_fails_nobody_whose_load_aimed_elsewhere(ben
 def test_another_profile_with_the_same_band_judges_as_the_runs_own(bench):
     bench.judged_by(cpu=RIG["cpu"] | {"in_band_share": 0.99})
     assert bench.verdict(BAND, "pc1").outcome is Outcome.PASS
-    bench.host("pc1", 40, 41.95, cpu_percent=60)
+    busy(bench, 60, 40, 43.95)
     assert bench.verdict(BAND, "pc1").outcome is Outcome.FAIL
 
 

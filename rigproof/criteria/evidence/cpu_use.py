@@ -1,0 +1,125 @@
+"""Whose CPU time it was, second by second: this run's own, what others took, and what was withheld.
+
+REJECTED is said of the rig alone. A band that is missed because a hypervisor, another program or the quota
+of a container took the CPU is not the rig's failure, so each second is asked whether that explains it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.criteria.evidence.windows import Window, values_by_slice
+from rigproof.records.measurements import Event
+
+WINDOW_S = 1.0
+TOLD_PERCENT = 1.0  # who took less is not worth a word
+TOLD_SHARE = 0.25  # nor, beside somebody who took most, who took less than that of it: the kernel always does
+REPORTED = ("own_percent", "foreign_percent", "short_cpus")
+UNSEEN = "none that can be seen from here: the kernel, or another container"
+REMEDIES = {
+    "stolen": "ask the provider for dedicated CPUs, or run again while the host's other guests are quiet",
+    "throttled": "lift the CPU quota of this container (`cpu.max`, `docker run --cpus=…`), and run again",
+    "others": "end these programs, or wait until they have ended, and run again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSecond:
+    """Means of one second, in % of the CPUs that the node can use.
+
+    `used`: by everybody, and stolen. `own`: by this run's processes; None if that was not recorded. `stolen`
+    by a hypervisor, `throttled` by a quota; 0 if that was not recorded.
+    """
+
+    from_s: float
+    used: float
+    own: float | None = None
+    stolen: float = 0.0
+    throttled: float = 0.0
+
+    @property
+    def others(self) -> float:
+        """What neither this run used nor a hypervisor took: other programs, and the kernel."""
+        return 0.0 if self.own is None else max(0.0, self.used - self.stolen - self.own)
+
+    def explained(self, low: float, high: float) -> bool:
+        """Whether the second would be inside the band, or may be, had nobody taken CPU time from this run.
+
+        Over the band: this run's own part is not over it; or a quota was reached, of which `used` is a share.
+        Under the band: with what was taken added once more, it would not be under it. `used` has it once,
+        since the load gives way to it; and the load's threads lose up to as much again, since their slots end
+        before they got their share: where a hypervisor took 17 %, a load that wanted 66.5 % got 52.9 %.
+        """
+        if self.used > high:
+            return self.throttled > 0 or (self.own is not None and self.own <= high)
+        return self.used + self.stolen + self.throttled + self.others >= low
+
+
+def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
+    """The whole seconds of a window that have samples of the CPU."""
+    samples, slices = node.loaded_samples(window), window.slices(WINDOW_S)
+    names = ("cpu_percent", "own_percent", "stolen_percent", "throttled_percent")
+    columns = [values_by_slice(samples.readings(name), slices) for name in names]
+    return [
+        CpuSecond(
+            piece.from_s, fmean(used), fmean(own) if own else None, *(fmean(one or [0.0]) for one in taken)
+        )
+        for piece, used, own, *taken in zip(slices, *columns, strict=True)
+        if used
+    ]
+
+
+def load_report(node: NodeEvidence) -> Event | None:
+    """The CPU load's report at its end about itself and all others; None without one."""
+    reports = [
+        event
+        for event in node.evidence.events.of(node.subject, "host_load")
+        if all(isinstance(event.data.get(name), int | float) for name in REPORTED)
+    ]
+    return reports[-1] if reports else None
+
+
+def taken(node: NodeEvidence, seconds: Sequence[CpuSecond]) -> tuple[str, str]:
+    """Who took CPU time in these seconds, in words, who took most first; and what to do about that one."""
+    most = sorted(_shares(seconds).items(), key=lambda one: one[1], reverse=True)
+    least = max(TOLD_PERCENT, TOLD_SHARE * most[0][1])
+    told = [(what, share) for what, share in most if share >= least] or most[:1]
+    words = {
+        "stolen": "a hypervisor took {:.0f} % of the CPU",
+        "throttled": "a CPU quota withheld {:.0f} % of the CPU",
+        "others": f"other programs took {{:.0f}} % of the CPU ({foreign(node) or UNSEEN})",
+    }
+    return ", ".join(words[what].format(share) for what, share in told), REMEDIES[told[0][0]]
+
+
+def _shares(seconds: Sequence[CpuSecond]) -> dict[str, float]:
+    return {name: fmean(getattr(one, name) for one in seconds) for name in ("stolen", "throttled", "others")}
+
+
+def foreign(node: NodeEvidence) -> str:
+    """The foreign processes that used most of the CPU while the load ran; empty if none is known."""
+    load = load_report(node)
+    named = load.data.get("foreign") if load is not None else None
+    return ", ".join(map(str, named)) if isinstance(named, list | tuple) else ""
+
+
+def users(node: NodeEvidence, seconds: Sequence[CpuSecond]) -> str:
+    """Who used the CPU: `; rigproof's load used 20 %, its other processes 12 %, others 50 % (pid 7 …)`."""
+    load = load_report(node)
+    known = [one for one in seconds if one.own is not None]
+    if load is None:
+        return ""
+    own = load.data["own_percent"]
+    if not known:
+        return f"; rigproof's load used {own:.0f} %, all other processes {load.data['foreign_percent']:.0f} %"
+    shares = _shares(known)
+    rest = max(0.0, fmean(one.own or 0.0 for one in known) - own)
+    named = foreign(node)
+    parts = [
+        f"; rigproof's load used {own:.0f} %",
+        f"its other processes {rest:.0f} %",
+        f"others {shares['others']:.0f} %" + (f" ({named})" if named else ""),
+    ]
+    parts += [f"a hypervisor took {shares['stolen']:.0f} %"] if shares["stolen"] >= TOLD_PERCENT else []
+    return ", ".join(parts)

@@ -1,0 +1,151 @@
+"""Whose CPU time it is: on a made-up /proc, and a busy process of this very host."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rigproof.host.cpu_users import CpuUsers
+from rigproof.host.proc import TICKS_PER_S
+
+OWN, RAYLET = os.getpid(), os.getppid()
+WORKER, FEEDER, SIBLING, HOG, KWORKER = 900_001, 900_002, 900_003, 900_004, 900_005
+
+
+class Processes:
+    """A /proc of processes whose CPU time a test moves; 10 CPUs, a second between two readings."""
+
+    def __init__(self, proc: Path) -> None:
+        self.proc = proc
+        self.now_s = 100.0
+        self.reading_s = 0.0
+        self.used_s: dict[int, float] = {}
+        self.parents = {OWN: RAYLET, WORKER: RAYLET, FEEDER: WORKER, SIBLING: RAYLET, HOG: 1, KWORKER: 2}
+        self.starts = dict.fromkeys(self.parents, 7)
+        self.users = CpuUsers(lambda: {WORKER}, lambda: 10.0, proc, self.clock)
+
+    def clock(self) -> float:
+        self.now_s += self.reading_s
+        return self.now_s
+
+    def spend(self, **percent: float) -> None:
+        """In one second these percent of the ten CPUs; then read."""
+        for name, share in percent.items():
+            pid = globals()[name]
+            self.used_s[pid] = self.used_s.get(pid, 0.0) + share / 10
+        for pid, parent in self.parents.items():
+            folder = self.proc / str(pid)
+            folder.mkdir(exist_ok=True)
+            (folder / "comm").write_text("stress-ng\n")
+            ticks = round(self.used_s.get(pid, 0.0) * TICKS_PER_S)
+            fields = [*["0"] * 9, str(ticks // 3), str(ticks - ticks // 3), *["0"] * 6, str(self.starts[pid])]
+            (folder / "stat").write_text(f"{pid} (a) S (b) S {parent} {' '.join(fields)} 0 0\n")
+        self.now_s += 1.0
+        self.users.read()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Processes:
+    made = Processes(tmp_path)
+    made.spend()
+    return made
+
+
+def test_workers_with_their_children_this_process_and_the_raylet_are_its_own(processes: Processes) -> None:
+    assert processes.users.own_percent is None
+    processes.spend(OWN=1, RAYLET=0, WORKER=20, FEEDER=5, SIBLING=30, HOG=9, KWORKER=3)
+    assert processes.users.own_percent == pytest.approx(26.0)
+
+
+def test_what_started_the_agent_is_its_own_too_but_not_its_other_children(processes: Processes) -> None:
+    processes.parents[RAYLET] = 1
+    processes.starts[RAYLET] = 7
+    processes.spend()
+    processes.spend(RAYLET=4, SIBLING=30)
+    assert processes.users.own_percent == pytest.approx(4.0)
+
+
+def test_the_hungriest_foreign_processes_are_named_with_their_mean(processes: Processes) -> None:
+    processes.spend(HOG=50, WORKER=20)
+    processes.spend(HOG=10, SIBLING=40, KWORKER=5)
+    first, second = processes.users.hungriest()
+    assert (first.pid, first.name, round(first.percent)) == (HOG, "stress-ng", 30)
+    assert first.user == (processes.proc / str(HOG)).owner()
+    assert (second.pid, round(second.percent)) == (SIBLING, 20)
+
+
+def test_who_never_used_more_than_a_percent_is_not_named_and_three_at_most_are(processes: Processes) -> None:
+    processes.spend(HOG=0.9)
+    assert processes.users.hungriest() == []
+    for pid in range(910_000, 910_005):
+        processes.parents[pid], processes.starts[pid] = 1, 7
+        processes.used_s[pid] = 0.0
+    processes.spend()
+    for pid in range(910_000, 910_005):
+        processes.used_s[pid] = 0.5 + (pid - 910_000) / 10
+    processes.spend()
+    assert [one.pid for one in processes.users.hungriest()] == [910_004, 910_003, 910_002]
+
+
+def test_counting_starts_over(processes: Processes) -> None:
+    processes.spend(HOG=50)
+    processes.users.restart()
+    assert processes.users.hungriest() == []
+    processes.spend(SIBLING=20)
+    (only,) = processes.users.hungriest()
+    assert (only.pid, round(only.percent)) == (SIBLING, 20)
+
+
+def test_a_pid_that_another_process_has_now_starts_from_nothing(processes: Processes) -> None:
+    processes.spend(HOG=50)
+    processes.starts[HOG], processes.used_s[HOG] = 9, 0.0
+    processes.users.restart()
+    processes.spend(HOG=20)
+    (only,) = processes.users.hungriest()
+    assert round(only.percent) == 20
+
+
+def test_a_process_that_ends_while_it_is_read_is_left_out(processes: Processes) -> None:
+    (processes.proc / "920000").mkdir()
+    processes.spend(WORKER=10)
+    assert processes.users.own_percent == pytest.approx(10.0)
+
+
+def test_readings_that_take_long_are_rare(processes: Processes) -> None:
+    """A fifth of a second for one: the next one is due ten seconds later."""
+    processes.reading_s = 0.2
+    processes.spend(WORKER=10)
+    processes.reading_s = 0.0
+    own_percent = processes.users.own_percent
+    processes.spend(WORKER=90)
+    assert processes.users.own_percent == own_percent
+    processes.now_s += 10.0
+    processes.spend(WORKER=90)
+    assert processes.users.own_percent != own_percent
+
+
+def test_a_busy_process_of_this_host_is_told_from_a_worker_and_its_own_children() -> None:
+    """Three busy processes: a worker, another child of this process, and one whose parent has gone."""
+    loop = (sys.executable, "-c", "while True: pass")
+    own = [subprocess.Popen(loop, start_new_session=True) for _ in range(2)]
+    orphan = ("sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "orphan", *loop)
+    foreign = int(subprocess.run(orphan, capture_output=True, check=True).stdout)
+    try:
+        users = CpuUsers(lambda: {own[0].pid}, lambda: float(os.cpu_count() or 1))
+        end_s = time.monotonic() + 60
+        while foreign not in (named := {one.pid for one in users.hungriest()}) and time.monotonic() < end_s:
+            users.read()
+            time.sleep(0.2)
+        assert foreign in named
+        assert named.isdisjoint(one.pid for one in own)
+        assert users.own_percent is not None
+        assert users.own_percent > 0
+    finally:
+        os.kill(foreign, signal.SIGKILL)
+        for one in own:
+            one.kill()
+            one.wait()
