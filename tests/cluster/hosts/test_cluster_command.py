@@ -79,7 +79,7 @@ def test_up_starts_the_rig_and_down_ends_it_and_no_other_ray(ssh_hosts: RayHosts
         up = command(ssh_hosts, "up", rig, ray)
         assert up.returncode == 0, up.stdout + logs(ssh_hosts)
         assert "pc2: in the cluster" in up.stdout
-        assert "--hw-ray-address 10.77.0.1:6379" in up.stdout
+        assert "--ray-address 10.77.0.1:6379 --hwprofile " in up.stdout
         assert (raylets(pc1), raylets(pc2)) == (1, 2)
         token = pc2.home / ".ray" / "auth_token"
         assert token.read_text() == ssh_hosts.token
