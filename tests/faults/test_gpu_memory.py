@@ -9,9 +9,9 @@ import pytest
 
 from rigproof.records.disk.store import read_recording
 from support.real_runs import LEFT_S
-from support.two_devices import gpus_here, two_devices
+from support.two_devices import needs_gpus, two_devices
 
-pytestmark = pytest.mark.skipif(gpus_here() < 2, reason="needs two NVIDIA GPUs")
+pytestmark = needs_gpus(2)
 
 HOLDER = """
 import torch

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import pytest
 
 from support.real_runs import RealRun
-from support.two_devices import gpus_here, two_devices
+from support.two_devices import gpus_here, needs_gpus, two_devices
 
 ON_GPUS = gpus_here() >= 2
 # The ways that share a run. The last device is healthy where there are more than ways.
 ON_TWO, ON_FOUR = (("nap", "flip"), ("endless",), ("bounds",), ("fill",)), (("nap", "flip", "endless"),)
 TOGETHER = ON_TWO if ON_GPUS else ON_FOUR
-needs_gpus = pytest.mark.skipif(not ON_GPUS, reason="needs two NVIDIA GPUs")
 
 
 @dataclass
@@ -87,7 +86,7 @@ def test_work_that_never_ends_is_killed_and_its_device_is_used_again(hurt):
     assert found.worked_afterwards()
 
 
-@needs_gpus
+@needs_gpus(2)
 def test_a_kernel_out_of_bounds_ends_its_worker_and_the_gpu_is_used_again(hurt):
     found = hurt("bounds")
     outcomes = found.run.outcomes()
@@ -97,7 +96,7 @@ def test_a_kernel_out_of_bounds_ends_its_worker_and_the_gpu_is_used_again(hurt):
     assert found.worked_afterwards()
 
 
-@needs_gpus
+@needs_gpus(2)
 def test_an_over_allocation_is_counted_and_the_gpu_is_used_again(hurt):
     found = hurt("fill")
     outcomes = found.run.outcomes()

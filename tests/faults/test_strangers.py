@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from support.two_devices import gpus_here
+from support.two_devices import needs_gpus
 
-pytestmark = pytest.mark.skipif(gpus_here() < 1, reason="needs an NVIDIA GPU that others can work on")
+pytestmark = needs_gpus(1)
 
 SUBJECT = "here/gpu0"
 PLANNED_GIB, LEFT_GIB = 16, 8

@@ -128,7 +128,6 @@ def test_spreading_tests_over_processes_is_refused(acceptance):
 
 
 def test_the_short_form_of_it_is_refused_too(acceptance):
-    pytest.importorskip("xdist", reason="pytest-xdist declares -n, and is not installed here")
     run = acceptance("healthy", "-n", "2")
     assert run.status == 4, run.output
     assert "give -n 0" in run.output

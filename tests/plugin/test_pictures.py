@@ -25,7 +25,6 @@ def pictures(folder):
 
 
 def test_the_script_makes_each_kind_of_picture(tmp_path):
-    pytest.importorskip("playwright", reason="playwright is not installed")
     for name, programs in PROGRAMS.items():
         if not any(map(shutil.which, programs)):
             pytest.skip(f"{name} is not installed")

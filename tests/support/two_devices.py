@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 PROFILE = """
 name = "two-devices"
 [cpu]
@@ -34,6 +36,8 @@ sku = "unknown"
 """
 GPU = "gemm_size = 8192\nvram_gib_per_worker = {gpu_gib}\n"
 CPU = 'device = "cpu"\ngemm_size = 256\nvram_gib_per_worker = {cpu_gib}\ncpus_per_worker = 0.5\n'
+# Why a test may be skipped in CI, too; see tests/conftest.py.
+TOO_FEW_GPUS = "this machine has too few NVIDIA GPUs"
 # A step of the default model takes a CPU seconds.
 SMALL_TRAINING = "batches = [1]\nbatch = 1\nsearch = false\nsequence = 64\n"
 
@@ -41,6 +45,12 @@ SMALL_TRAINING = "batches = [1]\nbatch = 1\nsearch = false\nsequence = 64\n"
 def gpus_here() -> int:
     """How many NVIDIA GPUs the driver has on this machine."""
     return sum(1 for _ in Path("/proc/driver/nvidia/gpus").glob("*"))
+
+
+def needs_gpus(number: int, found: int | None = None) -> pytest.MarkDecorator:
+    """Skips a test where there are fewer, of which `found` were; by default as many as the driver has."""
+    found = gpus_here() if found is None else found
+    return pytest.mark.skipif(found < number, reason=f"{TOO_FEW_GPUS}: {found} of {number}")
 
 
 def two_devices(

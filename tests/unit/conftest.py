@@ -1,8 +1,9 @@
 """How hypothesis runs here, and a healthy rig's recording, to be broken."""
 
+import ctypes
 import os
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def bench() -> Bench:
 def new_bench() -> Callable[..., Bench]:
     """Makes benches; its argument replaces top-level keys of the profile."""
     return Bench
+
+
+@pytest.fixture
+def unwritable(tmp_path: Path) -> Iterator[Path]:
+    """A folder into which nobody may write: root, who has a capability to do so, gives it up meanwhile."""
+    tmp_path.chmod(0o500)
+    libc = ctypes.CDLL(None)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the structure; this thread
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the capabilities from 32 on
+    assert libc.capget(header, sets) == 0
+    effective = sets[0]
+    sets[0] &= ~(1 << 1)  # CAP_DAC_OVERRIDE
+    assert libc.capset(header, sets) == 0
+    yield tmp_path
+    sets[0] = effective
+    assert libc.capset(header, sets) == 0
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("cosmic_ray", reason="only `tox -e mutants` has it")
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 
 with pytest.MonkeyPatch.context() as patch:

@@ -6,6 +6,7 @@ import torch
 
 from rigproof.devices.cuda import CudaDevice, best_half, cublas_version, cuda_precisions, set_tf32
 from rigproof.devices.opening import open_device
+from support.two_devices import needs_gpus
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_the_cap_is_a_share_of_the_card(monkeypatch, mib, share, capped):
     assert shares == [share]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+@needs_gpus(1, torch.cuda.device_count())
 def test_the_real_allocator_keeps_the_cap_and_counts_what_it_refuses():
     device = open_device("cuda", cpu_threads=1)
     before = device.memory().ooms
@@ -97,8 +98,8 @@ def test_the_real_allocator_keeps_the_cap_and_counts_what_it_refuses():
     assert "expandable_segments" in device.allocator_settings()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_no_gpu_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
     with pytest.raises(RuntimeError, match="torch sees no CUDA device"):
         open_device("cuda", cpu_threads=1)
@@ -121,7 +122,7 @@ def test_a_cublas_that_cannot_be_asked_has_no_version(tmp_path, mapped):
     assert cublas_version(tmp_path) is None
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@needs_gpus(1, torch.cuda.device_count())
 def test_cublas_says_its_own_version():
     version = CudaDevice(cpu_threads=1).arithmetic()["cublas"]
     assert version is not None

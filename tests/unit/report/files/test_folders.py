@@ -41,13 +41,11 @@ def test_a_file_where_the_folder_should_be_is_named(tmp_path):
         new_run_folder(tmp_path / "reports", "lab", NOW)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_named(tmp_path):
-    tmp_path.chmod(0o500)
+def test_a_folder_without_permission_is_named(unwritable):
     with pytest.raises(
         ReportFolderError, match=r"not writable .*; change its mode, or give another --hw-report-dir"
     ):
-        new_run_folder(tmp_path, "lab", NOW)
+        new_run_folder(unwritable, "lab", NOW)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageStat
+from playwright import sync_api
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Decision, Outcome, Verdict
@@ -16,7 +18,6 @@ from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.page import write_page
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
 
@@ -341,9 +342,8 @@ def test_on_paper_no_chart_is_cut(opened):
 @pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_an_accessibility_checker_finds_nothing(opened, viewport, scheme):
     """Contrast of at least 4.5 is one of its rules."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with opened(viewport, color_scheme=scheme) as page:
         assert page.evaluate(UNFOLDED_WITHOUT_EQUAL_ROWS) >= len(CATALOGUE)
-        found = axe.run(page, options=AXE).response
+        found = Axe().run(page, options=AXE).response
     assert "color-contrast" in {rule["id"] for rule in found["passes"]}
     assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]] == []

@@ -124,10 +124,8 @@ def test_an_error_of_the_disk_is_a_sentence_and_leaves_no_file(tmp_path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_of_others_is_refused(tmp_path, told):
-    tmp_path.chmod(0o500)
-    assert work(tmp_path, told)["error"] == "EACCES"
+def test_a_folder_of_others_is_refused(unwritable, told):
+    assert work(unwritable, told)["error"] == "EACCES"
 
 
 def test_a_folder_that_is_not_there_or_no_folder_is_refused(tmp_path, told):

@@ -1,12 +1,9 @@
 """Triton's kernels against the patterns' definition, interpreted, and compiled for GPUs that are not here."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[4]
 INTERPRETED = """
@@ -50,9 +47,6 @@ for capability in (75, 80, 86, 89, 90, 100, 120):
         target = GPUTarget("cuda", capability, 32)
         assert triton.compile(source, target=target, options={"num_warps": WARPS}).asm["cubin"]
 """
-needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="Triton is not installed: it comes with torch for CUDA"
-)
 
 
 def run(program, tmp_path, **environment):
@@ -61,11 +55,9 @@ def run(program, tmp_path, **environment):
     subprocess.run([sys.executable, "-c", program], env=os.environ | environment, check=True, timeout=300)
 
 
-@needs_triton
 def test_interpreted_they_do_what_torchs_operations_do(tmp_path):
     run(INTERPRETED, tmp_path, TRITON_INTERPRET="1")
 
 
-@needs_triton
 def test_they_compile_for_every_architecture(tmp_path):
     run(COMPILED, tmp_path)
