@@ -11,6 +11,7 @@ from typing import TextIO
 from rigproof import __version__
 from rigproof.cluster.driver.ground import Ground
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.host.run_lock import Claim
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge
 from rigproof.judging.second_chance import second_chance
@@ -70,13 +71,14 @@ class Run:
 
     def open(self, needed: Collection[str]) -> AcceptanceRun:
         """Start the rig for these stages. Raises ClusterError if it does not start."""
+        request = self._prepared.request
         rig = AcceptanceRun(
             self._prepared.loaded,
             self._prepared.plan,
             self.recording,
             self._sink(),
-            ray_address=self._prepared.request.ray_address,
-            allow_open=self._prepared.request.allow_open,
+            ray_address=request.ray_address,
+            allow_open=request.allow_open,
             needed=needed,
             now_s=self.now_s,
             on_tick=self._view.tick,
@@ -84,6 +86,8 @@ class Run:
             ended=self._start_up.ended,
             gpus_here=len(self._prepared.inventory.gpus),
             ground=self._ground(),
+            claim=None if self._clock else Claim.of(self.recording.run.run_id, self.writer.folder),
+            wait_s=request.wait_s,
             again=lambda stage: second_chance(self.recording, self._prepared.loaded, stage),
         )
         opened = self._resources.enter_context(rig)

@@ -7,6 +7,7 @@ from typing import Any, Self
 from rigproof.cluster.driver.ground import Ground
 from rigproof.cluster.driver.rig_cluster import RigCluster, Say, unheard
 from rigproof.host.cpu_band import HostLoad
+from rigproof.host.run_lock import Claim
 from rigproof.profiles.kinds.stages import StageKind, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.crews import turns_of
@@ -33,6 +34,7 @@ class AcceptanceRun:
     once more, or an empty text. `sink` adds to `recording`. `needed` are the names of the stages that will be
     judged. `on_tick` is called about twice a second while a stage runs, `say` with what is done before, and
     `ended` with each part of that, once it is over. `gpus_here`: how many this machine has, if known.
+    `claim` and `wait_s`: as of RigCluster.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class AcceptanceRun:
         say: Say = unheard,
         ended: Say = unheard,
         gpus_here: int | None = None,
+        claim: Claim | None = None,
+        wait_s: float = 0.0,
     ) -> None:
         self._loaded = loaded
         self._plan = plan
@@ -74,6 +78,8 @@ class AcceptanceRun:
             say=say,
             ended=ended,
             gpus_here=gpus_here,
+            claim=claim,
+            wait_s=wait_s,
         )
 
     def __enter__(self) -> Self:

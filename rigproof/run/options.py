@@ -36,6 +36,18 @@ def _minutes(text: str) -> float:
     return minutes
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time to wait: write seconds, more than 0, such as --hw-wait=600"
+        )
+    return seconds
+
+
 def _switch(help_text: str) -> dict[str, Any]:
     return {"action": "store_true", "default": None, "help": help_text}
 
@@ -55,6 +67,14 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
         },
         ("--hw-duration",): {"type": _minutes, "metavar": "MIN", "help": "length of the sustained stage"},
         ("--hw-plan",): _switch("print what would be run and judged; load nothing"),
+        ("--hw-wait",): {
+            "type": _seconds,
+            "nargs": "?",
+            "const": math.inf,
+            "metavar": "SECONDS",
+            "help": "wait for another run on this host, or on a host of the cluster, to end, for at most so "
+            "long; without it, the run is refused then",
+        },
         ("--hw-require-gpu",): _switch("fail if no GPU is found"),
     },
     "a cluster of several machines": {

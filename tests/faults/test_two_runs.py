@@ -19,7 +19,7 @@ import pytest
 
 from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from support.acceptance import rigproof
-from support.real_runs import EVERY_SIGNAL, RealRun
+from support.real_runs import EVERY_SIGNAL, LOCKS, RealRun
 from support.small_rigs import small_rig
 
 WALL_CLOCK = Path(__file__).resolve().parents[1] / "support" / "wall_clock.c"
@@ -57,7 +57,9 @@ def two(request, start_shared_run, tmp_path_factory):
     clock = wall_clock(folder)
     first = start_shared_run(profile, report_dir=reports, variables=clock)
     first.wait_for(lambda run: run.folder)
-    second = start_shared_run(profile, report_dir=reports)  # beside the first, whose folder is there by now
+    apart = {LOCKS: str(folder)}  # as in two containers that share nothing else: both go on at once
+    # Beside the first, whose folder is there by now.
+    second = start_shared_run(profile, report_dir=reports, variables=apart)
     first.wait_for_stage("sustained", inside_s=0.3)
     first.hurt_now()
     for seconds in JUMPS_S if clock else ():

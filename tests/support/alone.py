@@ -16,6 +16,7 @@ for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or 
 os.environ["HOME"] = tempfile.mkdtemp(prefix="rigproof-home-")
 for name in ("XDG_STATE_HOME", "RIGPROOF_STATE_HOME"):  # hosts' last words go there
     os.environ.pop(name, None)
+os.environ["RIGPROOF_LOCK_DIR"] = os.environ["HOME"]  # other tests' runs on this machine are no hindrance
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 
 # A call to Ray without a Ray must fail, and not start one inside the tests' process, which would die with it.

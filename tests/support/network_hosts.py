@@ -51,6 +51,7 @@ class Host:
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """What a shell on that host has: nothing of this process but where programs are."""
         own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"} | UNYIELDING
+        own["RIGPROOF_LOCK_DIR"] = str(self.home)  # all of them are one kernel's
         return own | dict(more or {})
 
     def command(self, *arguments: str | Path) -> list[str]:

@@ -32,8 +32,8 @@ END_S = 240
 LEFT_S = 30  # for killed processes to go
 LOOK_S = 1.0  # between two looks at what processes it has: each reads all of /proc
 # What a pytest around this one says to itself; xdist would also switch pytest-benchmark off.
-NOT_INHERITED = ("PYTEST_", "COLUMNS", "LINES", "RAY_", "XDG_STATE_", "RIGPROOF_STATE_")
-MARK = "RIGPROOF_TEST_RUN"
+NOT_INHERITED = ("PYTEST_", "COLUMNS", "LINES", "RAY_", "XDG_STATE_", "RIGPROOF_STATE_", "RIGPROOF_LOCK_")
+MARK, LOCKS = "RIGPROOF_TEST_RUN", "RIGPROOF_LOCK_DIR"
 # Every signal at every place; else some of them in turn, for they take a quarter of a minute each.
 EVERY_SIGNAL = os.environ.get("RIGPROOF_EVERY_SIGNAL") == "1"
 
@@ -269,7 +269,7 @@ def start(
             stdout=stdout,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env=own_environment(**{"HOME": str(home), MARK: mark}, **(variables or {})),
+            env=own_environment(**{"HOME": str(home), LOCKS: str(home), MARK: mark} | dict(variables or {})),
             start_new_session=True,
         )
     return RealRun(process, report_dir, output, mark, *before)

@@ -24,6 +24,7 @@ from rigproof.host.offers import Offers, offers
 from rigproof.host.pcie_errors import link_errors
 from rigproof.host.ports import free_ports
 from rigproof.host.processes import ProcessId
+from rigproof.host.run_lock import Claim, HostLock
 from rigproof.host.visible import parents_setting, visible_gpus
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
@@ -71,6 +72,7 @@ class NodeAgent:
         self._records: list[Record | Sample] = []
         self._ours: set[ProcessId] = set()
         self._memory: Memory | None = None  # where it takes part in a run
+        self._host_lock = HostLock()
 
     def clock(self) -> float:
         """This host's monotonic clock, s."""
@@ -139,6 +141,14 @@ class NodeAgent:
             self._memory = self._remember(duty.node, duty.run_id)
             self._records += self._memory.begin()
         return self._sensing.supported
+
+    def take_host(self, claim: Claim) -> Claim | str | None:
+        """Take this host for a run while this process lives. Returns the run that has it; None: ours."""
+        return self._host_lock.take(claim)
+
+    def let_go_of_host(self) -> None:
+        """Let other runs have this host."""
+        self._host_lock.release()
 
     def poll(self) -> AgentReply:
         """Samples and events since the last poll."""

@@ -23,8 +23,10 @@ from rigproof.records.recording import Record
 ERROR_CHARACTERS = 2000
 
 
-class Worker:
+class RigproofWorker:
     """The actor of one planned worker: it answers the driver, and is the WorkerContext of its workloads.
+
+    Lists of processes show it by its class: `ray::RigproofWorker`.
 
     Its process may be started before it is known which worker it will be: it loads torch at once, and opens
     its device when `become` says so. No call from the driver waits for the device.

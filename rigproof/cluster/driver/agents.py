@@ -16,6 +16,7 @@ from rigproof.host import processes
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
+from rigproof.host.run_lock import Claim
 from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
@@ -48,6 +49,7 @@ class Agents:
         self._sink = sink
         self._now_s = now_s
         self._actors = actors
+        self._claim: Claim | None = None  # for which the agents hold their hosts' locks
         self.links: dict[str, AgentLink] = {}
         self._asked: dict[int, AgentLink] = {}  # by the line's id, to assign the answers of many
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
@@ -87,6 +89,17 @@ class Agents:
                 reason = answer.reason if isinstance(answer, Gone) else f"no answer in {self._start_s:g} s"
                 self._give_up(link, f"the node agent did not start: {reason}")
         return {name: found for name, found in facts.items() if self.links[name].identity is not None}
+
+    def take_hosts(self, claim: Claim, limit_s: float) -> dict[str, Claim | str]:
+        """Take the locks of all hosts for this run, or none. Returns the runs that have some, by node."""
+        links = {node: link for node, link in self.links.items() if link.actor is not None}
+        answers = ask({node: self._call(link, "take_host", claim) for node, link in links.items()}, limit_s)
+        held = {node: answer for node, answer in answers.items() if isinstance(answer, Claim | str)}
+        if held:
+            ask({node: self._call(link, "let_go_of_host") for node, link in links.items()}, limit_s)
+        self._claim = None if held else claim
+        self.begin_anew(self._now_s())  # nobody was polled while this run waited
+        return held
 
     def begin(self, duties: Mapping[str, AgentDuty], limit_s: float) -> frozenset[str]:
         """Let the agents sample. Returns the subjects whose Xids are received."""
@@ -277,6 +290,8 @@ class Agents:
         """Give a restarted agent what its predecessor knew."""
         if link.duty is not None:
             link.briefed = True
+            if self._claim is not None:
+                self._call(link, "take_host", self._claim)
             self._call(link, "begin", link.duty)
             for worker in link.workers:
                 self._call(link, "adopt", worker)

@@ -10,7 +10,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from rigproof.cluster.actors.agent import NodeAgent
-from rigproof.cluster.actors.worker import Worker
+from rigproof.cluster.actors.worker import RigproofWorker
 from rigproof.cluster.launch.commands import cuda_gpus
 from rigproof.cluster.ray.calls import Maker
 from rigproof.cluster.ray.join_probe import check_joinable
@@ -76,7 +76,7 @@ class RayActors:
 
     def worker(self, name: str, place: Place, /) -> Any:
         """Start a worker as an actor in its GPU's reservation, or on its node if the CPU is the device."""
-        return self.start(Worker, worker_options(name, place), place.device, place.memory)
+        return self.start(RigproofWorker, worker_options(name, place), place.device, place.memory)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
         """Request an actor of this class; Ray creates it in its own time."""

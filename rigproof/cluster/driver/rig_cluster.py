@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
 from rigproof.cluster.driver.agents import Agents, records_of
+from rigproof.cluster.driver.alone import take_alone
 from rigproof.cluster.driver.earlier_runs import reporting_once
 from rigproof.cluster.driver.early import memory_of, wanted_gpus
 from rigproof.cluster.driver.foreign_memory import skipped
@@ -23,6 +24,7 @@ from rigproof.cluster.ray.matching import FoundNode
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId, own_process
+from rigproof.host.run_lock import Claim, HostLock
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -60,9 +62,12 @@ class RigCluster:
     `allow_open`: also join a cluster without token authentication; an event then reports it.
     `say` is called with each thing that takes seconds while the rig is brought up, `ended` with the name of
     each part that is over. `gpus_here`: how many GPUs this machine has, if they are counted already.
+    `claim`: this run has each of its hosts to itself, and waits for at most `wait_s` for other runs to end;
+    None: it does not care.
 
     Raises on entering:
         ClusterUnreachable, ClusterStartFailed: nothing started, and nothing is left of the attempt.
+        HostInUse: another run has one of the hosts; neither is anything left.
     """
 
     def __init__(
@@ -80,6 +85,8 @@ class RigCluster:
         say: Say = unheard,
         ended: Say = unheard,
         gpus_here: int | None = None,
+        claim: Claim | None = None,
+        wait_s: float = 0.0,
     ) -> None:
         timeouts = loaded.rig.timeouts
         self._loaded = loaded
@@ -88,6 +95,9 @@ class RigCluster:
         self._sink = sink = reporting_once(naming_holders(sink))
         self._now_s = now_s
         self._run_id = run_id
+        self._claim = claim
+        self._wait_s = wait_s
+        self._host_lock = HostLock()
         self._say = say
         self._ended = ended
         self._start_s = timeouts.start_s
@@ -187,8 +197,13 @@ class RigCluster:
 
     def close(self) -> None:
         """Take everything of ours down, however the run went. Can be called again."""
-        if not self._ground.up:
-            return
+        try:
+            if self._ground.up:
+                self._take_down()
+        finally:
+            self._host_lock.release()
+
+    def _take_down(self) -> None:
         left: tuple[ProcessId, ...] = ()
         try:
             self._end_actors()
@@ -201,6 +216,8 @@ class RigCluster:
                 self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
 
     def _open(self) -> None:
+        if self._claim is not None and self._ray_address is None:  # nothing of ours disturbs whom we wait for
+            take_alone(self._take_this_host, self._wait_s, self._say)
         if self._ground.opening:
             self._say(self._ground.opening)
         found = self._ground.open()
@@ -210,6 +227,12 @@ class RigCluster:
                 self._sink_all(missing_node(self._loaded, node, self._ray_address, self._now_s()))
         if found:
             self._bring_up(found)
+
+    def _take_this_host(self) -> dict[str, Claim | str]:
+        """Take the lock of this host. Returns the run that has it, by what a sentence calls the host."""
+        assert self._claim is not None
+        holder = self._host_lock.take(self._claim)
+        return {} if holder is None else {"this host": holder}
 
     def _bring_up(self, found: Mapping[str, FoundNode]) -> None:
         self._watch = self._ground.watch(found, self._now_s)
@@ -225,6 +248,8 @@ class RigCluster:
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
         facts = self._agents.start(with_gpu)
         self._ended("agents")
+        if (claim := self._claim) is not None and self._ray_address is not None:
+            take_alone(lambda: self._agents.take_hosts(claim, self._stop_s), self._wait_s, self._say)
         skus = all_skus(self._loaded.kinds)
         gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
         self._sink_all(missing)

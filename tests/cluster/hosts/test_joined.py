@@ -147,5 +147,5 @@ def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(h
     assert "Traceback" not in result.output
     # What it ran there ends with the run, once the host can be told.
     hosts.network.put_back("pc2")
-    ours = ("ray::NodeAgent", "ray::Worker")
+    ours = ("ray::NodeAgent", "ray::RigproofWorker")
     wait_for(lambda: not any(title.startswith(ours) for title in pc2.titles()), "their end")

@@ -62,7 +62,7 @@ def here():
 
 def hurt_worker(module):
     """Remember which worker this process is."""
-    become = module.Worker.become
+    become = module.RigproofWorker.become
 
     def become_hurt(self, setup):
         # In the environment, since Ray may send this function by value; with the id: children inherit it.
@@ -70,7 +70,7 @@ def hurt_worker(module):
         os.environ["RIGPROOF_HURT_HERE"] = f"{os.getpid()}={how}"
         become(self, setup)
 
-    module.Worker.become = become_hurt
+    module.RigproofWorker.become = become_hurt
 
 
 def hurt_filling(module):

@@ -19,7 +19,7 @@ before = "torch" in sys.modules
 device, early = sys.argv[1], sys.argv[3] == "early"
 memory = MemoryPlan(**json.loads(sys.argv[2]))
 plan = WorkerPlan("pc1/gpu0#0", "pc1/gpu0", "pc1", device, 1.0, 1.0, 64.0, 256, memory)
-one = worker.Worker(device, memory if early else None)
+one = worker.RigproofWorker(device, memory if early else None)
 if early:
     while "rigproof.devices." + device not in sys.modules:
         time.sleep(0.05)

@@ -7,6 +7,7 @@ from rigproof.cluster.actors.messages import AgentReply
 from rigproof.cluster.driver.agents import MARK_LIMIT_S, ROUND_TRIPS, records_of
 from rigproof.cluster.ray.calls import Gone, LocalCall
 from rigproof.host.processes import ProcessId
+from rigproof.host.run_lock import Claim
 from support.driven_agents import LOAD, START_S, STOP_S, WORKER, Team, duty, facts
 
 # Coming up
@@ -57,6 +58,33 @@ def test_another_version_of_rigproof_is_refused_with_the_way_out(killed_here):
     (event,) = team.deaths
     assert event.message == f"pc2 has rigproof 0.0.1; install rigproof=={rigproof.__version__} there"
     assert (team.link("pc2").line, team.link("pc2").identity) == (None, None)
+
+
+# One run at a time
+
+
+CLAIM = Claim("run-a", "box", 4242, "ml", 0.0, "/a")
+
+
+def test_the_hosts_of_a_run_are_taken_by_their_agents(unbriefed):
+    assert unbriefed.agents.take_hosts(CLAIM, 1.0) == {}
+    assert [unbriefed.actor(node).calls("take_host") for node in ("pc1", "pc2")] == [[[CLAIM]], [[CLAIM]]]
+    assert unbriefed.actor().calls("let_go_of_host") == []
+
+
+def test_if_another_run_has_one_of_them_none_is_kept(killed_here):
+    other = dataclasses.replace(CLAIM, run_id="run-b")
+    team = Team(pc2={"take_host": other})
+    team.start()
+    assert team.agents.take_hosts(CLAIM, 1.0) == {"pc2": other}
+    assert [team.actor(node).calls("let_go_of_host") for node in ("pc1", "pc2")] == [[[]], [[]]]
+
+
+def test_an_agent_that_takes_over_takes_the_host_too(briefed):
+    briefed.agents.take_hosts(CLAIM, 1.0)
+    briefed.agents.take(briefed.link().line, Gone("it died"))
+    briefed.agents.lines()
+    assert briefed.actor().calls("take_host") == [[CLAIM]]
 
 
 # Duties
