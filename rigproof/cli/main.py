@@ -62,14 +62,29 @@ def accept(context: typer.Context) -> None:
 
 
 @app.command()
-def detect() -> None:
-    """Print the hardware found here as a rig profile, to save and edit."""
-    from rigproof.profiles.auto import profile_text, rig_of  # noqa: PLC0415
+def detect(
+    *,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT of a Ray cluster: all its nodes; default: this machine alone"),
+    ] = None,
+    allow_open_cluster: Annotated[
+        bool, typer.Option("--allow-open-cluster", help="also join a cluster without token authentication")
+    ] = False,
+) -> None:
+    """Print the hardware found here, or in a cluster, as a rig profile, to save and edit."""
+    from rigproof.profiles.auto import profile_text, rig_of, rig_of_hosts  # noqa: PLC0415
     from rigproof.telemetry.inventory import detect as detect_host  # noqa: PLC0415
 
+    if ray_address is not None:
+        from rigproof.cluster.ray.inventories import cluster_hosts  # noqa: PLC0415 - imports Ray
+
+        hosts = cluster_hosts(ray_address, allow_open=allow_open_cluster)
+        typer.echo(profile_text(rig_of_hosts(hosts, KINDS)), nl=False)
+        return
     inventory = detect_host(20.0)
-    if inventory.nvml_error:
-        raise Refused(f"this machine's hardware cannot be fully detected: {inventory.nvml_error}")
+    if inventory.doubt is not None:
+        raise Refused(f"this machine's hardware cannot be fully detected: {inventory.doubt}")
     typer.echo(profile_text(rig_of(inventory, KINDS)), nl=False)
 
 

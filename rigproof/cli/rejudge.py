@@ -32,7 +32,7 @@ from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_pl
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, Verdict, decide
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.remarks import remarks
+from rigproof.report.content.remarks import not_tested, remarks
 from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
 from rigproof.report.files.folders import own_folder
 from rigproof.report.published.shared_copy import write_shared
@@ -101,6 +101,7 @@ def rejudge(
         simulated=simulated,
         interrupted=stopped,
         short=short,
+        not_tested=not_tested(recording),
     )
     return EXIT_STATUS[decision]
 

@@ -1,14 +1,22 @@
 """Which GPUs CUDA_VISIBLE_DEVICES leaves visible, by CUDA's rules with indices in PCI bus order."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rigproof.host.proc import PROC
 from rigproof.records.identity import GpuIdentity
+from rigproof.records.message_text import one_line
 
 NAME = "CUDA_VISIBLE_DEVICES"
 NAMES = ("GPU-", "MIG-")  # how entries begin that name a device by its UUID
+INDEX = re.compile(r"0|[1-9][0-9]*")
+END = "-1"  # ends the list on purpose: NVIDIA's own example for an index that no GPU has
+HIDING = frozenset({"", END, "none", "void", "nodevfiles"})  # whole values, in any case, that hide every GPU
+# Of a container, read when it was started (NVIDIA Container Toolkit, Docker Specialized Configurations).
+CONTAINER_NAME = "NVIDIA_VISIBLE_DEVICES"
+SHOWN_UUIDS = 8  # in a message
 
 ParentOf = Callable[[str], str | None]  # a MIG device's UUID to that of its GPU, if there is one
 
@@ -47,28 +55,76 @@ def visible_gpus(
         return tuple(gpus)
     named: dict[str, bool] = {}  # UUID to whether a MIG device named it
     for entry in map(str.strip, setting.split(",")):
-        mig = entry.startswith("MIG-")
-        gpu = _resolve(gpus, (_parent(entry, parent_of) or "") if mig else entry)
-        if gpu is None:
+        matches = _matches(gpus, entry, parent_of)
+        if len(matches) != 1:
             break
-        if gpu.uuid in named and not (mig and named[gpu.uuid]):
+        uuid, mig = matches[0].uuid, entry.startswith("MIG-")
+        if uuid in named and not (mig and named[uuid]):
             return ()
-        named[gpu.uuid] = mig
+        named[uuid] = mig
     return tuple(gpu for gpu in gpus if gpu.uuid in named)
 
 
-def unresolved(
-    gpus: Sequence[GpuIdentity], setting: str | None, visible: Sequence[GpuIdentity]
-) -> str | None:
-    """Why a `setting` that means to name a GPU leaves none of `gpus` visible; None if that is not so.
+def hides_all(setting: str | None) -> bool:
+    """Whether `setting` hides every GPU on purpose: "", "-1" (also before others), "none", "NoDevFiles"."""
+    if setting is None:
+        return False
+    return setting.strip().lower() in HIDING or setting.partition(",")[0].strip() == END
 
-    "", "-1", and words such as "NoDevFiles" hide all GPUs on purpose.
+
+def container_hides(*, driver_there: bool) -> str | None:
+    """NVIDIA_VISIBLE_DEVICES, if it kept every GPU out of this container on purpose; else None.
+
+    "none" leaves the driver's files in the container, "void" does not. Where the driver is there
+    (`driver_there`), "void" says nothing: a container that got its GPUs through CDI has it too.
     """
-    first = (setting or "").partition(",")[0].strip()
-    if visible or not gpus or not (_is_index(first) or first.startswith(NAMES)):
+    value = os.environ.get(CONTAINER_NAME, "")
+    return shown(value, CONTAINER_NAME) if value in ("none", *([] if driver_there else ["void"])) else None
+
+
+def wrong_setting(gpus: Sequence[GpuIdentity], setting: str | None, parent_of: ParentOf) -> str | None:
+    """Why CUDA would not show what `setting` means, and what is accepted; None if nothing is wrong with it.
+
+    `gpus` are all GPUs here; without any, only entries that are no index and no UUID are wrong.
+    """
+    if setting is None or hides_all(setting):
         return None
-    listed = ", ".join(gpu.uuid for gpu in gpus)
-    return f"{NAME}={setting} names no GPU here, or one of them twice; unset it, or name one of {listed}"
+    entries = [entry.strip() for entry in setting.split(",")]
+    while len(entries) > 1 and not entries[-1]:
+        entries.pop()
+    entries = entries[: entries.index(END)] if END in entries else entries
+    named: dict[str, bool] = {}  # UUID to whether a MIG device named it
+    for entry in entries:
+        if not (INDEX.fullmatch(entry) or entry.startswith(NAMES)):
+            return _refusal(gpus, setting, f"'{one_line(entry)}' is neither the index nor the UUID of a GPU")
+        matches = _matches(gpus, entry, parent_of)
+        if gpus and len(matches) != 1:
+            what = f"the UUIDs of {len(matches)} GPUs begin with it" if matches else "no GPU here has it"
+            return _refusal(gpus, setting, f"'{one_line(entry)}': {what}")
+        for gpu in matches:
+            mig = entry.startswith("MIG-")
+            if gpu.uuid in named and not (mig and named[gpu.uuid]):
+                return _refusal(gpus, setting, f"it names {gpu.uuid} twice, and CUDA then shows no GPU")
+            named[gpu.uuid] = mig
+    return None
+
+
+def shown(setting: str, name: str = NAME) -> str:
+    """A setting for people to read: `CUDA_VISIBLE_DEVICES=0,1`."""
+    return f"{name}={one_line(setting)}" if setting.strip() else f'{name}="{one_line(setting)}"'
+
+
+def _refusal(gpus: Sequence[GpuIdentity], setting: str, what: str) -> str:
+    accepted = "indices such as 0,1 or UUIDs such as GPU-8932f937"
+    if gpus:
+        uuids = [gpu.uuid for gpu in gpus[:SHOWN_UUIDS]]
+        more = [f"{len(gpus) - SHOWN_UUIDS} more"] if len(gpus) > SHOWN_UUIDS else []
+        indices = ",".join(str(gpu.index) for gpu in gpus[:SHOWN_UUIDS])
+        accepted = f"indices of the GPUs here ({indices}) or their UUIDs ({', '.join([*uuids, *more])})"
+    return (
+        f"{shown(setting)}: {what}; unset it, or write {accepted}, separated by commas, or {END} to hide "
+        "every GPU on purpose"
+    )
 
 
 def _text(value: bytes) -> str:
@@ -84,14 +140,9 @@ def _parent(mig: str, parent_of: ParentOf) -> str | None:
     return parent_of(mig) if mig.isascii() else None
 
 
-def _is_index(entry: str) -> bool:
-    return entry.isascii() and entry.isdigit()
-
-
-def _resolve(gpus: Sequence[GpuIdentity], entry: str) -> GpuIdentity | None:
-    if _is_index(entry):
-        return next((gpu for gpu in gpus if gpu.index == int(entry)), None)
-    if not entry.startswith("GPU-"):
-        return None
-    matches = [gpu for gpu in gpus if gpu.uuid.startswith(entry)]
-    return matches[0] if len(matches) == 1 else None
+def _matches(gpus: Sequence[GpuIdentity], entry: str, parent_of: ParentOf) -> list[GpuIdentity]:
+    """The GPUs that an entry can mean: one, unless it is wrong."""
+    if INDEX.fullmatch(entry):
+        return [gpu for gpu in gpus if str(gpu.index) == entry]
+    uuid = (_parent(entry, parent_of) or "") if entry.startswith("MIG-") else entry
+    return [gpu for gpu in gpus if gpu.uuid.startswith(uuid)] if uuid.startswith("GPU-") else []

@@ -12,13 +12,12 @@ from rigproof.cluster.driver.ground import RayActors
 from rigproof.cluster.driver.presence import missing_node
 from rigproof.cluster.ray.calls import collect
 from rigproof.cluster.ray.join_probe import check_joinable
-from rigproof.cluster.ray.matching import FoundNode, match_nodes
+from rigproof.cluster.ray.matching import FoundNode, match_nodes, names_of
 from rigproof.cluster.ray.nodes import list_nodes, with_numeric_address
 from rigproof.cluster.ray.session import RaySession, join
 from rigproof.host.bounded import Background
 from rigproof.monitor.following import Follower
 from rigproof.monitor.gathering import Gathering
-from rigproof.profiles.auto import node_name
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.measurements import Event
@@ -188,15 +187,3 @@ class ClusterSource:
         prefix = f"{self._prefix}-{next(self._starts)}"
         port = ClusterPort(name, node, prefix, self._gathering, self._now_s)
         self._followers[name] = Follower(name, self._loaded, port, self._gathering, self._now_s)
-
-
-def names_of(found: Sequence[FoundNode]) -> dict[str, FoundNode]:
-    """Every node by its given name, else by its hostname; names already taken get a number."""
-    named: dict[str, FoundNode] = {}
-    for node in sorted(found, key=lambda one: (one.address, one.name)):
-        base = node_name(node.name if node.name not in ("", node.address) else node.hostname)
-        name, number = base, 2
-        while name in named:
-            name, number = f"{base}-{number}", number + 1
-        named[name] = node
-    return named

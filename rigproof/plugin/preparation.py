@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rigproof.cluster.ray.address import check_listening
-from rigproof.cluster.ray.errors import ClusterUnreachable
+from rigproof.cluster.ray.errors import ClusterError, ClusterUnreachable
+from rigproof.cluster.ray.inventories import cluster_hosts
 from rigproof.cluster.ray.version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
 from rigproof.plugin.request import Request
-from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
+from rigproof.profiles.auto import AUTO, completed, hidden_here, rig_of, rig_of_hosts, unknown_gpus
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
@@ -65,7 +66,7 @@ def prepare(request: Request, detection: Detection | None = None) -> Prepared:
             raise Refused("\n".join(problems))
         plan = make_plan(loaded, level, request.duration_s)
         champions = read_champions(champions_folder(request.report_dir, loaded.rig.name))
-    except (ProfileError, ChampionError) as error:
+    except (ProfileError, ChampionError, ClusterError) as error:
         raise Refused(str(error)) from error
     simulated = _simulated(request, loaded, plan)
     if request.ray_address is not None:
@@ -85,11 +86,21 @@ def _rig(request: Request, detection: Detection | None) -> tuple[LoadedRig, Host
         return completed(stated, inventory), inventory
     look = detect if detection is None else detection.result
     inventory = look(DETECTION_LIMIT_S)
-    if inventory.nvml_error is not None:
-        _refuse_unseen(stated, inventory.nvml_error)
-    if stated is None:
-        return rig_of(inventory, KINDS, require_gpu=request.require_gpu), inventory
-    return completed(stated, inventory), inventory
+    if stated is not None:
+        if request.ray_address is None:  # else what counts is the environment of each node's Ray
+            _refuse_hidden(stated, inventory)
+        if inventory.nvml_error is not None:
+            _refuse_unseen(stated, inventory.nvml_error)
+        return completed(stated, inventory), inventory
+    if request.ray_address is not None:
+        hosts = cluster_hosts(request.ray_address, allow_open=request.allow_open)
+        return rig_of_hosts(hosts, KINDS, require_gpu=request.require_gpu), inventory
+    if inventory.doubt is not None:
+        raise Refused(
+            f"{AUTO}: the GPUs of this machine cannot all be found: {inventory.doubt}; then run again, or "
+            "name a profile that states the rig: --hwprofile NAME"
+        )
+    return rig_of(inventory, KINDS, require_gpu=request.require_gpu), inventory
 
 
 def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig | None":
@@ -110,16 +121,27 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
         raise Refused(str(error)) from error
 
 
-def _refuse_unseen(stated: LoadedRig | None, nvml_error: str) -> None:
+def _refuse_hidden(stated: LoadedRig, inventory: HostInventory) -> None:
+    """Refuse a CUDA_VISIBLE_DEVICES that is wrong, or that hides a promised GPU of this machine.
+
+    Loading the others would end with a verdict on the rig, of which nothing is amiss.
+    """
+    if not any(device.gpu.device == "cuda" for device in stated.devices()):
+        return
+    if inventory.setting_error is not None:
+        raise Refused(f"{stated.file}: {inventory.setting_error}")
+    if hidden := hidden_here(stated, inventory):
+        raise Refused(
+            f"{stated.file}: promises {', '.join(hidden)}, and {inventory.hidden_by} hides the card; unset "
+            "it, or name a profile of the GPUs that it shows"
+        )
+
+
+def _refuse_unseen(stated: LoadedRig, nvml_error: str) -> None:
     """Refuse to rely on NVML's list of GPUs if NVML is broken or has lost a GPU.
 
     A rig that states its GPUs is not refused: its run looks for them, and its verdict names what is missing.
     """
-    if stated is None:
-        raise Refused(
-            f"{AUTO}: the GPUs of this machine cannot all be found: {nvml_error}; then run again, or name a "
-            "profile that states the rig: --hwprofile NAME"
-        )
     for device in unknown_gpus(stated):
         key = f"{device.key}.sku"
         wrong = f"which card this is cannot be found: {nvml_error}"

@@ -31,6 +31,7 @@ from rigproof.plugin.request import Request
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
 from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.loaded import left_out_text
 from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
@@ -491,6 +492,7 @@ class HardwareSession:
             simulated=self.prepared.simulated is not None,
             color=reporter is not None and reporter.hasmarkup,
             short=self.shortened,
+            not_tested=left_out_text(self.prepared.loaded.left_out),
         )
         self._printed = True
 

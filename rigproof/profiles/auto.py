@@ -1,16 +1,18 @@
-"""Makes a rig from the hardware found on this machine: all of it, or only what a profile leaves open."""
+"""Makes a rig from the hardware that was found: all of it, or only what a profile leaves open."""
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rigproof.profiles.documents.text import profile_text
+from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.checks import UNKNOWN_SKU
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import all_skus, over_defaults
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import assign_gpus, match_sku
 from rigproof.profiles.planning.operands import MOST_CONTEXT_GIB, fitting_size, gemm_mib
 from rigproof.profiles.planning.planning import MIB_PER_GIB
@@ -20,42 +22,90 @@ from rigproof.profiles.tables.sku import Sku
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 
-__all__ = ["AUTO", "completed", "found_here", "node_name", "profile_text", "rig_of", "unknown_gpus"]
+__all__ = [
+    "AUTO",
+    "FoundHost",
+    "completed",
+    "found_here",
+    "hidden_here",
+    "node_name",
+    "profile_text",
+    "rig_of",
+    "rig_of_hosts",
+    "unknown_gpus",
+]
 
 AUTO = "auto"  # stands where a profile's file would be named: the value was found on this machine
 UNREPORTED_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any
 SMALLEST_SHARE = 0.05
+NAME_MAX = 64  # characters of a profile's names
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHost:
+    """A host that was looked at. `address`: where the cluster reaches it; None for this machine alone."""
+
+    name: str
+    address: str | None
+    inventory: HostInventory
 
 
 def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = False) -> LoadedRig:
-    """A rig of one node without an address: every NVIDIA GPU found, else the CPU as the device.
+    """The rig of this machine alone, a node without an address (see `rig_of_hosts`)."""
+    found = FoundHost(node_name(inventory.hostname), None, inventory)
+    return rig_of_hosts([found], kinds, require_gpu=require_gpu)
 
+
+def rig_of_hosts(hosts: Sequence[FoundHost], kinds: StageKinds, *, require_gpu: bool = False) -> LoadedRig:
+    """The rig that hosts make: every NVIDIA GPU found, or where there is none at all, each CPU as a device.
+
+    Hosts without a GPU beside others with one, and GPUs that a setting hides, are `left_out`.
     A GPU whose name is in no SKU file gets the SKU "unknown": it is judged by NVML's limits and by the floors
-    of its architecture. With `require_gpu`, the rig of a host without a GPU promises one all the same: the
-    run then finds that it is missing, and the rig is rejected.
+    of its architecture. With `require_gpu`, the rig of hosts without a GPU promises one of each all the same:
+    the run then finds that it is missing, and the rig is rejected.
+
+    Raises:
+        ProfileError: a GPU is required, and a setting hides all of them.
     """
-    node = node_name(inventory.hostname)
-    defaults = default_rig(kinds).rig
-    cpus = max(inventory.cpus, 0.01)
-    own: dict[str, Any] = {"name": node, "cpus": float(cpus)}
-    if inventory.gpus:
-        skus = all_skus(kinds)
-        gpus = [_gpu(found, skus, defaults) for found in inventory.gpus]
-        description = _named(inventory.gpus, gpus)
-    elif require_gpu:
-        gpus = [{"sku": UNKNOWN_SKU, **_unreported_memory(defaults.gpu_defaults.gemm_size)}]
-        description = "A GPU is required here, and none was found."
-    else:
-        gpus = [_cpu_device(inventory, defaults)]
-        description = f"The CPU of this machine ({cpus:g} CPUs) as the device."
-        if (
-            defaults.cpu.band_percent[1] * cpus < 100
-        ):  # %: its one thread alone uses more than the band allows
-            own["cpu"] = {"enabled": False}
-    own["gpus"] = gpus
-    if inventory.ram_gib > 0:
-        own["ram_gib"] = _ram_gib(inventory)
-    return over_defaults({"name": node, "description": description, "nodes": [own]}, AUTO, kinds)
+    with_gpu = [host for host in hosts if host.inventory.gpus]
+    skus, defaults = all_skus(kinds) if with_gpu else {}, default_rig(kinds).rig
+    hidden = next((host for host in hosts if host.inventory.all_hidden), None)
+    if require_gpu and not with_gpu and hidden is not None:
+        setting = hidden.inventory.hidden_by
+        raise ProfileError(
+            [
+                f"{AUTO}: a GPU is required (--hw-require-gpu), and {setting} hides every one of "
+                f"{hidden.name}; drop one of the two"
+            ]
+        )
+    nodes = []
+    for host in with_gpu or hosts:
+        own: dict[str, Any] = {"name": host.name, "cpus": float(max(host.inventory.cpus, 0.01))}
+        if host.address is not None:
+            own["address"] = host.address
+        if with_gpu:
+            own["gpus"] = [_gpu(found, skus, defaults) for found in host.inventory.gpus]
+        elif require_gpu:
+            own["gpus"] = [{"sku": UNKNOWN_SKU, **_unreported_memory(defaults.gpu_defaults.gemm_size)}]
+        else:
+            own["gpus"] = [_cpu_device(host.inventory, defaults)]
+            # %: its one thread alone uses more than the band allows
+            if defaults.cpu.band_percent[1] * own["cpus"] < 100:
+                own["cpu"] = {"enabled": False}
+        if host.inventory.ram_gib > 0:
+            own["ram_gib"] = _ram_gib(host.inventory)
+        nodes.append(own)
+    table = {
+        "name": _rig_name([node["name"] for node in nodes]),
+        "description": _description(nodes, with_gpu, require_gpu=require_gpu),
+        "nodes": nodes,
+    }
+    left_out = tuple(
+        LeftOut(host.name, what)
+        for host in hosts
+        if (what := _not_taken(host.inventory, beside_gpus=bool(with_gpu)))
+    )
+    return dataclasses.replace(over_defaults(table, AUTO, kinds), left_out=left_out)
 
 
 def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
@@ -99,6 +149,14 @@ def found_here(loaded: LoadedRig, inventory: HostInventory) -> Mapping[str, GpuI
     return assign_gpus(cuda, inventory.gpus, lambda name: match_sku(name, skus))
 
 
+def hidden_here(loaded: LoadedRig, inventory: HostInventory) -> tuple[str, ...]:
+    """The promised GPUs, by subject, that this machine has only among the cards that a setting hides."""
+    cards = sorted((*inventory.gpus, *inventory.hidden), key=lambda gpu: gpu.index)
+    everything = dataclasses.replace(inventory, gpus=tuple(cards))
+    with_hidden, without = found_here(loaded, everything), found_here(loaded, inventory)
+    return tuple(subject for subject in with_hidden if subject not in without)
+
+
 def unknown_gpus(loaded: LoadedRig) -> tuple[PromisedDevice, ...]:
     """The promised GPUs that `completed` fills in from this machine's cards; none for other machines."""
     if loaded.this_machine() is None:
@@ -109,7 +167,37 @@ def unknown_gpus(loaded: LoadedRig) -> tuple[PromisedDevice, ...]:
 
 def node_name(hostname: str) -> str:
     """A hostname as a profile can hold it: letters, digits, dots, dashes and underscores, 64 at most."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", hostname).lstrip("_.-")[:64] or "host"
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", hostname).lstrip("_.-")[:NAME_MAX] or "host"
+
+
+def _rig_name(nodes: Sequence[str]) -> str:
+    """One node's name, both of two, or the first one's and how many more there are."""
+    if len(nodes) > 2 or len("-".join(nodes)) > NAME_MAX:
+        return f"{nodes[0][: NAME_MAX - 16]}-and-{len(nodes) - 1}-more" if len(nodes) > 1 else nodes[0]
+    return "-".join(nodes)
+
+
+def _description(
+    nodes: Sequence[Mapping[str, Any]], with_gpu: Sequence[FoundHost], *, require_gpu: bool
+) -> str:
+    if with_gpu:
+        found = [gpu for host in with_gpu for gpu in host.inventory.gpus]
+        return _named(found, [gpu for node in nodes for gpu in node["gpus"]])
+    if require_gpu:
+        return "A GPU is required here, and none was found."
+    if len(nodes) == 1:
+        return f"The CPU of this machine ({nodes[0]['cpus']:g} CPUs) as the device."
+    return f"The CPUs of these {len(nodes)} machines as the devices."
+
+
+def _not_taken(inventory: HostInventory, *, beside_gpus: bool) -> str:
+    """What of a host is not in the rig: GPUs that a setting hides, or itself if it has none; else nothing."""
+    if inventory.hidden_by is not None:
+        number = len(inventory.hidden)
+        total = number + len(inventory.gpus)
+        what = f"{number} of {total} GPU{'' if total == 1 else 's'}" if number else "any GPU"
+        return f"{what} hidden by {inventory.hidden_by}"
+    return "no GPU" if beside_gpus and not inventory.gpus else ""
 
 
 def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, Any]:
@@ -221,7 +309,7 @@ def _cpu_device(inventory: HostInventory, defaults: Rig) -> dict[str, Any]:
     return table | {"gemm_size": fitting_size(size, share * inventory.ram_gib * MIB_PER_GIB)}
 
 
-def _named(found: tuple[GpuIdentity, ...], gpus: list[dict[str, Any]]) -> str:
+def _named(found: Sequence[GpuIdentity], gpus: Sequence[Mapping[str, Any]]) -> str:
     """The rig's description, such as `Found here: 2 × NVIDIA H200.`; it marks cards without a SKU file."""
     counted: dict[str, int] = {}
     for identity, table in zip(found, gpus, strict=True):

@@ -10,19 +10,23 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from rigproof.host.child import STOP_S, Answer, Child, Message, ask
+from rigproof.host.nvidia import KernelDriver
 from rigproof.host.parent import Orders, die_with_parent
-from rigproof.host.visible import own_setting, unresolved, visible_gpus
+from rigproof.host.pcie_errors import sysfs_address
+from rigproof.host.visible import container_hides, hides_all, own_setting, shown, visible_gpus, wrong_setting
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.telemetry.inventory"
 STAY = "--stay"
+UNSEEN = "look for NVRM in `dmesg`, such as `sudo dmesg | grep NVRM`"
+OR_THE_CPU = ", or set CUDA_VISIBLE_DEVICES=-1 to have the CPU tested"
 WAY_OUT = "run `nvidia-smi`, look for Xid in `dmesg`, and reboot if it does not answer either"
 
 
@@ -37,6 +41,7 @@ def _found_here() -> Iterator[HostInventory]:
     """The hardware found here; within this, NVML stays open."""
     # Here, so that the process that only calls `detect` does not load NVML's bindings.
     from rigproof.telemetry.nvml.errors import NvmlUnavailable  # noqa: PLC0415
+    from rigproof.telemetry.nvml.library import kernel_under_nvml  # noqa: PLC0415
     from rigproof.telemetry.nvml.session import open_nvml  # noqa: PLC0415
 
     host = _host_alone(nvml_error=None)
@@ -45,18 +50,70 @@ def _found_here() -> Iterator[HostInventory]:
             nvml = opened.enter_context(open_nvml())
             gpus = nvml.gpus(host.hostname)
         except NvmlUnavailable as error:
-            found = dataclasses.replace(host, nvml_error=None if error.driver_missing else str(error))
+            found = dataclasses.replace(
+                host,
+                nvml_error=_not_found(kernel_under_nvml()) if error.driver_missing else str(error),
+                hidden_by=host.hidden_by
+                or (container_hides(driver_there=False) if error.not_there else None),
+            )
         else:
-            visible = visible_gpus(gpus, own_setting(), nvml.parent_of)
+            setting = own_setting()
+            visible = visible_gpus(gpus, setting, nvml.parent_of)
+            hidden = tuple(gpu for gpu in gpus if gpu not in visible)
             problems = [f"{event.subject}: {event.message}" for event in nvml.problems()]
-            problems += filter(None, [unresolved(gpus, own_setting(), visible)])
             found = dataclasses.replace(
                 host,
                 driver_version=nvml.driver_version,
-                nvml_error="; ".join(problems) or None,
+                nvml_error="; ".join(problems) or _with_the_cpu(unlisted(kernel_under_nvml(), gpus), gpus),
                 gpus=visible,
+                hidden=hidden,
+                hidden_by=host.hidden_by
+                or (shown(setting) if hidden and setting is not None else None)
+                or (None if gpus else container_hides(driver_there=True)),
+                setting_error=wrong_setting(gpus, setting, nvml.parent_of),
             )
         yield found
+
+
+def unlisted(kernel: KernelDriver, gpus: Sequence[GpuIdentity]) -> str | None:
+    """What is wrong if NVML, which has started, lists these GPUs; None if it lists all that there are.
+
+    `gpus` are all that NVML lists. A driver without any card is wrong too: it was installed for one.
+    """
+    if not gpus:
+        where = (
+            f"there are cards at {', '.join(kernel.cards)}"
+            if kernel.cards
+            else "no card that it drives is on the PCI bus"
+        )
+        return (
+            f"NVIDIA's driver is loaded, {where}, and NVML lists no GPU: the driver could initialise none; "
+            f"{UNSEEN}"
+        )
+    listed = {sysfs_address(gpu.pci_bus_id) for gpu in gpus if gpu.pci_bus_id is not None}
+    missing = [address for address in kernel.expected if address not in listed]
+    if not missing or len(listed) < len(gpus):
+        return None
+    return (
+        f"NVIDIA's driver has a card at {', '.join(missing)} that NVML does not list: it could not be "
+        f"initialised; {UNSEEN}"
+    )
+
+
+def _with_the_cpu(problem: str | None, gpus: Sequence[GpuIdentity]) -> str | None:
+    """The problem, with the way to have the CPU tested where there is no GPU to be tested."""
+    return f"{problem}{OR_THE_CPU}" if problem is not None and not gpus else problem
+
+
+def _not_found(kernel: KernelDriver) -> str | None:
+    """What is wrong if NVML's library is not found; None if no driver is loaded either."""
+    if not kernel.loaded:
+        return None
+    where = f" (cards at {', '.join(kernel.cards)})" if kernel.cards else ""
+    return (
+        f"NVIDIA's driver is loaded{where}, but libnvidia-ml.so.1 is not found; install the driver's "
+        f"libraries, or start this container with `--gpus all`{OR_THE_CPU}"
+    )
 
 
 def detect(timeout_s: float) -> HostInventory:
@@ -131,7 +188,8 @@ def inventory_from(entries: dict[str, Any]) -> HostInventory:
     Raises:
         KeyError, TypeError: if it is no such inventory.
     """
-    return HostInventory(**{**entries, "gpus": tuple(_gpu(gpu) for gpu in entries["gpus"])})
+    cards = {key: tuple(map(_gpu, entries[key])) for key in ("gpus", "hidden")}
+    return HostInventory(**{**entries, **cards})
 
 
 def _gpu(entries: dict[str, Any]) -> GpuIdentity:
@@ -143,6 +201,7 @@ def _gpu(entries: dict[str, Any]) -> GpuIdentity:
 
 def _host_alone(nvml_error: str | None) -> HostInventory:
     reader = HostReader()
+    setting = own_setting()
     return HostInventory(
         hostname=socket.gethostname(),
         cpus=reader.usable_cpus(),
@@ -150,6 +209,8 @@ def _host_alone(nvml_error: str | None) -> HostInventory:
         driver_version=None,
         nvml_error=nvml_error,
         gpus=(),
+        hidden_by=shown(setting) if setting is not None and hides_all(setting) else None,
+        setting_error=wrong_setting((), setting, lambda _mig: None),
     )
 
 

@@ -1,13 +1,16 @@
 """Every run begins with a look at this machine, and a profile is completed by what is found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.host import child
 from rigproof.plugin import preparation
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.plugin.request import Request
+from rigproof.profiles.auto import FoundHost
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 
@@ -22,8 +25,9 @@ def request_of(profile, *, require_gpu=False) -> Request:
 def machine(monkeypatch):
     """Have this machine found with these GPUs."""
 
-    def has(*gpus: GpuIdentity, nvml_error: str | None = None, cpus: float = 16.0) -> HostInventory:
-        inventory = HostInventory("box", cpus, 64.0, "580.65.06", nvml_error, gpus)
+    def has(*gpus: GpuIdentity, nvml_error=None, cpus=16.0, setting_error=None) -> HostInventory:
+        found = ("box", cpus, 64.0, "580.65.06", nvml_error, gpus)
+        inventory = HostInventory(*found, setting_error=setting_error)
         monkeypatch.setattr(preparation, "detect", lambda limit_s: inventory)
         return inventory
 
@@ -109,6 +113,80 @@ def test_a_lost_gpu_is_not_left_out_of_what_is_promised(nvml_of_child, profile):
 def test_the_same_child_finds_both_gpus_where_nothing_is_broken(nvml_of_child):
     nvml_of_child("pass")
     assert len(prepare(request_of("auto")).loaded.devices()) == 2
+
+
+WRONG = ["all", "cuda:0", "gpu0", "0;1", "00000000:65:00.0", "0,99", "1,1"]
+
+
+@pytest.mark.parametrize("profile", ["auto", "single-gpu", "h200-x2"])
+@pytest.mark.parametrize("setting", WRONG)
+def test_a_setting_that_would_hide_gpus_by_mistake_is_refused(nvml_of_child, monkeypatch, profile, setting):
+    nvml_of_child("pass")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    with pytest.raises(Refused, match=rf"CUDA_VISIBLE_DEVICES={setting}: .*; unset it, or write indices"):
+        prepare(request_of(profile))
+
+
+def test_a_promised_gpu_that_is_hidden_is_refused_before_any_load(nvml_of_child, monkeypatch):
+    nvml_of_child("pass")
+    for setting, shown in (("", '""'), ("-1", "-1"), ("none", "none")):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+        with pytest.raises(Refused) as refused:
+            prepare(request_of("single-gpu"))
+        assert str(refused.value) == (
+            "hwprofiles/rigs/single-gpu.toml: promises localhost/gpu0, and "
+            f"CUDA_VISIBLE_DEVICES={shown} hides the card; unset it, or name a profile of the GPUs that it "
+            "shows"
+        )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert [one.index for one in prepare(request_of("single-gpu")).inventory.gpus] == [1]
+
+
+def test_gpus_hidden_on_purpose_leave_the_cpu_and_are_named(nvml_of_child, monkeypatch):
+    nvml_of_child("pass")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    loaded = prepare(request_of("auto")).loaded
+    assert [one.gpu.device for one in loaded.devices()] == ["cpu"]
+    assert [one.what for one in loaded.left_out] == ["2 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=-1"]
+    with pytest.raises(Refused, match="a GPU is required"):
+        prepare(request_of("auto", require_gpu=True))
+
+
+@pytest.mark.parametrize("require_gpu", [False, True])
+def test_a_driver_without_a_gpu_is_no_machine_without_a_driver(nvml_of_child, require_gpu):
+    nvml_of_child("driver.gpus.clear()")
+    with pytest.raises(Refused, match=r"auto: the GPUs .* NVML lists no GPU.*`sudo dmesg \| grep NVRM`"):
+        prepare(request_of("auto", require_gpu=require_gpu))
+
+
+def test_the_setting_of_this_shell_says_nothing_about_a_cluster(machine, monkeypatch):
+    machine(H200, setting_error="CUDA_VISIBLE_DEVICES=all: wrong")
+    monkeypatch.setattr(preparation, "check_listening", lambda _address: None)
+    request = replace(request_of("h200-x2"), ray_address="10.0.0.1:6379")
+    assert len(prepare(request).plan.workers) == 2
+
+
+def test_auto_in_a_cluster_is_every_host_of_it(machine, monkeypatch):
+    machine(nvml_error="this machine's own shell is of no matter")
+    hosts = [
+        FoundHost(name, address, HostInventory(name, 16.0, 64.0, "580.1", None, (H200,)))
+        for name, address in (("pc1", "10.0.0.1"), ("pc2", "10.0.0.2"))
+    ]
+    monkeypatch.setattr(preparation, "cluster_hosts", lambda _address, allow_open: hosts)
+    monkeypatch.setattr(preparation, "check_listening", lambda _address: None)
+    request = replace(request_of("auto"), ray_address="10.0.0.1:6379")
+    assert [one.subject for one in prepare(request).plan.workers] == ["pc1/gpu0", "pc2/gpu0"]
+
+
+def test_a_cluster_that_cannot_be_looked_at_is_refused(machine, monkeypatch):
+    machine(H200)
+
+    def unreachable(_address, allow_open):
+        raise ClusterUnreachable("pc2 cannot be looked at")
+
+    monkeypatch.setattr(preparation, "cluster_hosts", unreachable)
+    with pytest.raises(Refused, match="pc2 cannot be looked at"):
+        prepare(replace(request_of("auto"), ray_address="10.0.0.1:6379"))
 
 
 @pytest.mark.parametrize("profile", ["h200-x2", "dual-3090-3070"])

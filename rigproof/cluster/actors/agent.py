@@ -32,7 +32,9 @@ from rigproof.records.processes import process_text
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
+from rigproof.telemetry.inventory import unlisted
 from rigproof.telemetry.nvml.errors import NvmlUnavailable
+from rigproof.telemetry.nvml.library import kernel_under_nvml
 from rigproof.telemetry.nvml.session import Nvml, open_nvml
 
 
@@ -126,6 +128,9 @@ class NodeAgent:
             gpus=gpus,
             hidden=tuple(gpu for gpu in listed if gpu not in gpus),
             visible_devices=visible_devices,
+            unlisted=unlisted(kernel_under_nvml(), listed)
+            if self._nvml is not None and error is None
+            else None,
             cpu_model=self._host.cpu_model(),
             driver_cuda=self._nvml.driver_cuda if self._nvml is not None else None,
             offers=self._offers(),

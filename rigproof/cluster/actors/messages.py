@@ -19,6 +19,7 @@ class AgentFacts:
     """What an agent finds on its host. `gpus` are those that Ray may assign there, in NVML order.
 
     `hidden`: those that the host's CUDA_VISIBLE_DEVICES (`visible_devices`) hides from Ray.
+    `unlisted`: what is wrong if the driver has a card that NVML does not list.
     """
 
     process: ProcessId
@@ -35,6 +36,7 @@ class AgentFacts:
     gpus: tuple[GpuIdentity, ...]
     hidden: tuple[GpuIdentity, ...] = ()
     visible_devices: str | None = None
+    unlisted: str | None = None
     cpu_model: str | None = None
     driver_cuda: str | None = None
     offers: Offers | None = None

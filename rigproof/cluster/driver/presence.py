@@ -11,6 +11,7 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
+from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import FOLLOWS
 
 
@@ -77,6 +78,9 @@ def missing_gpu(
         if device.gpu.uuid is None:
             message += f"; it leaves out {cards}"
         step = "unset it there, or add the card to it; if it is to stay hidden, take it out of the profile"
+    elif facts.unlisted is not None:
+        cause, step = cause_and_step(facts.unlisted)
+        message += cause + (f"; found there: {', '.join(names)}" if names else "")
     elif names:
         message += f"found there: {', '.join(names)}"
     elif facts.nvml_error is not None:

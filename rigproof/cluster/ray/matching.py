@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rigproof.profiles.auto import node_name
 from rigproof.profiles.loading.matching import assign_gpus
 from rigproof.profiles.tables.node import Node
 
-__all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "same_host"]
+__all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "names_of", "same_host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,18 @@ def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[st
                 matched[node.name] = candidates[0]
                 taken.add(candidates[0].node_id)
     return matched
+
+
+def names_of(found: Sequence[FoundNode]) -> dict[str, FoundNode]:
+    """Every node by its given name, else by its hostname; names already taken get a number."""
+    named: dict[str, FoundNode] = {}
+    for node in sorted(found, key=lambda one: (one.address, one.name)):
+        base = node_name(node.name if node.name not in ("", node.address) else node.hostname)
+        name, number = base, 2
+        while name in named:
+            name, number = f"{base}-{number}", number + 1
+        named[name] = node
+    return named
 
 
 def local_node(promised: Sequence[Node], hostname: str, addresses: frozenset[str]) -> str | None:

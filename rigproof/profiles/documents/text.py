@@ -3,7 +3,7 @@
 from typing import Any
 
 from rigproof.profiles.loading.files import profile_folder
-from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LoadedRig, left_out_text
 
 _HEAD = (
     "Save this as {name}.toml, and name it with its path: --hwprofile ./{name}.toml",
@@ -44,6 +44,8 @@ def profile_text(loaded: LoadedRig) -> str:
     document["name"] = loaded.rig.name
     for line in _HEAD:
         document.add(tomlkit.comment(line.format(name=loaded.rig.name)))
+    if loaded.left_out:
+        document.add(tomlkit.comment(f"Not in this rig: {left_out_text(loaded.left_out)}."))
     for key, value in _own_values(loaded).items():
         document[key] = value
     nodes = tomlkit.aot()

@@ -1,7 +1,7 @@
 """A rig as it was loaded: merged, checked, with the file that every value came from."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -22,10 +22,22 @@ from rigproof.profiles.tables.stages import StageSettings
 from rigproof.profiles.tables.work import MemoryPolicy
 from rigproof.records.message_text import first_problem, one_line
 
-_EXTRA_KEYS = ("skus", "sources", "file")
-_SOURCES = TypeAdapter(dict[str, str])
+_EXTRA_KEYS = ("skus", "sources", "file", "left_out")
+NODES_SHOWN = 4  # that are left out for the same reason
 _Table = TypeVar("_Table", bound=Table)
 _Settings = TypeVar("_Settings", bound=StageSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What `auto` found on a node and does not test: `no GPU`, `1 of 2 GPUs hidden by …`."""
+
+    node: str
+    what: str
+
+
+_SOURCES = TypeAdapter(dict[str, str])
+_LEFT_OUT = TypeAdapter(tuple[LeftOut, ...])
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class LoadedRig:
     `skus` holds the SKUs that its GPUs name, by file stem. `sources` maps a dotted key, with nodes by name,
     to the file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
     maps the same keys to their spelling in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
-    shipped catalogue, also for a recorded rig.
+    shipped catalogue, also for a recorded rig. `left_out` is what was found beside the rig and is not of it.
     """
 
     rig: Rig
@@ -69,6 +81,7 @@ class LoadedRig:
     kinds: StageKinds = field(compare=False, repr=False)
     written_keys: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     xids: XidCatalogue = field(default_factory=xid_catalogue, compare=False, repr=False)
+    left_out: tuple[LeftOut, ...] = ()
 
     def source_of(self, *keys: str) -> str:
         """The file of the first of `keys` that has one; the rig's own file if none has."""
@@ -162,12 +175,16 @@ class LoadedRig:
         return devices
 
     def dump(self) -> dict[str, Any]:
-        """Plain data that `restore` reads: the rig's own tables, beside them `skus`, `sources` and `file`."""
+        """Plain data that `restore` reads: the rig's own tables, beside them `skus`, `sources` and `file`.
+
+        And `left_out`, if there is any.
+        """
         return {
             **self.rig.model_dump(mode="json", exclude_none=True),
             "skus": {stem: sku.model_dump(mode="json", exclude_none=True) for stem, sku in self.skus.items()},
             "sources": dict(self.sources),
             "file": self.file,
+            **({"left_out": [asdict(one) for one in self.left_out]} if self.left_out else {}),
         }
 
     @classmethod
@@ -187,12 +204,28 @@ class LoadedRig:
                 sources=_SOURCES.validate_python(dumped["sources"]),
                 file=str(dumped["file"]),
                 kinds=known,
+                left_out=_LEFT_OUT.validate_python(dumped.get("left_out", ())),
             )
         except (ValidationError, KeyError, TypeError, AttributeError) as error:
             what = first_problem(error) if isinstance(error, ValidationError) else one_line(str(error))
             raise ProfileError(
                 [f"recording: its rig is damaged at {what}; judge by a profile of your own with --hwprofile"]
             ) from None
+
+
+def left_out_text(left_out: Iterable[LeftOut]) -> str:
+    """All of it in a line: `pc2 and pc3 (no GPU), pc1 (1 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=0)`."""
+    nodes: dict[str, list[str]] = {}
+    for one in left_out:
+        nodes.setdefault(one.what, []).append(one.node)
+    return ", ".join(f"{_some(names)} ({what})" for what, names in nodes.items())
+
+
+def _some(names: list[str]) -> str:
+    if len(names) > NODES_SHOWN:
+        names = [*names[: NODES_SHOWN - 1], f"{len(names) - NODES_SHOWN + 1} more"]
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _overlaid(below: _Table, own: Table) -> _Table:

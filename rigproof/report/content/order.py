@@ -141,12 +141,29 @@ def meaning(
     interrupted: bool = False,
     problem: str = "",
     short: str = "",
+    not_tested: str = "",
     simulated: bool,
 ) -> str:
     """What the decision means to someone who wants to train, in one sentence.
 
-    `problem`: what else than the rig kept it from being accepted. `short`: as in `instead`.
+    `problem`: what else than the rig kept it from being accepted. `short`: as in `instead`. `not_tested`:
+    what was found beside the rig.
     """
+    sense = _meaning(
+        decision, verdicts, interrupted=interrupted, problem=problem, short=short, simulated=simulated
+    )
+    return f"{sense}; not tested: {not_tested}" if not_tested else sense
+
+
+def _meaning(
+    decision: Decision,
+    verdicts: Iterable[Verdict],
+    *,
+    interrupted: bool,
+    problem: str,
+    short: str,
+    simulated: bool,
+) -> str:
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))

@@ -13,7 +13,7 @@ from rigproof.records.disk.durable import replacing
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict, counts
 from rigproof.report.content.facts import RunFacts
-from rigproof.report.content.remarks import remarks
+from rigproof.report.content.remarks import left_out, not_tested, remarks
 
 VERDICT_SCHEMA_VERSION = 1
 NO_CRITERIA = b'\n "criteria": []'
@@ -49,6 +49,11 @@ class RunResult:
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the verdict must know about the run (see `remarks`)."""
         return remarks(self.recording)
+
+    @property
+    def not_tested(self) -> str:
+        """What was found beside the rig; empty if nothing was."""
+        return not_tested(self.recording)
 
     @property
     def exit_status(self) -> int:
@@ -99,6 +104,8 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
         "counts": counts(result.verdicts),
         "criteria": [],
     }
+    if found := left_out(result.recording):
+        content["not_tested"] = [asdict(one) for one in found]
     if result.remarks:
         content["remarks"] = list(result.remarks)
     if result.write_error:

@@ -47,6 +47,7 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         interrupted=result.interrupted,
         problem=next(iter(result.problems), ""),
         short=result.short,
+        not_tested=_text(result.not_tested),
         simulated=result.recording.run.simulated,
     )
     if result.simulated:

@@ -85,6 +85,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
                 interrupted=result.interrupted,
                 problem=next(iter(result.problems), ""),
                 short=result.short,
+                not_tested=result.not_tested,
                 simulated=result.recording.run.simulated,
             ),
             instead=instead(result.decision, result.short),

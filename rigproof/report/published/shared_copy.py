@@ -20,6 +20,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.store import disk_problem, write_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
+from rigproof.report.content.remarks import left_out
 from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import require_inside
 from rigproof.report.published.pseudonyms import Pseudonyms, ShareError, read_key
@@ -177,7 +178,7 @@ def _hosts(recording: Recording) -> set[str]:
     """Names of hosts in the recording, the profile and the command, and of this machine."""
     hosts = {node.hostname for node in recording.nodes.values()}
     hosts |= {str(node.get("address") or "") for node in _nodes(recording.run.rig)}
-    hosts |= {socket.gethostname()}
+    hosts |= {one.node for one in left_out(recording)} | {socket.gethostname()}
     arguments = recording.run.command
     for argument, following in pairwise((*arguments, "")):
         option, _, value = argument.partition("=")

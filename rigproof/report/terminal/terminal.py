@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 
-from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LoadedRig, left_out_text
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.verdict import Decision, Outcome, Verdict, sentence, sentence_and_severity
 from rigproof.report.content.explained import criteria_page
@@ -44,6 +44,8 @@ def header_lines(
     devices = list(_devices(loaded))
     shown = devices if len(devices) <= 8 else [*devices[:7], f"… {len(devices) - 7} more"]
     lines.append(f"devices: {', '.join(shown) or 'none'}")
+    if loaded.left_out:
+        lines.append(f"not tested: {left_out_text(loaded.left_out)}")
     stages = ", ".join(f"{stage.name} {stage.expected_s:.0f} s" for stage in plan.stages)
     workers = len(plan.workers)
     lines.append(
@@ -95,13 +97,14 @@ def summary_lines(
     interrupted: bool = False,
     color: bool = False,
     short: str = "",
+    not_tested: str = "",
 ) -> list[str]:
     """Failures, warnings, what was not measured; counts; the decision and its meaning.
 
     With `everything` also severities, and why criteria do not apply.
 
     `folder`: the run's, to name its report; None if there is none. `short`: what was done instead of the
-    whole level (`in_place_of_level`).
+    whole level (`in_place_of_level`). `not_tested`: what was found beside the rig.
     """
     shown_as = sentence_and_severity if everything else sentence
     lines = [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
@@ -125,6 +128,7 @@ def summary_lines(
         interrupted=interrupted,
         problem=next(iter(problems), ""),
         short=short,
+        not_tested=not_tested,
         simulated=simulated,
     )
     lines.append(f"{mark}{shown}{instead(decision, short)}: {sense}")
@@ -147,6 +151,7 @@ def print_summary(
     interrupted: bool = False,
     color: bool = False,
     short: str = "",
+    not_tested: str = "",
 ) -> None:
     """The matrix and the summary, line by line. `devices`: subjects, in the order of the columns.
 
@@ -168,6 +173,7 @@ def print_summary(
         interrupted=interrupted,
         color=color,
         short=short,
+        not_tested=not_tested,
     ):
         for part in wrapped(line, width) if on_terminal and "\x1b" not in line else [line]:
             write_line(part)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pynvml
 
+from rigproof.host.nvidia import KernelDriver
+
 # Importing these registers their functions.
 from rigproof.simulation.nvml import device as nvml_device  # noqa: F401
 from rigproof.simulation.nvml import links as nvml_links  # noqa: F401
@@ -75,6 +77,10 @@ class SimulatedLibrary:
             check_function_name(name)
         self._driver = driver
         self._lock = threading.Lock()
+
+    def kernel_driver(self) -> KernelDriver:
+        """What the kernel under this library says, in place of this machine's."""
+        return self._driver.kernel
 
     def __getattr__(self, name: str) -> Function:
         if name not in FUNCTION_NAMES or name in self._driver.missing_functions:

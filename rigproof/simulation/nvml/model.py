@@ -8,6 +8,7 @@ import difflib
 import threading
 from dataclasses import dataclass, field
 
+from rigproof.host.nvidia import KernelDriver
 from rigproof.telemetry.nvml.protocol import Brand, Virtualization
 
 # The C functions that the simulated library has. `system`, `device` and `memory` answer them.
@@ -230,6 +231,7 @@ class SimulatedDriver:
     faults: list[Fault] = field(default_factory=list)
     missing_functions: set[str] = field(default_factory=set)  # a driver too old to have them
     events_supported: bool = True
+    kernel: KernelDriver = field(default_factory=KernelDriver)  # what the kernel says of it
     calls: dict[str, int] = field(default_factory=dict)  # how often each function was called
     started: int = 0  # nvmlInit less nvmlShutdown
     xids: list[tuple[str, int]] = field(default_factory=list)  # (UUID, Xid) not delivered yet

@@ -22,6 +22,11 @@ class NvmlUnavailable(Exception):  # noqa: N818 - named for the condition
     `driver_missing` is True if no NVIDIA driver is installed, which is no error on a host without a GPU.
     """
 
+    @property
+    def not_there(self) -> bool:
+        """Whether there is no driver here, as in a container that was given none."""
+        return self.code in (Code.LIBRARY_NOT_FOUND, Code.DRIVER_NOT_LOADED)
+
     def __init__(self, message: str, code: int, driver_missing: bool = False) -> None:
         self.message = message
         self.code = code

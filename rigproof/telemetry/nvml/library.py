@@ -2,12 +2,13 @@
 
 import ctypes
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import pynvml
 
+from rigproof.host.nvidia import KernelDriver, kernel_driver
 from rigproof.telemetry.nvml.errors import NvmlError
 from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE, SUCCESS, VALUE_MEMBERS, Code
 
@@ -79,6 +80,13 @@ class Library:
         for answer in (plain(answers._type_) * len(asked)).from_buffer(answers):
             code = answer.nvmlReturn
             yield answer.fieldId, (code, _value(answer) if code == SUCCESS else None)
+
+
+def kernel_under_nvml() -> KernelDriver:
+    """What the kernel says of the driver that NVML, if it is there, belongs to."""
+    # A simulated library answers for the machine that it simulates.
+    look: Callable[[], KernelDriver] = getattr(pynvml.nvmlLib, "kernel_driver", kernel_driver)
+    return look()
 
 
 @cache

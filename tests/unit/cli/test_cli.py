@@ -221,6 +221,23 @@ def test_what_cannot_all_be_found_becomes_no_profile(cli, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("setting", ["all", "cuda:0", "gpu0", "0;1", "00000000:65:00.0"])
+def test_detect_refuses_a_setting_that_never_names_a_gpu(cli, monkeypatch, setting):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    status, out, err = cli("detect")
+    assert (status, out) == (4, "")
+    assert f"CUDA_VISIBLE_DEVICES={setting}: '{setting}' is neither the index nor the UUID of a GPU" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_detect_says_what_hides_every_gpu_on_purpose(cli, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    status, out, _ = cli("detect")
+    assert status == 0
+    assert "hidden by CUDA_VISIBLE_DEVICES=-1" in out
+    assert 'device = "cpu"' in out
+
+
 def test_lint_calls_what_is_shipped_clean(cli):
     assert cli("lint") == (0, "clean\n", "")
 

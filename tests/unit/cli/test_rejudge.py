@@ -8,6 +8,7 @@ from rigproof.cli import screen
 from rigproof.cli.rejudge import rejudge, rewrite
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.disk.store import RecordingWriter
@@ -48,6 +49,15 @@ def test_the_cards_of_the_run_are_the_ones_found(tmp_path):
     by_its_own = judged(tmp_path, None)
     assert "inventory.foreign_memory" in by_its_own
     assert by_its_own.partition("\n")[2] in judged(tmp_path, "single-gpu")
+
+
+def test_what_was_left_out_ends_the_verdict_line(tmp_path, monkeypatch):
+    dump = LoadedRig.dump
+    left_out = [{"node": "pc9", "what": "no GPU"}]
+    monkeypatch.setattr(LoadedRig, "dump", lambda loaded: {**dump(loaded), "left_out": left_out})
+    record(tmp_path, HOST, H200)
+    assert judged(tmp_path, None).endswith("; not tested: pc9 (no GPU)")
+    assert judged(tmp_path, "single-gpu").endswith("; not tested: pc9 (no GPU)")
 
 
 def test_a_run_of_another_machine_is_judged_all_the_same(tmp_path):

@@ -1,13 +1,17 @@
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigproof.profiles.auto import profile_text, rig_of
+from rigproof.profiles.auto import FoundHost, hidden_here, profile_text, rig_of, rig_of_hosts
+from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, left_out_text
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
@@ -128,3 +132,83 @@ def test_any_inventory_prints_a_profile_of_the_same_plan(gpus, hostname, cpus, r
     back = reloaded(profile_text(loaded))
     assert back.rig == loaded.rig
     assert make_plan(back, "quick") == make_plan(loaded, "quick")
+
+
+H200 = gpu(0, "NVIDIA H200", 143771)
+SECOND = gpu(1, "NVIDIA H200", 143771)
+NO_GPU = host(hostname="bare")
+HIDDEN = replace(host(), hidden=(H200, SECOND), hidden_by="CUDA_VISIBLE_DEVICES=-1")
+
+
+def found(**of_host: HostInventory) -> list[FoundHost]:
+    return [FoundHost(name, f"10.0.0.{n}", one) for n, (name, one) in enumerate(of_host.items(), 1)]
+
+
+def test_a_cluster_makes_one_rig_of_all_its_hosts():
+    loaded = rig_of_hosts(found(pc1=host(H200), pc2=host(H200, gpu(1, "NVIDIA L4", 23034))), KINDS)
+    assert (loaded.rig.name, loaded.left_out) == ("pc1-pc2", ())
+    assert [(node.name, node.address) for node in loaded.rig.nodes] == [
+        ("pc1", "10.0.0.1"),
+        ("pc2", "10.0.0.2"),
+    ]
+    assert [one.subject for one in loaded.devices()] == ["pc1/gpu0", "pc2/gpu0", "pc2/gpu1"]
+    assert loaded.rig.description == "Found here: 2 × NVIDIA H200, 1 × NVIDIA L4."
+    assert lint_rig(loaded) == []
+    assert reloaded(profile_text(loaded)).rig == loaded.rig
+
+
+def test_hosts_without_a_gpu_beside_others_are_left_out_and_named():
+    loaded = rig_of_hosts(found(head=NO_GPU, pc1=host(H200), login=NO_GPU, old=HIDDEN), KINDS)
+    assert [node.name for node in loaded.rig.nodes] == ["pc1"]
+    assert loaded.left_out == (
+        LeftOut("head", "no GPU"),
+        LeftOut("login", "no GPU"),
+        LeftOut("old", "2 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=-1"),
+    )
+    said = "head and login (no GPU), old (2 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=-1)"
+    assert left_out_text(loaded.left_out) == said
+    assert f"# Not in this rig: {said}.\n" in profile_text(loaded)
+    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump())), KINDS).left_out == loaded.left_out
+
+
+def test_a_hundred_hosts_without_a_gpu_are_not_all_named():
+    left_out = [LeftOut(f"n{number}", "no GPU") for number in range(100)]
+    assert left_out_text(left_out) == "n0, n1, n2 and 97 more (no GPU)"
+
+
+def test_hidden_gpus_are_left_out_and_named_on_this_machine_too():
+    half = replace(host(H200), hidden=(SECOND,), hidden_by="CUDA_VISIBLE_DEVICES=0")
+    loaded = rig_of(half, KINDS)
+    assert [one.subject for one in loaded.devices()] == ["host/gpu0"]
+    assert loaded.left_out == (LeftOut("host", "1 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=0"),)
+    cpu = rig_of(HIDDEN, KINDS)
+    assert [one.subject for one in cpu.devices()] == ["host/cpu0"]
+    assert cpu.left_out == (LeftOut("host", "2 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=-1"),)
+    unread = replace(host(), hidden_by="CUDA_VISIBLE_DEVICES=-1")  # there may be none
+    assert rig_of(unread, KINDS).left_out == (LeftOut("host", "any GPU hidden by CUDA_VISIBLE_DEVICES=-1"),)
+
+
+def test_a_gpu_cannot_be_required_and_hidden():
+    with pytest.raises(ProfileError, match=r"CUDA_VISIBLE_DEVICES=-1 hides every one of host; drop one"):
+        rig_of(HIDDEN, KINDS, require_gpu=True)
+    assert rig_of_hosts(found(old=HIDDEN, pc1=host(H200)), KINDS, require_gpu=True).rig.name == "pc1"
+
+
+def test_a_rig_of_many_hosts_has_a_short_name():
+    long = "a" * 60
+    hosts = {f"n{number}": host(gpu(number, "NVIDIA H200", 143771)) for number in range(9)}
+    assert rig_of_hosts(found(**hosts), KINDS).rig.name == "n0-and-8-more"
+    two = rig_of_hosts(found(**{long: host(H200), "b123": host(SECOND)}), KINDS)
+    assert two.rig.name == f"{'a' * 48}-and-1-more"
+    assert rig_of_hosts(found(a=NO_GPU, b=NO_GPU), KINDS).rig.description == (
+        "The CPUs of these 2 machines as the devices."
+    )
+
+
+def test_a_promised_gpu_that_a_setting_hides_is_known():
+    here = load_rig("h200-x2", KINDS)
+    half = replace(host(H200), hidden=(SECOND,), hidden_by="CUDA_VISIBLE_DEVICES=0")
+    assert hidden_here(here, half) == ("localhost/gpu1",)
+    assert hidden_here(here, host(H200)) == ()  # missing, not hidden
+    assert hidden_here(load_rig("single-gpu", KINDS), half) == ()
+    assert hidden_here(load_rig("dual-3090-3070", KINDS), HIDDEN) == ()  # of other machines

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rigproof.host import child
+from rigproof.host.nvidia import KernelDriver
 from rigproof.records.inventory import HostInventory
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
@@ -20,6 +21,10 @@ from rigproof.telemetry.nvml.protocol import Code
 @pytest.fixture(autouse=True)
 def _every_gpu_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
+
+
+CARDS = ("0000:17:00.0", "0000:65:00.0")
 
 
 def two_gpus() -> SimulatedDriver:
@@ -38,10 +43,86 @@ def test_the_host_and_all_its_gpus() -> None:
 def test_hidden_gpus_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with installed(two_gpus()):
-        assert [gpu.uuid for gpu in inventory().gpus] == ["GPU-2"]
+        found = inventory()
+    assert ([gpu.uuid for gpu in found.gpus], [gpu.uuid for gpu in found.hidden]) == (["GPU-2"], ["GPU-1"])
+    assert (found.hidden_by, found.all_hidden, found.doubt) == ("CUDA_VISIBLE_DEVICES=1", False, None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with installed(two_gpus()):
-        assert inventory().gpus == ()
+        found = inventory()
+    assert (found.gpus, len(found.hidden)) == ((), 2)
+    assert (found.hidden_by, found.all_hidden, found.doubt) == ('CUDA_VISIBLE_DEVICES=""', True, None)
+
+
+@pytest.mark.parametrize("setting", ["all", "cuda:0", "gpu0", "0;1", "00000000:65:00.0", "0,99", "1,1"])
+def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    with installed(two_gpus()):
+        found = inventory()
+    assert found.doubt == found.setting_error
+    assert (found.doubt or "").startswith(f"CUDA_VISIBLE_DEVICES={setting}: ")
+    assert not found.all_hidden
+
+
+def test_a_driver_that_lists_no_gpu_is_not_a_machine_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = SimulatedDriver([], kernel=KernelDriver(True, CARDS, CARDS))
+    with installed(driver):
+        found = inventory()
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+        assert inventory().doubt == found.doubt
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        assert (inventory().doubt, inventory().hidden_by) == (None, "CUDA_VISIBLE_DEVICES=-1")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+        monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "void")  # as beside cards that came through CDI
+        assert inventory().doubt == found.doubt
+        monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "none")
+        assert (inventory().doubt, inventory().hidden_by) == (None, "NVIDIA_VISIBLE_DEVICES=none")
+    assert found.doubt == (
+        "NVIDIA's driver is loaded, there are cards at 0000:17:00.0, 0000:65:00.0, and NVML lists no GPU: "
+        "the driver could initialise none; look for NVRM in `dmesg`, such as `sudo dmesg | grep NVRM`, or "
+        "set CUDA_VISIBLE_DEVICES=-1 to have the CPU tested"
+    )
+    with installed(SimulatedDriver([])):
+        monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES")
+        assert "no card that it drives is on the PCI bus" in (inventory().doubt or "")
+
+
+def test_a_card_that_nvml_leaves_out_is_named_by_its_address() -> None:
+    driver = SimulatedDriver(
+        [SimulatedGpu("GPU-1", pci_bus_id="00000000:17:00.0")], kernel=KernelDriver(True, CARDS, CARDS)
+    )
+    with installed(driver):
+        found = inventory()
+        driver.kernel = KernelDriver(True, CARDS, CARDS[:1])  # a container that was given one of two
+        assert inventory().doubt is None
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-1"]
+    assert found.doubt == (
+        "NVIDIA's driver has a card at 0000:65:00.0 that NVML does not list: it could not be initialised; "
+        "look for NVRM in `dmesg`, such as `sudo dmesg | grep NVRM`"
+    )
+
+
+def test_a_driver_in_the_kernel_without_its_library_is_not_a_machine_without_a_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = SimulatedDriver([], kernel=KernelDriver(True, CARDS[:1]))
+    driver.inject(Fault("nvmlInitWithFlags", Code.LIBRARY_NOT_FOUND))
+    with installed(driver):
+        found = inventory()
+        monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "void")
+        assert (inventory().doubt, inventory().hidden_by) == (None, "NVIDIA_VISIBLE_DEVICES=void")
+    assert (found.doubt or "").startswith(
+        "NVIDIA's driver is loaded (cards at 0000:17:00.0), but libnvidia-ml.so.1 is not found; install "
+    )
+
+
+def test_a_broken_driver_does_not_matter_where_every_gpu_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = two_gpus()
+    driver.inject(Fault("nvmlInitWithFlags", Code.LIB_RM_VERSION_MISMATCH))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "NoDevFiles")
+    with installed(driver):
+        found = inventory()
+    assert "mismatch" in (found.nvml_error or "")
+    assert found.doubt is None
 
 
 def test_no_driver_is_no_error_but_a_broken_one_is() -> None:

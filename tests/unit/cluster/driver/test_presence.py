@@ -32,10 +32,10 @@ def rig(tmp_path):
     return load
 
 
-def facts(*gpus, nvml_error=None, hidden=(), visible_devices=None):
+def facts(*gpus, nvml_error=None, hidden=(), visible_devices=None, unlisted=None):
     return AgentFacts(
         ProcessId(1, 1), "vm", 8.0, 16.0, "Linux", "3.11", "2.60", "0", None, None, nvml_error, gpus, hidden,
-        visible_devices,
+        visible_devices, unlisted,
     )  # fmt: skip
 
 
@@ -67,6 +67,15 @@ def test_a_missing_gpu_is_reported_in_words(rig, gpu, found, message):
     gpus, (event,) = gpus_there(rig(gpu), {"vm": found}, lambda name: None, 3.0)
     assert gpus == {}
     assert (event.kind, event.subject, event.t_s, event.message) == ("gpu_missing", "vm/gpu0", 3.0, message)
+
+
+def test_a_card_that_nvml_does_not_list_is_named_with_where_to_look(rig):
+    found = facts(unlisted="the driver has a card at 0000:65:00.0 that NVML does not list; see dmesg")
+    _, (event,) = gpus_there(rig('sku = "rtx-3090"'), {"vm": found}, lambda name: None, 3.0)
+    assert event.message == (
+        "rtx-3090 is not on vm; the driver has a card at 0000:65:00.0 that NVML does not list"
+    )
+    assert event.data["next_step"] == "see dmesg"
 
 
 def test_a_driver_that_does_not_answer_is_the_next_step(rig):

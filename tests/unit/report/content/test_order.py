@@ -88,6 +88,12 @@ def test_one_reason_why_something_does_not_apply_is_reported_once():
     ]
 
 
+@pytest.mark.parametrize("decision", list(Decision))
+def test_what_was_not_tested_ends_every_verdict_line(decision):
+    said = meaning(decision, of(Outcome.PASS), simulated=False, not_tested="pc2 (no GPU)")
+    assert said == f"{meaning(decision, of(Outcome.PASS), simulated=False)}; not tested: pc2 (no GPU)"
+
+
 def test_an_interrupted_run_says_so():
     said = meaning(Decision.INCOMPLETE, of(Outcome.NOT_MEASURED), interrupted=True, simulated=False)
     assert said.startswith("the run was interrupted")

@@ -1,13 +1,14 @@
 """A remark about how a run was done is in each of its reports."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from rigproof.judging.judge import judge_all
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
-from rigproof.report.content.remarks import remarks
+from rigproof.report.content.remarks import left_out, not_tested, remarks
 from rigproof.report.files.files import result_of, write_reports
 
 REMARK = "the cluster has no token authentication; it was joined because of --hw-allow-open-cluster"
@@ -42,3 +43,21 @@ def test_joining_an_open_cluster_changes_no_verdict(recording):
     before = judge_all(recording)
     recording.add(Event(0.1, "open_cluster", "rig", REMARK))
     assert judge_all(recording) == before
+
+
+LEFT_OUT = [{"node": "pc9", "what": "no GPU"}]
+
+
+def test_what_was_left_out_is_in_every_verdict_line(recording, written):
+    recording.run = replace(recording.run, rig={**recording.run.rig, "left_out": LEFT_OUT})
+    files = written()
+    assert json.loads(files["verdict.json"])["not_tested"] == LEFT_OUT
+    assert "; not tested: pc9 (no GPU)." in files["summary.md"]
+    assert "; not tested: pc9 (no GPU)." in files["report.html"]
+
+
+@pytest.mark.parametrize("damaged", [None, 1, "pc9", {"node": 1}, [1, None, "x"]])
+def test_a_damaged_list_of_what_was_left_out_stops_no_report(recording, damaged):
+    recording.run = replace(recording.run, rig={**recording.run.rig, "left_out": damaged})
+    assert left_out(recording) == ()
+    assert not_tested(recording) == ""

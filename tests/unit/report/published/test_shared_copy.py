@@ -182,6 +182,16 @@ def test_a_host_that_is_called_like_a_word_of_ours_hurts_nothing(recording):
     assert len(judge_all(copy)) == len(judge_all(recording))
 
 
+def test_a_host_that_was_left_out_is_hidden_too(recording):
+    recording.run = replace(
+        recording.run, rig={**recording.run.rig, "left_out": [{"node": "platypus-login", "what": "no GPU"}]}
+    )
+    scrubber = scrubber_of(recording, Pseudonyms(Key(b"k" * 32)), {})
+    [shared] = shared_recording(recording, scrubber).run.rig["left_out"]
+    assert "platypus" not in shared["node"]
+    assert shared["what"] == "no GPU"
+
+
 def test_this_machine_s_name_is_hidden_too(recording, monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "bandicoot.lan")
     recording.add(Event(1.0, "storage", "rig", "bandicoot: no space on bandicoot.lan"))

@@ -1,8 +1,10 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LeftOut
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.terminal.terminal import (
     duration,
@@ -29,6 +31,11 @@ def test_the_header_has_a_range_for_cards_that_are_alike(tmp_path, plan):
     )
     lines = header_lines(load_rig(str(profile), KINDS), plan)
     assert lines[1] == "devices: a/gpu0…gpu3 h200-sxm, b/gpu0 h100-sxm, b/gpu1 h200-sxm"
+
+
+def test_the_header_says_what_is_left_out(loaded, plan):
+    lines = header_lines(replace(loaded, left_out=(LeftOut("pc3", "no GPU"),)), plan)
+    assert lines[2] == "not tested: pc3 (no GPU)"
 
 
 def test_the_header_says_why_no_gpu_was_looked_for_and_that_a_run_is_simulated(loaded, plan):

@@ -1,0 +1,68 @@
+"""What the kernel says of NVIDIA's driver and the cards that it drives, whether or not NVML lists them."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from rigproof.host.offers import MODULES
+from rigproof.host.pcie_errors import SYSFS
+from rigproof.host.proc import PROC
+
+DEV = Path("/dev")
+DRIVER = "nvidia"
+VENDOR = "0x10de"
+DISPLAY = ("0x0300", "0x0302")  # PCI classes: VGA and 3D controllers
+MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
+EXCLUDED = re.compile(r"^GPU Excluded:\s*Yes", re.MULTILINE)  # by its administrator: NVreg_ExcludedGpus
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDriver:
+    """The driver in the kernel. Cards are PCI addresses as in sysfs, `0000:65:00.0`, sorted.
+
+    `expected`: those that this process, in its container, was given too (their /dev/nvidiaN is there), so
+    that NVML should list them.
+    """
+
+    loaded: bool = False
+    cards: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+
+
+def kernel_driver(
+    proc_root: Path = PROC, modules: Path = MODULES, devices: Path = SYSFS, dev: Path = DEV
+) -> KernelDriver:
+    """What is loaded here. A container that was given no GPU may see its host's driver."""
+    loaded = (proc_root / "driver" / DRIVER / "version").exists() or (modules / DRIVER).is_dir()
+    told = {folder.name.lower(): _told(folder) for folder in _entries(proc_root / "driver" / DRIVER / "gpus")}
+    driven = {address: text for address, text in told.items() if not EXCLUDED.search(text)}
+    bound = {device.name for device in _entries(devices) if device.name not in told and _is_bound(device)}
+    expected = (
+        address
+        for address, text in driven.items()
+        if (minor := MINOR.search(text)) is not None and (dev / f"{DRIVER}{minor[1]}").exists()
+    )
+    return KernelDriver(loaded, tuple(sorted({*driven, *bound})), tuple(sorted(expected)))
+
+
+def _told(folder: Path) -> str:
+    try:
+        return (folder / "information").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_bound(device: Path) -> bool:
+    """Whether a PCI device is a card of NVIDIA's that its driver has taken."""
+    try:
+        vendor, kind = ((device / name).read_text(encoding="ascii").strip() for name in ("vendor", "class"))
+        return vendor == VENDOR and kind[:6] in DISPLAY and (device / "driver").resolve().name == DRIVER
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
