@@ -135,7 +135,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at a moment. `kind` is one of EVENT_KINDS, or one that its stage declares."""
+    """Something that happened at a moment. `kind` is one of EVENT_KINDS, or one that its stage declares.
+
+    `data.disturbed` of a lost agent or worker: this is not the rig's doing; what to do before running again.
+    """
 
     t_s: float
     kind: str

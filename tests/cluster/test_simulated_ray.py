@@ -44,12 +44,15 @@ def folder() -> Iterator[Path]:
 def run(folder: Path, tmp_path: Path) -> Callable[..., tuple[Run, set[int]]]:
     """Run the rig with these options; what it left, and the raylets that were seen meanwhile."""
 
-    def start(rig: object, *options: str) -> tuple[Run, set[int]]:
-        command = [sys.executable, *PYTEST, "-m", "hardware", "--hw-simulate"]
+    def start(
+        rig: object, *options: str, below: tuple[str, ...] = (), **variables: str
+    ) -> tuple[Run, set[int]]:
+        command = [*below, sys.executable, *PYTEST, "-m", "hardware", "--hw-simulate"]
+        path = os.pathsep.join([*variables.pop("PYTHONPATH", "").split(), str(CHECKOUT)])
         with subprocess.Popen(
             [*command, "--hw-level=quick", f"--hwprofile={rig}", f"--hw-report-dir={tmp_path}", *options],
             cwd=CHECKOUT,
-            env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(folder)} | NONE_IN_ADVANCE,
+            env=os.environ | {"PYTHONPATH": path, "TMPDIR": str(folder)} | NONE_IN_ADVANCE | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -144,4 +147,39 @@ def test_a_killed_worker_is_a_killed_process_and_a_node_that_never_joins_is_miss
     assert len(raylets) == 2
     assert done.outcome("cluster.nodes_present", "pc2") == "fail"
     assert done.outcome("cluster.nodes_present", "pc1") == "pass"
+    _nothing_is_left(folder)
+
+
+# Each of them alone kept an agent from starting, or ended it.
+OF_SOMEBODY_ELSE = {
+    "RAY_JOB_CONFIG_JSON_ENV_VAR": '{"runtime_env": {"env_vars": {"A": "1"}}}',  # the entry point of a job
+    "RAY_RUNTIME_ENV_HOOK": "nobody.has.this",
+    "RAY_memory_usage_threshold": "0.01",
+    "RAY_worker_register_timeout_seconds": "1",
+    "RAY_num_workers_soft_limit": "0",
+}
+
+
+def test_a_ray_of_our_own_inherits_neither_a_setting_nor_a_jobs_environment(run, folder):
+    """Below `uv run`, too, by whose command line Ray's driver has its workers started."""
+    script = folder / "run"
+    script.write_text('"$@"\n')
+    uv = ("bash", "-c", 'exec -a uv bash run "$@"', "-")
+    path = f"{folder}:{os.environ['PATH']}"  # where bash finds `run`
+    done, raylets = run(RIG, below=uv, PATH=path, **OF_SOMEBODY_ELSE)
+    assert done.status == 0, done.output
+    assert len(raylets) == 3
+    _nothing_is_left(folder)
+
+
+def test_a_ray_that_was_not_tested_starts_as_ray_starts_it(run, folder, tmp_path):
+    """Nothing private of it is changed: its own agents run, which a Ray that was tested starts without."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from importlib import metadata\n"
+        "whole = metadata.version\n"
+        "metadata.version = lambda name: '2.99.0' if name == 'ray' else whole(name)\n"
+    )
+    done, raylets = run(RIG, PYTHONPATH=str(tmp_path))
+    assert done.status == 0, done.output
+    assert len(raylets) == 3
     _nothing_is_left(folder)

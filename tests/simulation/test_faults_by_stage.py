@@ -3,6 +3,7 @@
 Faults of one card do not reach another, so that many of them share a run: a fault a card.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -183,3 +184,17 @@ def test_every_declared_fault_is_shown_here_or_in_the_matrix():
     declared = {name: fault for name, fault in FAULTS.items() if fault.acts_in(DUTY_OF)}
     of_nodes = {name for name, fault in declared.items() if fault.scope == "node"}
     assert set(declared) - shown == of_nodes | set(NOT_BESIDE_OTHERS)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_worker_that_something_else_than_the_rig_ended_rejects_nothing(stage):
+    """As by the memory monitor of somebody else's Ray: what it would have done is not measured."""
+    fault = f"worker-killed@{NODE}/gpu0:stage={stage}"
+    recording = simulated_recording(rig_of(["h200-sxm"] * 2, stage), LEVEL, [fault])
+    (died,) = (event for event in recording.events if event.kind == "worker_died")
+    recording.events.remove(died)
+    recording.add(replace(died, data={**died.data, "disturbed": "free some memory"}))
+    verdicts = judge_all(recording)
+    assert [sentence(one) for one in verdicts if one.outcome in (Outcome.FAIL, Outcome.WARN)] == []
+    named = {one.criterion for one in verdicts if one.remedy == "free some memory"}
+    assert named >= {"cluster.no_timeouts", "memory.success_rate"}

@@ -26,6 +26,7 @@ PORTS_LIMIT_S = 3.0
 ROUND_TRIPS = 7
 ROUND_TRIP_S = 2.0
 RESTARTS = 1
+NEVER_STARTED = "see what kept it from starting in Ray's logs on that node, mend that, and run again"
 
 Sink = Callable[[Record | Sample], None]
 
@@ -61,11 +62,13 @@ class Agents:
             self.links[name] = AgentLink(name, found, None)
             self.links[name].line = self._line(self.links[name])
 
-    def start(self, with_gpu: Collection[str]) -> dict[str, AgentFacts]:
+    def start(
+        self, with_gpu: Collection[str], last_lines: Callable[[], str] = lambda: ""
+    ) -> dict[str, AgentFacts]:
         """Wait for the agents. Returns the facts of those that started, by node.
 
         An "agent_died" event reports each other one. `with_gpu` are the nodes that promise a GPU and so need
-        a driver.
+        a driver. `last_lines`: what Ray's own processes wrote about it, if they are ours.
         """
         end_s = self._now_s() + self._start_s
         lines = {name: link.line for name, link in self.links.items() if link.line is not None}
@@ -81,13 +84,15 @@ class Agents:
             if name in facts and facts[name].rigproof_version != rigproof.__version__:
                 other = facts.pop(name).rigproof_version
                 way_out = f"install rigproof=={rigproof.__version__} there"
-                self._give_up(link, f"{name} has rigproof {other}; {way_out}")
+                self._give_up(link, f"{name} has rigproof {other}", way_out)
             elif name in facts:
                 self._identify(link, facts[name])
             elif link.line is not None:
                 answer = answers.get(name)
-                reason = answer.reason if isinstance(answer, Gone) else f"no answer in {self._start_s:g} s"
-                self._give_up(link, f"the node agent did not start: {reason}")
+                gone = answer if isinstance(answer, Gone) else Gone(f"no answer in {self._start_s:g} s")
+                said = last_lines()
+                message = f"the node agent did not start: {gone.reason}" + (f" ({said})" if said else "")
+                self._give_up(link, message, gone.remedy or NEVER_STARTED)
         return {name: found for name, found in facts.items() if self.links[name].identity is not None}
 
     def take_hosts(self, claim: Claim, limit_s: float) -> dict[str, Claim | str]:
@@ -200,7 +205,7 @@ class Agents:
         if link is None or link.line is not line:
             return False
         if isinstance(answer, Gone):
-            self._died(link, answer.reason)
+            self._died(link, answer)
             return True
         self._came_up(link, answer.process)
         for record in answer.records:
@@ -213,7 +218,7 @@ class Agents:
         for link in self.links.values():
             limit_s = self._stall_s if link.process is not None else self._start_s
             if link.line is not None and link.line.silent_s(now_s) > limit_s:
-                self._died(link, f"no answer for {limit_s:g} s")
+                self._died(link, Gone(f"no answer for {limit_s:g} s"))
 
     def lost(self, node: str) -> None:
         """The node is gone, and its agent with it."""
@@ -313,7 +318,7 @@ class Agents:
             if isinstance(answer, float):
                 round_trips.append(RoundTrip(sent_s, self._now_s(), answer))
         if not round_trips:
-            self._give_up(link, "the node agent did not report its clock")
+            self._give_up(link, "the node agent did not report its clock", NEVER_STARTED)
             return
         offset_s, error_s = clock_offset(round_trips)
         self._came_up(link, facts.process)
@@ -329,16 +334,17 @@ class Agents:
             link.identity = dataclasses.replace(link.identity, agent_pid=process.pid)
             self._sink(link.identity)
 
-    def _died(self, link: AgentLink, reason: str) -> None:
+    def _died(self, link: AgentLink, gone: Gone) -> None:
         assert link.line is not None
-        self._give_up(link, f"the node agent is gone: {reason}")
+        self._give_up(link, f"the node agent is gone: {gone.reason}", gone.remedy)
         if link.starts > RESTARTS or link.duty is None:
             return
         link.starts += 1
         link.line = self._line(link)
 
-    def _give_up(self, link: AgentLink, message: str) -> None:
-        data = {"node": link.node, "starts": link.starts}
+    def _give_up(self, link: AgentLink, message: str, remedy: str) -> None:
+        """Report it as gone. `remedy`: what to do about it, if it is no fault of the rig."""
+        data = {"node": link.node, "starts": link.starts} | ({"disturbed": remedy} if remedy else {})
         self._sink(Event(self._now_s(), "agent_died", link.node, message, data=data))
         if link.line is not None:
             self._kill_agent(link, link.line)

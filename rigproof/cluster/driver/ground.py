@@ -180,6 +180,9 @@ class Ground(Protocol):
         `starting`: a process is starting, which takes its own time.
         """
 
+    def last_lines(self) -> str:
+        """What its own processes said last of what failed; empty if nothing, or if they are not ours."""
+
     def close(self, limit_s: float, ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
         """Release it. `ours` are processes that must be gone afterwards; returns those that are not."""
 
@@ -269,6 +272,10 @@ class RayGround:
     def pause(self, length_s: float, spent_s: float, _starting: bool, /) -> None:
         """Sleep for the rest of the beat: real time passes by itself, also while a process starts."""
         time.sleep(max(0.0, length_s - spent_s))
+
+    def last_lines(self) -> str:
+        """What Ray's processes wrote last of what failed, if they are ours."""
+        return "" if self._session is None else self._session.last_lines()
 
     def close(self, limit_s: float, ours: frozenset[ProcessId]) -> tuple[ProcessId, ...]:
         """Disconnect, and end Ray where it is ours."""

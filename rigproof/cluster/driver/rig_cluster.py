@@ -246,7 +246,7 @@ class RigCluster:
         self._reservations = self._ground.reservations(memory_of(planned, found))
         self._reservations.begin(wanted_gpus(planned, found), self._start_s)
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
-        facts = self._agents.start(with_gpu)
+        facts = self._agents.start(with_gpu, self._ground.last_lines)
         self._ended("agents")
         if (claim := self._claim) is not None and self._ray_address is not None:
             take_alone(lambda: self._agents.take_hosts(claim, self._stop_s), self._wait_s, self._say)

@@ -19,6 +19,9 @@ from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
 
+NEVER_UP = "see what kept it from starting in Ray's logs on that node, mend that, and run again"
+INSTALL = "install on that node, for the Python of its Ray, what is missing, and run again"
+IMPORT_ERRORS = ("ModuleNotFoundError:", "ImportError:")
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once is not replaced endlessly
 
 
@@ -253,7 +256,11 @@ class Workers:
                 )
                 slot.replacing = None
         elif reply.state == "broken":
-            self.event("worker_failed", slot, f"its device did not open: {reply.error}", error=reply.error)
+            # A process that cannot load torch says nothing about its card.
+            unloaded = (reply.error or "").startswith(IMPORT_ERRORS)
+            disturbed = {"disturbed": INSTALL} if unloaded else {}
+            message = f"its device did not open: {reply.error}"
+            self.event("worker_failed", slot, message, error=reply.error, **disturbed)
             self._vacate(slot)
 
     def _worked(self, slot: Slot, reply: WorkerReply) -> None:
@@ -269,12 +276,17 @@ class Workers:
             self._replace(slot, "its task had failed")
 
     def _gone(self, slot: Slot, gone: Gone) -> None:
+        never_up = slot.process is None and slot.state == "starting"
+        remedy = gone.remedy or (NEVER_UP if never_up else "")
+        disturbed = {"disturbed": remedy} if remedy else {}
         if slot.line is not None and slot.line.actor is None:  # never created: another request would not help
-            self.event("worker_failed", slot, f"it was not started: {gone.reason}", error=gone.reason)
+            message = f"it was not started: {gone.reason}"
+            self.event("worker_failed", slot, message, error=gone.reason, **disturbed)
             self._vacate(slot)
             return
-        kind = "worker_failed" if slot.process is None and slot.state == "starting" else "worker_died"
-        self.event(kind, slot, f"the process is gone: {gone.reason}", error=gone.reason, pid=slot.pid)
+        kind = "worker_failed" if never_up else "worker_died"
+        message = f"the process is gone: {gone.reason}"
+        self.event(kind, slot, message, error=gone.reason, pid=slot.pid, **disturbed)
         self._replace(slot, "the process was gone")
 
     def _start_timed_out(self, slot: Slot) -> None:
@@ -284,7 +296,8 @@ class Workers:
             self.event("gpu_taken", slot, message, limit_s=limit_s)
         else:
             message, setting = f"did not start in {limit_s:g} s", "timeouts.start_s"
-            self.event("worker_hung", slot, message, limit_s=limit_s, setting=setting)
+            disturbed = {"disturbed": NEVER_UP} if slot.process is None else {}
+            self.event("worker_hung", slot, message, limit_s=limit_s, setting=setting, **disturbed)
         self._vacate(slot)
 
     def _replace(self, slot: Slot, why: str) -> None:

@@ -5,6 +5,9 @@ dashboard's and the agents' before it goes on, whatever `include_dashboard` says
 
 It also starts as many processes in advance as there are actors to come. By itself Ray starts one for each
 CPU, on a large host a hundred, all of them at the same time.
+
+All this changes private parts of Ray. A Ray that it was not tested with (`version.TESTED_RAY`) starts as
+`ray.init` starts it: seconds later, and with those processes.
 """
 
 import shutil
@@ -15,6 +18,9 @@ from typing import Any
 import ray._private.node as ray_node
 import ray._raylet as compiled
 from ray._private import services
+from ray._private.parameter import RayParams
+
+from rigproof.cluster.ray.version import is_tested
 
 # The ports that a raylet waits for, each in a file. -1: nobody listens, as where Ray is installed without its
 # dashboard.
@@ -102,9 +108,18 @@ def _idle(argument: str, program: str) -> str:
 @contextmanager
 def bare_head(in_advance: int) -> Iterator[None]:
     """Within this, `ray.init` starts a BareNode when it starts a Ray, with so many processes for actors."""
+    if not is_tested():
+        yield
+        return
     whole = ray_node.Node
     ray_node.Node = type("BareHead", (BareNode,), {"in_advance": in_advance})
     try:
         yield
     finally:
         ray_node.Node = whole
+
+
+def further_node(parameters: RayParams) -> Any:
+    """One more raylet of a Ray of our own, as bare as its head. The caller ends it."""
+    kind = BareNode if is_tested() else ray_node.Node
+    return kind(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, OutOfMemoryError, RayError
 
 from rigproof.host.bounded import Background
 
@@ -20,13 +20,24 @@ Key = TypeVar("Key")
 REFUSALS = (RayError, ValueError, RuntimeError, OSError)
 
 ENDING = re.compile(r"Worker exit type: (?P<kind>\w+) Worker exit detail: (?P<how>[^.]+)")
+# What Ray's memory monitor says of the node, and of its largest processes: pid, GB, command.
+FILLED = re.compile(r"was (\S+) used / (\S+) limit")
+HOLDER = re.compile(r"^(\d+)\t([\d.]+)\t(.+)$", re.MULTILINE)
+HOLDERS_NAMED = 3
+FREE_RAM = (
+    "end what holds that node's memory, or start its Ray with RAY_memory_monitor_refresh_ms=0, and run again"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The actor will not answer again, and why."""
+    """The actor will not answer again, and why.
+
+    `remedy`: what to do about it, if it was ended by something that is not the rig; else empty.
+    """
 
     reason: str
+    remedy: str = ""
 
 
 def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
@@ -142,7 +153,7 @@ class Line:
             self.heard = False  # the silence counts from the last answer
             return None
         if isinstance(answer, RayError):
-            self.gone = Gone(reason_of(answer))
+            self.gone = _gone(answer)
             return self.gone
         self.heard = True
         self._silent_since_s = now_s
@@ -163,7 +174,7 @@ def ask(calls: dict[Key, Any], timeout_s: float) -> dict[Key, Any | Gone]:
     """The answers that come within `timeout_s`, by the key of their call; Gone for a call that failed."""
     keys = {call: key for key, call in calls.items()}
     return {
-        keys[call]: Gone(reason_of(answer)) if isinstance(answer, RayError) else answer
+        keys[call]: _gone(answer) if isinstance(answer, RayError) else answer
         for call, answer in _fetch(list(keys), timeout_s)
     }
 
@@ -197,6 +208,17 @@ def _fetch(calls: list[Any], timeout_s: float) -> list[tuple[Any, Any | RayError
     if fetching.error is not None:
         raise fetching.error
     return list(found)
+
+
+def _gone(error: RayError) -> Gone:
+    if not isinstance(error, OutOfMemoryError):
+        return Gone(reason_of(error))
+    text = str(error)
+    filled = FILLED.search(text)
+    how_full = f", with {filled[1]} of {filled[2]} in use" if filled else ""
+    holders = [f"pid {pid} ({name.strip()[:40]}, {size} GB)" for pid, size, name in HOLDER.findall(text)]
+    most = f"; most of it by {', '.join(holders[:HOLDERS_NAMED])}" if holders else ""
+    return Gone(f"Ray's memory monitor killed it{how_full}{most}", FREE_RAM)
 
 
 def _refused(error: BaseException) -> Gone:

@@ -15,6 +15,12 @@ from rigproof.host.package import ROOT
 PACKAGE_ROOT = str(ROOT)
 
 SET_BY_RAY = ("PYTHONBREAKPOINT",)
+UV_ENVIRONMENT = "RAY_ENABLE_UV_RUN_RUNTIME_ENV"  # below `uv run`, Ray wants its workers below one, too
+# What Ray's Python side read when it was imported, and the variable that it is read from.
+OFF = {
+    "ENABLE_RAY_CLUSTER": ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR,
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": UV_ENVIRONMENT,
+}
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 CONNECT_S = 1.0
 
@@ -22,30 +28,42 @@ CONNECT_S = 1.0
 KEEP_DRIVER = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(7 * 86400)}
 HEALTH_CHECKS = 5  # checks in a row that a node has to miss, as in Ray
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
+# Ray's monitors end or refuse what fits as long as others fill the RAM or the disk. Ray's workers are at nice
+# 15: on a busy host they would sample and feed last.
+UNGUARDED = {
+    "RAY_memory_monitor_refresh_ms": "0",
+    "RAY_local_fs_capacity_threshold": "1",
+    "RAY_worker_niceness": "0",
+}
 
 
-def local_environment(token: str, stall_s: float) -> dict[str, str]:
+def local_environment(token: str, stall_s: float) -> dict[str, str | None]:
     """What a Ray of our own gets: a token, loopback, no statistics, and rigproof on its workers' path.
 
-    Its head declares a node dead after about `stall_s` without an answer; Ray's defaults take 55 s.
+    None: unset. No setting of Ray's is inherited, whatever cluster it was made for, nor a job's runtime
+    environment, which our head never sets up. Its head declares a node dead after about `stall_s` without an
+    answer; Ray's defaults take 55 s.
     """
     path = os.environ.get("PYTHONPATH")
     check_ms = 1000 * stall_s / HEALTH_CHECKS
     return {
+        **{name: None for name in os.environ if name.startswith("RAY_")},
         "RAY_health_check_failure_threshold": str(HEALTH_CHECKS),
         "RAY_health_check_timeout_ms": str(round(0.6 * check_ms)),
         "RAY_health_check_period_ms": str(round(0.4 * check_ms)),
         **KEEP_DRIVER,
         **QUIET,
+        **UNGUARDED,
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": token,
         # Ray replaces 127.0.0.1 by a reachable address unless this setting turns clusters off.
         ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0",
+        UV_ENVIRONMENT: "0",
         "PYTHONPATH": PACKAGE_ROOT if not path else os.pathsep.join([path, PACKAGE_ROOT]),
     }
 
 
-def joining_environment(address: str, *, open_cluster: bool) -> dict[str, str]:
+def joining_environment(address: str, *, open_cluster: bool) -> dict[str, str | None]:
     """What joining a cluster needs.
 
     Token authentication is turned on, unless the cluster is open, there is no token, or RAY_AUTH_MODE is set.
@@ -68,24 +86,29 @@ def _loopback_only(address: str) -> bool:
 
 
 @contextmanager
-def settings(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set `variables`, let Ray read them again, and undo both at the end."""
+def settings(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set `variables` (None: unset), let Ray read them again, and undo both at the end."""
     before = {key: os.environ.get(key) for key in (*variables, *SET_BY_RAY)}
-    clusters = ray_constants.ENABLE_RAY_CLUSTER
-    os.environ.update(variables)
-    if variables.get(ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR) == "0":
-        ray_constants.ENABLE_RAY_CLUSTER = False
+    constants = {name: vars(ray_constants)[name] for name in OFF if name in vars(ray_constants)}
+    _set(variables)
+    for name in constants:
+        if variables.get(OFF[name]) == "0":
+            setattr(ray_constants, name, False)
     _read_again()
     try:
         yield
     finally:
-        for key, value in before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
-        ray_constants.ENABLE_RAY_CLUSTER = clusters
+        _set(before)
+        vars(ray_constants).update(constants)
         _read_again()
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for key, value in variables.items():
+        if value is None:
+            os.environ.pop(key, None)
+        else:
+            os.environ[key] = value
 
 
 def _read_again() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +14,13 @@ from rigproof.host import processes
 
 FOLDER_PREFIX = "rigproof-ray-"
 SOCKET_PATH_BYTES = 107  # sockaddr_un, unix(7)
+OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray accepts
+# How a process of Ray says on stderr what failed, after its log's time and place.
+FAILED = re.compile(
+    r"^(?:\[[^\]]*\] (?:\(\w+\) )?\w+\.cc:\d+: )?(.*(?:[Ee]rror: |[Ee]xception: |not registered|failed).*)$",
+    re.MULTILINE,
+)
+FAILED_BYTES, FAILED_CHARACTERS, FAILED_LINES = 2**16, 200, 2
 SESSION_PATH = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 
 
@@ -49,6 +57,25 @@ def temp_root() -> Path:
     root = Path(tempfile.gettempdir())
     longest = f"{root}/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}"
     return root if len(longest.encode()) <= SOCKET_PATH_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside
+
+
+def last_lines(folder: Path) -> str:
+    """What the processes of the Ray in this folder said last of what failed; empty if nothing."""
+    found: dict[str, None] = {}
+    files = sorted((folder / "session_latest" / "logs").glob("*.err"), key=_changed_s, reverse=True)
+    for file in files:
+        with contextlib.suppress(OSError):
+            text = file.read_bytes()[-FAILED_BYTES:].decode(errors="replace")
+            for line in list(FAILED.finditer(text))[-1:]:
+                found[line[1].strip()[:FAILED_CHARACTERS]] = None
+    return "; ".join([*found][:FAILED_LINES])
+
+
+def _changed_s(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _own(folder: Path) -> bool:

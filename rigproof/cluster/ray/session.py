@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,16 +24,22 @@ from ray._private.node import Node
 from ray._private.parameter import RayParams
 
 from rigproof.cluster.ray import leaving
-from rigproof.cluster.ray.bare_head import BareNode, bare_head
+from rigproof.cluster.ray.bare_head import bare_head, further_node
 from rigproof.cluster.ray.environment import joining_environment, local_environment, settings
 from rigproof.cluster.ray.errors import ClusterStartFailed, ClusterUnreachable
-from rigproof.cluster.ray.folder import held, make_folder, remove_stale_folders, temp_root
+from rigproof.cluster.ray.folder import (
+    OBJECT_STORE_BYTES,
+    held,
+    last_lines,
+    make_folder,
+    remove_stale_folders,
+    temp_root,
+)
 from rigproof.cluster.ray.version import check_ray_version
 from rigproof.cluster.ray.warden import Warden
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
 
-OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray accepts
 LOOK_S = 0.1  # between two looks at what is left of Ray
 LEAST_S = 0.5  # for killed processes to go
 
@@ -68,7 +74,7 @@ class RaySession:
         self._processes: frozenset[ProcessId] = frozenset()
         self._joined: list[Node] = []  # of `more`
 
-    def open(self, arguments: dict[str, Any], variables: dict[str, str], limit_s: float) -> None:
+    def open(self, arguments: dict[str, Any], variables: Mapping[str, str | None], limit_s: float) -> None:
         """Run `ray.init` with `arguments`. Raises what it raises, or TimeoutError."""
         if self.folder is not None:
             self._undo.enter_context(held(self.folder))
@@ -88,6 +94,10 @@ class RaySession:
             raise self._error
         self.address = ray.get_runtime_context().gcs_address
         self._processes = self._started_processes()
+
+    def last_lines(self) -> str:
+        """What the processes of a Ray of our own wrote last of what went wrong; empty if nothing."""
+        return "" if self.folder is None else last_lines(self.folder)
 
     def close(self, limit_s: float, ours: Iterable[ProcessId] = ()) -> tuple[ProcessId, ...]:
         """Disconnect; end Ray where it is ours. `ours` are further processes of this host that must be gone.
@@ -235,10 +245,10 @@ def start_local(
     }
 
     def failed(error: BaseException) -> ClusterStartFailed:
+        said = "; ".join(filter(None, (_first_line(error), last_lines(folder))))
         return ClusterStartFailed(
-            f"Ray did not start on this machine: {_first_line(error)}; is there space in {folder.parent} "
-            "and /dev/shm? Or start Ray yourself with `ray start --head` and give "
-            "--hw-ray-address"
+            f"Ray did not start on this machine: {said}. Mend that and run again, or start Ray yourself with "
+            "`ray start --head` and give --hw-ray-address"
         )
 
     _open(
@@ -300,14 +310,14 @@ def _add_node(node: MoreNode, folder: str) -> Node:
         max_worker_port=0,
         include_log_monitor=False,
     )
-    return BareNode(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
+    return further_node(parameters)
 
 
 def _open(
     session: RaySession,
     *,
     arguments: dict[str, Any],
-    variables: dict[str, str],
+    variables: Mapping[str, str | None],
     limit_s: float,
     stop_s: float,
     failed: Callable[[BaseException], Exception],

@@ -4,6 +4,8 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 
 OLDEST_RAY = (2, 52)  # the first with token authentication; CVE-2025-62593 is fixed in it
+# The versions that the whole suite ran with. Another one is started by its own means (`bare_head`).
+TESTED_RAY = ((2, 60),)
 RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -22,3 +24,9 @@ def check_ray_version(kind: type[Exception]) -> None:
             f"Ray {installed} has no token authentication and lets anyone who can reach it run code "
             f"(CVE-2023-48022, CVE-2025-62593); {way_out}"
         )
+
+
+def is_tested() -> bool:
+    """Whether the installed Ray is one of TESTED_RAY; it is a release that `check_ray_version` accepted."""
+    found = RELEASE.match(version("ray"))
+    return found is not None and (int(found[1]), int(found[2])) in TESTED_RAY

@@ -8,7 +8,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, load_of, over_loads, piece_table
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
@@ -28,7 +28,6 @@ from rigproof.criteria.evidence.sensors import (
     readings_by_piece,
     require_moving,
 )
-from rigproof.criteria.evidence.tasks import LOSSES
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome

@@ -1,6 +1,8 @@
 """Are all nodes there, and does no process hang?"""
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from collections.abc import Sequence
+
+from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -10,6 +12,7 @@ from rigproof.records.verdict import FOLLOWS, Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
+NEVER_STARTED = "find out what kept the agent from starting, and run again"
 # The event kinds of a failed wait or a lost process.
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
 
@@ -22,7 +25,8 @@ LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"
     limit="the nodes that the rig profile promises",
     severity="config",
     remedy="switch that machine on, check its network cable, and run its `ray start` line there",
-    unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
+    unmeasured="the cluster itself did not start; or the node is in it, but its agent did not start, which "
+    "measures nothing; or the run was of another rig and did not look for it",
     also=Also(fails=("reset",)),
     judges_absence=True,
 )
@@ -36,6 +40,8 @@ def nodes_present(node: NodeEvidence) -> Finding:
         return Finding(Outcome.FAIL, detail=event.message, remedy=remedy, from_s=event.t_s if lost else None)
     if node.found:
         return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
+    for event in node.events("agent_died"):  # it was in the cluster
+        raise Disturbed(event.message, str(event.data.get("disturbed", NEVER_STARTED)))
     if not looked_for(node.evidence):
         raise NotMeasured("the run ended before its nodes were looked for")
     require_promised_then(node.evidence, node.subject)
@@ -86,6 +92,13 @@ def _next_step(loss: Event) -> str:
     return ""
 
 
+def _who(losses: Sequence[Event]) -> str:
+    """The first loss, and how many there are."""
+    first = losses[0]
+    more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+    return f"{first.worker or first.subject}: {first.message}{more}"
+
+
 def looked_for(evidence: Evidence) -> bool:
     """Whether the cluster started far enough for an absent node or GPU to count as missing."""
     recording = evidence.recording
@@ -104,20 +117,22 @@ def looked_for(evidence: Evidence) -> bool:
     limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
     severity="isolate",
     remedy=FIRST_LOSS,
-    unmeasured="no stage ran, or one was aborted before its waits were over",
+    unmeasured="no stage ran, or one was aborted before its waits were over; or the only losses are "
+    "processes that never started or that Ray's memory monitor ended, which is not the rig's doing",
     also=Also(fails=BROKEN),
 )
 def no_timeouts(rig: Evidence) -> Finding:
     """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
     losses = sorted((event for kind in LOSSES for event in rig.events.of_kind(kind)), key=lambda e: e.t_s)
+    own = [event for event in losses if "disturbed" not in event.data]
     none = Limit(0, "each wait's own deadline")
+    if own:
+        first = own[0]
+        step = _of_node(rig, first) or _next_step(first)
+        return Finding(Outcome.FAIL, len(own), none, _who(own), step, from_s=first.t_s)
     if losses:
         first = losses[0]
-        who = first.worker or first.subject
-        more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
-        detail = f"{who}: {first.message}{more}"
-        step = _of_node(rig, first) or _next_step(first)
-        return Finding(Outcome.FAIL, len(losses), none, detail, step, from_s=first.t_s)
+        raise Disturbed(_who(losses), str(first.data["disturbed"]), first.t_s)
     if not any(stage.workers for stage in rig.recording.stages.values()):
         raise NotMeasured("no stage had a worker to wait for")
     for stage in rig.recording.stages.values():

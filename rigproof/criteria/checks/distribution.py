@@ -21,7 +21,8 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     limit="the workers that the rig profile plans for this device",
     severity="config",
     remedy="check CUDA_VISIBLE_DEVICES and the `--num-gpus` that `ray start` got on the node",
-    unmeasured="no worker started anywhere, or this device was deliberately left out; or the run was planned "
+    unmeasured="no worker started anywhere, or a process was kept from starting by something that is not the "
+    "device; or this device was deliberately left out; or the run was planned "
     "with other work than the profile of `rigproof judge --hwprofile` plans",
     also=Also(unmeasured=("foreign-memory",)),
 )
@@ -41,6 +42,8 @@ def workers_spread(device: DeviceEvidence) -> Finding:
         require_judged_plan(device)
     detail = "" if good else _whereabouts(device, strayed, strangers)
     lost = not good and not strayed and not strangers  # none runs elsewhere: some did not start
+    if lost and (by_others := device.lost_to_others()) is not None:
+        raise by_others
     remedy = NOT_UP if lost else ""
     if not good and measured == planned.value:  # as many as planned, but not those
         return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=planned.source)

@@ -6,11 +6,11 @@ from operator import attrgetter
 
 from rigproof.criteria.criterion import Disturbed, Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.criteria.evidence.strangers import crowded_by, holders_at
-from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, shortage, tasks_of
+from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_of
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.room import IDLE_MIB
@@ -149,8 +149,9 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     "did; work that the CPU did in its place does not count",
     severity="config",
     remedy="read the first error of this device's workers in the report; if memory ran out, lower its load",
-    unmeasured="no stage ran on the device, or it was deliberately left out; or a measured round was not "
-    f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
+    unmeasured="no stage ran on the device, or it was deliberately left out; or one of its workers never "
+    "started or was ended by Ray's memory monitor; or a measured round was not verified, and neither a wrong "
+    f"result nor an overflow was recorded; {OTHER_PLAN}",
     also=Also(
         fails=(*BROKEN, "oom", *WORKER_LOST, "timeout"),
         unmeasured=("foreign-memory", "stranger-takes-memory"),
@@ -162,6 +163,9 @@ def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its verified rounds, whichever is worse."""
     require_judged_plan(device)
     tally = tasks_of(device)
+    lost = device.lost_to_others()
+    if tally.total == 0 and lost is not None:
+        raise lost
     if tally.total == 0:
         cause = device.cause()
         raise NotMeasured("no work was started" + (f": {cause}" if cause else ""))
@@ -184,6 +188,8 @@ def success_rate(device: DeviceEvidence) -> Finding:
     moments = [one.t_s for one in tally.failures[:1]] + unverified.t_s[:1].tolist()
     when = min(moments, default=None)
     good = share >= limit.value
+    if good and lost is not None:
+        raise lost
     if good and len(unverified):
         _require_reasons(device, unverified)
     return compared(share, limit, good=good, detail=detail, from_s=when)

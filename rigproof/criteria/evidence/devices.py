@@ -1,11 +1,11 @@
 """The evidence about one device. Missing data raises NotMeasured with the reason."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
+from rigproof.criteria.criterion import Disturbed, Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.coverage import uncovered
 from rigproof.criteria.evidence.readings import Floats
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # evidence builds these
 Kept = TypeVar("Kept", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
+LOSSES = ("worker_failed", "worker_died", "worker_hung")  # of a worker
 # Events that explain why a device did no work; an earlier kind explains the later ones.
 CAUSES = (
     "node_missing",
@@ -332,6 +333,17 @@ class DeviceEvidence:
         """Why it was deliberately not loaded: others hold it; empty if it did any work, or should have."""
         events = self.events("gpu_taken", "gpu_skipped")
         return events[0].message if events and not len(self.all_rounds) else ""
+
+    def lost_to_others(self, stages: Collection[str] | None = None) -> Disturbed | None:
+        """Why a worker's work is no finding about the device: it never started, or was ended by others.
+
+        None if neither happened, or not in these stages. `stages`: None for any.
+        """
+        for event in self.events(*LOSSES):
+            if "disturbed" in event.data and (stages is None or event.stage is None or event.stage in stages):
+                who = event.worker or event.subject
+                return Disturbed(f"{who}: {event.message}", str(event.data["disturbed"]), event.t_s)
+        return None
 
     def cause(self) -> str:
         """The first event that explains why this device did little or nothing; empty if none does."""

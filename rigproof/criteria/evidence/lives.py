@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rigproof.criteria.criterion import NotApplicable
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.processes import GpuProcess
 
 SEEN_S = 2.0  # after it started: the list is read every second, and the clocks of two hosts differ a little
-LOSSES = ("worker_died", "worker_hung", "worker_failed")
 
 
 @dataclass(frozen=True, slots=True)

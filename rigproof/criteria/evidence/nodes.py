@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, TypeVar
 
 from rigproof.criteria.criterion import Limit, NotMeasured
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Stretch
 from rigproof.criteria.evidence.stage_rounds import require_valid
@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # evidence builds these
 
 Kept = TypeVar("Kept", bound=StageRecord)
 Settings = TypeVar("Settings", bound=StageSettings)
-LOST = ("worker_failed", "worker_died", "worker_hung")  # a worker, and what it did
 
 
 class NodeEvidence:
@@ -102,7 +101,7 @@ class NodeEvidence:
     def cause(self, stage: str) -> str:
         """Why nothing was measured of the node in a stage; empty if no event explains it."""
         for device in self.devices:
-            for event in device.events(*LOST):
+            for event in device.events(*LOSSES):
                 if event.stage == stage:
                     return f"{event.message} (at t={event.t_s:.0f} s)"
         for event in self.events("node_missing", "agent_died", "node_lost"):

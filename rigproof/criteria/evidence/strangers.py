@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rigproof.criteria.criterion import NotApplicable, NotMeasured, Trouble
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.lives import LOSSES, Foreign, Life, State, foreign_lives, lives_of
+from rigproof.criteria.evidence.lives import Foreign, Life, State, foreign_lives, lives_of
 from rigproof.criteria.evidence.tasks import FREE, WANTED, amount_mib
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.room import IDLE_MIB, room_of
@@ -132,13 +132,18 @@ def _held_at(device: DeviceEvidence, t_s: float) -> list[GpuProcess]:
 
 
 def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
-    """Explains a low rate if a stranger computed at the time, or left too little memory for the work."""
+    """Explains a low rate if a stranger computed at the time, or left too little memory for the work.
+
+    Raises Disturbed if others ended a worker, or kept it from starting.
+    """
     devices = about.devices if isinstance(about, Evidence) else (about,)
     reasons = [_slowed(device, trouble) for device in devices]
     return next(filter(None, reasons), None)
 
 
 def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
+    if (lost := device.lost_to_others(trouble.stages)) is not None:
+        raise lost
     computed = _there(device, trouble.stages, lambda one: _computed(device, one))
     if computed:
         return _explanation(computed, "computed on this card")

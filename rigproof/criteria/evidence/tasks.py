@@ -2,7 +2,7 @@
 
 A task is one planned worker in one stage that ran. It succeeded if the worker began (`Stage.workers`), its
 device finished a round, and no event reports that it failed, died or hung in that stage. If the stage was
-aborted, a task without a failure counts neither way.
+aborted, a task without a failure counts neither way; nor does one that was lost to others.
 """
 
 import math
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.stage_rounds import StageRounds
@@ -23,7 +23,6 @@ from rigproof.records.measurements import Event, Stage
 WANTED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMGT]iB)")
 FREE = re.compile(r"of which (\d+(?:\.\d+)?) ([KMGT]iB) is free")
 UNITS_MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0**2}
-LOSSES = ("worker_failed", "worker_died", "worker_hung")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +80,13 @@ def _ends(
     for worker in planned if kind.all_workers else planned[:1]:
         loss = next((one for one in losses if one.stage == stage.name and one.worker == worker), None)
         if loss is not None:
-            yield Failure(loss.t_s, loss.message)
+            yield from [] if "disturbed" in loss.data else [Failure(loss.t_s, loss.message)]
         elif not kind.by_device:  # what a crew did, or why it did not begin, is judged for the crew
             yield from [None] if worker in device.evidence.began(stage) else []
         elif worker not in device.evidence.began(stage):
-            cause = device.cause()
-            yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))
+            if device.lost_to_others() is None:
+                cause = device.cause()
+                yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))
         elif stage.status in ENDED:
             worked, helped = _stages_of(device, worker)
             if stage.name in worked:

@@ -172,6 +172,10 @@ class InlineGround:
         """Advance simulated time only, however long the beat took: a seed gives the same run everywhere."""
         self._clock.advance(length_s)
 
+    def last_lines(self) -> str:
+        """No process that could fail."""
+        return ""
+
     def close(self, _limit_s: float, _ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
         """No process was started; every simulated driver is released."""
         self._local.close()

@@ -10,12 +10,11 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.rounds import Mask
 from rigproof.criteria.evidence.sensors import moving_readings
-from rigproof.criteria.evidence.tasks import LOSSES
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.columns import Coded
 from rigproof.records.rows import Rows

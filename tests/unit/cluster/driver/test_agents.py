@@ -2,9 +2,11 @@
 
 import dataclasses
 
+from ray.exceptions import ActorDiedError
+
 import rigproof
 from rigproof.cluster.actors.messages import AgentReply
-from rigproof.cluster.driver.agents import MARK_LIMIT_S, ROUND_TRIPS, records_of
+from rigproof.cluster.driver.agents import MARK_LIMIT_S, NEVER_STARTED, ROUND_TRIPS, records_of
 from rigproof.cluster.ray.calls import Gone, LocalCall
 from rigproof.host.processes import ProcessId
 from rigproof.host.run_lock import Claim
@@ -49,14 +51,33 @@ def test_an_agent_that_does_not_answer_is_given_up_and_the_others_are_not(killed
     (event,) = team.deaths
     assert (event.kind, event.subject) == ("agent_died", "pc2")
     assert event.message == "the node agent did not start: no answer in 60 s"
-    assert event.data == {"node": "pc2", "starts": 1}
+    assert event.data == {"node": "pc2", "starts": 1, "disturbed": NEVER_STARTED}
+
+
+def test_why_an_agent_did_not_start_has_what_a_ray_of_our_own_said_last(killed_here):
+    team = Team(pc2={"facts": ActorDiedError()})
+    team.agents.begin_start(team.nodes)
+    team.agents.start((), lambda: "OSError: No space left on device")
+    (event,) = team.deaths
+    assert event.message.endswith("(OSError: No space left on device)")
+    assert event.data["disturbed"] == NEVER_STARTED
+
+
+def test_an_agent_that_rays_memory_monitor_killed_is_not_the_rigs_loss(killed_here):
+    team = Team()
+    team.start()
+    team.agents.lines()
+    assert team.agents.take(team.link().line, Gone("exit code 1"))
+    assert team.agents.take(team.link("pc2").line, Gone("Ray's memory monitor killed it", "free some"))
+    assert [one.data.get("disturbed") for one in team.deaths] == [None, "free some"]
 
 
 def test_another_version_of_rigproof_is_refused_with_the_way_out(killed_here):
     team = Team(pc2={"facts": facts(version="0.0.1")})
     assert set(team.start()) == {"pc1"}
     (event,) = team.deaths
-    assert event.message == f"pc2 has rigproof 0.0.1; install rigproof=={rigproof.__version__} there"
+    assert event.message == "pc2 has rigproof 0.0.1"
+    assert event.data["disturbed"] == f"install rigproof=={rigproof.__version__} there"
     assert (team.link("pc2").line, team.link("pc2").identity) == (None, None)
 
 

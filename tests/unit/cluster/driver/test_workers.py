@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rigproof.cluster.driver.workers import INSTALL, NEVER_UP
 from rigproof.cluster.ray.calls import Gone
 from rigproof.host.processes import ProcessId
 from support.driven_workers import CPU, FIRST, PLANS, SECOND, STALL_S, START_S, Calls, Staff
@@ -171,8 +172,24 @@ def test_a_process_that_is_gone_died_or_never_came_up(staff):
         ("worker_failed", "the process is gone: exit code 9"),
     ]
     assert (staff.events[0].data["error"], staff.events[0].data["pid"]) == ("exit code 9", 11)
+    assert [event.data.get("disturbed") for event in staff.events] == [None, NEVER_UP]
     assert len(staff.made) == 5
     assert staff.slot().replacing == "the process was gone"
+
+
+def test_a_process_that_rays_memory_monitor_killed_is_not_the_rigs_loss(lonely):
+    lonely.works()
+    assert lonely.workers.take(lonely.slot().line, Gone("Ray's memory monitor killed it", "free some"))
+    (event,) = lonely.events
+    assert (event.kind, event.data["disturbed"]) == ("worker_died", "free some")
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"), [("ModuleNotFoundError: No module named 'torch'", INSTALL), ("CUDA error 802", None)]
+)
+def test_a_process_that_cannot_load_torch_says_nothing_about_its_card(lonely, error, remedy):
+    lonely.answers(state="broken", error=error)
+    assert lonely.events[0].data.get("disturbed") == remedy
 
 
 def test_a_process_that_goes_while_it_opens_its_device_died(lonely):

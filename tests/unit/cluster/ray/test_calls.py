@@ -2,7 +2,13 @@ import inspect
 import threading
 
 import pytest
-from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RaySystemError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    OutOfMemoryError,
+    RaySystemError,
+)
 
 from rigproof.cluster.ray import calls
 from rigproof.cluster.ray.calls import FETCH_S, Gone, Line, LocalCall, Maker, ask, collect, created
@@ -68,6 +74,28 @@ def test_a_dead_actor_is_gone(answers):
     assert gone is line
     assert isinstance(answer, Gone)
     assert line.gone is answer
+
+
+RAN_OUT = """1 worker(s) were killed due to the node running low on memory. \
+Memory on the node (ID: 1051) was 2.11GB used / 23.54GB limit (0.089688)
+OOM kill reason: Memory usage 2246524928B exceeded threshold of 2224333312B (8.8% of 25276514304B limit)
+Top 10 memory users: PID	MEM(GB)	COMMAND
+456	0.90	python train.py
+457	0.06	ray::NodeAgent
+Refer to the documentation on how to address the out of memory issue"""
+
+
+def test_an_actor_that_rays_memory_monitor_killed_names_it_and_who_holds_the_memory(answers):
+    line = Line(Actor(), 0.0)
+    answers["call 1"] = [OutOfMemoryError(RAN_OUT)]
+    ((_, answer),) = collect([line], 1.0, 1.0)
+    assert answer.reason == (
+        "Ray's memory monitor killed it, with 2.11GB of 23.54GB in use; most of it by "
+        "pid 456 (python train.py, 0.90 GB), pid 457 (ray::NodeAgent, 0.06 GB)"
+    )
+    assert answer.remedy.startswith("end what holds that node's memory")
+    answers["call 2"] = [OutOfMemoryError("in other words")]
+    assert ask({"one": "call 2"}, 1.0)["one"] == Gone("Ray's memory monitor killed it", answer.remedy)
 
 
 @pytest.mark.parametrize("hanging", ["wait", "get"])

@@ -3,8 +3,10 @@
 from importlib import metadata
 
 import pytest
+import ray._private.node as ray_node
 
 from rigproof.cluster.ray import version as ray_version
+from rigproof.cluster.ray.bare_head import bare_head
 from rigproof.cluster.ray.errors import ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.join_probe import check_joinable
 from rigproof.cluster.ray.session import start_local
@@ -46,6 +48,22 @@ def test_a_ray_that_is_not_there_or_not_known_is_refused(monkeypatch, version, e
     installed(monkeypatch, version)
     with pytest.raises(RefusedError, match=expected):
         check_ray_version(RefusedError)
+
+
+@pytest.mark.parametrize(
+    ("version", "tested"), [("2.60.0", True), ("2.60.1", True), ("2.61.0", False), ("3.0.0.dev0", False)]
+)
+def test_only_a_tested_ray_is_started_bare(monkeypatch, version, tested):
+    installed(monkeypatch, version)
+    assert ray_version.is_tested() is tested
+    whole = ray_node.Node
+    with bare_head(1):
+        assert (ray_node.Node is whole) is not tested
+    assert ray_node.Node is whole
+
+
+def test_the_version_that_is_installed_for_tests_is_a_tested_one():
+    assert ray_version.is_tested()
 
 
 def test_an_old_ray_is_neither_started_nor_joined(monkeypatch):

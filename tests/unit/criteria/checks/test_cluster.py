@@ -19,10 +19,34 @@ def test_a_node_that_is_missing_or_lost_fails(bench, kind):
     assert bench.verdict(NODES, "pc1").outcome is Outcome.PASS
 
 
-def test_a_node_that_the_run_reports_and_that_did_not_answer_fails(bench):
-    bench.event("agent_died", "pc2", "did not come up", 3.0)
+@pytest.mark.parametrize("others", [True, False])
+def test_a_node_whose_agent_never_started_is_not_measured_and_its_cause_is_named(bench, others):
+    """It is in the cluster: nothing was measured of it, and no machine is off."""
+    bench.event("agent_died", "pc2", "no module named rigproof", 3.0, disturbed="install it there")
+    del bench.recording.nodes["pc2"]
+    if not others:
+        bench.recording.nodes.clear()
+    verdict = bench.verdict(NODES, "pc2")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "no module named rigproof")
+    assert verdict.remedy == "install it there"
+
+
+def test_a_node_that_was_lost_after_its_agent_fails(bench):
+    bench.event("agent_died", "pc2", "no answer", 3.0, disturbed="see its logs")
+    bench.event("node_lost", "pc2", "no heartbeat", 4.0)
     del bench.recording.nodes["pc2"]
     assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("kind", ["worker_died", "worker_failed", "worker_hung", "agent_died"])
+def test_a_loss_that_is_not_the_rigs_doing_is_not_measured_and_another_beside_it_fails(bench, kind):
+    bench.event(kind, GPU, "Ray's memory monitor killed it", 40.0, disturbed="free some")
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert (verdict.outcome, verdict.remedy, verdict.from_s) == (Outcome.NOT_MEASURED, "free some", 40.0)
+    assert verdict.detail == "pc1/gpu0: Ray's memory monitor killed it"
+    bench.event("worker_hung", "pc2/gpu0", "no finished round for 30 s", 50.0)
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 1, 50.0)
 
 
 def test_a_node_of_another_profile_than_the_runs_was_never_looked_for(bench):

@@ -95,6 +95,15 @@ def test_a_device_on_which_nobody_came_up_fails_where_others_did(bench):
     assert bench.verdict(SPREAD, GPU).detail == "CUDA error 101 (at t=3 s)"
 
 
+def test_a_device_whose_workers_never_started_is_not_measured(bench):
+    bench.drop("workers", GPU)
+    lost = {"worker": f"{GPU}#0", "stage": None, "disturbed": "see its logs"}
+    bench.event("worker_failed", GPU, "the process is gone", **lost)
+    verdict = bench.verdict(SPREAD, GPU)
+    assert (verdict.outcome, verdict.remedy) == (Outcome.NOT_MEASURED, "see its logs")
+    assert verdict.detail == f"{GPU}#0: the process is gone"
+
+
 def test_why_nobody_came_up_anywhere_is_reported(bench):
     bench.recording.workers.clear()
     assert bench.verdict(SPREAD, GPU).detail == "no worker started on any device"
