@@ -24,6 +24,7 @@ LIMITS = {
     "active_power_share": 0.30,
     "active_work_share": 0.90,
     "stability_worst_window_share": 0.85,
+    "best_quarter_share": 0.70,
     "peer_share": 0.94,
     "headroom_gib": 0.5,
     "champion_share": 0.95,
@@ -75,6 +76,7 @@ STAGES: dict[str, dict[str, Any]] = {
         "reserve_gib": 2.0,
         "tf32": True,
         "cudnn_benchmark": True,
+        "precision_share": 0.50,
         "training_unknown_share": 0.20,
     },
     "feeding": {

@@ -284,4 +284,40 @@ TESTED = (
         "not measured",
         "unit/criteria/evidence/test_stage_rounds.py::test_a_round_in_another_unit",
     ),
+    Tested(
+        "a card a seventh slower than its twin, with its power limit a watt lower",
+        "ACCEPTED",
+        "`throughput.peer_outlier` fails",
+        "unit/stages/sustained/test_peers.py::test_a_watt_more_or_less_hides_no_straggler",
+    ),
+    Tested(
+        "two stragglers of three, two of four, three of five, four of eight",
+        "ACCEPTED, some",
+        "each is named",
+        "unit/stages/sustained/test_peers.py::test_each_straggler_is_named",
+    ),
+    Tested(
+        "two stragglers of two",
+        "`throughput.combined` fails and points to a criterion that passes",
+        "it names both, with the part that they lack",
+        "unit/stages/sustained/test_peers.py::test_two_slow_cards_of_two_are_named",
+    ),
+    Tested(
+        "0.3 of the work in fp32 or tf32 training steps",
+        "pass",
+        "fail, beside a peer and alone",
+        "unit/stages/training/test_criteria.py::test_a_step_in_32_bits",
+    ),
+    Tested(
+        "0.3 of the work in any batch of the sweep",
+        "pass",
+        "fail, beside a peer and alone",
+        "unit/stages/training/test_criteria.py::test_each_batch_of_the_sweep",
+    ),
+    Tested(
+        "memory of a known model that is 7 % slower than its twin's",
+        "pass",
+        "fail",
+        "unit/stages/bandwidth/test_criteria.py::test_a_card_of_a_known_model_is_held_against_its_twin",
+    ),
 )

@@ -19,6 +19,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.power_limits import share_left
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.figures import FigureKind
@@ -159,14 +160,9 @@ def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share
     if now_w is None or not higher:
         return None
     then_w, champion = min(higher, key=itemgetter(0))
-    default_w = device.identity.power_limit_default_w or then_w
-    scale = now_w / then_w
-    if device.device.sku is not None and then_w <= default_w:  # no curve covers limits above the default
-        scale = power_scale(device.device.sku, now_w / default_w) / power_scale(
-            device.device.sku, then_w / default_w
-        )
+    scale = share_left(device, then_w)
     note = f" at {then_w:.0f} W, scaled to {now_w:.0f} W"
-    return _of_champion(champion.value * min(1.0, scale), champion, share, note)
+    return None if scale is None else _of_champion(champion.value * scale, champion, share, note)
 
 
 # The SKU file

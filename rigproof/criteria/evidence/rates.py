@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ import numpy as np
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.power_limits import share_left
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.stage_rounds import StageRounds
@@ -22,7 +23,8 @@ from rigproof.profiles.planning.planning import device_plan
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
 FEWEST_ROUNDS = 3  # a rate from fewer is a single reading
 LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SETTLE_SHARE)
-PeerGroup = tuple[Work, str, int | None]  # and precision, enforced power limit in whole W
+PeerGroup = tuple[Work, str]  # and precision
+GroupOf = Callable[[DeviceEvidence], tuple[Hashable, float] | None]  # what it is compared in, and its rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,39 +193,64 @@ def with_peers(loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[Pro
     ]
 
 
-def peer_group(device: DeviceEvidence) -> PeerGroup | None:
-    """The group that the device is compared with; None if it has no rate, was not found, or has no peers.
-
-    Cards under other power limits are not peers: they are meant to have other rates.
-    """
+def of_sustained(device: DeviceEvidence) -> tuple[PeerGroup, float] | None:
+    """The group in which its sustained rate is compared, and that rate; None if it has none, or no peers."""
     rate = rate_or_none(device)
     work = work_of(device.evidence.loaded, device.device)
-    if rate is None or work is None or not device.found:
+    return None if rate is None or work is None or not device.found else ((work, rate.precision), rate.tflops)
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Other devices with the same work as one: how many, and the rate that half of them reach.
+
+    Of an even number it is the higher one of the two in the middle: of two slow cards of three, each then
+    lacks what the third one has. Their rates are what this device's power limit leaves of them
+    (`share_left`), so that cards under several limits are compared.
+    """
+
+    number: int
+    middle: float
+
+    @property
+    def in_words(self) -> str:
+        """`the other one`, `the faster one of 2 others`, or `the median of 7 others`."""
+        few = {1: "the other one", 2: "the faster one of 2 others"}
+        return few.get(self.number) or f"the median of {self.number} others"
+
+
+def peers_of(device: DeviceEvidence, name: Hashable, group_of: GroupOf) -> Peers | None:
+    """The device's peers by the rate of that name; None if it has none, or is the only one that has."""
+    evidence, own = device.evidence, group_of(device)
+    if own is None:
         return None
-    power_w = device.identity.power_limit_w
-    return work, rate.precision, round(power_w) if power_w is not None and math.isfinite(power_w) else None
+    group, rate = own
+    members = evidence.kept(("peers", name), lambda: _members(evidence, group_of))[group]
+    limits_w = (device.identity.power_limit_w, device.identity.power_limit_default_w)
+
+    def under_own_limit() -> list[float]:
+        left = ((one, share_left(device, limit_w)) for one, limit_w in members)
+        return sorted(one * share for one, share in left if share is not None)
+
+    rates = evidence.kept(("peers", name, group, limits_w), under_own_limit)
+    number = len(rates) - 1
+    return Peers(number, median_of_others(rates, rate)) if number else None
 
 
-def rates_by_group(evidence: Evidence) -> Mapping[PeerGroup, list[float]]:
-    """TFLOP/s of the devices that are compared with each other, sorted."""
-
-    def grouped() -> dict[PeerGroup, list[float]]:
-        groups: dict[PeerGroup, list[float]] = defaultdict(list)
-        for device in evidence.devices:
-            group = peer_group(device)
-            if group is not None:
-                groups[group].append(sustained_rate(device).tflops)
-        return {group: sorted(rates) for group, rates in groups.items()}
-
-    return evidence.kept("sustained rates by group", grouped)
+def _members(
+    evidence: Evidence, group_of: GroupOf
+) -> Mapping[Hashable, Sequence[tuple[float, float | None]]]:
+    """By group, the rate and the enforced power limit of each device that has one."""
+    groups: dict[Hashable, list[tuple[float, float | None]]] = defaultdict(list)
+    for device in evidence.devices:
+        found = group_of(device) if device.found and not device.is_cpu else None
+        if found is not None:
+            group, rate = found
+            groups[group].append((rate, device.identity.power_limit_w))
+    return groups
 
 
 def median_of_others(rates: Sequence[float], own: float) -> float:
-    """The median of at least two sorted rates without one that equals `own`, in O(log n)."""
-    place = bisect_left(rates, own)
-    others = len(rates) - 1
-
-    def other(index: int) -> float:
-        return rates[index if index < place else index + 1]
-
-    return (other((others - 1) // 2) + other(others // 2)) / 2
+    """The median of sorted rates without one that equals `own`: of two the higher one. In O(log n)."""
+    place, middle = bisect_left(rates, own), (len(rates) - 1) // 2
+    return rates[middle if middle < place else middle + 1]

@@ -85,13 +85,20 @@ class Limits(Table):
         default=None,
         description="Smallest rate of any 5 s window of the sustained stage, as a share of the median "
         "window. One process alone must reach the same share of the sustained rate in the "
-        "sharing stage, and a training step in the sweep of the same step before.",
+        "sharing stage, and a training step in the sweep of the same step before; training steps in other "
+        "precisions or of other batch sizes than the compared one must reach it of their peers' median.",
+    )
+    best_quarter_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of work that a card repeats in a stage, in the slowest quarter of its "
+        "time, as a share of the best quarter; and smallest rate of a training step, as a share of what the "
+        "card's steps of other batch sizes imply.",
     )
     peer_share: Share | None = Field(
         default=None,
         description="Smallest sustained rate, as a share of the median of the other GPUs of the same SKU "
-        "with the same work and power limit. Training steps, and copies on cards without a SKU "
-        "file, are compared in the same way.",
+        "with the same work, scaled down to this GPU's power limit. Training steps and memory bandwidth are "
+        "compared in the same way.",
     )
     headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None,

@@ -1,13 +1,13 @@
 """Is a device's own memory as fast as its data sheet says, or as that of its peers?"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
-from rigproof.criteria.evidence.rates import median_of_others
+from rigproof.criteria.evidence.rates import peers_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
@@ -16,6 +16,7 @@ from rigproof.stages.bandwidth.settings import COPY, FIGURES, STAGE
 
 FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
 UNIT = "GB/s"
+MIB_PER_GIB = 1024
 
 
 @criterion(
@@ -25,12 +26,12 @@ UNIT = "GB/s"
     unit=UNIT,
     direction="at_least",
     limit="for each operation the floor in the rig profile; else the highest of `limits.champion_share` of "
-    "this GPU's champion (docs/champions.md) and of a share of the SKU file's figure, by its evidence "
-    "(`limits.floor_measured_share`, `limits.floor_similar_share`), both scaled to the enforced power limit; "
-    "for copies also of `limits.floor_printed_share` of the printed bandwidth, or, for a card without a SKU "
-    "file, of `limits.peer_share` of the median of the other cards of its model in the run; else none. The "
-    "operation that is lowest relative to its floor is shown. None for the CPU as the device, whose memory "
-    "everything on the host uses",
+    "this GPU's champion (docs/champions.md), of a share of the SKU file's figure, by its evidence "
+    "(`limits.floor_measured_share`, `limits.floor_similar_share`), both scaled to the enforced power "
+    "limit, and of `limits.peer_share` of the median of the other cards of its model in the run, with as "
+    "much memory and ECC as it has, scaled down in the same way; for copies also of "
+    "`limits.floor_printed_share` of the printed bandwidth; else none. The operation that is lowest relative "
+    "to its floor is shown. None for the CPU as the device, whose memory everything on the host uses",
     severity="isolate",
     remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`); if it stays "
     "slow, claim the warranty",
@@ -109,47 +110,40 @@ def _floors(device: DeviceEvidence, measured: Mapping[str, Measured]) -> dict[st
     """The floors by operation; operations without one are left out."""
     floors: dict[str, Limit] = {}
     for operation, one in measured.items():
-        others = _other_floors(device) if operation == COPY else ()
-        floor = floor_of(device, one, *others)
+        others = (_printed_floor(device) if operation == COPY else None, _peer_floor(device, operation))
+        floor = floor_of(device, one, *(other for other in others if other is not None))
         if isinstance(floor, Limit):
             floors[operation] = floor
     return floors
 
 
-def _other_floors(device: DeviceEvidence) -> tuple[Limit, ...]:
-    """Floors of copies besides the SKU file's figure: from the printed bandwidth, or from peers."""
+def _printed_floor(device: DeviceEvidence) -> Limit | None:
+    """A share of the printed bandwidth; None without a SKU file."""
     sku = device.device.sku
-    if sku is not None:
-        share = device.limit("floor_printed_share")
-        source = (
-            f"{share.value:g} of the printed {figure(sku.memory_bandwidth_gbps, UNIT)}; {device.sku_file}"
-        )
-        return (Limit(share.value * sku.memory_bandwidth_gbps, source),)
-    share = device.limit("peer_share")
-    rates = _rates_of_model(device)
-    number = len(rates) - 1
-    if number < 1:
-        return ()
-    others = "the other one" if number == 1 else f"the median of {number} others"
-    source = f"{share.value:g} of {others} of {device.identity.name}; {share.source}"
-    middle = median_of_others(rates, operation_rounds(device, COPY).rate())
-    return (Limit(share.value * middle, source),)
+    if sku is None:
+        return None
+    share = device.limit("floor_printed_share")
+    source = f"{share.value:g} of the printed {figure(sku.memory_bandwidth_gbps, UNIT)}; {device.sku_file}"
+    return Limit(share.value * sku.memory_bandwidth_gbps, source)
 
 
-def _rates_of_model(device: DeviceEvidence) -> Sequence[float]:
-    """Rates of copies of all cards of this model in the run, sorted; cards without one are left out."""
+def _peer_floor(device: DeviceEvidence, operation: str) -> Limit | None:
+    """A share of what the other cards of its model reach; None without any, or without that limit."""
 
-    def measured() -> list[float]:
-        rates = []
-        for other in device.evidence.devices:
-            if other.found and not other.is_cpu and other.identity.name == device.identity.name:
-                try:
-                    rates.append(operation_rounds(other, COPY).rate())
-                except NotMeasured:
-                    continue
-        return sorted(rates)
+    def group(one: DeviceEvidence) -> tuple[Hashable, float] | None:
+        try:
+            rate = operation_rounds(one, operation).rate()
+        except NotMeasured:
+            return None
+        found = one.identity
+        return (found.name, round(found.memory_total_mib / MIB_PER_GIB), found.ecc_enabled), rate
 
-    return device.evidence.kept(("copies", device.identity.name), measured)
+    share = device.optional_limit("peer_share")
+    peers = None if share is None else peers_of(device, ("memory", operation), group)
+    if share is None or peers is None:
+        return None
+    source = f"{share.value:g} of {peers.in_words} of {device.identity.name}; {share.source}"
+    return Limit(share.value * peers.middle, source)
 
 
 CRITERIA = (bandwidth,)

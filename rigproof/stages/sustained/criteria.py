@@ -1,5 +1,7 @@
 """How fast is each device under a continuous load, and does its rate stay constant?"""
 
+from collections.abc import Mapping
+from itertools import islice
 from statistics import median
 
 import numpy as np
@@ -27,6 +29,7 @@ from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
 STABILITY_WINDOW_S = 5.0
 SHORTEST_WINDOW_S = 1.0  # shorter windows hold only a few rounds, which is noise
 FEWEST_WINDOWS = 4
+MOST_NAMED = 16
 
 
 @criterion(
@@ -51,12 +54,13 @@ FEWEST_WINDOWS = 4
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all the device's workers, over the loaded time of the sustained stage."""
-    rate = sustained_rate(device)
+    return against(device, sustained_rate(device).tflops, _measured(device))
+
+
+def _measured(device: DeviceEvidence) -> Measured:
     _, verified = settled(device)
-    rounds = verified.measured
-    workers = len(device.planned_workers)
-    measured = Measured.of(device, FIGURE, rate.precision, workers=workers, rounds=rounds)
-    return against(device, rate.tflops, measured)
+    precision, workers = sustained_rate(device).precision, len(device.planned_workers)
+    return Measured.of(device, FIGURE, precision, workers=workers, rounds=verified.measured)
 
 
 @criterion(
@@ -67,7 +71,8 @@ def sustained(device: DeviceEvidence) -> Finding:
     direction="at_least",
     limit="`stages.sustained.combined_floor_tflops`; else none",
     severity="isolate",
-    remedy="find the slow device in throughput.sustained and repair it",
+    remedy="find out why a device does less than its part, which is after `of`; if each is as fast as its "
+    "model can be, lower the floor",
     unmeasured="a promised device has no sustained rate, without which the sum would look low",
     also=Also(
         fails=(*SLOW_CARD, *BROKEN, *WORKER_LOST, "power-capped:to=300"),
@@ -89,12 +94,35 @@ def combined(rig: Evidence) -> Finding:
             missing.append(device.subject)
     if missing or not rates:
         raise NotMeasured(f"no sustained rate of {', '.join(missing) or 'any device'}")
-    detail = " + ".join(f"{subject} {rate:.1f}" for subject, rate in list(rates.items())[:16])
     floor = rig.loaded.settings(SustainedSettings).combined_floor_tflops
     if floor is None:
-        return Finding(Outcome.NO_LIMIT, sum(rates.values()), detail=detail)
+        return Finding(Outcome.NO_LIMIT, sum(rates.values()), detail=_in_words(rates, {}))
     limit = Limit(floor, rig.source_of("stages.sustained.combined_floor_tflops"))
-    return compared(sum(rates.values()), limit, good=sum(rates.values()) >= floor, detail=detail)
+    good = sum(rates.values()) >= floor
+    detail = _in_words(rates, {} if good else _parts(rig, floor))
+    return compared(sum(rates.values()), limit, good=good, detail=detail)
+
+
+def _in_words(rates: Mapping[str, float], parts: Mapping[str, float]) -> str:
+    """`pc1/gpu0 586.3 of 614.5 + pc1/gpu1 652.1`: those that lack some of their part come first, with it."""
+    lacking = {subject: part for subject, part in parts.items() if rates[subject] < part}
+    order = sorted(rates, key=lambda subject: subject not in lacking)
+    each = (
+        f"{one} {rates[one]:.1f}" + (f" of {lacking[one]:.1f}" if one in lacking else "") for one in order
+    )
+    return " + ".join(islice(each, MOST_NAMED))
+
+
+def _parts(rig: Evidence, floor: float) -> dict[str, float]:
+    """Each device's part of the floor, by what is printed of its model; none if one has no SKU file."""
+    printed: dict[str, float] = {}
+    for device in rig.devices:
+        sku, precision = device.device.sku, sustained_rate(device).precision
+        peak = None if sku is None else getattr(sku.peak_tflops, precision, None)
+        if peak is None:
+            return {}
+        printed[device.subject] = peak
+    return {subject: floor * peak / sum(printed.values()) for subject, peak in printed.items()}
 
 
 @criterion(

@@ -1,21 +1,20 @@
 """How fast is a training step in absolute terms? A card that is slow in all precisions has a good ratio."""
 
-import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against
-from rigproof.criteria.evidence.rates import median_of_others, precision_rate
+from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Labels
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.training.precision import (
     FEWEST_ROUNDS,
+    PART,
+    SWEEP,
     StepTime,
     raise_unmeasured,
     speedup,
@@ -24,8 +23,6 @@ from rigproof.stages.training.precision import (
     trains_in_fp16,
 )
 from rigproof.stages.training.settings import STEP
-
-Group = tuple[str, int, int, int | None]  # SKU file, the model's width, examples, enforced power limit in W
 
 
 def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
@@ -42,10 +39,14 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's "
     "champion; a share of the SKU file's `training_tflops`, by its evidence, unless that is for a larger "
     "model or batch; `limits.peer_share` of the median of the other GPUs of the same SKU that trained the "
-    "same model and batch under the same power limit; for a card without a SKU file, "
+    "same model and batch, scaled down to this GPU's enforced power limit; for a card without a SKU file, "
     "`stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16. Else none, and the "
-    "figure becomes the baseline. The same batch in the sweep must reach "
-    "`limits.stability_worst_window_share` of the step",
+    "figure becomes the baseline. Each other step (in fp32 and tf32, and of each batch of the sweep) "
+    "must reach `limits.stability_worst_window_share` of its peers' median (in the sweep of those of its "
+    "host) and, if it is the same step, of the one before the sweep; `limits.best_quarter_share` of what the "
+    "card's other batches imply (more examples do no less work a second, fewer take no longer); and in fp32 "
+    "and tf32 `stages.training.precision_share` of what its products in both precisions and the step in fp16 "
+    "imply",
     severity="isolate",
     remedy=SLOW,
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that is faster "
@@ -71,9 +72,11 @@ def step(device: DeviceEvidence) -> Finding:
     own = _step(device)
     labels: Labels = {"precision": own.precision, "size": own.size, "batch": own.batch}
     measured = Measured(STEP, step_conditions(device, own), labels)
-    others = [floor for floor in (_peer_floor(device, own), _gemm_floor(device, own)) if floor is not None]
+    share = device.optional_limit("peer_share")
+    peers = None if share is None else _peer_floor(device, PART, own, share)
+    others = [floor for floor in (peers, _gemm_floor(device, own)) if floor is not None]
     finding = against(device, own.tflops, measured, *others)
-    return finding if finding.outcome is Outcome.FAIL else _slow_sweep(device, own) or finding
+    return finding if finding.outcome is Outcome.FAIL else _slow_step(device, own) or finding
 
 
 def _step(device: DeviceEvidence) -> StepTime:
@@ -85,22 +88,36 @@ def _step(device: DeviceEvidence) -> StepTime:
     return max(steps, key=lambda time: time.batch)  # after an OOM there are also smaller ones
 
 
-def _peer_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
-    """A share of its peers' median rate; None without peers or without that limit."""
-    evidence, share = device.evidence, device.optional_limit("peer_share")
-    group = _group(device, own)
-    if share is None or group is None:
+def _peer_floor(device: DeviceEvidence, part: str, step: StepTime, share: Limit) -> Limit | None:
+    """A share of what its peers reach in the same step of the same part; None without peers."""
+    peers = peers_of(device, ("training", part, step.precision, step.batch), _grouped(part, step))
+    if peers is None:
         return None
-    rates = evidence.kept("training peers", lambda: _rates_by_group(evidence))[group]
-    if len(rates) < 2:
-        return None
-    middle = median_of_others(rates, own.tflops)
-    others = "the other one" if len(rates) == 2 else f"the median of {len(rates) - 1} others"
+    of = f"{peers.in_words} of {device.device.sku_stem} in this run"
     return Limit(
-        share.value * middle,
-        f"{share.value:g} of {figure(middle, 'TFLOP/s')}, {others} of {device.device.sku_stem} in this run; "
-        f"{share.source}",
+        share.value * peers.middle,
+        f"{share.value:g} of {figure(peers.middle, 'TFLOP/s')}, {of}; {share.source}",
     )
+
+
+def _grouped(part: str, step: StepTime) -> GroupOf:
+    """By what a card's rate in this step is compared: the SKU file and the model's width.
+
+    In the sweep by the host, too: small batches wait for it.
+    """
+
+    def group(device: DeviceEvidence) -> tuple[Hashable, float] | None:
+        stem = device.device.sku_stem
+        if stem is None:  # such cards may differ in anything
+            return None
+        try:
+            own = training_steps(device).of(part).get((step.precision, step.batch))
+        except NotMeasured:
+            return None
+        host = device.node_name if part == SWEEP else ""
+        return None if own is None else ((stem, own.size, host), own.tflops)
+
+    return group
 
 
 def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
@@ -108,57 +125,78 @@ def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
     share = device.optional_limit("training_unknown_share", "training")
     if device.device.sku is not None or share is None:
         return None
+    products = _products(device, own.precision)
+    if products is None:
+        return None
+    source = f"{share.value:g} of {figure(products, 'TFLOP/s')}, its own throughput.gemm_{own.precision}"
+    return Limit(share.value * products, f"{source}; {share.source}")
+
+
+def _slow_step(device: DeviceEvidence, own: StepTime) -> Finding | None:
+    """The failure of any other step, the slowest by its limit; None if all are as fast as they should be."""
+    steps = training_steps(device)
+    every = [(part, step) for part in (PART, SWEEP) for step in steps.of(part).values()]
+    judged = [
+        (part, step, limit) for part, step in every for limit in _limits(device, part, step, own, every)
+    ]
+    slow = [one for one in judged if one[1].tflops < one[2].value]
+    if not slow:
+        return None
+    part, step, limit = min(slow, key=lambda one: one[1].tflops / one[2].value)
+    where = " in the sweep" if part == SWEEP else ""
+    detail = f"a step of {step.batch} examples in {step.precision}{where}"
+    return compared(step.tflops, limit, good=False, detail=detail)
+
+
+def _limits(
+    device: DeviceEvidence, part: str, step: StepTime, own: StepTime, every: Sequence[tuple[str, StepTime]]
+) -> Iterator[Limit]:
+    """What a step is held against besides the floor of `own`: peers, and the card's own other work."""
+    same = device.limit("stability_worst_window_share")
+    if step is not own:
+        peers = _peer_floor(device, part, step, same)
+        if peers is not None:
+            yield peers
+    if part == SWEEP and (step.precision, step.batch) == (own.precision, own.batch):
+        of = f"{same.value:g} of {figure(own.tflops, 'TFLOP/s')}, the same step before the sweep"
+        yield Limit(same.value * own.tflops, f"{of}; {same.source}")
+    yield from _of_batches(device, step, [one for _, one in every if one is not step])
+    if step.precision != own.precision and step.batch == own.batch:
+        yield from _of_products(device, step, own)
+
+
+def _of_batches(device: DeviceEvidence, step: StepTime, others: Sequence[StepTime]) -> Iterator[Limit]:
+    """A step of more examples does no less work a second, and one of fewer takes no longer."""
+    share = device.optional_limit("best_quarter_share")
+    like = [one for one in others if (one.precision, one.size) == (step.precision, step.size)]
+    if share is None or not like:
+        return
+    best, batch = max((one.tflops * min(1.0, step.batch / one.batch), one.batch) for one in like)
+    source = f"{share.value:g} of {figure(best, 'TFLOP/s')}, by its steps of {batch} examples; {share.source}"
+    yield Limit(share.value * best, source)
+
+
+def _of_products(device: DeviceEvidence, step: StepTime, own: StepTime) -> Iterator[Limit]:
+    """A step gets as much of the rate of products of its precision as a faster one does of its own."""
+    share = device.optional_limit("precision_share", "training")
+    here, there = (_products(device, precision) for precision in (step.precision, own.precision))
+    if share is None or here is None or there is None or own.tflops > there:
+        return  # no step is faster than its products: those were slow, which their own criterion says
+    expected = own.tflops * here / there
+    source = (
+        f"{share.value:g} of {figure(expected, 'TFLOP/s')}, by its step in {own.precision} and its "
+        f"throughput.gemm_{step.precision} and gemm_{own.precision}; {share.source}"
+    )
+    yield Limit(share.value * expected, source)
+
+
+def _products(device: DeviceEvidence, precision: str) -> float | None:
+    """TFLOP/s of its matrix products in a precision; None if they were not measured."""
     try:
-        done = precision_rate(device, own.precision)
+        done = precision_rate(device, precision)
     except NotMeasured:
         return None
-    if done is None or len(done.rounds) < FEWEST_ROUNDS:
-        return None
-    source = f"{share.value:g} of {figure(done.tflops, 'TFLOP/s')}, its own throughput.gemm_{own.precision}"
-    return Limit(share.value * done.tflops, f"{source}; {share.source}")
-
-
-def _slow_sweep(device: DeviceEvidence, own: StepTime) -> Finding | None:
-    """The failure of a step that was slower in the sweep: the card slowed down during the stage."""
-    swept = training_steps(device).swept.get((own.precision, own.batch))
-    if swept is None:
-        return None
-    share = device.limit("stability_worst_window_share")
-    if swept.tflops >= share.value * own.tflops:
-        return None
-    source = (
-        f"{share.value:g} of {figure(own.tflops, 'TFLOP/s')}, the same step before the sweep; {share.source}"
-    )
-    limit = Limit(share.value * own.tflops, source)
-    return compared(swept.tflops, limit, good=False, detail=f"{own.batch} examples in the sweep")
-
-
-def _rates_by_group(evidence: Evidence) -> Mapping[Group, list[float]]:
-    by_group: dict[Group, list[float]] = defaultdict(list)
-    for device in evidence.devices:
-        if device.is_cpu or not device.found:
-            continue
-        try:
-            own = _step(device)
-        except NotMeasured:
-            continue
-        group = _group(device, own)
-        if group is not None:
-            by_group[group].append(own.tflops)
-    return {group: sorted(rates) for group, rates in by_group.items()}
-
-
-def _group(device: DeviceEvidence, own: StepTime) -> Group | None:
-    """The peers to compare it with; None without a SKU file, since such cards may differ in anything."""
-    stem, power_w = device.device.sku_stem, device.identity.power_limit_w
-    if stem is None:
-        return None
-    return (
-        stem,
-        own.size,
-        own.batch,
-        round(power_w) if power_w is not None and math.isfinite(power_w) else None,
-    )
+    return None if done is None or len(done.rounds) < FEWEST_ROUNDS else done.tflops
 
 
 CRITERIA = (speedup, step)

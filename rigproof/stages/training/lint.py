@@ -17,6 +17,7 @@ TABLE = "stages.training"
 FEWEST_SAMPLES, MEASURED_SHARE = 5, 0.1
 BOUNDS = {
     # Measured: 0.66 on an H200.
+    "precision_share": Bound(0.3, 0.9, "passes a precision that hardly trains", "fails sound cards"),
     "training_unknown_share": Bound(0.05, 0.65, "passes a card that hardly trains", "fails sound cards"),
     "training_speedup": Bound(
         SPEEDUP_LOWEST,

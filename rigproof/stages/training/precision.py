@@ -46,6 +46,10 @@ class TrainingSteps:
     compared: StepTimes
     swept: StepTimes
 
+    def of(self, part: str) -> StepTimes:
+        """Those of a part of the stage."""
+        return self.swept if part == SWEEP else self.compared
+
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """Step times of one part of the training stage, in the order in which they ran."""

@@ -43,6 +43,11 @@ class TrainingSettings(OptionalSettings):
         description="For cards without a SKU file: smallest rate of a training step, as a share of the "
         "card's own fp16 rate in the gemm stage.",
     )
+    precision_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of a training step in fp32 and in tf32, as a share of what follows from "
+        "the card's step in fp16: as much of the rate of products in the gemm stage as that has of its own.",
+    )
     training_speedup: Positive | None = Field(
         default=None,
         description="How many times faster than in fp32 a training step must be in fp16. Left out: a share "

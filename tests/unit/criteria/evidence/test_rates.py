@@ -6,7 +6,8 @@ import pytest
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.rates import peer_group, rates_by_group, settled, sustained_rate
+from rigproof.criteria.evidence.rates import of_sustained, peers_of, settled, sustained_rate
+from rigproof.profiles.tables.sku import PowerPoint
 from rigproof.records.verdict import Outcome
 from support.peers import make_peers, subject_of
 
@@ -84,37 +85,64 @@ def test_a_rate_is_made_once_and_its_reason_too(bench):
     assert reason(lambda: sustained_rate(without)) == reason(lambda: sustained_rate(without))
 
 
-def test_power_limits_within_half_a_watt_are_the_same(bench):
-    make_peers(bench, 3)
-    for index, limit_w in enumerate((699.6, 700.4, 701.0)):
+def peers(bench, index=0):
+    return peers_of(device_of(bench, subject_of(index)), "sustained rate", of_sustained)
+
+
+@pytest.mark.parametrize(
+    ("own_w", "other_w", "middle"),
+    [
+        (700, 700, 660),
+        (699, 700, 660 * 699 / 700),  # this SKU file has no curve
+        (350, 700, 330),
+        (700, 350, 660),  # what more power would add is not known
+        (700, 1400, 330),  # no curve covers more than the default
+        (None, None, 660),
+        (float("nan"), float("inf"), 660),
+    ],
+)
+def test_the_rate_of_a_peer_is_what_this_card_s_power_limit_leaves_of_it(bench, own_w, other_w, middle):
+    make_peers(bench, 2)
+    for index, limit_w in enumerate((own_w, other_w)):
         bench.gpu(subject_of(index), power_limit_w=limit_w)
-    groups = [peer_group(device_of(bench, subject_of(index))) for index in range(3)]
-    assert groups[0] == groups[1] != groups[2]
-    assert groups[0][1:] == ("bf16", 700)
+    found = peers(bench)
+    assert (found.number, found.in_words) == (1, "the other one")
+    assert found.middle == pytest.approx(middle)
+
+
+def test_the_curve_of_the_sku_file_says_what_a_power_limit_leaves(bench):
+    make_peers(bench, 2)
+    curve = (PowerPoint(limit_share=0.8, rate_share=0.95),)
+    sku = bench.loaded.skus["h200"].model_copy(update={"power_curve": curve})
+    bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": sku})
+    bench.gpu(subject_of(0), power_limit_w=560.0)
+    assert peers(bench).middle == pytest.approx(660 * 0.95)
 
 
 @pytest.mark.parametrize("limit_w", [None, float("nan"), float("inf")])
-def test_cards_whose_power_limit_is_unknown_are_a_group_of_their_own(bench, limit_w):
-    make_peers(bench, 1)
+def test_a_card_whose_power_limit_is_unknown_is_not_compared_with_one_that_reports_it(bench, limit_w):
+    make_peers(bench, 2)
     bench.gpu(subject_of(0), power_limit_w=limit_w)
-    assert peer_group(device_of(bench, subject_of(0)))[2] is None
+    assert peers(bench) is peers(bench, 1) is None
 
 
-def test_who_was_not_found_has_no_peers(bench):
+def test_who_was_not_found_is_nobodys_peer(bench):
     make_peers(bench, 2)
     device = device_of(bench, subject_of(1))
     sustained_rate(device)
     del bench.recording.gpus[subject_of(1)]
-    assert peer_group(device) is None
-    assert [len(rates) for rates in rates_by_group(device.evidence).values()] == [1]
+    assert of_sustained(device) is None
+    assert peers(bench) is None
 
 
-def test_rates_of_a_group_rise(bench):
+@pytest.mark.parametrize(("own", "middle"), [(0, 1.0), (1, 0.98), (2, 1.0)])
+def test_of_two_peers_the_faster_one_counts(bench, own, middle):
     make_peers(bench, 3)
     for index, share in enumerate((0.97, 1.0, 0.98)):
         bench.slow(subject_of(index), share)
-    (rates,) = rates_by_group(device_of(bench, subject_of(0)).evidence).values()
-    assert rates == pytest.approx([660 * 0.97, 660 * 0.98, 660.0])
+    found = peers(bench, own)
+    assert (found.number, found.in_words) == (2, "the faster one of 2 others")
+    assert found.middle == pytest.approx(660 * middle)
 
 
 def test_peers_without_any_work_are_no_measure(bench):

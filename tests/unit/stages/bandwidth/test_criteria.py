@@ -53,8 +53,14 @@ def verdict(recording, loaded, subject=GPU, planned_by=None, champions=None):
     return judge(bandwidth, subject, Evidence(recording, loaded, champions, planned_by))
 
 
+def alone(recording):
+    """Without the other card of its model, whose rates would be a floor."""
+    recording.gpus[OTHER] = replace(recording.gpus[OTHER], name="another model")
+    return recording
+
+
 def test_a_healthy_card_passes_by_its_model_s_measured_figure(recording, loaded):
-    found = verdict(recording, loaded)
+    found = verdict(alone(recording), loaded)
     assert found.outcome is Outcome.PASS
     assert found.limit < found.measured
     assert "hwprofiles/gpus/h200-sxm.toml" in found.limit_source
@@ -71,7 +77,7 @@ def test_each_operation_that_is_slow_fails_and_is_named(recording, loaded, opera
 def test_a_model_without_a_measured_figure_has_a_share_of_what_is_printed(recording, loaded):
     sku = loaded.skus["h200-sxm"]
     bare = replace(loaded, skus={"h200-sxm": sku.model_copy(update={"steady": type(sku.steady)()})})
-    found = verdict(recording, bare, planned_by=loaded)
+    found = verdict(alone(recording), bare, planned_by=loaded)
     assert (found.outcome, found.limit) == (Outcome.PASS, 0.75 * 4800)
     assert found.limit_source == "0.75 of the printed 4800 GB/s; hwprofiles/gpus/h200-sxm.toml"
     assert verdict(changed(recording, "copy", work=0.8), bare, planned_by=loaded).outcome is Outcome.FAIL
@@ -85,9 +91,30 @@ def test_a_card_that_no_file_describes_is_held_against_the_others_of_its_model(r
     assert verdict(changed(recording, "copy", work=0.9), unknown, planned_by=loaded).outcome is Outcome.FAIL
 
 
+@pytest.mark.parametrize("operation", ["write", "read", "copy", "triad"])
+def test_a_card_of_a_known_model_is_held_against_its_twin(recording, loaded, operation):
+    found = verdict(changed(recording, operation, work=0.93), loaded)
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith(f"{operation}, the others: ")
+    assert "0.94 of the other one of NVIDIA H200" in found.limit_source
+    assert verdict(recording, loaded, OTHER).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("other", [{"ecc_enabled": False}, {"memory_total_mib": 80 * 1024}])
+def test_a_card_with_other_memory_or_without_ecc_is_no_twin(recording, loaded, other):
+    recording.gpus[OTHER] = replace(recording.gpus[OTHER], **other)
+    assert verdict(changed(recording, "copy", work=0.93), loaded).outcome is Outcome.PASS
+
+
+def test_a_twin_under_a_higher_power_limit_is_scaled_down(recording, loaded):
+    recording.gpus[GPU] = replace(recording.gpus[GPU], power_limit_w=665.0)
+    found = verdict(changed(recording, "copy", work=0.9), loaded)
+    assert found.outcome is Outcome.PASS  # 0.94 of 665 / 700
+    assert verdict(changed(recording, "copy", work=0.98), loaded).outcome is Outcome.FAIL  # 0.88 of it
+
+
 def test_the_only_card_of_an_unknown_model_has_nothing_to_be_judged_by(recording, loaded):
-    recording.gpus[OTHER] = replace(recording.gpus[OTHER], name="another model")
-    found = verdict(recording, replace(loaded, skus={}), planned_by=loaded)
+    found = verdict(alone(recording), replace(loaded, skus={}), planned_by=loaded)
     assert found.outcome is Outcome.NO_LIMIT
     assert "no figure is known for this model" in found.detail
 
@@ -146,7 +173,7 @@ def test_an_operation_that_lost_a_tenth_fails_against_its_champion(recording, lo
 
 def test_slow_vram_that_its_model_would_allow_fails_against_the_cards_own_champion(recording, loaded):
     champions = champions_of(recording, loaded)
-    slow = simulated_recording(loaded, "standard", [f"vram-slow@{GPU}:by=6%"])
+    slow = alone(simulated_recording(loaded, "standard", [f"vram-slow@{GPU}:by=6%"]))
     assert verdict(slow, loaded).outcome is Outcome.PASS
     found = verdict(slow, loaded, champions=champions)
     assert found.outcome is Outcome.FAIL

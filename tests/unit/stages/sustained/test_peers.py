@@ -1,6 +1,6 @@
 import dataclasses
 import json
-from statistics import median
+from statistics import median_high
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -63,6 +63,27 @@ def test_two_stragglers_are_both_named(bench):
     assert failed(bench) == {(PEERS, subject_of(2)), (PEERS, subject_of(5))}
 
 
+@pytest.mark.parametrize(("number", "slow"), [(3, 2), (4, 2), (5, 3), (8, 4)])
+def test_each_straggler_is_named_up_to_half_of_the_cards_and_two_of_three(bench, number, slow):
+    make_peers(bench, number)
+    for index in range(slow):
+        bench.slow(subject_of(index), 0.9)
+    assert failed(bench) == {(PEERS, subject_of(index)) for index in range(slow)}
+
+
+def test_two_slow_cards_of_two_are_named_by_the_floor_of_their_sum(bench):
+    make_peers(bench, 2)
+    rig = bench.loaded.rig
+    sustained = rig.stages.sustained.model_copy(update={"combined_floor_tflops": 1300.0})
+    stages = rig.stages.model_copy(update={"sustained": sustained})
+    bench.loaded = dataclasses.replace(bench.loaded, rig=rig.model_copy(update={"stages": stages}))
+    for index in (0, 1):
+        bench.slow(subject_of(index), 0.9)
+    assert failed(bench) == {("throughput.combined", "rig")}
+    both = " + ".join(f"{subject_of(index)} 594.0 of 650.0" for index in (0, 1))
+    assert bench.verdict("throughput.combined", "rig").detail == both
+
+
 def test_a_gpu_may_have_a_limit_of_its_own(bench):
     make_peers(bench, 4, {1: {"limits": {"peer_share": 0.85}}})
     for index in (1, 2):
@@ -101,23 +122,40 @@ def test_a_level_without_the_stage_does_not_promise_it(bench):
     assert promised(CATALOGUE[PEERS], bench.loaded, ("gemm",)) == ()
 
 
-def test_cards_under_another_power_limit_are_no_peers(bench):
+def test_cards_under_a_lower_power_limit_are_compared_with_what_it_leaves_of_the_others(bench):
     make_peers(bench, 6)
     for index in (0, 1, 2):  # as an owner caps them: these three are slower, and meant to be
-        bench.gpu(subject_of(index), power_limit_w=680.0)
+        bench.gpu(subject_of(index), power_limit_w=595.0)  # of 700: without a curve 0.85
+        bench.samples(subject_of(index), power_w=lambda one: 0.85 * one.power_w)
+        bench.samples(subject_of(index), power_average_w=lambda one: 0.85 * one.power_average_w)
         bench.slow(subject_of(index), 0.85)
     assert failed(bench) == set()
     bench.slow(subject_of(1), 0.9)
     assert failed(bench) == {(PEERS, subject_of(1))}
 
 
-def test_the_only_card_under_its_power_limit_need_not_be_compared(bench):
+@pytest.mark.parametrize("limit_w", [650.0, 699.0, 699.6, 700.0, 700.4, 750.0])
+def test_a_watt_more_or_less_hides_no_straggler(bench, limit_w):
+    slow_peer(bench, 2, 0.86)
+    bench.gpu(FIRST, power_limit_w=limit_w)
+    assert failed(bench) == {(PEERS, FIRST)}
+
+
+@pytest.mark.parametrize("limit_w", [350.0, 699.0, 900.0])
+def test_what_a_power_limit_leaves_of_a_card_is_no_straggler_and_makes_none_of_the_others(bench, limit_w):
     make_peers(bench, 3)
-    bench.gpu(FIRST, power_limit_w=680.0)
+    bench.gpu(FIRST, power_limit_w=limit_w)
+    bench.slow(FIRST, min(1.0, limit_w / 700))
+    assert not {(PEERS, subject_of(index)) for index in range(3)} & failed(bench)
+
+
+def test_a_card_that_alone_reports_no_power_limit_need_not_be_compared(bench):
+    make_peers(bench, 3)
+    bench.gpu(FIRST, power_limit_w=None)
     verdict = bench.verdict(PEERS, FIRST)
     assert verdict.outcome is Outcome.NOT_APPLICABLE
-    assert verdict.detail == "no other h200 with the same work has its power limit and precision"
-    assert decide(bench.verdicts()) is Decision.ACCEPTED
+    others = "no other h200 with the same work"
+    assert verdict.detail == f"{others} has its precision and reports a power limit as it does"
 
 
 def test_cards_without_a_power_limit_are_compared_with_each_other(bench):
@@ -130,7 +168,7 @@ def test_cards_without_a_power_limit_are_compared_with_each_other(bench):
 def test_a_card_is_judged_by_the_peers_that_have_a_rate(bench):
     slow_peer(bench, 4, 0.9)
     bench.drop("rounds", subject_of(3))
-    assert bench.verdict(PEERS, FIRST).detail.endswith("the median of 2 others of h200 660.0")
+    assert bench.verdict(PEERS, FIRST).detail.endswith("the faster one of 2 others of h200 660.0")
     verdict = bench.verdict(PEERS, subject_of(3))
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "no verified rounds in the sustained stage"
@@ -163,11 +201,11 @@ def test_a_verdict_is_the_same_when_the_recording_is_judged_again(bench):
 
 
 @given(rates=st.lists(st.floats(0, 1e6), min_size=2, max_size=40), data=st.data())
-def test_the_median_of_the_others_is_that_of_the_list_without_one(rates, data):
+def test_the_median_of_the_others_is_that_of_the_list_without_one_and_the_higher_one_of_two(rates, data):
     own = data.draw(st.sampled_from(rates))
     others = sorted(rates)
     others.remove(own)
-    assert median_of_others(sorted(rates), own) == pytest.approx(median(others))
+    assert median_of_others(sorted(rates), own) == median_high(others)
 
 
 @SLOW

@@ -10,6 +10,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.stages.training.criteria import step
 from rigproof.stages.training.settings import STEP
 from support.fault_changes import GPU, OTHER
+from support.peers import make_peers, subject_of
 from support.rig_profile import H200, loaded_rig, stage_changes
 
 NAME = "training.step"
@@ -59,9 +60,16 @@ def test_who_trained_something_else_is_no_peer(bench, fields):
     assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
 
 
-def test_who_has_another_power_limit_is_no_peer(bench):
+def test_a_peer_under_a_higher_power_limit_is_scaled_down_to_its_own(bench):
     without_figure(bench)
-    bench.gpu(OTHER, power_limit_w=500)
+    bench.gpu(GPU, power_limit_w=500)
+    assert floor(bench)[0] == pytest.approx(0.94 * 400 * 500 / 700)
+    assert floor(bench, OTHER)[0] == pytest.approx(0.94 * 400)
+
+
+def test_who_alone_reports_no_power_limit_has_no_peer(bench):
+    without_figure(bench)
+    bench.gpu(OTHER, power_limit_w=None)
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NO_LIMIT
     assert (
@@ -170,12 +178,82 @@ def test_the_same_step_in_the_sweep_is_as_fast_as_before(bench, share, outcome):
         assert verdict.limit_source == (
             "0.85 of 400 TFLOP/s, the same step before the sweep; hwprofiles/defaults.toml"
         )
-        assert verdict.detail == "16 examples in the sweep"
+        assert verdict.detail == "a step of 16 examples in fp16 in the sweep"
 
 
-def test_other_batches_in_the_sweep_are_other_work_and_two_rounds_are_no_measurement(bench):
-    bench.rounds(GPU, "training", work=swept(0.5, batch=8))
+BATCHES = (1, 2, 4, 8, 16, 32)
+
+
+def stepped(share, **labels):
+    """This share of the work in steps with these labels."""
+
+    def changed(one):
+        return (
+            one.work * share if all(one.label(name) == value for name, value in labels.items()) else one.work
+        )
+
+    return changed
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_each_batch_of_the_sweep_is_held_against_the_cards_own_other_batches(bench, batch):
+    unknown(bench)
+    bench.rounds(GPU, "training", work=stepped(0.3, part="sweep", batch=batch))
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(400 * 0.3))
+    assert verdict.detail == f"a step of {batch} examples in fp16 in the sweep"
+    assert bench.verdict(NAME, OTHER).outcome is Outcome.PASS
+
+
+def test_small_batches_may_do_less_work_a_second_as_long_as_they_take_no_longer(bench):
+    unknown(bench)
+    for batch in BATCHES:
+        bench.rounds(GPU, "training", work=stepped(batch / 32, part="sweep", batch=batch))
+    bench.rounds(GPU, "training", work=stepped(0.5, part="precision", precision="fp16"))
     assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+    bench.rounds(GPU, "training", work=stepped(0.6, part="sweep", batch=1))
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.limit) == (Outcome.FAIL, pytest.approx(0.7 * 400 / 32))
+    assert "by its steps of " in verdict.limit_source
+
+
+def test_a_comparison_that_was_slower_than_its_sweep_fails_a_card_that_nobody_knows(bench):
+    unknown(bench)
+    bench.rounds(GPU, "training", work=stepped(0.5, part="precision", precision="fp16"))
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "a step of 16 examples in fp16")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_a_step_in_32_bits_is_held_against_those_of_its_peers(bench, precision):
+    bench.rounds(GPU, "training", work=stepped(0.84, precision=precision))
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, f"a step of 16 examples in {precision}")
+    assert verdict.limit_source.startswith("0.85 of ")
+    assert "the other one of h200 in this run" in verdict.limit_source
+    assert bench.verdict(NAME, OTHER).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_a_step_in_32_bits_is_held_against_the_cards_own_products(bench, precision):
+    unknown(bench)
+    bench.rounds(GPU, "training", work=stepped(0.3, precision=precision))
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, f"a step of 16 examples in {precision}")
+    assert f"by its step in fp16 and its throughput.gemm_{precision} and gemm_fp16" in verdict.limit_source
+
+
+def test_batches_of_the_sweep_wait_for_their_host_and_are_not_compared_with_another_one_s(bench):
+    bench.rounds(GPU, "training", work=stepped(0.8, part="sweep", batch=1))
+    assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+    make_peers(bench, 2)
+    first, second = map(subject_of, range(2))
+    bench.rounds(first, "training", work=stepped(0.8, part="sweep", batch=1))
+    assert bench.verdict(NAME, first).outcome is Outcome.FAIL
+    assert bench.verdict(NAME, second).outcome is Outcome.PASS
+
+
+def test_two_rounds_of_the_same_step_in_the_sweep_are_no_measurement(bench):
     bench.rounds(GPU, "training", work=swept(0.5))
     same = [
         one for one in bench.recording.rounds if one.label("part") == "sweep" and one.label("batch") == 16
