@@ -56,6 +56,12 @@ class _Watching:
         if session is not None and session.conclusion is not None:
             self.folder = session.folder
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        run: Any = session.config.pluginmanager.get_plugin("rigproof-session")
+        if run is not None and run.refusal is not None:
+            run.refusal = short(run.refusal)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, object, object]:
         try:

@@ -9,7 +9,7 @@ import pytest
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.plugin.guest import Guest, only_needed_by_others
 from rigproof.plugin.last_word import LastWord
-from rigproof.plugin.options import acts, add_options, select_hardware, wants_hardware
+from rigproof.plugin.options import acts, add_options, refuse_options, select_hardware, wants_hardware
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -31,12 +31,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """`--hw-plan` answers without a session: nothing is collected, nothing is loaded."""
+    """Refuse what would keep a run from its verdict; `--hw-plan` answers without a session."""
     select_hardware(config)
     if not wants_hardware(config):
         return None
     outlive_readers()  # before pytest's terminal takes standard output
     if not config.getoption("hw_plan"):
+        refuse_options(config)
         return None
     from rigproof.plugin.wanted import plan  # noqa: PLC0415 - only where it is used
 

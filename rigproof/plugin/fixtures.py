@@ -20,17 +20,17 @@ __all__ = ["finished", "judge", "keep_rounds", "rig"]
 
 
 @pytest.fixture(scope="session")
-def rig(
-    request: pytest.FixtureRequest, record_testsuite_property: Callable[[str, object], None]
-) -> Iterator[AcceptanceRun]:
+def rig(request: pytest.FixtureRequest) -> Iterator[AcceptanceRun]:
     """The started rig: agents sampling, workers waiting. A short run's length is noted for JUnit."""
     session = request.config.stash[SESSION]
+    for_junit = request.config.pluginmanager.hasplugin("junitxml")
+    note = request.getfixturevalue("record_testsuite_property") if for_junit else None
     try:
         yield session.open()
     finally:
         session.close()
-        if session.shortened:
-            record_testsuite_property("shortened", session.shortened)
+        if session.shortened and note is not None:
+            note("shortened", session.shortened)
 
 
 def _of_stage(name: str, about: str) -> Any:

@@ -1,13 +1,16 @@
 """How the plugin's parts find each other."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigproof.telemetry.inventory import Detection
+if TYPE_CHECKING:
+    from rigproof.telemetry.inventory import Detection
 
 SESSION = pytest.StashKey[Any]()  # the HardwareSession; importing its type here would be circular
-DETECTION = pytest.StashKey[Detection | None]()  # looks at this machine; None if it is of no matter
+DETECTION: "pytest.StashKey[Detection | None]" = (
+    pytest.StashKey()
+)  # looks at this machine; None if it is of no matter
 
 
 def criterion_and_subject(item: pytest.Item) -> tuple[str, str] | None:

@@ -76,8 +76,24 @@ def refuse_options(config: pytest.Config) -> None:
     for name, sentence in REFUSED.items():
         if config.getoption(name, None) and shows_only(config) is None:
             raise pytest.UsageError(sentence)
-    if config.getoption("tx", None) and config.getoption("dist", "no") != "no":  # as pytest-xdist asks
+    if _ends_the_process(config):
+        raise pytest.UsageError(
+            "faulthandler_exit_on_timeout: it would end a run without a verdict, as a stage lasts longer "
+            "than faulthandler_timeout; give -o faulthandler_exit_on_timeout=false"
+        )
+    spread = config.getoption("distload", False) or config.getoption("dist", "no") != "no"
+    if spread and config.getoption("tx", None) and config.getoption("numprocesses", None) is None:
         raise pytest.UsageError(f"--dist, --tx: {LOADS_ITSELF}; leave both out, or give -n 0")
+
+
+def _ends_the_process(config: pytest.Config) -> bool:
+    """Whether pytest's faulthandler would end the process with 1 when a test, with its stages, takes long."""
+    try:
+        return float(config.getini("faulthandler_timeout")) > 0 and config.getini(
+            "faulthandler_exit_on_timeout"
+        )
+    except ValueError:  # a pytest without it
+        return False
 
 
 def select_hardware(config: pytest.Config) -> None:

@@ -25,7 +25,7 @@ from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
 from rigproof.plugin.keys import DETECTION, SESSION, criterion_and_subject
 from rigproof.plugin.last_word import UNTESTED, VERDICTS, say
-from rigproof.plugin.options import LOADS_ITSELF, refuse_options, shows_only
+from rigproof.plugin.options import LOADS_ITSELF, shows_only
 from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.plugin.run import Run
@@ -76,7 +76,7 @@ class HardwareSession:
         self._started_s = time.monotonic()
         self._interrupted = False
         self._broken = False
-        self._refusal: str | None = None  # why the cluster did not start; nothing was loaded then
+        self.refusal: str | None = None  # why the cluster did not start; nothing was loaded then
         self._causes: list[str] = []  # what else than the rig kept the run from a verdict, first cause first
         self._others_failed: list[str] = []  # tests that are no criterion of ours
         self._skipped: Counter[str] = Counter()  # reasons for which somebody else skipped our tests
@@ -91,7 +91,6 @@ class HardwareSession:
     def register(cls, config: pytest.Config, start_up: StartUp) -> Self:
         """Prepare a session and hook it in. Raises pytest.UsageError (exit 4) if it cannot begin."""
         try:
-            refuse_options(config)
             prepared = prepare(Request.of(config), config.stash[DETECTION])
             folder = None
             if shows_only(config) is None:
@@ -111,7 +110,7 @@ class HardwareSession:
         config.pluginmanager.register(fixtures, "rigproof-fixtures")
         config.pluginmanager.register(session._benchmarks, "rigproof-history")
         if folder is not None:
-            session._own_junit = config.option.xmlpath
+            session._own_junit = config.getoption("xmlpath", None)
             config.option.xmlpath = str(folder / "junit.xml")
         return session
 
@@ -136,7 +135,8 @@ class HardwareSession:
             key = criterion_and_subject(item)
             judges = item.get_closest_marker("criterion") is not None
             if judges and self.config.pluginmanager.hasplugin("timeout"):
-                item.add_marker(pytest.mark.timeout(ITEM_LIMIT_S, func_only=True))
+                # By a signal: the other method ends the process, with 1, which would read as REJECTED.
+                item.add_marker(pytest.mark.timeout(ITEM_LIMIT_S, method="signal", func_only=True))
             if not judges or key:
                 kept.append(item)
             if key:
@@ -181,7 +181,7 @@ class HardwareSession:
         except ClusterError as error:
             self.run.close()
             self.run = None
-            self._refusal = str(error)
+            self.refusal = str(error)
             pytest.exit("the run was refused; the reason is above", returncode=USAGE)
         finally:
             if detection := self.config.stash[DETECTION]:  # by now the agent has its own NVML open
@@ -233,7 +233,7 @@ class HardwareSession:
         self._guard.restore()
         if self.folder is not None and self.run is None:
             shutil.rmtree(self.folder, ignore_errors=True)  # only JUnit's file is in it
-        if leaving.held_by_ray() and (self.conclusion is not None or self._refusal is not None):
+        if leaving.held_by_ray() and (self.conclusion is not None or self.refusal is not None):
             status = self.last_word(USAGE)
             self.config.get_terminal_writer().flush()
             leaving.leave(status)
@@ -247,7 +247,7 @@ class HardwareSession:
         """Note an interruption: what is not measured by now will not be. `pytest.exit` is no interruption."""
         if isinstance(excinfo.value, KeyboardInterrupt):
             self._interrupted = True
-        elif self._refusal is None:
+        elif self.refusal is None:
             self._causes.append(f"pytest.exit ended the session: {one_line(str(excinfo.value), LINE)}")
 
     def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -291,8 +291,8 @@ class HardwareSession:
             problems.append(f"{error.filename or self.folder}: not written: {error.strerror or error}")
         except Exception as error:  # another plugin's, whose failure is not the rig's
             problems.append(f"another plugin failed at the session's end: {type(error).__name__}: {error}")
-        if self._refusal is not None:
-            say(self.config, f"ERROR: {self._refusal}")
+        if self.refusal is not None:
+            say(self.config, f"ERROR: {self.refusal}")
         if self.folder is not None:
             if stopped := session.shouldstop or session.shouldfail:
                 self._causes.append(f"pytest stopped the session: {stopped}")
@@ -311,13 +311,13 @@ class HardwareSession:
         self.close()
         if self._benchmarks.problem:
             problems.append(self._benchmarks.problem)
-        judged = Judged(
-            self.verdicts,
-            self._interrupted,
-            self._broken,
-            exit_status,
-            (*self._causes, *_failures(self._others_failed), *problems),
-        )
+        problems = [*self._causes, *_failures(self._others_failed), *problems]
+        failed = Outcome.FAIL in (verdict.outcome for verdict in self.verdicts.values())
+        if exit_status and not (problems or failed or self._interrupted):
+            problems = [
+                f"pytest, or a plugin, ended with exit status {exit_status}, though no criterion failed"
+            ]
+        judged = Judged(self.verdicts, self._interrupted, self._broken, exit_status, tuple(problems))
         self.conclusion = conclude(self.prepared, self.run, self.folder, judged, self._started_s)
         self._say_once()
 
@@ -325,7 +325,7 @@ class HardwareSession:
         """The exit status of the session, which pytest, or another plugin, ended with `status`."""
         if self.conclusion is not None:
             return self.conclusion.exit_status
-        if self._refusal is not None:
+        if self.refusal is not None:
             return USAGE
         if self._broken and status in VERDICTS:
             return int(pytest.ExitCode.INTERNAL_ERROR)

@@ -76,6 +76,11 @@ PLUGINS = {
         "def pytest_runtest_logreport(report): raise ValueError('no report')",
         (3, "an error of pytest or of a plugin ended the session: ValueError: no report"),
     ),
+    "counts a failure": (  # as pytest-cov does, if too little is covered
+        "@pytest.hookimpl(wrapper=True)\n"
+        "def pytest_runtestloop(session):\n    done = yield\n    session.testsfailed += 1\n    return done",
+        (6, "pytest, or a plugin, ended with exit status 1, though no criterion failed"),
+    ),
     "makes a test fail": (
         "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
         "def pytest_runtest_makereport(item, call):\n"
@@ -154,7 +159,8 @@ def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, option):
     "options",
     [
         *[("--no-summary",), ("--max-warnings=0",), ("--benchmark-skip",), ("--benchmark-disable",)],
-        *[("-p", "no:terminal"), ("-p", "no:timeout"), ("-n", "0"), ("-q", "-q")],
+        *[("-p", "no:terminal"), ("-p", "no:timeout"), ("-n", "0", "--dist=load", "--tx=popen")],
+        *[("-q", "-q"), ("-p", "no:junitxml"), ("-o", "faulthandler_timeout=0.01")],
     ],
     ids=" ".join,
 )
@@ -171,6 +177,11 @@ def test_options_that_keep_no_verdict_from_being_found_change_none(acceptance, o
         (("--setup-only",), "--setup-only: all GPUs would be loaded, and no test would judge them"),
         (("--dist", "load", "--tx", "2*popen"), "--dist, --tx: the acceptance suite itself loads all GPUs"),
         (("-d", "--tx", "popen"), "--dist, --tx: the acceptance suite itself loads all GPUs"),
+        (("-f",), "-f/--looponfail: an acceptance run ends with a verdict; leave it out"),
+        (
+            ("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
+            "faulthandler_exit_on_timeout: it would end a run without a verdict",
+        ),
         (("-n", "auto"), "-n/--numprocesses: the acceptance suite itself loads all GPUs"),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
@@ -182,7 +193,7 @@ def test_an_option_with_which_nothing_would_be_judged_is_refused(
     run = accept(tmp_path / "reports", two_nodes, "healthy")
     assert run.status == 4, run.output
     assert f"ERROR: {named}" in run.output
-    assert "leave " in run.output or "give -n 0" in run.output
+    assert re.search(r"; (leave .* out|give -)", run.output)
     assert not run.reports.exists()
 
 
