@@ -21,6 +21,7 @@ HOG = "pid 4711 (stress-ng, user other) 93 %"
 LOST_OF_STOLEN = 0.45  # measured: a load that held 77.5 % was at 69.9 %, the stolen 17 % included
 OTHERS_PERCENT = 3.0  # of the CPU, used by neither the run nor a hypervisor
 LIMITED_SHARE = 0.25  # left of CPUs and RAM by the fault host-limited
+SMALLER_SHARE = 0.5  # of the CPUs and RAM that its profile states, under the fault host-smaller
 SMALL_SHM_GIB = 0.0625  # Docker's default
 CUDA, TOO_NEW_CUDA = "13.0", "99.0"  # that torch was built for
 SLEEP_S = 0.010  # of the responsiveness probe
@@ -44,6 +45,8 @@ class SimulatedHost:
         self.load_percent: float | None = None
         self._low_percent = loaded.cpu_of(name).band_percent[0]
         self._faults = {fault.name: fault for fault in faults}
+        if "host-smaller" in self._faults:
+            self.cpus, self._ram_gib = SMALLER_SHARE * self.cpus, SMALLER_SHARE * self._ram_gib
         self._random = random.Random(f"{seed}/{name}/host")  # noqa: S311 - noise, not a secret
 
     def usable_cpus(self) -> float:

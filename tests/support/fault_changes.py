@@ -35,8 +35,12 @@ def host_restarted_before(bench: Bench) -> None:
     bench.event("unfinished_run", "pc2", message, 1.5, stage=None, run_id="before", restarted=True)
 
 
-def gpu_is_missing(bench: Bench, subject: str = GPU) -> None:
-    bench.event("gpu_missing", subject, "nvidia-smi lists no card")
+def gpu_is_hidden(bench: Bench) -> None:
+    gpu_is_missing(bench, disturbed="unset CUDA_VISIBLE_DEVICES where Ray was started")
+
+
+def gpu_is_missing(bench: Bench, subject: str = GPU, **data: str) -> None:
+    bench.event("gpu_missing", subject, "nvidia-smi lists no card", **data)
     del bench.recording.gpus[subject]
     for kind in ("gpu_samples", "rounds", "memory", "counters", "workers"):
         bench.drop(kind, subject)

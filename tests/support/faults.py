@@ -68,7 +68,7 @@ FAULTS = (
     ),
     Fault("nvml-hang", changes.nvml_hangs, on("rig", "cluster.no_timeouts")),
     Fault("gpu-missing", changes.gpu_is_missing, on(GPU, "inventory.gpus_present")),
-    Fault("gpu-hidden", changes.gpu_is_missing, on(GPU, "inventory.gpus_present")),
+    Fault("gpu-hidden", changes.gpu_is_hidden, frozenset(), disturbed=on(GPU, "inventory.gpus_present")),
     Fault("gpu-lost", changes.gpu_is_lost, on(OTHER, "inventory.gpus_present", "health.xid") | LOST_WORKER),
     Fault("gpu-lost", changes.gpu_is_lost_at_the_end, on(GPU, "inventory.gpus_present")),
     Fault(
@@ -215,7 +215,17 @@ FAULTS = (
     Fault("memory-missing", changes.memory_missing, on(GPU, "inventory.gpus_present")),
     Fault("vbios-differs", changes.vbios_differs, frozenset(), on(GPU, "inventory.gpus_present")),
     Fault("torch-too-new", changes.torch_is_too_new, on("pc1", "inventory.driver")),
-    Fault("host-limited", lambda b: b.node("pc1", cpus=2, ram_gib=16.0), on("pc1", "host.limits")),
+    Fault(
+        "host-limited",
+        lambda b: b.node("pc1", cpus=2, ram_gib=16.0),
+        frozenset(),
+        disturbed=on("pc1", "host.limits"),
+    ),
+    Fault(
+        "host-smaller",
+        lambda b: b.node("pc1", cpus=4, ram_gib=96.0, host_cpus=4, host_ram_gib=96.0),
+        on("pc1", "host.limits"),
+    ),
     Fault("shm-small", lambda b: b.node("pc1", shm_gib=0.0625), frozenset(), on("pc1", "host.limits")),
     Fault("ecc-off", lambda b: b.gpu(GPU, ecc_enabled=False), on(GPU, "health.ecc_mode")),
     Fault(

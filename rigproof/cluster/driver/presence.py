@@ -16,7 +16,11 @@ from rigproof.records.verdict import FOLLOWS
 
 
 def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:
-    """The node's event and one for each of its devices; `data.remedy` is the command to run there."""
+    """The node's event and one for each of its devices; `data.remedy` is the command to run there.
+
+    `ray_address`: the cluster in which it was looked for. None: the run was given none, which is no fault of
+    the rig (`data.disturbed`).
+    """
     nodes = loaded.rig.nodes
     head = ray_address
     if head is None and node.name != nodes[0].name:
@@ -31,13 +35,15 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
         message = f"{node.name} is not there: the run was given no cluster, only this machine"
         step = f"join the machines with `rigproof cluster up {loaded.rig.name}`"
         step += f", then add --ray-address {head_of(nodes)} (in pytest --hw-ray-address)"
-    data: dict[str, Any] = {"remedy": line, "address": node.address, "next_step": step}
+    disturbed = {"disturbed": step} if ray_address is None else {}
+    data: dict[str, Any] = {"remedy": line, "address": node.address, "next_step": step, **disturbed}
     events = [Event(t_s, "node_missing", node.name, message, data=data)]
     for device in loaded.devices():
         if device.node == node.name:
             message = f"{_name(device)} is missing with its node {node.name}"
             step = f"bring its node back first: see cluster.nodes_present of {node.name}"
             data = {"promised": device.gpu.sku, "found": [], "remedy": line, "next_step": step}
+            data |= {"disturbed": step} if disturbed else {}
             events.append(Event(t_s, "gpu_missing", device.subject, message, data=data))
     return events
 
@@ -68,6 +74,7 @@ def missing_gpu(
     """A promised GPU that its node does not have; `data.next_step` if the cause implies a remedy."""
     names = [f"{gpu.name} ({gpu.uuid})" for gpu in facts.gpus]
     message, step = f"{_name(device)} is not on {device.node}; ", ""
+    disturbed: dict[str, str] = {}
     hidden = [gpu for gpu in facts.hidden if _could_be(device, gpu, sku_of)]
     if hidden:
         cards = ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in hidden)
@@ -78,6 +85,7 @@ def missing_gpu(
         if device.gpu.uuid is None:
             message += f"; it leaves out {cards}"
         step = "unset it there, or add the card to it; if it is to stay hidden, take it out of the profile"
+        disturbed = {"disturbed": step}
     elif facts.unlisted is not None:
         cause, step = cause_and_step(facts.unlisted)
         message += cause + (f"; found there: {', '.join(names)}" if names else "")
@@ -88,7 +96,7 @@ def missing_gpu(
         step = f"{FOLLOWS}inventory.driver of {device.node}, see there first"
     else:
         message += "no GPU is there"
-    data = {"promised": device.gpu.uuid or device.gpu.sku, "found": names, "next_step": step}
+    data = {"promised": device.gpu.uuid or device.gpu.sku, "found": names, "next_step": step, **disturbed}
     return Event(t_s, "gpu_missing", device.subject, message, data=data)
 
 

@@ -18,6 +18,7 @@ from rigproof.cluster.driver.holders import naming_holders
 from rigproof.cluster.driver.presence import gpus_there, missing_node
 from rigproof.cluster.driver.stage_loop import Polling, StageRun
 from rigproof.cluster.driver.workers import Workers
+from rigproof.cluster.launch.commands import head_of
 from rigproof.cluster.ray.calls import ask
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.matching import FoundNode
@@ -92,6 +93,8 @@ class RigCluster:
         self._loaded = loaded
         self._plan = plan
         self._ray_address = ray_address
+        # Simulated nodes are looked for, as in a cluster.
+        self._cluster = ray_address if ground is None else head_of(loaded.rig.nodes)
         self._sink = sink = reporting_once(naming_holders(sink))
         self._now_s = now_s
         self._run_id = run_id
@@ -224,7 +227,7 @@ class RigCluster:
         self._ended("ray")
         for node in self._loaded.rig.nodes:
             if node.name not in found:
-                self._sink_all(missing_node(self._loaded, node, self._ray_address, self._now_s()))
+                self._sink_all(missing_node(self._loaded, node, self._cluster, self._now_s()))
         if found:
             self._bring_up(found)
 

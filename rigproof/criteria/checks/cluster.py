@@ -25,14 +25,17 @@ LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"
     limit="the nodes that the rig profile promises",
     severity="config",
     remedy="switch that machine on, check its network cable, and run its `ray start` line there",
-    unmeasured="the cluster itself did not start; or the node is in it, but its agent did not start, which "
-    "measures nothing; or the run was of another rig and did not look for it",
+    unmeasured="the run was given no cluster in which the node could be, or the cluster did not start; the "
+    "node is in it, but its agent did not start, which measures nothing; or the run was of another rig and "
+    "did not look for it",
     also=Also(fails=("reset",)),
     judges_absence=True,
 )
 def nodes_present(node: NodeEvidence) -> Finding:
     """The promised node joined the cluster and stayed in it until the end."""
     for event in node.events("node_missing", "node_lost"):
+        if "disturbed" in event.data:
+            raise Disturbed(event.message, str(event.data["disturbed"]))
         lost = event.kind == "node_lost"
         remedy = event.data.get("next_step", "")
         if node.events("host_reset"):

@@ -1,6 +1,6 @@
 """Do a host, and a container's limits on it, leave its GPUs enough CPUs, RAM and shared memory?"""
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.verdict import Outcome, figure
 from rigproof.simulation.faults.kinds import FaultKind
@@ -22,9 +22,10 @@ SHM = "start the container with `--shm-size=8g` or `--ipc=host`; in Kubernetes m
     "host, or a container or cgroup on it, has fewer than `limits.host_cpus_per_gpu` CPUs for each GPU, "
     "less RAM than `limits.host_ram_share` of the GPUs' memory, or a /dev/shm smaller than "
     "`limits.host_shm_gib`",
-    remedy="correct the node's `cpus` or `ram_gib` in the profile, or raise the container's limits",
+    remedy="correct the node's `cpus` or `ram_gib` in the profile, or give the host what it states",
     severity="config",
-    unmeasured="a limit that the profile does not state; not applicable to a run that read none of this",
+    unmeasured="the host has what the node states, but a container or cgroup leaves this run less of it; a "
+    "limit that the profile does not state; not applicable to a run that read none of this",
     applies_to_cpu=False,
 )
 def host_limits(node: NodeEvidence) -> Finding:
@@ -33,11 +34,16 @@ def host_limits(node: NodeEvidence) -> Finding:
     if found.host_cpus is None and found.shm_gib is None:
         raise NotApplicable("what the host offers was not read")
     share = _limit(node, "host_share")
-    for what, usable, stated, unit in (
-        ("CPUs", found.cpus, node.node.cpus, ""),
-        ("RAM", found.ram_gib, node.node.ram_gib, " GiB"),
+    for what, usable, host, stated, unit, raised in (
+        ("CPUs", found.cpus, found.host_cpus, node.node.cpus, "", CPUS),
+        ("RAM", found.ram_gib, found.host_ram_gib, node.node.ram_gib, " GiB", RAM),
     ):
         if stated is not None and usable < share.value * stated:
+            if host is not None and host >= share.value * stated:
+                limited = (
+                    f"a container or cgroup leaves {usable:.3g}{unit} of the host's {host:.3g} of {what}"
+                )
+                raise Disturbed(f"{limited}, the profile states {stated:g}{unit}", f"{raised}, and run again")
             detail = f"{usable:.3g}{unit} of {what} can be used, the profile states {stated:g}{unit}"
             return Finding(Outcome.FAIL, detail=detail, source=share.source)
     return _scarce(node) or Finding(Outcome.PASS, detail=_seen(node))
@@ -88,7 +94,9 @@ FAULTS = (
         "node",
         "a container leaves a quarter of the CPUs and the RAM",
         ("host.limits",),
+        ends="not measured",
         why="What is left of the RAM is less than the VRAM of its GPUs.",
     ),
+    FaultKind("host-smaller", "node", "the host has half of the CPUs and the RAM", ("host.limits",)),
     FaultKind("shm-small", "node", "a container has 64 MiB of /dev/shm", ("host.limits",), ends="warns"),
 )

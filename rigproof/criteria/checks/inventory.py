@@ -41,16 +41,20 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     "equal data-centre cards warns",
     severity="reseat",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
-    unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
+    unmeasured="another job of the cluster holds it, or CUDA_VISIBLE_DEVICES hides it where Ray was started; "
+    "the run was given no cluster in which its node could be; the cluster itself did not start, or the run "
+    "was of another rig and did not look for it",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
 def gpus_present(device: DeviceEvidence) -> Finding:
-    """The promised device is on its node until the end, is the promised model, and no other job takes it."""
+    """The promised device is on its node until the end, and is the promised model."""
     for event in device.events("gpu_missing"):
+        if "disturbed" in event.data:
+            raise Disturbed(event.message, str(event.data["disturbed"]))
         return Finding(Outcome.FAIL, detail=event.message, remedy=str(event.data.get("next_step") or ""))
     for event in device.events("gpu_taken"):
-        return Finding(Outcome.FAIL, detail=event.message, remedy=TAKEN)
+        raise Disturbed(event.message, TAKEN)
     for event in device.events("gpu_lost"):
         message = event.message.removeprefix(f"{device.subject} ")
         return Finding(Outcome.FAIL, detail=message, remedy=LOST, from_s=event.t_s)
@@ -220,6 +224,7 @@ FAULTS = (
         "gpu",
         "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last is hidden",
         ("inventory.gpus_present",),
+        ends="not measured",
         absent=("device",),
         why=f"{GONE}the other cards still have a peer.",
     ),

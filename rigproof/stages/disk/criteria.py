@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -14,8 +14,7 @@ FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "MB/s"
 FULL = "make room: delete old checkpoints and logs, or use a larger disk (`stages.disk.path`)"
 CORRUPT = "keep no checkpoints there; see `dmesg` and `smartctl -a` for the disk, its cable and controller"
-# The system's errors that are a failure of the disk, with what to do; others are about the folder.
-FAILURES = {"EIO": CORRUPT, "ENOSPC": FULL, "EDQUOT": FULL}
+NO_ROOM = ("ENOSPC", "EDQUOT")  # the system's errors of a disk that others have filled; EIO is its own
 ELSEWHERE = "point `stages.disk.path` to the folder in which checkpoints are written"
 FLOORS = {WRITE: "write_floor_mbps", READ: "read_floor_mbps"}
 HOW = {
@@ -31,17 +30,16 @@ HOW = {
     scope="node",
     unit=UNIT,
     direction="at_least",
-    limit="what is read back is what was written; less than `stages.disk.used_fail_share` of the disk is in "
-    "use, and it warns under `stages.disk.free_warn_share` free; median rates of writing and reading of at "
-    "least `stages.disk.write_floor_mbps` and `read_floor_mbps`, where the rig states them, else "
-    "`stages.disk.peer_share` of the median of the other hosts of this kind (the same CPU model, as many "
-    "CPUs, as much RAM) with the same file system, else none. The rate that is lowest relative to its floor "
-    "is shown",
+    limit="what is read back is what was written; it warns under `stages.disk.free_warn_share` free; median "
+    "rates of writing and reading of at least `stages.disk.write_floor_mbps` and `read_floor_mbps`, "
+    "where the rig states them, else `stages.disk.peer_share` of the median of the other hosts of this"
+    " kind (the same CPU model, as many CPUs, as much RAM) with the same file system, else none. The "
+    "rate that is lowest relative to its floor is shown",
     severity="isolate",
     remedy="end other programs that use this disk, and see its health (`smartctl -a`)",
-    unmeasured="there is no such folder, or it may not be written to; its file system keeps files in memory "
-    "(tmpfs); there is too little room to write beside `stages.disk.reserve_gib`; too few chunks were "
-    "written and read",
+    unmeasured="the disk is full: `stages.disk.used_fail_share` of it is in use; there is no such folder, or "
+    "it may not be written to; its file system keeps files in memory (tmpfs); there is too little room to "
+    "write beside `stages.disk.reserve_gib`; too few chunks were written and read",
     also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
@@ -59,14 +57,15 @@ def disk(node: NodeEvidence) -> Finding:
         more = f" ({len(wrong)} chunks)" if len(wrong) > 1 else ""
         detail = f"{wrong[0].message}{more}; {test.path} on {test.filesystem} ({test.device})"
         return _failure(detail, CORRUPT, "the data that were written", wrong[0].t_s)
-    if test.error in FAILURES:
-        return _failure(f"{test.trouble}; {where}", FAILURES[test.error], "a disk that can be written to")
+    if test.error == "EIO":
+        return _failure(f"{test.trouble}; {where}", CORRUPT, "a disk that can be written to")
+    if test.error in NO_ROOM:
+        raise Disturbed(f"{test.trouble}; {where}", FULL)
     most = node.stage_limit(DiskSettings, STAGE, "used_fail_share")
     assert most is not None
     used = f"{100 * test.used_share:.0f} % in use, {test.free_gib:.1f} GiB free"
     if test.filesystem != "unknown" and test.used_share >= most.value:
-        source = f"under {100 * most.value:g} % in use; {most.source}"
-        return _failure(f"{used}; {where}", FULL, source)
+        raise Disturbed(f"{used}, limit {100 * most.value:g} %; {where}", FULL)
     if test.trouble:
         raise NotMeasured(f"{test.trouble} ({where}); {ELSEWHERE}")
     found = _rates(node, f"{used}; {where}")

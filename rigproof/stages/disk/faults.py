@@ -27,6 +27,7 @@ FAULTS = (
         "node",
         "the disk for checkpoints is nearly full",
         ("host.disk",),
+        ends="not measured",
         keys=("stage",),
         stage="disk",
     ),

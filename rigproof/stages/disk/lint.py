@@ -10,7 +10,7 @@ from rigproof.stages.disk.settings import STAGE, DiskSettings
 BOUNDS = {
     "reserve_gib": Bound(lowest=0.25, below="may fill the disk that others write to meanwhile"),
     "free_warn_share": Bound(highest=0.5, above="warns of a disk that is half empty"),
-    "used_fail_share": Bound(lowest=0.5, below="fails a disk that is half empty"),
+    "used_fail_share": Bound(lowest=0.5, below="takes a disk that is half empty for full"),
     # Sound disks of a model differ by 15 % and more with their fill and age.
     "peer_share": Bound(0.3, 0.95, "accepts a disk at a third of the rate", "fails sound disks"),
     "write_floor_mbps": Bound(lowest=10, below="is less than any disk writes"),

@@ -46,7 +46,10 @@ class DiskSettings(OptionalSettings):
     )
     reserve_gib: Positive = Field(description="Disk space that always remains free, in GiB.")
     free_warn_share: Share = Field(description="Less free space than this share of the disk warns.")
-    used_fail_share: Share = Field(description="This share of the disk in use, or more, fails.")
+    used_fail_share: Share = Field(
+        description="A disk of which this share is in use, or more, is full: others have filled it, and the "
+        "run ends INCOMPLETE."
+    )
     peer_share: Share = Field(
         description="Smallest rate of writing and of reading, as a share of the median of the other hosts of "
         "this kind (CPU model, number of CPUs, RAM) with the same file system."

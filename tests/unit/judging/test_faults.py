@@ -137,7 +137,7 @@ ALONE = {
     "power.limit": (GPU, power_limit_is_off, set()),
     "clock.ratio": (GPU, lambda b: b.samples(GPU, 60, sm_clock_mhz=lambda s: 1000 + s.t_s % 3), set()),
     "inventory.modes": (GPU, lambda b: b.gpu(GPU, mig_enabled=True), set()),
-    "host.limits": ("pc1", lambda b: b.node("pc1", cpus=2), set()),
+    "host.limits": ("pc1", lambda b: b.node("pc1", cpus=2, host_cpus=2), set()),
     "health.ecc_mode": (GPU, lambda b: b.gpu(GPU, ecc_enabled=False), set()),
     "health.defects": (GPU, lambda b: b.counters(GPU, "after", sram_threshold_exceeded=True), set()),
     "health.nvlink": (GPU, nvlink_is_down, set()),

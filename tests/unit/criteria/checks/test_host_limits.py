@@ -19,12 +19,38 @@ def test_a_host_with_enough_of_everything_passes(bench):
 @pytest.mark.parametrize(
     ("identity", "detail"),
     [
-        ({"cpus": 7.1}, "7.1 of CPUs can be used, the profile states 8"),
-        ({"ram_gib": 172.5}, "172 GiB of RAM can be used, the profile states 192 GiB"),
+        ({"cpus": 7.1, "host_cpus": 7}, "7.1 of CPUs can be used, the profile states 8"),
+        (
+            {"ram_gib": 172.5, "host_ram_gib": 172.5},
+            "172 GiB of RAM can be used, the profile states 192 GiB",
+        ),
+        ({"cpus": 7.1, "host_cpus": None}, "7.1 of CPUs can be used, the profile states 8"),
     ],
 )
 def test_less_than_the_profile_states_fails(bench, identity, detail):
     assert found(bench, **identity) == (Outcome.FAIL, detail)
+
+
+@pytest.mark.parametrize(
+    ("identity", "detail", "step"),
+    [
+        (
+            {"cpus": 4, "host_cpus": 8},
+            "a container or cgroup leaves 4 of the host's 8 of CPUs, the profile states 8",
+            "raise the CPU quota",
+        ),
+        (
+            {"ram_gib": 8.0, "host_ram_gib": 192.0},
+            "a container or cgroup leaves 8 GiB of the host's 192 of RAM, the profile states 192 GiB",
+            "raise the memory limit",
+        ),
+    ],
+)
+def test_what_a_container_leaves_of_a_host_that_has_enough_is_no_fault_of_the_rig(
+    bench, identity, detail, step
+):
+    assert found(bench, **identity) == (Outcome.NOT_MEASURED, detail)
+    assert bench.verdict(LIMITS, NODE).remedy.startswith(step)
 
 
 @pytest.mark.parametrize(

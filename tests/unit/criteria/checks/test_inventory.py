@@ -41,10 +41,10 @@ def test_one_card_cannot_be_two(bench):
     assert bench.verdict(PRESENT, GPU).detail == "the same card is also pc2/gpu0"
 
 
-def test_a_gpu_that_another_job_holds_fails(bench):
+def test_a_gpu_that_another_job_holds_is_not_measured(bench):
     bench.event("gpu_taken", GPU, "job 17 holds it")
     verdict = bench.verdict(PRESENT, GPU)
-    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "job 17 holds it")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "job 17 holds it")
     assert verdict.remedy.startswith("end the other job that holds it")
 
 
@@ -80,8 +80,15 @@ def test_a_gpu_of_another_profile_than_the_runs_was_never_looked_for(bench):
 
 
 def test_a_missing_gpu_says_what_to_do_about_its_own_cause(bench):
-    bench.event("gpu_missing", GPU, "h200 is hidden on pc1", next_step="unset CUDA_VISIBLE_DEVICES")
-    assert bench.verdict(PRESENT, GPU).remedy == "unset CUDA_VISIBLE_DEVICES"
+    step = "look at its driver"
+    bench.event("gpu_missing", GPU, "h200 cannot be seen on pc1", next_step=step)
+    verdict = bench.verdict(PRESENT, GPU)
+    assert (verdict.outcome, verdict.remedy) == (Outcome.FAIL, step)
+    bench.recording.events.clear()
+    step = "unset CUDA_VISIBLE_DEVICES"
+    bench.event("gpu_missing", GPU, "h200 is hidden on pc1", next_step=step, disturbed=step)
+    verdict = bench.verdict(PRESENT, GPU)
+    assert (verdict.outcome, verdict.remedy) == (Outcome.NOT_MEASURED, step)
     bench.recording.events.clear()
     bench.event("gpu_missing", GPU, "h200 is not on pc1", next_step="")
     assert bench.verdict(PRESENT, GPU).remedy.startswith("check the card's seat")

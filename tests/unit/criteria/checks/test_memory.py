@@ -370,11 +370,11 @@ def test_torchs_own_advice_is_left_out_and_who_holds_the_rest_stays(bench):
 def test_torchs_message_becomes_what_was_wanted_and_what_was_free(bench):
     torch = (
         "CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which "
-        "72.00 MiB is free. Including non-PyTorch memory, this process has 1.20 GiB memory in use. Of the "
+        "72.00 MiB is free. Including non-PyTorch memory, this process has 139.60 GiB memory in use. Of the "
         "allocated memory 0.90 GiB is allocated by PyTorch. If reserved but unallocated memory is large try "
         "setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
     )
-    holders = "pid 5263 (python3, user ml) holds 138.5 GiB"
+    holders = "pid 5263 (python3, user ml) holds 0.10 GiB"
     for t_s in (35.0, 36.0):
         bench.event("oom", GPU, f"{torch}; {holders}", t_s, holders=holders)
     assert sentence(bench.verdict(OOM, GPU)) == (
