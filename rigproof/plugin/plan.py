@@ -39,4 +39,5 @@ def print_plan(config: pytest.Config) -> int:
         print(line)  # noqa: T201 - there is no session to report through
     for line in champion_lines(prepared.champions, prepared.loaded.rig.name):
         print(line)  # noqa: T201
+    sys.stdout.flush()  # pytest puts another stream in its place, and nobody would flush this one at the end
     return 0

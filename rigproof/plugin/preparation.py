@@ -95,6 +95,8 @@ def _rig(request: Request, detection: Detection | None) -> tuple[LoadedRig, Host
     if request.ray_address is not None:
         hosts = cluster_hosts(request.ray_address, allow_open=request.allow_open)
         return rig_of_hosts(hosts, KINDS, require_gpu=request.require_gpu), inventory
+    if inventory.setting_error is not None:
+        raise Refused(f"{AUTO}: {inventory.setting_error}")
     if inventory.doubt is not None:
         raise Refused(
             f"{AUTO}: the GPUs of this machine cannot all be found: {inventory.doubt}; then run again, or "

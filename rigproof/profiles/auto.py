@@ -197,6 +197,8 @@ def _not_taken(inventory: HostInventory, *, beside_gpus: bool) -> str:
         total = number + len(inventory.gpus)
         what = f"{number} of {total} GPU{'' if total == 1 else 's'}" if number else "any GPU"
         return f"{what} hidden by {inventory.hidden_by}"
+    if inventory.named_by is not None:
+        return f"no NVIDIA driver, though {inventory.named_by} names a GPU"
     return "no GPU" if beside_gpus and not inventory.gpus else ""
 
 

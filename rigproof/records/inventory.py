@@ -11,6 +11,7 @@ class HostInventory:
 
     `hidden_by`: the setting that hides GPUs here, as `CUDA_VISIBLE_DEVICES=0`, whether or not there are any;
     `hidden`: those that are known to be hidden. `setting_error`: what is wrong with that setting.
+    `named_by`: a setting that names GPUs where there is no driver at all.
     """
 
     hostname: str
@@ -22,6 +23,7 @@ class HostInventory:
     hidden: tuple[GpuIdentity, ...] = ()
     hidden_by: str | None = None
     setting_error: str | None = None
+    named_by: str | None = None
 
     @property
     def all_hidden(self) -> bool:

@@ -50,9 +50,13 @@ def _found_here() -> Iterator[HostInventory]:
             nvml = opened.enter_context(open_nvml())
             gpus = nvml.gpus(host.hostname)
         except NvmlUnavailable as error:
+            problem = _not_found(kernel_under_nvml()) if error.driver_missing else str(error)
+            setting = own_setting()
+            names = problem is None and setting is not None and not hides_all(setting)
             found = dataclasses.replace(
                 host,
-                nvml_error=_not_found(kernel_under_nvml()) if error.driver_missing else str(error),
+                nvml_error=problem,
+                named_by=shown(setting) if names and setting is not None else None,
                 hidden_by=host.hidden_by
                 or (container_hides(driver_there=False) if error.not_there else None),
             )

@@ -188,6 +188,12 @@ def test_hidden_gpus_are_left_out_and_named_on_this_machine_too():
     assert rig_of(unread, KINDS).left_out == (LeftOut("host", "any GPU hidden by CUDA_VISIBLE_DEVICES=-1"),)
 
 
+def test_a_setting_that_names_a_gpu_without_a_driver_is_said():
+    named = replace(host(), named_by="CUDA_VISIBLE_DEVICES=0")
+    (left_out,) = rig_of(named, KINDS).left_out
+    assert left_out.what == "no NVIDIA driver, though CUDA_VISIBLE_DEVICES=0 names a GPU"
+
+
 def test_a_gpu_cannot_be_required_and_hidden():
     with pytest.raises(ProfileError, match=r"CUDA_VISIBLE_DEVICES=-1 hides every one of host; drop one"):
         rig_of(HIDDEN, KINDS, require_gpu=True)

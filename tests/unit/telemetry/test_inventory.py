@@ -115,6 +115,19 @@ def test_a_driver_in_the_kernel_without_its_library_is_not_a_machine_without_a_d
     )
 
 
+def test_a_setting_that_names_a_gpu_where_there_is_no_driver_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = SimulatedDriver([])
+    driver.inject(Fault("nvmlInitWithFlags", Code.LIBRARY_NOT_FOUND))
+    with installed(driver):
+        assert (inventory().named_by, inventory().doubt) == (None, None)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,99")
+        assert (inventory().named_by, inventory().doubt) == ("CUDA_VISIBLE_DEVICES=0,99", None)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        assert (inventory().named_by, inventory().hidden_by) == (None, "CUDA_VISIBLE_DEVICES=-1")
+
+
 def test_a_broken_driver_does_not_matter_where_every_gpu_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = two_gpus()
     driver.inject(Fault("nvmlInitWithFlags", Code.LIB_RM_VERSION_MISMATCH))
