@@ -38,7 +38,7 @@ class Senses(Protocol):
     """What an agent reads its GPUs and its host with, real or simulated.
 
     `supported` are the subjects whose Xids are received, `latest` is each GPU's last sample, by subject.
-    `users`: whose CPU time it is; None if no process of the host is read.
+    `users`: whose CPU time it is; None if nothing is loaded, only watched.
     """
 
     supported: frozenset[str]
@@ -86,7 +86,9 @@ class Sensing:
         self._host = host
         self._now_s = now_s
         self._probe = ResponsivenessProbe()
-        self.users: CpuUsers | None = CpuUsers(lambda: {*own_pids(), *_driver(duty)}, host.usable_cpus)
+        self.users: CpuUsers | None = None
+        if duty.run_id is not None:
+            self.users = CpuUsers(lambda: {*own_pids(), *_driver(duty)}, host.usable_cpus)
         self.latest: Mapping[str, GpuSample] = {}
         self._latest_lock = threading.Lock()
         self._xids = nvml.xids(duty.uuids, now_s) if nvml is not None and duty.uuids else None

@@ -32,6 +32,9 @@ Floats = npt.NDArray[np.float64]
 SLEEP_S = 0.010  # how long the probe sleeps each time
 LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing to report
 LOAD_KILLED = "see `dmesg` for whether the kernel ended it for want of memory, and run again"
+OWN_WORK = (
+    "give the node more CPUs, or raise `cpu.band_percent`: this run's own processes use more than it allows"
+)
 SHORT_FREEZE = 2.0  # of the longest delay: a single delay of up to this only warns
 FEW_FREEZES = 3  # a busy host is late repeatedly
 STALLED = (
@@ -51,8 +54,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     "if a host that keeps the limit would have as few with a chance under `cpu.false_alarm_share`. It also "
     "warns if the mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are",
     severity="config",
-    remedy="this run's own processes need more than the band allows: give the node more CPUs, or adapt "
-    "`cpu.band_percent`",
+    remedy="end other programs, give the node more CPUs, or adapt `cpu.band_percent`",
     unmeasured="a hypervisor, other programs or a container's quota took the CPU time that is missing, or "
     "somebody ended the CPU load; too few samples of the CPU under load; a CPU outside the band of `rigproof "
     "judge --hwprofile`, if the run's load aimed at a different band; not promised if the profile "
@@ -76,14 +78,16 @@ def cpu_band(node: NodeEvidence) -> Finding:
     )
     if inside < limit.value:
         _require_same_aim(node)
-        remedy = "" if len(over) >= len(under) else _remedy_under(load_report(node))
-        first = min(one.from_s for one in (*under, *over))
-        good = not _significant(len(under) + len(over), len(seconds), cpu)
-        if not good:
-            _require_own(node, seconds)
+        _require_load(node)
         detail += users(node, seconds)
-        failed = compared(inside, limit, good=good, detail=detail, remedy=remedy, from_s=first)
-        return failed._replace(outcome=Outcome.WARN) if good else failed
+        first = min(one.from_s for one in (*under, *over))
+        explained = [one for one in (*under, *over) if one.explained(low, high)]
+        if not _significant(len(under) + len(over), len(seconds), cpu):
+            remedy = taken(node, explained)[1] if explained else ""
+            return Finding(Outcome.WARN, inside, limit, detail, remedy, from_s=first)
+        _require_own(node, seconds, explained)
+        remedy = OWN_WORK if len(over) >= len(under) else _remedy_under(load_report(node))
+        return compared(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first)
     high_share = 100 * sum(1 for one in seconds if one.used > warn.value) / len(seconds)
     most = cpu.warn_windows_share
     if mean > warn.value or (most is not None and high_share > 100 * most):
@@ -103,22 +107,24 @@ def _covered_seconds(node: NodeEvidence) -> list[CpuSecond]:
     return seconds
 
 
-def _require_own(node: NodeEvidence, seconds: Sequence[CpuSecond]) -> None:
+def _require_load(node: NodeEvidence) -> None:
+    """Disturbed if the CPU load was ended by somebody else."""
+    load = load_report(node)
+    if load is not None and load.message != LOAD_ENDED:
+        raise Disturbed(load.message, LOAD_KILLED, load.t_s)
+
+
+def _require_own(node: NodeEvidence, seconds: Sequence[CpuSecond], explained: Sequence[CpuSecond]) -> None:
     """Disturbed if the band would not be missed without the seconds that others explain."""
     low, high = node.cpu.band_percent
     out = [one for one in seconds if not low <= one.used <= high]
     mean = fmean(one.used for one in out)
     missed = f"{len(out)} of {len(seconds)} s outside {low:g}–{high:g} %, at {mean:.1f} % on average"
-    load = load_report(node)
-    if load is not None and load.message != LOAD_ENDED:
-        raise Disturbed(f"{missed}; {load.message}", LOAD_KILLED)
     if any(one.own is None for one in out if one.used > high):
         raise NotMeasured(f"{missed}; whose CPU time it was is not in this recording" + users(node, seconds))
-    explained = [one for one in out if one.explained(low, high)]
-    if _significant(len(out) - len(explained), len(seconds), node.cpu):
-        return
-    who, remedy = taken(node, explained)
-    raise Disturbed(f"{missed}, while {who}", remedy, explained[0].from_s)
+    if not _significant(len(out) - len(explained), len(seconds), node.cpu):
+        who, remedy = taken(node, explained)
+        raise Disturbed(f"{missed}, while {who}", remedy, min(one.from_s for one in explained))
 
 
 def _significant(out: int, number: int, cpu: CpuLoad) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def chart_of(criterion: Criterion) -> str:
         return _anchor(criterion.unit)
     if criterion.rate or criterion.sum_of:  # made of rates of matrix products or training steps
         return _anchor(unit_of_rate(TFLOP))
-    if criterion.name == "host.cpu_band":
+    if criterion.name in ("host.cpu_band", "host.steal"):
         return HOST_CPU
     return TIMELINE if criterion.family in ("cluster", "health") else ""
 
@@ -222,7 +222,11 @@ def _rounds(recording: Recording) -> dict[str, list[PlotLine]]:
 
 
 def _cpus(recording: Recording) -> list[PlotLine]:
-    return _sensor(recording.host_samples, "cpu_percent")
+    """The CPU use of each host, and what a hypervisor took of it where it took any."""
+    stolen = _sensor(recording.host_samples, "stolen_percent")
+    return _sensor(recording.host_samples, "cpu_percent") + [
+        replace(line, name=f"{line.name} stolen") for line in stolen if np.any(np.asarray(line.values) > 0)
+    ]
 
 
 def _host_cpu(

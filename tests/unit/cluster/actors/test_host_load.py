@@ -1,6 +1,7 @@
 """The CPU load in its own process: one, humble, and gone with whoever started it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +13,12 @@ import pytest
 from rigproof.cluster.actors import host_load
 from rigproof.cluster.actors.agent import NodeAgent
 from rigproof.cluster.actors.host_load import NICE, HostLoadProcess, means
+from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.host.cpu_band import HostLoad, Usage
 from rigproof.host.cpu_load import LoadReading
-from rigproof.host.processes import process_id, wait_gone
+from rigproof.host.processes import own_process, process_id, wait_gone
+from rigproof.records.measurements import Event
+from rigproof.records.samples import HostSample
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import SimulatedDriver
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
@@ -139,3 +143,36 @@ def test_the_agent_reports_primary_and_secondary_threads():
     assert ended.message == "the CPU load has ended"
     for event in (begun, ended):
         assert (event.data["primary_threads"], event.data["secondary_threads"]) == (56, 12)
+
+
+def test_the_agent_of_a_run_names_who_else_used_the_cpu_and_says_what_its_own_run_did(tmp_path, monkeypatch):
+    """A busy process whose parent has gone is foreign; the load is the run's own."""
+    monkeypatch.setenv("RIGPROOF_STATE_HOME", str(tmp_path))
+    orphan = (
+        "sh",
+        "-c",
+        '"$@" >/dev/null 2>&1 & echo $!',
+        "orphan",
+        sys.executable,
+        "-c",
+        "while True: pass",
+    )
+    foreign = int(subprocess.run(orphan, capture_output=True, check=True).stdout)
+    agent = NodeAgent(lambda: "")
+    samples = []
+    try:
+        agent.begin(AgentDuty("here", 0.0, 10.0, LIMIT_S, {}, "run-9", driver=own_process()))
+        agent.start_host_load(HostLoad(1, 0, target_percent=90))
+
+        def named():
+            samples.extend(one for one in agent.poll().records if isinstance(one, HostSample))
+            known = any(one.own_percent is not None for one in samples)
+            return known and foreign in [one.pid for one in agent._sensing.users.hungriest()]
+
+        wait_until(named)
+        agent.stop_host_load()
+        (ended,) = [one for one in agent.poll().records if isinstance(one, Event) and one.kind == "host_load"]
+    finally:
+        os.kill(foreign, signal.SIGKILL)
+        agent.finish(LIMIT_S)
+    assert any(re.match(rf"pid {foreign} \(\S+, user \S+\) \d+ %$", one) for one in ended.data["foreign"])

@@ -113,6 +113,17 @@ def test_every_chart_that_has_something_to_show_is_there(result):
     ]
 
 
+def test_what_a_hypervisor_took_has_a_line_where_it_took_any(result):
+    def keys():
+        (chart,) = (one for one in charts_of(result) if one.title.startswith("Host CPU"))
+        return [key.label for key in chart.keys]
+
+    assert keys() == ["pc1"]
+    samples = list(result.recording.host_samples)
+    result.recording.host_samples = [replace(one, stolen_percent=7.0) for one in samples]
+    assert keys() == ["pc1", "pc1 stolen"]
+
+
 def test_work_of_each_unit_has_a_chart_of_its_own(result):
     copies = [replace(one, work=400.0, unit="GB", t_s=one.t_s + 60) for one in result.recording.rounds]
     result.recording.rounds = [*result.recording.rounds, *copies]

@@ -150,16 +150,26 @@ def test_users_and_programs_of_strangers_are_hidden_in_every_file(recording, tmp
     recording.run = replace(recording.run, rig=recording.run.rig | {"limits": limits})
     recording.extend(GpuProcess(one.t_s, one.subject, one.pid) for one in recording.workers)
     recording.add(ProcessWatch(900.0, "pc1/gpu0", 0.0, 900, 1.0, sm_readable=True))
+    hungry = {"foreign": ["pid 5265 (render.sh, user klaus) 61 %"]}
+    recording.add(Event(900.0, "host_load", "pc1", "the CPU load has ended", data=hungry))
     verdicts = judge_all(recording)
     undisturbed = next(one for one in verdicts if one.criterion == "activity.undisturbed")
     assert "pid 5263 (finetune.py, user thorsten)" in undisturbed.detail
     shared = share(tmp_path / "run", recording, verdicts).folder
     for name, content in everything_in(shared):
-        for secret in ("thorsten", "finetune", "(gemm, user", "user host)", '"user":"host"'):
+        for secret in (
+            "thorsten",
+            "klaus",
+            "render.sh",
+            "finetune",
+            "(gemm, user",
+            "user host)",
+            '"user":"host"',
+        ):
             assert secret not in content, f"{secret} in {name}"
     copy = next(one for one in judge_all(read_recording(shared)) if one.criterion == "activity.undisturbed")
     assert "pid 5263 (program-" in copy.detail
-    assert (copy.outcome, copy.measured) == (Outcome.FAIL, 2)
+    assert copy.outcome is Outcome.NOT_MEASURED
 
 
 @pytest.mark.usefixtures("without_reports")
