@@ -48,6 +48,7 @@ class HostSample:
     throttled_percent: float | None = (
         None  # CPU time that a quota of a cgroup withheld from those that wanted it
     )
+    crowded_percent: float | None = None  # of its quota, not to be had since others kept the host's CPUs busy
     pressure_percent: float | None = None  # of the time, in which something waited for a CPU (PSI, `some`)
     own_percent: float | None = (
         None  # used by this run's own processes, the CPU load included; a second's mean

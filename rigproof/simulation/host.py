@@ -99,6 +99,7 @@ class SimulatedHost:
             wakeup_delays_ms=delays,
             stolen_percent=stolen_percent,
             throttled_percent=0.0,
+            crowded_percent=0.0,
             pressure_percent=stolen_percent,
             own_percent=OWN_GIVEN_WAY if self._saturated(t_s, stages) else own_percent,
         )

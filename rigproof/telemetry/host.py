@@ -118,6 +118,7 @@ class HostReader:
             lateness_s=lateness_s,
             stolen_percent=_stolen_percent(before.cores, now.cores, self._affinity()),
             throttled_percent=_growth_percent(before.throttled_s, now.throttled_s, now.capacity_s(before)),
+            crowded_percent=self._crowded_percent(before, now),
             pressure_percent=_growth_percent(before.pressure_s, now.pressure_s, now.passed_s(before)),
             own_percent=own_percent,
         )
@@ -131,6 +132,22 @@ class HostReader:
             [cgroup.throttled_s(group) for group in self._groups],
             [proc.pressure_s(file) for file in pressures],
         )
+
+    def _crowded_percent(self, before: "_Reading", now: "_Reading") -> float | None:
+        """What others outside this process's cgroup leave it too little of its quota; 0 without a quota.
+
+        Without one they share the CPUs that `cpu_percent` counts.
+        """
+        if self._quota is None:
+            return 0.0
+        allowed, wanted_s = self._affinity(), now.capacity_s(before)
+        pairs = [
+            (before.cores[cpu], now.cores[cpu]) for cpu in allowed & before.cores.keys() & now.cores.keys()
+        ]
+        busy_s = sum(b.busy_s - b.stolen_s - a.busy_s + a.stolen_s for a, b in pairs)
+        others_s = max(0.0, busy_s - (now.times.busy_s - before.times.busy_s))
+        free_s = now.passed_s(before) * len(allowed) - others_s
+        return 100 * min(1.0, max(0.0, wanted_s - free_s) / wanted_s) if pairs and wanted_s > 0 else None
 
     def _read_cpu(self) -> tuple[CpuTimes, dict[int, proc.CoreTimes]]:
         cores = proc.core_times(self._proc_root)

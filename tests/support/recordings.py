@@ -122,6 +122,7 @@ def host_sample(node: str, index: int) -> HostSample:
         wakeup_delays_ms=tuple(0.2 + 0.1 * n for n in range(9)),
         stolen_percent=0.0,
         throttled_percent=0.0,
+        crowded_percent=0.0,
         pressure_percent=2.0,
         own_percent=74.0,
     )

@@ -1,8 +1,13 @@
 """tests/conftest.py: what CI says of a skipped test."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+TESTS = Path(__file__).parents[1]
 
 OTHER = "import pytest\ndef test_other():\n    pytest.skip('no tool here')\n"
 FILE = "import pytest\npytest.importorskip('no_such_module')\n"
@@ -15,7 +20,7 @@ PASSING = "def test_passing():\n    pass\n"
 def strict(pytester, monkeypatch):
     monkeypatch.setenv("RIGPROOF_NO_SKIPS", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    pytester.makeconftest(Path(__file__).parents[1].joinpath("conftest.py").read_text())
+    pytester.makeconftest((TESTS / "conftest.py").read_text())
     return pytester
 
 
@@ -43,3 +48,15 @@ def test_elsewhere_a_skip_fails_nothing(strict, monkeypatch):
     monkeypatch.delenv("RIGPROOF_NO_SKIPS")
     strict.makepyfile(test_it=OTHER)
     assert strict.runpytest("-p", "no:cacheprovider").ret == 0
+
+
+def test_who_runs_the_acceptance_suite_alone_needs_nothing_of_these_tests(tmp_path):
+    """`rigproof accept` of a checkout, from the folder of another project."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTEST_ADDOPTS")
+    }
+    options = ("--simulate-inline", "--hwprofile=dual-3090-3070", "--collect-only", "-q")
+    command = [sys.executable, "-m", "rigproof", "accept", *options]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -283,7 +283,7 @@ def _require_own_delays(
     from_s, to_s = reported_s[late] - waited_s - 1.0, reported_s[late] + 0.5 / node.evidence.rate_hz
     times_s, withheld_s = _withheld(node, window)
     enough = np.interp(to_s, times_s, withheld_s) - np.interp(from_s, times_s, withheld_s) >= waited_s
-    hogs_s = np.asarray([one.from_s for one in seconds if one.used > high and one.explained(0, high)])
+    hogs_s = np.asarray([one.from_s for one in seconds if one.hogged(high)])
     explained = late[enough | (hogs_s.searchsorted(to_s) > hogs_s.searchsorted(from_s))]
     rest = np.delete(delays, explained)
     if not len(explained) or (len(rest) and (rest.max() > longest_ms or _ninety_ninth(rest) > p99_ms)):

@@ -29,7 +29,8 @@ class CpuSecond:
     """Means of one second, in % of the CPUs that the node can use.
 
     `used`: by everybody, and stolen. `own`: by this run's processes; None if that was not recorded. `stolen`
-    by a hypervisor, `throttled` by a quota; 0 if that was not recorded.
+    by a hypervisor, `throttled` by a quota; `crowded`: of a quota, what others outside of it left no CPU for.
+    These are 0 if they were not recorded.
     """
 
     from_s: float
@@ -37,11 +38,19 @@ class CpuSecond:
     own: float | None = None
     stolen: float = 0.0
     throttled: float = 0.0
+    crowded: float = 0.0
 
     @property
     def others(self) -> float:
         """What neither this run used nor a hypervisor took: other programs, and the kernel."""
-        return 0.0 if self.own is None else max(0.0, self.used - self.stolen - self.own)
+        beside = 0.0 if self.own is None else max(0.0, self.used - self.stolen - self.own)
+        return self.crowded + beside
+
+    def hogged(self, high: float) -> bool:
+        """Whether others, or a quota, left less of the CPU than what is over the band's high end."""
+        return self.used + self.crowded > high and (
+            self.throttled > 0 or (self.own is not None and self.own <= high)
+        )
 
     def explained(self, low: float, high: float) -> bool:
         """Whether the second would be inside the band, or may be, had nobody taken CPU time from this run.
@@ -52,14 +61,14 @@ class CpuSecond:
         before they got their share: where a hypervisor took 17 %, a load that wanted 66.5 % got 52.9 %.
         """
         if self.used > high:
-            return self.throttled > 0 or (self.own is not None and self.own <= high)
+            return self.hogged(high)
         return self.used + self.stolen + self.throttled + self.others >= low
 
 
 def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
     """The whole seconds of a window that have samples of the CPU."""
     samples, slices = node.loaded_samples(window), window.slices(WINDOW_S)
-    names = ("cpu_percent", "own_percent", "stolen_percent", "throttled_percent")
+    names = ("cpu_percent", "own_percent", "stolen_percent", "throttled_percent", "crowded_percent")
     columns = [values_by_slice(samples.readings(name), slices) for name in names]
     return [
         CpuSecond(

@@ -202,6 +202,24 @@ def test_what_a_quota_withheld_is_a_share_of_the_cpus_that_can_be_used(host: Hos
     assert reader.sample("pc1", 0.0, 0.0, None).throttled_percent == 0.0
 
 
+def test_what_others_outside_leave_too_little_of_a_quota(host: Host) -> None:
+    """3 of 4 CPUs may be used, and others use 2: one of the three is missing."""
+    host.limit("300000 100000", 0.0)
+    reader = host.reader()
+    host.limit("300000 100000", 2.0)
+    host.spend(2.0, {0: 1.0, 1: 1.0, 2: 1.0})
+    assert reader.sample("pc1", 0.0, 0.0, None).crowded_percent == pytest.approx(100 / 3)
+    host.limit("300000 100000", 4.0)
+    host.spend(2.0, {0: 1.0, 1: 0.9})
+    assert reader.sample("pc1", 0.0, 0.0, None).crowded_percent == 0.0
+
+
+def test_without_a_quota_nobody_is_outside(host: Host) -> None:
+    reader = host.reader()
+    host.spend(2.0, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
+    assert reader.sample("pc1", 0.0, 0.0, None).crowded_percent == 0.0
+
+
 def test_the_pressure_is_the_hosts_or_the_cgroups_whichever_is_higher(host: Host) -> None:
     files = (host.proc / "pressure" / "cpu", host.cgroup / "cpu.pressure")
     for file, waited_s in zip(files, (10.0, 20.0), strict=True):
@@ -221,7 +239,7 @@ def test_what_is_not_counted_here_is_none(host: Host) -> None:
 
 
 def test_a_quota_of_a_real_cgroup_is_seen_to_throttle() -> None:
-    """A group of our own with a tenth of a CPU, and a busy process in it."""
+    """A group of our own with a hundredth of a CPU, and a busy process in it."""
     second = (CGROUPS / "cgroup.controllers").exists()
     group = (CGROUPS if second else CGROUPS / "cpu") / f"rigproof-{uuid.uuid4().hex[:8]}"
     try:
@@ -230,7 +248,7 @@ def test_a_quota_of_a_real_cgroup_is_seen_to_throttle() -> None:
         pytest.skip(f"no cgroup can be made here: {error}")
     hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        quota = ("cpu.max", "10000 100000") if second else ("cpu.cfs_quota_us", "10000")
+        quota = ("cpu.max", "1000 100000") if second else ("cpu.cfs_quota_us", "1000")
         try:
             (group / quota[0]).write_text(quota[1])
         except OSError as error:

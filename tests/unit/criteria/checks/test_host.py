@@ -163,6 +163,16 @@ def test_a_band_that_is_missed_by_what_a_quota_withheld_is_not_measured(bench, p
         assert "`cpu.max`" in verdict.remedy
 
 
+@pytest.mark.parametrize(("crowded", "outcome"), [(45, Outcome.NOT_MEASURED), (35, Outcome.FAIL)])
+def test_a_quota_that_others_outside_of_it_leave_no_cpu_for_is_not_measured(bench, crowded, outcome):
+    """The host's others are not in the use of a control group."""
+    busy(bench, 30)
+    bench.host("pc1", crowded_percent=crowded)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is outcome
+    assert ("other programs took 45 % of the CPU" in verdict.detail) is (outcome is Outcome.NOT_MEASURED)
+
+
 def test_seconds_that_nobody_else_explains_fail_beside_others_that_somebody_does(bench):
     busy(bench, 98, 30, 39.95, own=4)
     busy(bench, 60, 45, 59.95)
@@ -259,6 +269,7 @@ def test_steal_that_was_read_for_half_of_the_time_is_not_measured(bench):
         ({"throttled_percent": 1.5}, Outcome.NOT_MEASURED),
         ({"cpu_percent": 99, "own_percent": 4}, Outcome.NOT_MEASURED),
         ({"cpu_percent": 99, "own_percent": 97}, Outcome.FAIL),
+        ({"cpu_percent": 30, "own_percent": 30, "crowded_percent": 60}, Outcome.NOT_MEASURED),
     ],
 )
 def test_wake_ups_that_were_late_while_others_took_the_cpu_are_not_the_hosts(bench, fields, outcome):
