@@ -10,7 +10,7 @@ NO_SKIPS = os.environ.pop("RIGPROOF_NO_SKIPS", "") not in ("", "0")
 
 def _skipped(reporter: pytest.TerminalReporter) -> list[str]:
     """Tests and files, each with its reason."""
-    from support.two_devices import TOO_FEW_GPUS  # noqa: PLC0415 - `rigproof accept` loads this file, without support
+    from support.two_devices import TOO_FEW_GPUS  # noqa: PLC0415 - out of reach of who runs tests/hardware alone
 
     found = [(one.nodeid, one.longrepr[2]) for one in reporter.stats.get("skipped", ())]
     return [f"{node}: {reason}" for node, reason in found if TOO_FEW_GPUS not in reason]
