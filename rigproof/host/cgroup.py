@@ -145,6 +145,17 @@ def usable_memory(limit: MemoryLimit | None, proc_root: Path = PROC) -> proc.Mem
     return proc.Memory(limit.limit_mib, limit.used_mib(), available_mib, host.swap_used_mib)
 
 
+def oom_kills(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> int | None:
+    """How many processes the kernel's OOM killer has ended since the host started; None if it cannot be read.
+
+    Of the whole host; if that is not readable, of this process's own cgroup (version 2).
+    """
+    for file in (proc_root / "vmstat", next(_groups(proc_root, cgroup_root, "memory")) / "memory.events"):
+        with contextlib.suppress(OSError, ValueError):
+            return _entry(file, "oom_kill")
+    return None
+
+
 def _is_v2(cgroup_root: Path) -> bool:
     return (cgroup_root / "cgroup.controllers").exists()
 

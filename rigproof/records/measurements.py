@@ -171,6 +171,7 @@ EVENT_KINDS = {
     "worker_failed": "a worker's task ended with an error; data.error holds it",
     "crew_failed": "workers that work together did not begin, or lost one of them; data.workers",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
+    "oom_kills": "how many processes the kernel's OOM killer has ended on a host so far; data.killed",
     "oom": "an allocation ran out of memory; data.requested_mib, recovered, holders",
     "memory_policy": "a decision on how a worker takes VRAM; data.technique, before, after, unit, reason",
     "reference": "checksums of correct products, by their operands' seeds; data.precision, size, torch, …",

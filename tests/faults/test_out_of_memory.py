@@ -44,8 +44,9 @@ def test_out_of_memory_fails_its_device_alone(start_run, tmp_path):
         hog.wait()
 
     outcomes = run.outcomes()
-    assert status == 1, run.text()
-    assert outcomes["memory.no_oom", first] == "fail"
+    # What another process took is not the card's fault; that the CPU's own process may have no more is.
+    assert status == (6 if hog else 1), run.text()
+    assert outcomes["memory.no_oom", first] == ("not_measured" if hog else "fail")
     assert outcomes["memory.no_oom", second] == "pass"
     assert f"{first} memory.no_oom" in run.text()
     run.check_recording()

@@ -18,6 +18,7 @@ from rigproof.cluster.actors.remembering import Memory, Remembering, look_back
 from rigproof.cluster.actors.sensing import Senses, Sensing
 from rigproof.host import processes
 from rigproof.host.bounded import Background
+from rigproof.host.cgroup import oom_kills
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.offers import Offers, offers
@@ -75,6 +76,7 @@ class NodeAgent:
         self._ours: set[ProcessId] = set()
         self._memory: Memory | None = None  # where it takes part in a run
         self._host_lock = HostLock()
+        self._killed: int | None = None  # processes that the kernel's OOM killer ended here
 
     def clock(self) -> float:
         """This host's monotonic clock, s."""
@@ -145,6 +147,7 @@ class NodeAgent:
         if duty.run_id is not None:
             self._memory = self._remember(duty.node, duty.run_id)
             self._records += self._memory.begin()
+            self._count_oom_kills()
         return self._sensing.supported
 
     def take_host(self, claim: Claim) -> Claim | str | None:
@@ -163,6 +166,7 @@ class NodeAgent:
             self._report_load("the CPU load ended by itself")
         if self._memory is not None:
             self._records += self._memory.problems()
+            self._count_oom_kills()
         records, self._records = tuple(self._records), []
         return AgentReply(self._process, records)
 
@@ -257,6 +261,17 @@ class NodeAgent:
         if self._opening.done():
             Background(self._open.close, "nvml-close").done(timeout_s)
         return AgentReply(self._process, last)
+
+    def _count_oom_kills(self) -> None:
+        """Record how many processes the kernel's OOM killer has ended: at first, and when there are more."""
+        killed, node = self._oom_kills(), self._node()
+        if killed is not None and killed != self._killed:
+            self._killed = killed
+            message = f"the kernel's OOM killer has ended {killed} processes since {node} started"
+            self._records.append(Event(self._now_s(), "oom_kills", node, message, data={"killed": killed}))
+
+    def _oom_kills(self) -> int | None:
+        return oom_kills()
 
     def _offers(self) -> Offers:
         return offers()

@@ -1,20 +1,36 @@
 """The events of a run, found by their kind and their subject."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 
 from rigproof.criteria.evidence.series import grouped
 from rigproof.records.measurements import Event
 
+KILLABLE = ("worker_died", "worker_failed", "agent_died")  # a worker's task fails if its child was killed
+SEEN_BEFORE_S, SEEN_AFTER_S = (
+    10.0,
+    5.0,
+)  # a killing from the loss that it explains; agents look twice a second
+ANEW_S = 60.0  # after the loss of the agent itself, the next one has to start before it looks
+FREE_RAM = "free RAM of that node, or raise the memory limit of its container, and run again"
+
 
 class EventIndex:
-    """The events of a run, in the order of time; those of a kind are indexed by subject on first use."""
+    """The events of a run, in the order of time; those of a kind are indexed by subject on first use.
+
+    A loss while the kernel's OOM killer ended a process of its node is marked as no fault of the rig
+    (`data.disturbed`): somebody held too much RAM, or a container has too little.
+    """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._by_kind: dict[str, list[Event]] = defaultdict(list)
-        for event in sorted(events, key=attrgetter("t_s")):
+        in_order = sorted(events, key=attrgetter("t_s"))
+        kills = _oom_kills(in_order)
+        for one in in_order:
+            event = _marked(one, kills) if kills and one.kind in KILLABLE else one
             self._by_kind[event.kind].append(event)
         self._by_subject: dict[str, dict[str, list[Event]]] = {}
 
@@ -42,3 +58,28 @@ class EventIndex:
         if kind not in self._by_subject:
             self._by_subject[kind] = grouped(self.of_kind(kind))
         return self._by_subject[kind]
+
+
+def _oom_kills(events: Iterable[Event]) -> dict[str, list[float]]:
+    """When the OOM killer was seen to have ended more processes than before, by node."""
+    found: dict[str, list[float]] = defaultdict(list)
+    before: dict[str, int] = {}
+    for event in events:
+        killed = event.data.get("killed")
+        if event.kind == "oom_kills" and isinstance(killed, int):
+            if killed > before.get(event.subject, killed):
+                found[event.subject].append(event.t_s)
+            before[event.subject] = killed
+    return dict(found)
+
+
+def _marked(loss: Event, kills: Mapping[str, Sequence[float]]) -> Event:
+    """The loss, marked if the OOM killer ended a process of its node at that time."""
+    node = loss.subject.partition("/")[0]
+    after_s = ANEW_S if loss.kind == "agent_died" else SEEN_AFTER_S
+    if "disturbed" in loss.data or not any(
+        loss.t_s - SEEN_BEFORE_S <= t_s <= loss.t_s + after_s for t_s in kills.get(node, ())
+    ):
+        return loss
+    message = f"{loss.message}; the kernel's OOM killer ended a process of {node} then"
+    return replace(loss, message=message, data=loss.data | {"disturbed": FREE_RAM})

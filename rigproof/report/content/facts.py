@@ -13,8 +13,8 @@ from rigproof.stages.registry import KINDS, STAGES
 # Events of every good run: not shown in charts or the live view.
 QUIET_EVENTS = frozenset(
     [
-        *("allocation", "champions", "host_load", "left_out", "memory_policy", "reference"),
-        *("start_up", "worker_up"),
+        *("allocation", "champions", "host_load", "left_out", "memory_policy", "oom_kills"),
+        *("reference", "start_up", "worker_up"),
         *(kind for stage in STAGES for kind in stage.quiet_events),
     ]
 )

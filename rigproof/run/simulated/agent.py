@@ -104,6 +104,9 @@ class SimulatedAgent(NodeAgent):
         }
         self._records.append(Event(self._t_s, "host_load", self._simulated.name, message, data=data))
 
+    def _oom_kills(self) -> None:
+        """Nobody counts them on a simulated host."""
+
     def _offers(self) -> Offers:
         return self._simulated.host.offers()
 

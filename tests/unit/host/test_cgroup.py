@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.host.cgroup import cpu_quota, memory_limit, usable_memory
+from rigproof.host.cgroup import cpu_quota, memory_limit, oom_kills, usable_memory
 
 GIB = 2**30
 
@@ -251,3 +251,18 @@ def test_a_stat_file_without_its_key_is_an_error_not_zero(tmp_path: Path) -> Non
     assert quota is not None
     with pytest.raises(ValueError, match="usage_usec"):
         quota.busy_s()
+
+
+def test_killings_for_lack_of_memory_are_the_host_s_or_else_the_own_group_s(tmp_path: Path) -> None:
+    events = "low 0\nhigh 0\noom 3\noom_kill 2\n"
+    files = {"cgroup.controllers": "memory\n", "own/memory.events": events}
+    proc, cgroup = trees(tmp_path, "0::/own\n", files)
+    assert oom_kills(proc, cgroup) == 2
+    write(proc, {"vmstat": "nr_free_pages 17\noom_kill 5\n"})
+    assert oom_kills(proc, cgroup) == 5
+
+
+def test_without_a_count_nobody_knows_of_killings(tmp_path: Path) -> None:
+    proc, cgroup = trees(tmp_path, "0::/\n", {})
+    write(proc, {"vmstat": "nr_free_pages 17\n"})
+    assert oom_kills(proc, cgroup) is None

@@ -10,6 +10,7 @@ from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from support.fault_changes import (
     GPU,
     OTHER,
+    WORKER,
     all_work_on_one_gpu,
     fabric_is_not_started,
     gpu_is_missing,
@@ -247,3 +248,15 @@ def test_one_sample_of_a_gpu_is_no_measurement(bench):
     bench.recording.add(GpuSample(40.0, GPU, core_temperature_c=50.0, power_w=600.0))
     verdict = bench.verdict("thermal.core_temperature", GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
+
+
+def test_a_worker_that_the_kernel_killed_for_lack_of_memory_leaves_the_rig_unproven(bench):
+    for t_s, killed in ((3.0, 7), (50.5, 8)):
+        bench.event("oom_kills", "pc1", "", t_s, killed=killed)
+    bench.lose(WORKER, "worker_died", "the process is gone: signal 9", 50)
+    verdicts = bench.verdicts()
+    assert these(verdicts, FAIL) == set()
+    assert decide(verdicts) is Decision.INCOMPLETE
+    (losses,) = [one for one in verdicts if one.criterion == "cluster.no_timeouts"]
+    assert "the kernel's OOM killer ended a process of" in losses.detail
+    assert losses.remedy.startswith("free RAM of that node")

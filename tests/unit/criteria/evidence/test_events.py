@@ -1,6 +1,8 @@
 """Events are found by kind and subject, in the order of time."""
 
-from rigproof.criteria.evidence.events import EventIndex
+import pytest
+
+from rigproof.criteria.evidence.events import FREE_RAM, EventIndex
 from rigproof.records.measurements import Event
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -24,3 +26,42 @@ def test_a_criterion_was_left_out_for_the_first_reason():
     assert EventIndex([left_out(2.0, "later"), left_out(1.0, "first")]).left_out == {
         (GPU, "power.draw"): "first"
     }
+
+
+def oom_kills(*seen):
+    return [Event(t_s, "oom_kills", node, "", data={"killed": killed}) for t_s, node, killed in seen]
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "seen_s", "marked"),
+    [
+        ("worker_died", GPU, 40.5, True),
+        ("worker_died", GPU, 30.0, True),
+        ("worker_died", GPU, 29.9, False),
+        ("worker_died", GPU, 45.1, False),
+        ("worker_failed", GPU, 40.5, True),
+        ("worker_hung", GPU, 40.5, False),  # a killed process does not hang
+        ("wrong_result", GPU, 40.5, False),
+        ("worker_died", OTHER, 40.5, False),  # of another node
+        ("agent_died", "pc1", 75.0, True),  # by the agent that took over
+        ("agent_died", "pc1", 100.1, False),
+    ],
+)
+def test_a_loss_while_the_kernel_killed_for_lack_of_memory_is_no_fault_of_the_rig(
+    kind, subject, seen_s, marked
+):
+    events = [*oom_kills((3.0, "pc1", 7), (seen_s, "pc1", 8)), Event(40.0, kind, subject, "it is gone")]
+    (loss,) = EventIndex(events).of_kind(kind)
+    assert loss.data.get("disturbed") == (FREE_RAM if marked else None)
+    assert loss.message == "it is gone" + ("; the kernel's OOM killer ended a process of pc1 then" * marked)
+
+
+def test_killings_before_the_run_explain_nothing():
+    """The first count is what there was; so is the same count of a second agent."""
+    events = [*oom_kills((39.0, "pc1", 7), (41.0, "pc1", 7)), Event(40.0, "worker_died", GPU, "it is gone")]
+    assert "disturbed" not in EventIndex(events).of_kind("worker_died")[0].data
+
+
+def test_what_was_not_the_rig_s_already_keeps_its_own_cause():
+    loss = Event(40.0, "worker_died", GPU, "it is gone", data={"disturbed": "Ray's own"})
+    assert EventIndex([*oom_kills((3.0, "pc1", 7), (40.5, "pc1", 8)), loss]).of_kind("worker_died") == [loss]
