@@ -155,9 +155,9 @@ REFUSED = {
     "overheat:for=0%": "too short to act reliably; write 0.5 s or more",
     "overheat:for=0.4": "too short to act reliably; write 0.5 s or more",
     "overheat:stage=trainnig": "did you mean 'training'?",
-    "overheat:stage=training,after=60": "work of the training stage takes 41.22 s, write less",
-    "overheat:stage=training,after=59.9": "work of the training stage takes 41.22 s, write less",
-    "overheat:stage=training,after=100%": "work of the training stage takes 41.22 s, write less",
+    "overheat:stage=training,after=60": "work of the training stage takes 59.13 s, write less",
+    "overheat:stage=training,after=59.9": "work of the training stage takes 59.13 s, write less",
+    "overheat:stage=training,after=100%": "work of the training stage takes 59.13 s, write less",
     "straggler:stage=training": "straggler can act in: sustained",
     "rewards-slow:stage=gemm": "rewards-slow can act in: feeding",
     "bit-flip:stage=feeding": "bit-flip can act in: gemm, sustained",
@@ -245,14 +245,14 @@ def test_a_frozen_temperature_needs_a_later_stage_whose_power_changes_for_long(k
         assert parsed(text, stages).field == "core_temperature"
 
 
-@pytest.mark.parametrize(("after", "acts"), [(40.7, True), (40.8, False)])
+@pytest.mark.parametrize(("after", "acts"), [(58.6, True), (58.7, False)])
 def test_a_fault_begins_while_the_simulated_work_of_its_stage_goes_on(after, acts):
-    """Training's segments end at 41.22 of 60 s here; a fault needs half a second."""
+    """Training's segments end at 59.13 of 60 s here; a fault needs half a second."""
     text = f"clock-stuck@n1/gpu0:stage=training,after={after}"
     if acts:
         assert parsed(text).after.value == after
     else:
-        assert "the simulated work of the training stage takes 41.22 s, write less" in refusal(text)
+        assert "the simulated work of the training stage takes 59.13 s, write less" in refusal(text)
 
 
 def test_a_card_s_own_work_counts_and_for_a_node_the_slowest_card_s():
@@ -262,8 +262,8 @@ def test_a_card_s_own_work_counts_and_for_a_node_the_slowest_card_s():
     sku = loaded.skus[first]
     peak = sku.peak_tflops.model_copy(update={"tf32": None})
     fewer = replace(loaded, skus=loaded.skus | {first: sku.model_copy(update={"peak_tflops": peak})})
-    assert "takes 34.08 s" in refusal("clock-stuck@n1/gpu0:stage=training,after=36", loaded=fewer)
-    assert "takes 41.22 s" in refusal("node-lost@n1:stage=training,after=50")
+    assert "takes 50.52 s" in refusal("clock-stuck@n1/gpu0:stage=training,after=52", loaded=fewer)
+    assert "takes 59.13 s" in refusal("node-lost@n1:stage=training,after=59")
 
 
 def test_a_fault_that_begins_within_a_later_stage_acts_and_one_that_would_begin_behind_the_last_does_not():

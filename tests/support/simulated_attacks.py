@@ -75,6 +75,27 @@ ATTACKS = (
         ("power.draw", GPU, "fail"),
     ),
     Attack(
+        "the same in its second half, whatever was measured there",
+        "power-over-limit@pc2/gpu0:stage=training",
+        "ACCEPTED",
+        "REJECTED",
+        ("power.draw", GPU, "fail"),
+    ),
+    Attack(
+        "a link that goes down for the last part of training",
+        "pcie-degraded@pc2/gpu0:stage=training,after=60%,to=1",
+        "ACCEPTED",
+        "REJECTED",
+        ("transfer.link", GPU, "fail"),
+    ),
+    Attack(
+        "throttling while the link is measured",
+        "thermal-throttle@pc2/gpu0:stage=transfer",
+        "refused: it could not act there",
+        "REJECTED",
+        ("thermal.throttle", GPU, "fail"),
+    ),
+    Attack(
         "a rate that sags in the last 3 s of the sustained stage",
         "throughput-sag@localhost/gpu1:stage=sustained,after=96%,by=80%",
         "ACCEPTED",
@@ -93,7 +114,7 @@ ATTACKS = (
     ),
     Attack(
         "a card that is slow in training behind the comparison of precisions",
-        "throughput-sag@localhost/gpu0:stage=training,after=42%,by=80%",
+        "throughput-sag@localhost/gpu0:stage=training,after=50%,by=80%",
         "ACCEPTED",
         "REJECTED",
         ("training.step", "localhost/gpu0", "fail"),
@@ -101,7 +122,7 @@ ATTACKS = (
     ),
     Attack(
         "a fault behind the simulated work of its stage",
-        "clock-stuck@localhost/gpu0:stage=training,after=80%",
+        "clock-stuck@localhost/gpu0:stage=training,after=99%",
         "ACCEPTED: it never acted",
         "usage",
         rig=TWO_H200,

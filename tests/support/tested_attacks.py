@@ -320,4 +320,28 @@ TESTED = (
         "fail",
         "unit/stages/bandwidth/test_criteria.py::test_a_card_of_a_known_model_is_held_against_its_twin",
     ),
+    Tested(
+        "a copy in RAM that arrives wrong, and is overwritten by the next one",
+        "ACCEPTED",
+        "`host.memory` fails",
+        "unit/stages/ram/test_memory_test.py::test_a_copy_that_arrived_wrong_shows_in_all_that_follow",
+    ),
+    Tested(
+        "one round of a host's RAM that is not verified",
+        "ACCEPTED",
+        "`host.memory` fails",
+        "unit/stages/ram/test_criteria.py::test_a_round_of_copies_that_arrived_wrong_fails_without_an_event",
+    ),
+    Tested(
+        "wrong words or chunks that only the test's own record counts",
+        "ACCEPTED",
+        "not measured",
+        "unit/stages/ram/test_criteria.py::test_wrong_words_that_only_the_test_counted_are_no_measurement",
+    ),
+    Tested(
+        "a slowdown while the card rests, in transfer or ram",
+        "ACCEPTED",
+        "`thermal.throttle` fails",
+        "unit/criteria/checks/test_thermal.py::test_a_slowdown_while_the_card_rests_is_one_too",
+    ),
 )

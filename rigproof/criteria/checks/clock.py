@@ -187,8 +187,8 @@ def _worst(
             )
         if reasons & POWER_CAP and power is not None:
             average_w = float(power[1].medians[place])
-            low_w = _drawn_while_low(device, piece, least_mhz)
-            at_cap = _at_its_cap(device, load, piece, max(drawn_w[place], low_w), average_w)
+            low_w, doubt_w = _drawn_while_low(device, piece, least_mhz)
+            at_cap = _at_its_cap(device, load, piece, max(drawn_w[place], low_w), average_w, doubt_w=doubt_w)
             low = _Explained(piece, clock_mhz, reasons, *at_cap)
         else:
             low = _Explained(piece, clock_mhz, reasons)
@@ -306,24 +306,28 @@ def _power_by_piece(device: DeviceEvidence, load: Load) -> tuple[PieceReadings, 
     return piece_readings(device, load, field), piece_readings(device, load, POWER[1])
 
 
-def _drawn_while_low(device: DeviceEvidence, piece: Piece, least_mhz: float) -> float:
+def _drawn_while_low(device: DeviceEvidence, piece: Piece, least_mhz: float) -> tuple[float, float]:
     """The mean power, W, of the readings with a low clock, those that the cap explains; NaN if none has one.
 
-    The cap holds the mean, and instant power scatters: of the six readings that 3 Hz gives of two seconds,
-    the median is often far below it.
+    And two standard errors of it, W. The cap holds the mean, and instant power scatters: of the six readings
+    that 3 Hz gives of two seconds, the median is often far below it, and the mean can be.
     """
     names = ("sm_clock_mhz", power_field(device))
     clocks_mhz, power_w = (
         np.concatenate([device.series.numbers(name)[place] for place in piece.places]) for name in names
     )
     low_w = power_w[(clocks_mhz < least_mhz) & ~np.isnan(power_w)]
-    return float(low_w.mean()) if len(low_w) else math.nan
+    if not len(low_w):
+        return math.nan, 0.0
+    return float(low_w.mean()), 2 * float(low_w.std()) / math.sqrt(len(low_w))
 
 
 def _at_its_cap(
-    device: DeviceEvidence, load: Load, piece: Piece, drawn_w: float, average_w: float
+    device: DeviceEvidence, load: Load, piece: Piece, drawn_w: float, average_w: float, *, doubt_w: float
 ) -> tuple[float, float | None, bool | None]:
     """What it drew, what was enforced, and whether it drew its cap; None if no power limit is reported.
+
+    `doubt_w`: by how much it may have drawn more than its readings say.
 
     The cap holds the mean of about a second. In a short piece the instant power may be below it at most
     moments: on an H200 it was 536 to 821 W while the average was 690 W.
@@ -337,7 +341,7 @@ def _at_its_cap(
     if drawn_w < least_w and not math.isnan(average_w):
         require_moving(device, load.window, POWER[1], "power (1 s average)")
         drawn_w = max(drawn_w, average_w)
-    return drawn_w, enforced_w, drawn_w >= least_w
+    return drawn_w, enforced_w, drawn_w + doubt_w >= least_w
 
 
 def _main_reasons(device: DeviceEvidence, load: Load) -> list[int | None]:

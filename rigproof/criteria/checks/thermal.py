@@ -197,7 +197,7 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     scope="device",
     unit="%",
     direction="at_most",
-    limit="at most `limits.throttle_events` stretches of slowed samples in the whole run (both attempts at a "
+    limit="at most `limits.throttle_events` stretches of slowed samples in all stages (both attempts at a "
     "repeated stage count), none longer than `limits.throttle_event_s`, and, where more than two samples are "
     "slowed, at most `limits.throttle_share` of the samples of any stage. A slowdown within all three warns, "
     "and so does one that NVML counted for longer than the time between two samples and no sample shows. "
@@ -215,11 +215,17 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     duties=DUTIES,
 )
 def throttle(device: DeviceEvidence) -> Finding:
-    """The driver does not slow the GPU down because of heat, a hardware fault or the power supply."""
-    found = [_slowed(device, stage) for stage in device.evidence.stages_with(*DUTIES)]
+    """The driver does not slow the GPU down because of heat, a hardware fault or the power supply.
+
+    Every stage of the run is judged, also one in which the card rests while its link or its host is measured.
+    """
+    loaded = device.evidence.stages_with(*DUTIES)
+    ran = (one for one in device.evidence.stages if one in device.evidence.recording.stages)
+    stages = dict.fromkeys((*loaded, *ran))
+    found = [_slowed(device, stage) for stage in stages]
     earlier = device.evidence.earlier
     if earlier is not None:
-        again = device.evidence.kinds.with_duty(device.evidence.recording.first_attempts, DUTIES)
+        again = device.evidence.recording.first_attempts
         found += [_slowed(earlier.device(device.subject), stage) for stage in again]
     limit = device.limit("throttle_share").times(100)
     worst = max(found, key=lambda one: one.share)
@@ -246,9 +252,9 @@ def throttle(device: DeviceEvidence) -> Finding:
             source=limit.source,
             from_s=first.from_s,
         )
-    for stage in device.evidence.stages_with(*DUTIES):
-        window = device.evidence.loaded_window(stage)
-        device.require_readings(window, REASONS, "clock-event reason")
+    for stage in stages:
+        of_stage = device.evidence.loaded_window if stage in loaded else device.evidence.whole_window
+        device.require_readings(of_stage(stage), REASONS, "clock-event reason")
     if events:
         seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
         detail = f"{names_of(worst.reasons)} once, in {seen}"

@@ -1,6 +1,6 @@
 """The faults that the criteria of thermal.py detect."""
 
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DEVICE_DUTIES, DUTIES
 from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind, Variant
 from rigproof.simulation.faults.lacks import unreported, unstated
 
@@ -66,7 +66,7 @@ FAULTS = (
         ("thermal.throttle",),
         keys=(*TIMES, "by"),
         defaults={"by": "40%"},
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         why="By 40 % the rates fall below their floors and below those of the peers.",
         variants=(Variant("after=50%,for=0.5", "A single short event warns."),),
     ),
@@ -87,6 +87,6 @@ FAULTS = (
         ("thermal.throttle",),
         keys=(*TIMES, "by"),
         defaults={"by": "5%", **PART},
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
     ),
 )

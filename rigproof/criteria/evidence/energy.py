@@ -3,9 +3,10 @@
 import numpy as np
 
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.loads import loads_of
+from rigproof.criteria.evidence.loads import measured_stretches
 from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.sensor_tables import FEWEST, SensorTable, finite_readings, sensor_table
+from rigproof.profiles.kinds.stages import DUTIES
 
 SHARE, BLOCK_S = 0.10, 10.0  # by how much they may differ over so long; see rule 3 in sensors.py
 ADJACENT_S = 1e-6  # apart: stretches that are one, except for rounding
@@ -59,14 +60,12 @@ def _apart(device: DeviceEvidence, field: str) -> dict[str, tuple[float, float, 
 
 def _blocks(device: DeviceEvidence) -> tuple[Floats, Floats, Floats]:
     """The device of each block, by its place among those judged together, and when it begins and ends."""
-    stretches = [
-        (place, stretch.from_s, stretch.to_s)
-        for place, one in enumerate(device.block.devices)
-        for load in loads_of(one)
-        for stretch in load.stretches
-    ]
-    devices, from_s, to_s = np.asarray(stretches, np.float64).reshape(-1, 3).T
-    apart = np.ones(len(stretches) + 1, np.bool_)
+    judged = [stage in device.evidence.stages_with(*DUTIES) for _, stage in device.stage_rounds.numbers]
+    groups, from_s, to_s = measured_stretches(device)
+    counted = np.asarray(judged)[groups]
+    groups, from_s, to_s = groups[counted], from_s[counted], to_s[counted]
+    devices = (groups // (len(judged) // len(device.block.devices))).astype(np.float64)
+    apart = np.ones(len(groups) + 1, np.bool_)
     apart[1:-1] = (devices[1:] != devices[:-1]) | (from_s[1:] - to_s[:-1] > ADJACENT_S)
     devices, from_s, to_s = devices[apart[:-1]], from_s[apart[:-1]], to_s[apart[1:]]
     numbers = np.maximum(0, (to_s - from_s) / BLOCK_S).astype(np.intp)

@@ -1,8 +1,9 @@
 """What a device did under load, stage by stage, for checks that belong to no single stage.
 
 Such a check names the duties that it judges and gets a `Load` for each stage of the level with one of them.
-Clock, power, activity and the link are judged over a load's `pieces`: the time of its measured rounds, since
-a stage's window also includes set-up and warm-up. What must never happen is judged over its `window`.
+Clock, power, activity and the link are judged over a load's `pieces`: all the time in which the device worked
+without a break, warm-up included, once its sensors had followed. What must never happen is judged over the
+stage's `window`. What is left out of the window and why: docs/judged.md.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -15,13 +16,15 @@ from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.pieces import Of, Piece, PieceTable
 from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.rounds import Mask
 from rigproof.criteria.evidence.spans import JOINING_S, Ids, unbroken
+from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.criteria.evidence.windows import Window, slice_edges
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.verdict import Outcome
 
 BOOST_S = 2.0  # from a device's first round in a stage: until its clock has come down to the power cap
-SHORTEST_S = 1.0  # of a stretch: a shorter one is over before the sensors follow
+SHORTEST_S = 1.0  # of a load without a break: a shorter one is over before the sensors follow
 # Long stretches are judged in quarters, so that a fault that begins late is not averaged away: a continuous
 # load of any length, any other stretch if a quarter of it has two values of NVML's slowest sensor.
 QUARTERS, QUARTERED_S = 4, 8.0
@@ -30,7 +33,7 @@ FEWEST_SAMPLES = 5  # of a piece: with fewer, two samples decide the median; it 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One device in one stage: the stage's window, and the pieces in which its rounds were measured."""
+    """One device in one stage: the stage's window, and the pieces in which its work is judged."""
 
     stage: str
     duty: Duty
@@ -49,7 +52,7 @@ class Load:
 
     @property
     def measured_s(self) -> float:
-        """Seconds of measured work in all its pieces."""
+        """Seconds of judged work in all its pieces."""
         return sum(piece.length_s for piece in self.pieces)
 
     def pieces_of(self, shortest_s: float) -> tuple[Piece, ...]:
@@ -164,46 +167,91 @@ def _pieces(device: DeviceEvidence) -> dict[Of, tuple[Piece, ...]]:
     stretches = map(Window, from_s.tolist(), to_s.tolist())
     places = map(slice, begins.tolist(), ends.tolist())
     pieces = [Piece((stretch,), (place,)) for stretch, place in zip(stretches, places, strict=True)]
-    sizes = (ends - begins).tolist()
     bounds = np.searchsorted(groups, np.arange(len(of_each) + 1)).tolist()
-    return {
-        of: _joined(pieces[first:end], sizes[first:end], FEWEST_SAMPLES)
-        for of, (first, end) in zip(of_each, pairwise(bounds), strict=True)
-        if end > first
-    }
+    found = {}
+    for of, (first, end) in zip(of_each, pairwise(bounds), strict=True):
+        if end > first:
+            long = _joined(pieces[first:end], [one.length_s for one in pieces[first:end]], SHORTEST_S)
+            found[of] = _joined(long, [one.samples for one in long], FEWEST_SAMPLES)
+    return found
 
 
 def _slices(device: DeviceEvidence) -> tuple[Ids, Floats, Floats]:
-    """The group (`StageRounds`), begin and end of all parts of the block's stretches, in order.
+    """The group (`StageRounds`), begin and end of all parts of the block's loads, in order.
 
-    A device was measured in a stage from BOOST_S into its load. A fed device counts as working from its first
-    measured round to its last: its waiting is what is judged.
+    A load is any work without a break. It counts from BOOST_S after the device's first round in the stage,
+    and one that begins with warm-up from SHORTEST_S after that or its first measured round. It is cut where
+    the work changes. A fed device counts as working from its first measured round to its last: its waiting
+    is what is judged.
     """
-    rounds, kinds = device.stage_rounds, device.evidence.kinds
-    duties = [kinds[stage].duty if stage in kinds else None for _, stage in rounds.numbers]
-    fed, continuous = (
-        np.asarray([one == duty for one in duties], np.bool_) for duty in ("fed", "continuous")
-    )
-    begun_s = np.full(len(duties), np.inf)
-    np.minimum.at(begun_s, rounds.groups, rounds.table.begins_s[rounds.rows])
-    measured = rounds.table.mask("phase", "", ("measure",))[rounds.rows]
+    rounds = device.stage_rounds
+    fed, continuous = (_with_duty(device, duty) for duty in ("fed", "continuous"))
+    measured = _measured(rounds)
+    counted = measured | ~fed[rounds.groups]
+    loads, from_s, to_s = _unbroken(device, counted, by_work=False)
     rows, groups = rounds.rows[measured], rounds.groups[measured]
-    work = np.where(fed[groups], -1, rounds.table.ids(kinds.same_work, "unit", rows))
-    joining_s = np.where(fed[groups], np.inf, JOINING_S)
-    groups, from_s, to_s = unbroken(
-        groups, rounds.table.begins_s[rows], rounds.table.t_s[rows], work, joining_s
-    )
-    from_s = np.maximum(from_s, begun_s[groups] + BOOST_S)
-    long_enough = to_s - from_s >= SHORTEST_S
-    groups, from_s, to_s = groups[long_enough], from_s[long_enough], to_s[long_enough]
+    measured_s = np.full(len(loads), np.inf)
+    begins_s = rounds.table.begins_s[rows]
+    np.minimum.at(measured_s, np.searchsorted(loads + 1j * to_s, groups + 1j * begins_s), begins_s)
+    from_s = np.maximum(np.minimum(measured_s, from_s + SHORTEST_S), boosted_until_s(rounds)[loads])
+    # Cut where the work changes: each part lasts until the next one begins.
+    cut_groups, cuts_s, _ = _unbroken(device, counted, by_work=True)
+    of_cut = np.searchsorted(loads + 1j * to_s, cut_groups + 1j * cuts_s)
+    within = cuts_s > from_s[of_cut]
+    of_part = np.concatenate((np.arange(len(loads)), of_cut[within]))
+    parts_s = np.concatenate((from_s, cuts_s[within]))
+    order = np.lexsort((parts_s, of_part))
+    of_part, from_s, load_s = of_part[order], parts_s[order], (to_s - from_s)[of_part[order]]
+    last = np.append(of_part[1:] != of_part[:-1], True)[: len(of_part)]
+    to_s = np.where(last, to_s[of_part], np.append(from_s[1:], np.inf))
+    long_enough = load_s >= SHORTEST_S
+    groups, from_s, to_s = loads[of_part][long_enough], from_s[long_enough], to_s[long_enough]
     lengths_s = to_s - from_s
     # Of a continuous load about a quarter of all stretches together.
-    quarters_s = np.bincount(groups, weights=lengths_s, minlength=len(duties)) / QUARTERS
+    quarters_s = np.bincount(groups, weights=lengths_s, minlength=len(rounds.numbers)) / QUARTERS
     parts = np.where(lengths_s >= QUARTERED_S, QUARTERS, 1)
     whole = continuous[groups]
     parts[whole] = np.maximum(1, np.rint(lengths_s[whole] / quarters_s[groups[whole]]))
     starts_s, ends_s, stretches = slice_edges(from_s, to_s, lengths_s / parts)
     return groups[stretches], starts_s, ends_s
+
+
+def measured_stretches(device: DeviceEvidence) -> tuple[Ids, Floats, Floats]:
+    """The group, begin and end of each stretch of the same measured work, from BOOST_S into its stage on."""
+    rounds = device.stage_rounds
+    groups, from_s, to_s = _unbroken(device, _measured(rounds), by_work=True)
+    from_s = np.maximum(from_s, boosted_until_s(rounds)[groups])
+    lasts = to_s > from_s
+    return groups[lasts], from_s[lasts], to_s[lasts]
+
+
+def _measured(rounds: StageRounds) -> Mask:
+    measured: Mask = rounds.table.mask("phase", "", ("measure",))[rounds.rows]
+    return measured
+
+
+def _with_duty(device: DeviceEvidence, duty: Duty) -> Mask:
+    """Whether each group is of a stage with that duty."""
+    of_duty = device.evidence.kinds.with_duty(device.evidence.kinds.names, (duty,))
+    return np.asarray([stage in of_duty for _, stage in device.stage_rounds.numbers], np.bool_)
+
+
+def boosted_until_s(rounds: StageRounds) -> Floats:
+    """For each group the run time from which its work counts; infinite if it did none."""
+    begun_s = np.full(len(rounds.numbers), np.inf)
+    np.minimum.at(begun_s, rounds.groups, rounds.table.begins_s[rounds.rows])
+    return begun_s + BOOST_S
+
+
+def _unbroken(device: DeviceEvidence, counted: Mask, *, by_work: bool) -> tuple[Ids, Floats, Floats]:
+    """As `unbroken`, of those rounds of the block that count; a fed device waits without a break."""
+    rounds = device.stage_rounds
+    rows, groups = rounds.rows[counted], rounds.groups[counted]
+    fed = _with_duty(device, "fed")[groups]
+    work = rounds.table.ids(device.evidence.kinds.same_work, "unit", rows)
+    work = np.where(fed | (not by_work), -1, work)
+    joining_s = np.where(fed, np.inf, JOINING_S)
+    return unbroken(groups, rounds.table.begins_s[rows], rounds.table.t_s[rows], work, joining_s)
 
 
 def _joined(pieces: Sequence[Piece], sizes: Sequence[float], enough: float) -> tuple[Piece, ...]:

@@ -94,6 +94,11 @@ class NodeEvidence:
             raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
         return found
 
+    def unverified(self, stage: str) -> Rounds:
+        """The rounds of a stage, warm-up included, whose result was wrong. They may not be left out."""
+        everything = self.evidence.rounds(self.subject)
+        return everything.only(everything.same("stage", stage) & ~everything.same("verified", True))
+
     def records(self, kind: type[Kept], stage: str) -> list[Kept]:
         """One stage's own records of this type about the node."""
         return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]

@@ -39,7 +39,8 @@ HOW = {
     remedy="end other programs that use this disk, and see its health (`smartctl -a`)",
     unmeasured="the disk is full: `stages.disk.used_fail_share` of it is in use; there is no such folder, or "
     "it may not be written to; its file system keeps files in memory (tmpfs); there is too little room to "
-    "write beside `stages.disk.reserve_gib`; too few chunks were written and read",
+    "write beside `stages.disk.reserve_gib`; too few chunks were written and read, or wrong ones counted of "
+    "which no event tells",
     also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
@@ -57,6 +58,12 @@ def disk(node: NodeEvidence) -> Finding:
         more = f" ({len(wrong)} chunks)" if len(wrong) > 1 else ""
         detail = f"{wrong[0].message}{more}; {test.path} on {test.filesystem} ({test.device})"
         return _failure(detail, CORRUPT, "the data that were written", wrong[0].t_s)
+    unverified = node.unverified(STAGE)
+    if len(unverified):
+        detail = f"read otherwise than it was written, in {len(unverified)} of the chunks; {where}"
+        return _failure(detail, CORRUPT, "the data that were written", float(unverified.t_s[0]))
+    if test.wrong:
+        raise NotMeasured(f"the test counted {test.wrong} wrong chunks, and no event tells of one")
     if test.error == "EIO":
         return _failure(f"{test.trouble}; {where}", CORRUPT, "a disk that can be written to")
     if test.error in NO_ROOM:

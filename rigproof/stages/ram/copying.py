@@ -1,8 +1,9 @@
 """How fast memory is copied by all threads together, and whether the copies are right.
 
-Each thread copies a part of its own. Before each round a new stamp is written into every page of the sources;
-after it, outside the timed part, every page of the targets must have the stamp. At the end all words are
-compared.
+Each thread copies a part of its own to and fro, so that each copy is made of the one before: a word that one
+of them got wrong is wrong in all that follow, and shows at the end, when all words are compared with what was
+written first. Before each round a new stamp is written into every page; after it, outside the timed part,
+every page of the last copy must have the stamp, which an odd number of copies has carried to the other half.
 """
 
 import time
@@ -14,7 +15,7 @@ import numpy as np
 
 from rigproof.host.proc import PAGE_BYTES
 from rigproof.stages.ram.patterns import Pattern, Wrong
-from rigproof.stages.ram.room import MIB, WORD_BYTES, Block
+from rigproof.stages.ram.room import MIB, WORD_BYTES, Block, Words
 from rigproof.stages.ram.threads import PinnedThreads
 
 PAGE_WORDS = PAGE_BYTES // WORD_BYTES
@@ -49,14 +50,15 @@ class Copies:
         except MemoryError:
             self.release()
             raise
-        self._sources: Sequence[Block] = self._blocks[::2]
-        self._targets: Sequence[Block] = self._blocks[1::2]
+        self._latest: Sequence[Block] = self._blocks[::2]  # what the next copy is made of
+        self._others: Sequence[Block] = self._blocks[1::2]
+        self._unstamped: list[Words] = [np.empty(0, np.uint64)] * len(threads)
         threads.each(self._fill, meanwhile=alive)
 
     @property
     def mib(self) -> float:
         """What a pass copies."""
-        return sum(block.mib for block in self._sources)
+        return sum(block.mib for block in self._latest)
 
     def round(self, length_s: float) -> CopyRound:
         """Copy for about `length_s`; the first round tells how often that is."""
@@ -64,14 +66,15 @@ class Copies:
         self._threads.each(self._mark, meanwhile=self._alive)
         times = self._threads.each(self._copy, meanwhile=self._alive)
         begun_s, end_s = min(begun for begun, _ in times), max(end for _, end in times)
+        self._latest, self._others = self._others, self._latest  # an odd number of copies
         right = self._threads.each(self._is_marked, meanwhile=self._alive)
         gb = 2 * self._repeats * self.mib * MIB / 1e9
         done = CopyRound(end_s, end_s - begun_s, gb, all(right))
-        self._repeats = max(1, round(self._repeats * length_s / max(done.seconds, 1e-6)))
+        self._repeats = max(1, round(self._repeats * length_s / max(done.seconds, 1e-6))) | 1
         return done
 
     def compare(self) -> tuple[int, list[Wrong]]:
-        """How many words of the targets are not those of their sources, and some of them."""
+        """How many words are not what was written first, and some of them."""
         found = self._threads.each(self._compare, meanwhile=self._alive)
         return sum(number for number, _ in found), [wrong for _, some in found for wrong in some]
 
@@ -82,30 +85,27 @@ class Copies:
         self._blocks.clear()
 
     def _fill(self, number: int) -> None:
-        SOURCE.fill(self._sources[number].words, 0)
-        self._targets[number].words.fill(0)
+        words = self._latest[number].words
+        SOURCE.fill(words, 0)
+        self._unstamped[number] = words[::PAGE_WORDS].copy()
+        self._others[number].words.fill(0)
 
     def _mark(self, number: int) -> None:
-        self._sources[number].words[::PAGE_WORDS] = self._stamp
+        self._latest[number].words[::PAGE_WORDS] = self._stamp
 
     def _copy(self, number: int) -> tuple[float, float]:
-        source, target = self._sources[number].words, self._targets[number].words
+        latest, other = self._latest[number].words, self._others[number].words
         self._start.wait(START_S)
         begun_s = time.monotonic()
         for _ in range(self._repeats):
-            np.copyto(target, source)
+            np.copyto(other, latest)
+            latest, other = other, latest
         return begun_s, time.monotonic()
 
     def _is_marked(self, number: int) -> bool:
-        return bool((self._targets[number].words[::PAGE_WORDS] == self._stamp).all())
+        return bool((self._latest[number].words[::PAGE_WORDS] == self._stamp).all())
 
     def _compare(self, number: int) -> tuple[int, list[Wrong]]:
-        source, target = self._sources[number].words, self._targets[number].words
-        count, located = 0, list[Wrong]()
-        for start in range(0, len(source), 2**20):
-            part = slice(start, start + 2**20)
-            places = np.flatnonzero(source[part] != target[part])
-            count += len(places)
-            for place in (int(one) + start for one in places[: MOST_LOCATED - len(located)]):
-                located.append(Wrong(place, int(source[place]), int(target[place])))
-        return count, located
+        words = self._latest[number].words
+        words[::PAGE_WORDS] = self._unstamped[number]  # each round has looked at its stamps
+        return SOURCE.verify(words, 0, MOST_LOCATED)

@@ -21,14 +21,14 @@ BROKEN = "do not train on this host: find the module with memtest86+; replace it
     scope="node",
     unit=UNIT,
     direction="at_least",
-    limit="no wrong word, and copies at no less than `stages.ram.floor_gbps`, if the rig states "
+    limit="no wrong word in any round, and copies at no less than `stages.ram.floor_gbps`, if the rig states "
     "it, else `stages.ram.peer_share` of the median of the other hosts of this kind (the same CPU model, as "
     "many CPUs, as much RAM), else none",
     severity="isolate",
     remedy="end other programs on this host, and check that every memory channel has its module, at the same "
     "clock (`sudo dmidecode -t memory`)",
     unmeasured="less than `stages.ram.least_gib`, or than twice the CPU's caches, was free beside the "
-    "reserve, or could be tested; too few verified copies",
+    "reserve, or could be tested; too few copies; or wrong words were counted of which no event tells",
     also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
@@ -39,13 +39,19 @@ def memory(node: NodeEvidence) -> Finding:
     The rate counts bytes read and written. Patterns (own address, random, complement) are written and
     verified as far as the time of the level allows; the verdict says how much that was.
     """
-    wrong = node.events("ram_error")
+    wrong, source = node.events("ram_error"), "every word is read as it was written"
     if wrong:
         first = wrong[0]
-        source = "every word is read as it was written"
         return Finding(Outcome.FAIL, detail=first.message, remedy=BROKEN, source=source, from_s=first.t_s)
-    copies = copy_rounds(node)
-    rate, detail = copies.rate(), in_words(tested_by(node))
+    unverified = node.unverified(STAGE)
+    if len(unverified):
+        detail = f"wrong words in a round of {unverified.labels('operation')[0]} ({len(unverified)} in all)"
+        from_s = float(unverified.t_s[0])
+        return Finding(Outcome.FAIL, detail=detail, remedy=BROKEN, source=source, from_s=from_s)
+    copies, test = copy_rounds(node), tested_by(node)
+    if test.wrong:
+        raise NotMeasured(f"the test counted {test.wrong} wrong words, and no event tells of one")
+    rate, detail = copies.rate(), in_words(test)
     floor = _floor(node)
     if floor is None:
         detail = f"{detail}; no other host of this kind to compare with"

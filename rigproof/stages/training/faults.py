@@ -39,5 +39,4 @@ FAULTS = (
 NOTICED = {
     "throughput-sag": Noticed("after=10%,by=60%", "training.step"),
     "telemetry-gap": Noticed("after=30%,for=20%"),  # its last quarter is not measured
-    "gpu-idle": Noticed(ends="not measured"),
 }

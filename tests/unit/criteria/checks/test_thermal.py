@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.records.measurements import Stage
 from rigproof.records.verdict import Outcome, sentence
 
 GPU = "pc1/gpu0"
@@ -372,3 +373,22 @@ def test_a_driver_that_counts_nothing_is_judged_by_its_samples(bench):
 def test_a_counter_that_went_back_is_left_out(bench):
     bench.counters(GPU, "before", hw_thermal_s=5.0)
     assert bench.verdict(THROTTLE, GPU).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("name", ["transfer", "ram"])
+@pytest.mark.parametrize(("length_s", "outcome"), [(0.15, Outcome.WARN), (1.5, Outcome.FAIL)])
+def test_a_slowdown_while_the_card_rests_is_one_too(bench, name, length_s, outcome):
+    """A stage in which its link or its host is measured."""
+    bench.recording.add(Stage(name, 134.0, 136.0, "finished", ("pc1/gpu0#0",), 134.5, 136.0))
+    bench.samples(GPU, 136.0 - length_s, clock_event_reasons=0x8)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert verdict.outcome is outcome
+    assert "HW slowdown (0x8)" in verdict.detail
+    assert name in verdict.detail
+
+
+def test_a_stage_in_which_the_card_rests_needs_its_readings_too(bench):
+    bench.recording.add(Stage("ram", 134.0, 136.0, "finished", ("pc1/gpu0#0",), 134.5, 136.0))
+    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 134.0, clock_event_reasons=None)
+    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.NOT_MEASURED

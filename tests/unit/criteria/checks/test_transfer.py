@@ -46,18 +46,18 @@ def test_a_link_that_goes_down_while_the_card_idles_is_no_fault(bench):
 
 
 def test_a_moment_at_a_lower_generation_is_no_fault_but_half_of_a_quarter_is(bench):
-    bench.samples(GPU, 40.75, 42.65, pcie_generation=1)  # 19 of 97 readings
+    bench.samples(GPU, 38.55, 40.65, pcie_generation=1)  # 21 of 105 readings
     assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
-    bench.samples(GPU, 40.75, 42.75, pcie_generation=1, pcie_width=4)
+    bench.samples(GPU, 38.55, 40.75, pcie_generation=1, pcie_width=4)
     verdict = bench.verdict(LINK, GPU)
     assert verdict.outcome is Outcome.WARN
     assert verdict.detail == (
-        "down to Gen1 x4 in 20% of the readings from t=41 s on, where Gen5 x16 is possible, in the "
+        "down to Gen1 x4 in 21% of the readings from t=38 s on, where Gen5 x16 is possible, in the "
         "sustained stage"
     )
-    bench.samples(GPU, 40.05, 46, pcie_generation=1)
+    bench.samples(GPU, 38.05, 44.05, pcie_generation=1)
     verdict = bench.verdict(LINK, GPU)
-    assert (verdict.outcome, verdict.from_s, verdict.length_s) == (Outcome.FAIL, 40.75, 9.75)
+    assert (verdict.outcome, verdict.from_s, verdict.length_s) == (Outcome.FAIL, 38.5, 10.5)
 
 
 def test_a_slot_that_the_owner_knows_is_the_measure(bench):

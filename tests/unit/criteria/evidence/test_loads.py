@@ -121,16 +121,16 @@ def every(from_s, to_s, step_s=0.5):
     return [from_s + n * step_s for n in range(1, round((to_s - from_s) / step_s) + 1)]
 
 
-def test_a_load_is_its_stages_window_and_the_time_of_its_measured_rounds(bench):
+def test_a_load_is_its_stages_window_and_the_time_of_its_rounds_warm_up_included(bench):
     load = load_of(device_of(bench), "sustained")
     assert (load.stage, load.duty, load.window) == ("sustained", "continuous", Window(30.0, 70.0))
-    assert load.stretches[0].from_s == 31.0  # its first measured round's begin
+    assert load.stretches[0].from_s == 28.0  # its first round began at 26
     assert load.stretches[-1].to_s == 70.0
-    assert load.measured_s == pytest.approx(39.0)
+    assert load.measured_s == pytest.approx(42.0)
 
 
 def test_a_continuous_load_is_judged_in_quarters(bench):
-    assert windows_of(bench) == [pytest.approx((31.0 + n * 9.75, 31.0 + (n + 1) * 9.75)) for n in range(4)]
+    assert windows_of(bench) == [pytest.approx((28.0 + n * 10.5, 28.0 + (n + 1) * 10.5)) for n in range(4)]
 
 
 def test_two_stretches_of_a_continuous_load_are_cut_into_pieces_of_about_a_quarter(bench):
@@ -162,9 +162,43 @@ def test_a_stretch_of_a_second_is_the_shortest(bench, to_s, found):
     assert windows_of(bench, "gemm") == [(8.0, 10.0), *found]
 
 
-def a_round_of(stage, end_s, seconds, phase="measure"):
-    labels = {"precision": "bf16", "size": 1024}
+def a_round_of(stage, end_s, seconds, phase="measure", precision="bf16"):
+    labels = {"precision": precision, "size": 1024}
     return Round(end_s, stage, "pc1/gpu0#0", GPU, phase, seconds, 1.0, TFLOP, True, labels)
+
+
+def in_turn(bench, *parts):
+    """Rounds of gemm in parts (from, to, phase, precision), each as one round."""
+    others = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, "gemm")]
+    bench.recording.rounds = others + [
+        a_round_of("gemm", to_s, to_s - from_s, phase, precision) for from_s, to_s, phase, precision in parts
+    ]
+
+
+def test_warm_up_counts_from_a_second_after_a_break_on(bench):
+    in_turn(bench, (6, 10, "measure", "bf16"), (12, 15, "warmup", "bf16"), (15, 17, "measure", "bf16"))
+    assert windows_of(bench, "gemm") == [(8, 10), (13, 17)]
+    in_turn(bench, (6, 10, "measure", "bf16"), (12, 12.5, "warmup", "bf16"), (12.5, 17, "measure", "bf16"))
+    assert windows_of(bench, "gemm") == [(8, 10), (12.5, 17)]
+
+
+def test_a_load_of_warm_up_alone_counts_too(bench):
+    in_turn(bench, (6, 10, "measure", "bf16"), (12, 15, "warmup", "bf16"))
+    assert windows_of(bench, "gemm") == [(8, 10), (13, 15)]
+
+
+def test_a_load_is_cut_where_its_work_changes(bench):
+    in_turn(bench, (6, 10, "measure", "bf16"), (10, 13, "warmup", "fp32"), (13, 15, "measure", "fp32"))
+    assert windows_of(bench, "gemm") == [(8, 10), (10, 15)]
+
+
+def test_short_parts_of_a_load_are_judged_together(bench):
+    short = [(10 + 0.4 * n, 10.4 + 0.4 * n, "measure", ("fp32", "tf32")[n % 2]) for n in range(5)]
+    in_turn(bench, (6, 10, "measure", "bf16"), *short, (12.0, 14.0, "measure", "bf16"))
+    [one, *_], two, (*_, last) = pieces_of(bench, "gemm")
+    assert one == (8, 10)
+    assert two == [pytest.approx(part) for part in ((10, 10.4), (10.4, 10.8), (10.8, 11.2))]
+    assert last == (12, 14)
 
 
 def thinned(bench, *kept_s):

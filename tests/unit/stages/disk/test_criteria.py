@@ -126,6 +126,25 @@ def test_data_that_were_not_read_back_as_written_fail(run):
     assert found.detail.startswith("what was read back differs (2 chunks); /home/simulated")
 
 
+def test_a_chunk_that_was_read_wrong_fails_without_an_event(run):
+    loaded, recording = run
+    rounds = list(recording.rounds)
+    place = next(n for n, one in enumerate(rounds) if (one.subject, one.label("operation")) == ("n1", "read"))
+    rounds[place] = replace(rounds[place], verified=False)
+    recording.put(Round, rounds)
+    found = verdict(loaded, recording)
+    assert (found.outcome, found.from_s) == (Outcome.FAIL, rounds[place].t_s)
+    assert found.detail.startswith("read otherwise than it was written, in 1 of the chunks; ")
+    assert verdict(loaded, recording, "n2").outcome is Outcome.PASS
+
+
+def test_wrong_chunks_that_only_the_test_counted_are_no_measurement(run):
+    loaded, recording = run
+    found = verdict(loaded, changed_test(recording, wrong=5))
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail == "the test counted 5 wrong chunks, and no event tells of one"
+
+
 @pytest.mark.parametrize(
     ("share", "outcome"),
     [(0.89, Outcome.PASS), (0.91, Outcome.WARN), (0.949, Outcome.WARN), (0.95, Outcome.NOT_MEASURED)],

@@ -143,10 +143,9 @@ def test_a_test_that_did_not_end_is_not_measured(run):
     assert found.detail == "the test with patterns did not end: killed by signal 9 (at t=9 s)"
 
 
-def test_copies_that_were_not_verified_do_not_count(run):
+def test_without_copies_the_host_is_not_measured(run):
     loaded, recording = run
-    rounds = [replace(one, verified=one.label("operation") != "copy") for one in recording.rounds]
-    recording.put(Round, rounds)
+    recording.put(Round, [one for one in recording.rounds if one.label("operation") != "copy"])
     recording.add(Event(8.0, "ram_short", "n1", "copies need 2 × 1024 MiB, and 100 MiB are free", "ram"))
     found = verdict(loaded, recording)
     assert found.outcome is Outcome.NOT_MEASURED
@@ -187,3 +186,27 @@ def test_memory_that_was_tested_whole_is_100_percent_of_it():
     size_mib = 64 * 1024.0
     test = RamTest(9.0, "ram", "n1#0", "n1", 8, size_mib, size_mib, 0.0, 32.0, size_mib, 2, 0, "")
     assert in_words(test) == "64.0 of 64.0 GiB (100 %) tested with 2 patterns"
+
+
+@pytest.mark.parametrize("phase", ["warmup", "measure"])
+def test_a_round_of_copies_that_arrived_wrong_fails_without_an_event(run, phase):
+    loaded, recording = run
+    rounds = list(recording.rounds)
+    place = next(
+        n for n, one in enumerate(rounds) if (one.subject, one.stage, one.phase) == ("n1", "ram", phase)
+    )
+    rounds[place] = replace(rounds[place], verified=False)
+    recording.put(Round, rounds)
+    found = verdict(loaded, recording)
+    assert (found.outcome, found.from_s) == (Outcome.FAIL, rounds[place].t_s)
+    assert found.detail == "wrong words in a round of copy (1 in all)"
+    assert verdict(loaded, recording, "n2").outcome is Outcome.PASS
+
+
+def test_wrong_words_that_only_the_test_counted_are_no_measurement(run):
+    loaded, recording = run
+    tests = [replace(one, wrong=7) if one.subject == "n1" else one for one in recording.of(RamTest)]
+    recording.put(RamTest, tests)
+    found = verdict(loaded, recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail == "the test counted 7 wrong words, and no event tells of one"

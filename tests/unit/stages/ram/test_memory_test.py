@@ -135,7 +135,7 @@ def test_copies_are_counted_twice_and_compared(threads):
     assert second.verified
     assert first.gb == pytest.approx(2 * copies.mib * 2**20 / 1e9)
     assert copies.compare() == (0, [])
-    copies._targets[1].words[7] ^= np.uint64(1)
+    copies._latest[1].words[7] ^= np.uint64(1)
     number, [wrong] = copies.compare()
     assert (number, wrong.place, wrong.bits) == (1, 7, (0,))
     copies.release()
@@ -146,6 +146,26 @@ def test_a_copy_that_did_not_happen_is_not_verified(threads, monkeypatch):
     copies.round(0.01)
     monkeypatch.setattr(np, "copyto", lambda target, source: None)
     assert not copies.round(0.01).verified
+    copies.release()
+
+
+@pytest.mark.parametrize("wrong_copy", [1, 2, 3])
+def test_a_copy_that_arrived_wrong_shows_in_all_that_follow(threads, monkeypatch, wrong_copy):
+    """Each copy is made of the one before, so that none overwrites what another got wrong."""
+    copies, done = Copies(threads, 8.0, lambda: None), itertools.count(1)
+    copies._repeats = 3
+    copyto = np.copyto
+
+    def wrong_once(target, source):
+        copyto(target, source)
+        if next(done) == wrong_copy:
+            target[7] ^= np.uint64(2)
+
+    monkeypatch.setattr(np, "copyto", wrong_once)
+    copies.round(1e-9)
+    copies.round(1e-9)
+    number, [wrong] = copies.compare()
+    assert (number, wrong.place, wrong.bits) == (1, 7, (1,))
     copies.release()
 
 
