@@ -7,7 +7,7 @@ text is looked up among the promised subjects and never split.
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, get_args
 
 from rigproof.profiles.loading.loaded import LoadedRig
 
@@ -15,6 +15,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 # several.
 Scope = Literal["node", "device", "pair", "node_pair", "group", "rig"]
 SharedScope = Literal["pair", "node_pair", "group"]
+SHARED_SCOPES: tuple[SharedScope, ...] = get_args(SharedScope)
 RIG = "rig"
 
 

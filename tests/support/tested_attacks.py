@@ -344,4 +344,34 @@ TESTED = (
         "`thermal.throttle` fails",
         "unit/criteria/checks/test_thermal.py::test_a_slowdown_while_the_card_rests_is_one_too",
     ),
+    Tested(
+        "an Xid or a wrong result of a card that is not there",
+        "ignored",
+        "not measured, for the cards of that node",
+        "unit/criteria/checks/test_health.py::test_an_xid_of_a_card_that_is_not_there_is_not_ignored",
+    ),
+    Tested(
+        "two cards of a node with one PCI bus id",
+        "ACCEPTED",
+        "`inventory.gpus_present` not measured",
+        "unit/criteria/checks/test_inventory.py::test_two_cards_at_one_place_on_the_bus_contradict_each_other",
+    ),
+    Tested(
+        "sensors of two cards that agree in every digit",
+        "ACCEPTED",
+        "not measured",
+        "unit/criteria/evidence/test_sensors.py::test_sensors_of_two_cards_that_agree_in_every_digit_are_those_of_one",
+    ),
+    Tested(
+        "a replay that counts a differing run, without a wrong result",
+        "ACCEPTED",
+        "`training.replay` not measured",
+        "unit/stages/replay/test_criteria.py::test_runs_that_only_the_count_says_differ_are_no_measurement",
+    ),
+    Tested(
+        "a pool of rewards smaller than planned, which lowers its own limit",
+        "ACCEPTED",
+        "`feeding.parallel_rewards` not measured",
+        "unit/stages/feeding/test_criteria.py::test_a_pool_smaller_than_planned_does_not_lower_its_own_limit",
+    ),
 )

@@ -110,7 +110,8 @@ class Difference:
     severity="isolate",
     remedy="do not train on it; try it in another slot, else replace it",
     unmeasured="a worker did not record its products' checksums, or multiplied no golden operands in a "
-    "precision. Not applicable in a recording without golden operands and without another comparable card",
+    "precision, or a wrong result is of a subject that neither the rig nor the "
+    "run has. Not applicable in a recording without golden operands and without another comparable card",
     also=Also(fails=WRONG_MEMORY, unmeasured=(*WITHOUT_WORK, "cpu-fallback", "gpu-idle")),
     duties=REPEATING,
 )
@@ -127,6 +128,7 @@ def exact(device: DeviceEvidence) -> Finding:
         found = placed(first.data)
         detail = f"{first.message}{where}" + (f": {found}" if found else "")
         return _failed(number, detail, "its own reference", first.t_s)
+    device.require_placed("wrong_result")
     references = _references(device.evidence)
     differing = _differences(references, device.subject)
     if differing:

@@ -34,8 +34,8 @@ UNKNOWN_ACTION = Action(
     remedy="the action in hwprofiles/xids.toml; look up an Xid that it lacks in NVIDIA's Xid "
     "documentation and in `dmesg`",
     unmeasured="Xids were not received for a while: the node or its agent died, an NVML call failed or hung, "
-    "or the GPU was lost; or the driver reported its recovery action before the load, and not after it. Not "
-    "applicable if the driver delivers no Xids",
+    "or the GPU was lost; the driver reported its recovery action before the load, and not after it; or an "
+    "Xid is of a subject that neither the rig nor the run has. Not applicable if the driver delivers no Xids",
     also=Also(
         fails=("ecc-uncorrected", "xid:code=171"),
         warns=("xid:code=63", "xid:code=92", "xid:code=31", "xid:code=999"),
@@ -62,6 +62,7 @@ def xid(device: DeviceEvidence) -> Finding:
         return Finding(
             Outcome.FAIL, detail=detail, remedy=action.step, source=source, severity=action.severity
         )
+    device.require_placed("xid")
     _require_listener(device)
     _require_last_word(device)
     none = Limit(0, FILE)

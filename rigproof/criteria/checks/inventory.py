@@ -43,7 +43,7 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="another job of the cluster holds it, or CUDA_VISIBLE_DEVICES hides it where Ray was started; "
     "the run was given no cluster in which its node could be; the cluster itself did not start, or the run "
-    "was of another rig and did not look for it",
+    "was of another rig and did not look for it; or another card of the node has its PCI bus id",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
@@ -63,6 +63,7 @@ def gpus_present(device: DeviceEvidence) -> Finding:
     wrong, step = _mismatch(device, device.identity)
     if wrong:
         return Finding(Outcome.FAIL, detail=wrong, remedy=step)
+    _require_own_slot(device)
     return _with_less_memory(device, device.identity) or _with_vbios(device)
 
 
@@ -121,6 +122,14 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
     if twins:
         return f"the same card is also {', '.join(twins)}", "give each of them its own card with `uuid`"
     return "", ""
+
+
+def _require_own_slot(device: DeviceEvidence) -> None:
+    """NotMeasured if another card of its node has the same PCI bus id: one of the two records is wrong."""
+    bus = device.identity.pci_bus_id
+    for other in device.neighbours if bus else ():
+        if other.found and other.identity.pci_bus_id == bus and other.identity.uuid != device.identity.uuid:
+            raise NotMeasured(f"{other.subject} has its PCI bus id, {bus}: which card was read is not known")
 
 
 def _place(device: DeviceEvidence) -> str:

@@ -345,6 +345,15 @@ class DeviceEvidence:
                 return Disturbed(f"{who}: {event.message}", str(event.data["disturbed"]), event.t_s)
         return None
 
+    def require_placed(self, kind: str) -> None:
+        """NotMeasured if an event of this kind names a subject of this node, or of none, that no rig has."""
+        for event in self.evidence.unplaced(kind):
+            node = event.subject.partition("/")[0]
+            if node == self.node_name or node not in self.evidence.recording.nodes:
+                raise NotMeasured(
+                    f"{event.message}: of {event.subject}, which neither the rig nor the run has"
+                )
+
     def cause(self) -> str:
         """The first event that explains why this device did little or nothing; empty if none does."""
         subjects = (self.subject, self.device.node)

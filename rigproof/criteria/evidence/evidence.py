@@ -30,10 +30,10 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.subjects import SharedScope, subjects
+from rigproof.profiles.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, GpuCounters, MemoryReading, Stage
+from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -311,6 +311,18 @@ class Evidence:
     def events(self) -> EventIndex:
         """The events, by kind and by subject."""
         return EventIndex(self.recording.events)
+
+    def unplaced(self, kind: str) -> list[Event]:
+        """The events of this kind whose subject is neither promised nor was found."""
+
+        def found() -> list[Event]:
+            known = {RIG, *self._devices, *self._nodes, *self.recording.gpus, *self.recording.nodes}
+            unknown = [one for one in self.events.of_kind(kind) if one.subject not in known]
+            if unknown:  # pairs are many
+                known |= {one.text for scope in SHARED_SCOPES for one in subjects(self.loaded, scope)}
+            return [one for one in unknown if one.subject not in known]
+
+        return self.kept(("unplaced", kind), found)
 
     @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:

@@ -18,6 +18,7 @@ The rules, all of them about validity and none a limit of a rig:
    Other rises and falls say nothing: a window that opens, a stage that needs little, a card that slows down
    but stops with the last round.
 6. Temperature, power and clock do not all stay constant together.
+7. Two cards of a node do not draw the same power at every moment, to the last digit.
 """
 
 import math
@@ -44,6 +45,8 @@ CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
 HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
+# Of power: so many values that follow each other are no chance. NVML counts milliwatts, some cards watts.
+FEWEST_CHANGES, MOST_COMPARED = 20, 1000
 UNITS = {
     "core_temperature_c": "°C",
     "memory_temperature_c": "°C",
@@ -129,7 +132,7 @@ def _clear(device: DeviceEvidence, field: str) -> frozenset[str]:
     Found for all at once, and cautiously: `_doubt` decides about the others.
     """
     found = _possible(device, field) & device.block.kept(
-        "in time", lambda: _without_doubt(device, _out_of_time)
+        "in time", lambda: _without_doubt(device, lambda one: _out_of_time(one) or _same_as_another(one))
     )
     if field in POWER:
         found -= _all_repeated(device, field, STILL_AGAINST_ENERGY_S).keys()
@@ -199,7 +202,7 @@ def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
         doubt = _still_power(device, pairs, field) or _against_energy(device, field)
     if not doubt and field.endswith("_temperature_c"):
         doubt = _still_temperature(device, pairs, field, what)
-    return doubt or _out_of_time(device)
+    return doubt or _out_of_time(device) or _same_as_another(device)
 
 
 def _repeated(device: DeviceEvidence, field: str, shortest_s: float) -> list[tuple[int, int]]:
@@ -311,6 +314,28 @@ def _out_of_time(device: DeviceEvidence) -> str:
         return out_of_time(own, device.samples.readings(power_field(device)))
 
     return device.kept("time", found)
+
+
+# Another card
+
+
+def _same_as_another(device: DeviceEvidence) -> str:
+    """Rule 7: all readings of the power of another card of its node, of those judged together with it."""
+
+    def found() -> str:
+        own = device.samples.readings(power_field(device)).values
+        if len(np.unique(own[:MOST_COMPARED])) < FEWEST_CHANGES:
+            return ""
+        for other in device.block.devices:
+            if other is device or other.node_name != device.node_name:
+                continue
+            if np.array_equal(own, other.samples.readings(power_field(device)).values):
+                return (
+                    f"every reading of its power is also that of {other.subject}: one was read as the other"
+                )
+        return ""
+
+    return device.kept("same as another", found)
 
 
 # Where to look

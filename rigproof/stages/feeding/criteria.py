@@ -69,7 +69,8 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
     "crash or run out of memory",
     severity="config",
     remedy="keep as many CPUs free as the pool has processes, or lower `stages.feeding.processes`",
-    unmeasured="too few sequential or parallel runs, or none that compared the rewards of both",
+    unmeasured="too few sequential or parallel runs, none that compared the rewards of both, or a pool of "
+    "fewer processes than were planned",
     also=Also(unmeasured=WITHOUT_WORK),
     stages=("feeding",),
 )
@@ -102,12 +103,23 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     times = sound.times if sound else reward_times(batches, beside_generation=not device.is_cpu)
     detail = f"{1e3 * times.alone_s:.1f} ms per strategy, {1e3 * times.together_s:.1f} ms in the pool"
     detail += f"; {sound.losses if sound else _losses(batches)}"
+    planned = _planned_processes(device)
+    if times.processes < planned:
+        raise NotMeasured(f"its pool had {times.processes} processes, and {planned} were planned")
     if times.processes == 1:
         detail += "; a pool of one process gives no speed-up"
         return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
     note = f" × {times.processes} processes"
     limit = device.limit("reward_speedup_share", STAGE).times(times.processes, note)
     return compared(times.speedup, limit, good=times.speedup >= limit.value, detail=detail)
+
+
+def _planned_processes(device: DeviceEvidence) -> int:
+    """How many processes its worker was told to have in its pool; 0 if that was not recorded."""
+    specs = device.evidence.stage(STAGE).settings.get("specs")
+    told = [specs.get(one) for one in device.planned_workers] if isinstance(specs, dict) else []
+    stated = [one.get("processes") for one in told if isinstance(one, dict)]
+    return max((one for one in stated if isinstance(one, int)), default=0)
 
 
 def _rewards(device: DeviceEvidence) -> list[RewardBatch]:

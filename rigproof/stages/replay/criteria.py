@@ -26,7 +26,8 @@ FINITE = "every loss is finite"
     "majority is right, and without a majority all that differ fail",
     severity="isolate",
     remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
-    unmeasured="fewer than 2 verified runs, or a value whose checksum was not reported",
+    unmeasured="fewer than 2 verified runs, a value whose checksum was not reported, or runs that were "
+    "counted as different without a wrong result",
     also=Also(fails=("wrong-arithmetic",), unmeasured=WITHOUT_WORK),
     stages=(STAGE,),
 )
@@ -43,6 +44,9 @@ def replay(device: DeviceEvidence) -> Finding:
         source = "the first run of the same steps on this card"
         return compared(count, Limit(0, source), good=False, detail=wrong[0].message, from_s=wrong[0].t_s)
     own = replayed(device)
+    if own.differing:
+        number = f"{own.differing} runs that differ" if own.differing > 1 else "1 run that differs"
+        raise NotMeasured(f"{number} from the first one, of which no wrong result tells")
     runs = len(device.rounds(STAGE).verified)
     if runs < FEWEST_RUNS:
         cause = device.cause()

@@ -16,7 +16,7 @@ KIND = StageKind(
     "bursts",
     TrainingSettings,
     (STEP, SPEEDUP),
-    shortest_s=5.0,
+    shortest_s=3.8,
     lint=problems,
     labels=(
         Label("precision", str, work=True),

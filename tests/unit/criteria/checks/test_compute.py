@@ -230,3 +230,9 @@ def test_a_stage_that_the_level_leaves_out_needs_no_reference(bench):
 def test_a_run_that_repeats_no_products_has_nothing_to_compare(bench):
     bench.only("training")
     assert outcome(bench) is Outcome.NOT_APPLICABLE
+
+
+def test_a_wrong_result_of_a_card_that_is_not_there_is_not_ignored(bench):
+    bench.event("wrong_result", "pc1/gpu9", "a product differs")
+    assert outcome(bench) is Outcome.NOT_MEASURED
+    assert outcome(bench, OTHER) is Outcome.PASS

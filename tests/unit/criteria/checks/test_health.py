@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rigproof.records.verdict import Outcome
@@ -238,3 +240,24 @@ def test_an_xid_asks_for_the_kind_of_action_that_the_catalogue_states(bench, cod
 def test_a_wanted_reset_is_a_reset(bench):
     bench.counters(GPU, "after", recovery_action=1)
     assert bench.verdict(XID, GPU).severity == "reset"
+
+
+@pytest.mark.parametrize(
+    ("of", "here", "there"),
+    [
+        ("pc1/gpu9", Outcome.NOT_MEASURED, Outcome.PASS),
+        ("pc9/gpu0", Outcome.NOT_MEASURED, Outcome.NOT_MEASURED),
+    ],
+)
+def test_an_xid_of_a_card_that_is_not_there_is_not_ignored(bench, of, here, there):
+    bench.event("xid", of, "Xid 79", xid=79)
+    verdict = bench.verdict(XID, GPU)
+    assert (verdict.outcome, bench.verdict(XID, "pc2/gpu0").outcome) == (here, there)
+    assert verdict.detail == f"Xid 79: of {of}, which neither the rig nor the run has"
+
+
+def test_an_xid_of_a_card_that_another_profile_promised_is_known(bench):
+    """Its run found the card, and the profile that judges now leaves it out."""
+    bench.recording.gpus["pc1/gpu1"] = replace(bench.recording.gpus[GPU], subject="pc1/gpu1", uuid="GPU-2")
+    bench.event("xid", "pc1/gpu1", "Xid 79", xid=79)
+    assert bench.verdict(XID, GPU).outcome is Outcome.PASS

@@ -365,3 +365,27 @@ def test_only_the_odd_vbios_of_three_warns(bench):
         bench.gpu(subject, vbios_version=version, brand="nvidia")
     outcomes = [bench.verdict("inventory.gpus_present", f"pc{number}/gpu0").outcome for number in (1, 2)]
     assert outcomes == [Outcome.WARN, Outcome.PASS]
+
+
+def test_two_cards_at_one_place_on_the_bus_contradict_each_other(bench):
+    nodes = [
+        {"name": "pc1", "gpus": [{"sku": "h200"}, {"sku": "h200"}]},
+        {"name": "pc2", "gpus": [{"sku": "h200"}]},
+    ]
+    bench.rig(nodes=nodes)
+    for subject in ("pc1/gpu1", OTHER):
+        bench.recording.gpus[subject] = replace(
+            bench.recording.gpus[GPU], subject=subject, uuid=f"GPU-{subject}"
+        )
+    for subject, bus in (
+        (GPU, "00000000:01:00.0"),
+        ("pc1/gpu1", "00000000:02:00.0"),
+        (OTHER, "00000000:01:00.0"),
+    ):
+        bench.gpu(subject, pci_bus_id=bus)
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.PASS  # that of another node is its own
+    bench.gpu("pc1/gpu1", pci_bus_id="00000000:01:00.0")
+    for subject, other in ((GPU, "pc1/gpu1"), ("pc1/gpu1", GPU)):
+        verdict = bench.verdict(PRESENT, subject)
+        assert verdict.outcome is Outcome.NOT_MEASURED
+        assert verdict.detail.startswith(f"{other} has its PCI bus id, 00000000:01:00.0: ")

@@ -8,7 +8,10 @@ import pytest
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.sensors import _clear, _doubt, require_moving, require_possible
+from rigproof.judging.judge import judge_all
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
+from support.simulated import rig_named
 
 GPU = "pc1/gpu0"
 DRAW, ACTIVE, CORE, CLOCK = "power.draw", "activity.gpu_active", "thermal.core_temperature", "clock.ratio"
@@ -236,3 +239,19 @@ def test_nothing_is_clear_that_is_doubted(bench, field, from_s, to_s, changes):
     assert not (device.subject in _clear(device, field) and _doubt(device, field, "sensor"))
     if not changes:
         assert device.subject in _clear(device, field)
+
+
+def test_sensors_of_two_cards_that_agree_in_every_digit_are_those_of_one():
+    recording = simulated_recording(rig_named("h200-x2"), "quick")
+    gpus = ("localhost/gpu0", "localhost/gpu1")
+
+    def judged():
+        return {(one.criterion, one.subject): one for one in judge_all(recording)}
+
+    assert judged()[DRAW, gpus[0]].outcome is PASS
+    own = [one for one in recording.gpu_samples if one.subject == gpus[0]]
+    recording.gpu_samples = own + [replace(one, subject=gpus[1]) for one in own]
+    for subject, other in (gpus, gpus[::-1]):
+        verdict = judged()[DRAW, subject]
+        assert verdict.outcome is NOT_MEASURED
+        assert f"every reading of its power is also that of {other}" in verdict.detail

@@ -284,3 +284,12 @@ def test_sound_runs_are_judged_as_their_records_are(bench, monkeypatch, changes)
     )
     monkeypatch.setattr("rigproof.stages.feeding.criteria._sound_runs", lambda _device: None)
     assert [bench.verdict(name, GPU) for name in (REWARDS, IDLE)] == by_columns
+
+
+@pytest.mark.parametrize(("told", "outcome"), [(8, Outcome.PASS), (9, Outcome.NOT_MEASURED)])
+def test_a_pool_smaller_than_planned_does_not_lower_its_own_limit(bench, told, outcome):
+    bench.stage("feeding", settings={"specs": {f"{GPU}#0": {"processes": told}}})
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is outcome
+    if told == 9:
+        assert verdict.detail == "its pool had 8 processes, and 9 were planned"

@@ -255,3 +255,10 @@ def test_the_table_says_what_was_trained_and_whether_it_repeats(recording):
         (GPU, "bf16", "differ", "2496", "8", "8", "973", table.rows[1][7]),
     ]
     assert table.rows[0][8] == "9.514 to 5.72458"
+
+
+def test_runs_that_only_the_count_says_differ_are_no_measurement(recording):
+    change(recording, GPU, differing=1)
+    found = verdict(recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail == "1 run that differs from the first one, of which no wrong result tells"
