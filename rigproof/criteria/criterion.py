@@ -27,6 +27,12 @@ class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
         super().__init__(reason)
         self.reason = reason
 
+    def worded(self, reason: str) -> "NotMeasured":
+        """The same with another reason."""
+        found = type(self).__new__(type(self), reason)
+        vars(found).update(vars(self) | {"reason": reason})
+        return found
+
 
 class NotApplicable(NotMeasured):
     """Raised if the hardware cannot measure it at all, and the profile does not promise that it can."""

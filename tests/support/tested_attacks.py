@@ -374,4 +374,10 @@ TESTED = (
         "`feeding.parallel_rewards` not measured",
         "unit/stages/feeding/test_criteria.py::test_a_pool_smaller_than_planned_does_not_lower_its_own_limit",
     ),
+    Tested(
+        "a node's clock that jumps by 30 s in mid-run",
+        "REJECTED: another job on the card, heat, a weak power supply",
+        "INCOMPLETE: the hole is named",
+        "unit/criteria/evidence/test_clocks.py::test_a_clock_that_jumps_in_mid_run_rejects_nothing_and_is_named",
+    ),
 )

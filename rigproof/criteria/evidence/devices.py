@@ -262,8 +262,9 @@ class DeviceEvidence:
     def rounds(self, stage: str) -> Rounds:
         """The rounds of one stage that this device did itself, without those of the CPU in its place.
 
-        Raises NotMeasured if one of them is not a valid measurement.
+        Raises NotMeasured if one of them is not a valid measurement, or its node's clock moved.
         """
+        self.evidence.require_clock(self.node_name)
         return self.kept(("stage", stage), lambda: self.stage_rounds.valid(self.subject, stage))
 
     def possible(self, stage: str, *precisions: str) -> Rounds:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.blocks import Block
+from rigproof.criteria.evidence.clocks import moved_clocks
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import EventIndex
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -33,8 +34,9 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
+from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Round, Stage
 from rigproof.records.recording import Recording, StageRecord
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 Made = TypeVar("Made")
@@ -203,11 +205,31 @@ class Evidence:
 
     def rounds(self, subject: str) -> Rounds:
         """The rounds of one device, as recorded: a round without a finite time must not vanish."""
-        # Of one moment: columns and places do not fit together once rounds were added in between.
-        rows = self.kept("rounds", lambda: copy(self.recording.rounds))
-        table = self.kept("table of rounds", lambda: RoundTable(rows.columns))
+        rows, table = self._all_rounds
         places = rows.places(subject)
         return self.kept_for_subject(("rounds", subject), lambda: self._this_attempt(Rounds(table, places)))
+
+    @property
+    def _all_rounds(self) -> tuple[Rows[Round], RoundTable]:
+        """Of one moment: columns and places do not fit together once rounds were added in between."""
+        rows = self.kept("rounds", lambda: copy(self.recording.rounds))
+        return rows, self.kept("table of rounds", lambda: RoundTable(rows.columns))
+
+    def require_clock(self, node: str) -> None:
+        """Disturbed if this node's clock and the driver's came apart: its work is not in its stages."""
+        _, table = self._all_rounds
+        moved = self.kept("moved clocks", lambda: moved_clocks(table, self._spans_of_stages()))
+        if node in moved:
+            raise moved[node].worded(moved[node].reason)
+
+    def _spans_of_stages(self) -> dict[str, tuple[float, float]]:
+        """From the beginning of each stage that ended, its first attempt's, to its end; run time."""
+        recording = self.recording
+        return {
+            name: (recording.first_attempts.get(name, stage).start_s, stage.end_s)
+            for name, stage in recording.stages.items()
+            if stage.end_s is not None
+        }
 
     def _this_attempt(self, rounds: Rounds) -> Rounds:
         """The rounds without those of the other attempt at their stage."""
@@ -259,7 +281,7 @@ class Evidence:
                 known[subject] = reason
         found: Made | NotMeasured = known[subject]
         if isinstance(found, NotMeasured):
-            raise type(found)(found.reason)
+            raise found.worded(found.reason)
         return found
 
     def index(self) -> None:

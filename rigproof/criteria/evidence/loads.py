@@ -133,7 +133,7 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
             # A sensor may be distrusted for its readings in another stage.
             named = any(one in reason.reason for one in device.evidence.stages)
             where = "" if named else f"{stage}: "
-            unmeasured.append(type(reason)(f"{where}{reason.reason}"))
+            unmeasured.append(reason.worded(f"{where}{reason.reason}"))
         else:
             found.append((finding, stage))
     order = (Outcome.FAIL, Outcome.WARN, Outcome.NO_LIMIT, Outcome.PASS)

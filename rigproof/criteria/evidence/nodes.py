@@ -84,8 +84,9 @@ class NodeEvidence:
     def rounds(self, stage: str) -> Rounds:
         """What was measured of the node itself in one stage, by whichever of its workers.
 
-        Raises NotMeasured if there are no rounds, or one is not a valid measurement.
+        Raises NotMeasured if there are no rounds, one is not a valid measurement, or the clock moved.
         """
+        self.evidence.require_clock(self.subject)
         everything = Rounds.joined([self.evidence.rounds(self.subject)])
         found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
         if not len(found):
@@ -114,7 +115,8 @@ class NodeEvidence:
         return next(filter(None, (one.cause() for one in self.devices)), "")
 
     def loaded_samples(self, window: Window) -> Stretch[HostSample]:
-        """The samples inside a window."""
+        """The samples inside a window. NotMeasured if the node's clock moved."""
+        self.evidence.require_clock(self.subject)
         return self.evidence.host_samples(self.subject).within(window)
 
     def coverage_limit(self) -> Limit:

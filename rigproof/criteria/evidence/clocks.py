@@ -1,0 +1,56 @@
+"""Whether each node's clock kept to the driver's: otherwise its work is recorded outside of its stages."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rigproof.criteria.criterion import Disturbed
+from rigproof.criteria.evidence.rounds import Mask, RoundTable
+
+MOVED_S = 1.0  # outside of a stage; on H100 and H200 all rounds were inside by 0.5 s and more
+REMEDY = (
+    "find out what stopped or moved a clock (a virtual machine that was suspended or migrated, a machine "
+    "that slept), and run again"
+)
+
+
+def moved_clocks(table: RoundTable, spans: Mapping[str, tuple[float, float]]) -> dict[str, Disturbed]:
+    """By node, why its work cannot be placed in the run. `spans`: from when to when each stage ran."""
+    stages, subjects = table.coded("stage"), table.coded("subject")
+    unknown = (-np.inf, np.inf)
+    start_s, end_s = np.asarray([spans.get(one, unknown) for one in stages.distinct]).reshape(-1, 2).T
+    stage = stages.array
+    outside = (table.begins_s < start_s[stage] - MOVED_S) | (table.t_s > end_s[stage] + MOVED_S)
+    found: dict[str, Disturbed] = {}
+    firsts: dict[str, float] = {}
+    for subject, name in {
+        (subjects.distinct[one], stages.distinct[other])
+        for one, other in zip(subjects.array[outside].tolist(), stage[outside].tolist(), strict=True)
+    }:
+        node = subject.partition("/")[0]
+        own = table.mask("subject", "", (subject,)) & table.mask("stage", "", (name,))
+        from_s, what = _moved(name, table, own, spans[name])
+        if node not in found or from_s < firsts[node]:
+            reason = f"the clocks of {node} and of the driver came apart: {what}"
+            firsts[node], found[node] = from_s, Disturbed(reason, REMEDY, from_s)
+    return found
+
+
+def _moved(stage: str, table: RoundTable, own: Mask, span: tuple[float, float]) -> tuple[float, str]:
+    """When the times of these rounds go wrong, and how: the hole in them, and how far they are outside."""
+    order = np.argsort(table.t_s[own], kind="stable")
+    begins_s, ends_s = table.begins_s[own][order], table.t_s[own][order]
+    if begins_s[0] < span[0] - MOVED_S:
+        first_s = float(begins_s[0])
+        return (
+            first_s,
+            f"work of the {stage} stage from t={first_s:.0f} s on, which began at t={span[0]:.0f} s",
+        )
+    edges_s = np.concatenate(((span[0],), ends_s[:-1]))
+    holes_s = begins_s - edges_s
+    place = int(holes_s.argmax())
+    hole_s, from_s = float(holes_s[place]), float(edges_s[place])
+    after = f" after a hole of {hole_s:.0f} s from t={from_s:.0f} s on" if hole_s > MOVED_S else ""
+    return from_s, (
+        f"work of the {stage} stage until t={ends_s[-1]:.0f} s{after}, which ended at t={span[1]:.0f} s"
+    )

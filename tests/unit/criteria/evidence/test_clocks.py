@@ -1,0 +1,60 @@
+"""A node whose clock and the driver's came apart is not measured, and no hardware is blamed for the hole."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.verdict import Outcome
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+TABLES = ("gpu_samples", "host_samples", "rounds", "events", "memory")
+
+
+def jump(bench, at_s, by_s):
+    """The clock of pc1 jumps."""
+
+    def moved(one):
+        of_node = one.subject == "pc1" or one.subject.startswith("pc1/")
+        return replace(one, t_s=one.t_s + by_s) if of_node and one.t_s >= at_s else one
+
+    for name in TABLES:
+        setattr(bench.recording, name, [moved(one) for one in getattr(bench.recording, name)])
+
+
+@pytest.mark.parametrize(
+    ("by_s", "says"),
+    [
+        (
+            30.0,
+            "work of the sustained stage until t=100 s after a hole of 30 s from t=50 s on, which ended at "
+            "t=71 s",
+        ),
+        (-30.0, "work of the sustained stage from t=20 s on, which began at t=26 s"),
+    ],
+)
+def test_a_clock_that_jumps_in_mid_run_rejects_nothing_and_is_named(bench, by_s, says):
+    jump(bench, 50.0, by_s)
+    verdicts = bench.verdicts()
+    assert not [one for one in verdicts if one.outcome is Outcome.FAIL]
+    found = {(one.criterion, one.subject): one for one in verdicts}
+    for criterion in ("activity.gpu_active", "throughput.stability", "throughput.sustained", "clock.ratio"):
+        verdict = found[criterion, GPU]
+        assert verdict.outcome is Outcome.NOT_MEASURED
+        assert verdict.detail == f"the clocks of pc1 and of the driver came apart: {says}"
+        assert verdict.remedy.startswith("find out what stopped or moved a clock")
+        assert found[criterion, OTHER].outcome is Outcome.PASS
+    assert found["host.responsiveness", "pc1"].outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize(("by_s", "outcome"), [(0.9, Outcome.PASS), (2.1, Outcome.NOT_MEASURED)])
+def test_a_round_may_end_a_second_after_its_stage(bench, by_s, outcome):
+    last_s = max(one.t_s for one in bench.recording.rounds if (one.subject, one.stage) == (GPU, "sustained"))
+    late_s = 71.0 + by_s - last_s
+    bench.rounds(GPU, "sustained", last_s - 0.01, last_s + 0.01, t_s=lambda one: one.t_s + late_s)
+    assert bench.verdict("throughput.sustained", GPU).outcome is outcome
+
+
+def test_a_card_that_computes_wrong_fails_whatever_its_clock_did(bench):
+    bench.event("wrong_result", GPU, "a product differs", 40.0)
+    jump(bench, 50.0, 30.0)
+    assert bench.verdict("compute.exact", GPU).outcome is Outcome.FAIL
