@@ -1,4 +1,4 @@
-"""CPU and memory limits of the cgroup that this process is in: version 2, or version 1.
+"""Limits on CPU, memory and threads of the cgroup that this process is in: version 2, or version 1.
 
 A limit can be set on the process's own group or on any group above it: the tightest one counts. In a
 container the groups above are not visible, and the path in /proc/self/cgroup may be the host's: then
@@ -70,6 +70,15 @@ class MemoryLimit:
         return min([own_mib, *(other.free_mib() for other in self.others)])
 
 
+@dataclass(frozen=True, slots=True)
+class PidsLimit:
+    """How many threads the processes of a group may have together (`pids.max`), and how many they have."""
+
+    limit: int
+    used: int
+    file: Path
+
+
 def _entry(file: Path, key: str) -> int:
     """The number of a key, in a file of `key number` lines."""
     for line in file.read_text().splitlines():
@@ -130,6 +139,16 @@ def memory_limit(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> MemoryLi
         return None
     tightest = min(found, key=lambda group: group.limit_mib)
     return replace(tightest, others=tuple(group for group in found if group is not tightest))
+
+
+def pids_limits(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> list[PidsLimit]:
+    """The limits on threads of this process's group and of those above it; each counts its own members."""
+    found = []
+    for group in _groups(proc_root, cgroup_root, "pids"):
+        limit, used = _number(group / "pids.max"), _number(group / "pids.current")
+        if limit is not None and used is not None:
+            found.append(PidsLimit(limit, used, group / "pids.max"))
+    return found
 
 
 def usable_memory(limit: MemoryLimit | None, proc_root: Path = PROC) -> proc.Memory:

@@ -19,6 +19,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.inventory import HostInventory
 from rigproof.run.simulated.making import NotSimulated, simulated_rig
+from rigproof.run.surroundings import lacking
 from rigproof.simulation.inventory import simulated_inventory
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry.inventory import Detection, detect
@@ -72,6 +73,15 @@ def prepare(request: Request, detection: Detection | None = None) -> Prepared:
     if request.ray_address is not None:
         _check_reachable(request.ray_address)
     return Prepared(request, loaded, level, plan, inventory, champions, simulated)
+
+
+def require_surroundings(prepared: Prepared) -> None:
+    """Refuse a run whose Ray could not work on this host, whatever the rig is. Raises Refused."""
+    request = prepared.request
+    if request.ray_address is None and request.simulate != "inline":
+        problems = lacking(prepared.loaded, prepared.plan, simulated=prepared.simulated is not None)
+        if problems:
+            raise Refused("\n".join(problems))
 
 
 def _rig(request: Request, detection: Detection | None) -> tuple[LoadedRig, HostInventory]:

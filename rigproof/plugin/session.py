@@ -26,7 +26,7 @@ from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
 from rigproof.plugin.keys import DETECTION, SESSION, criterion_and_subject
 from rigproof.plugin.last_word import UNTESTED, VERDICTS, say
 from rigproof.plugin.options import LOADS_ITSELF, shows_only
-from rigproof.plugin.preparation import Prepared, Refused, prepare
+from rigproof.plugin.preparation import Prepared, Refused, prepare, require_surroundings
 from rigproof.plugin.request import Request
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
@@ -94,6 +94,7 @@ class HardwareSession:
             prepared = prepare(Request.of(config), config.stash[DETECTION])
             folder = None
             if shows_only(config) is None:
+                require_surroundings(prepared)
                 folder = new_run_folder(
                     prepared.request.report_dir, prepared.loaded.rig.name, datetime.now(UTC)
                 )

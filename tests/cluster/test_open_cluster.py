@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from rigproof.cluster.driver.rig_cluster import ClusterUnreachable
 from rigproof.monitor.command import Options, monitor
 from support.acceptance import PYTEST, python
-from support.ray_start import ON_LOOPBACK, end_all
+from support.ray_start import ON_LOOPBACK, address_of, end_all
 
 # Each of them would be a token for a cluster that asks for one.
 TOKENS = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64}
@@ -45,17 +44,6 @@ def open_cluster() -> Iterator[str]:
         yield address_of(head, folder)
     finally:
         end_all([head], folder)
-
-
-def address_of(head: subprocess.Popen[bytes], folder: Path) -> str:
-    """Where the head listens, once it does: Ray writes it into its folder then."""
-    address_file = folder / "ray_current_cluster"
-    end_s = time.monotonic() + 180
-    while time.monotonic() < end_s and head.poll() is None:
-        if address_file.exists() and address_file.read_text():
-            return address_file.read_text().strip()
-        time.sleep(0.1)
-    pytest.fail(f"the head did not come up: {(folder / 'start.log').read_text()[-2000:]}")
 
 
 @pytest.mark.parametrize("variables", [{}, TOKENS], ids=["no token here", "a token here"])

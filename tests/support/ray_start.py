@@ -3,8 +3,11 @@
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from rigproof.host import processes
 
@@ -19,6 +22,17 @@ services.get_node_ip_address = lambda address=None: "127.0.0.1"
 from ray.scripts.scripts import main
 main()
 """
+
+
+def address_of(head: subprocess.Popen[bytes], folder: Path) -> str:
+    """Where the head listens, once it does: Ray writes it into its folder then."""
+    address_file = folder / "ray_current_cluster"
+    end_s = time.monotonic() + 180
+    while time.monotonic() < end_s and head.poll() is None:
+        if address_file.exists() and address_file.read_text():
+            return address_file.read_text().strip()
+        time.sleep(0.1)
+    pytest.fail(f"the head did not come up: {(folder / 'start.log').read_text()[-2000:]}")
 
 
 def end_all(started: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:

@@ -22,6 +22,7 @@ FAILED = re.compile(
 )
 FAILED_BYTES, FAILED_CHARACTERS, FAILED_LINES = 2**16, 200, 2
 SESSION_PATH = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+LONGEST_ROOT_BYTES = SOCKET_PATH_BYTES - len(f"/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}")
 
 
 def make_folder() -> Path:
@@ -55,8 +56,7 @@ def remove_stale_folders(root: Path) -> None:
 def temp_root() -> Path:
     """The system's temporary folder, or /tmp if its path is too long for Ray's sockets."""
     root = Path(tempfile.gettempdir())
-    longest = f"{root}/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}"
-    return root if len(longest.encode()) <= SOCKET_PATH_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside
+    return root if len(os.fsencode(root)) <= LONGEST_ROOT_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside
 
 
 def last_lines(folder: Path) -> str:

@@ -184,6 +184,25 @@ class Limits(Table):
     host_shm_gib: Positive | None = Field(
         default=None, description="A /dev/shm smaller than this, in GiB, warns."
     )
+    run_threads: Positive | None = Field(
+        default=None,
+        description="Threads that the driver and the head of a Ray of our own start. If a limit on this host "
+        "leaves fewer than this and the next three make, the run is refused.",
+    )
+    run_threads_per_node: Positive | None = Field(
+        default=None, description="Threads of a node's raylet and agent, for that."
+    )
+    run_threads_per_worker: Positive | None = Field(
+        default=None, description="Threads of a worker, for that."
+    )
+    run_threads_per_cpu: Positive | None = Field(
+        default=None, description="Threads that Ray starts for each CPU of the host, for that."
+    )
+    run_temp_mib: Positive | None = Field(
+        default=None,
+        description="Room, in MiB, for the files of a Ray of our own in the folder for temporary files; with "
+        "less, the run is refused.",
+    )
     ecc_off: Flag | None = Field(
         default=None,
         description="true: ECC may be switched off. Left out: it must be on where the card has it.",

@@ -1,0 +1,67 @@
+"""A host that does not let a Ray of our own work is refused before any load, with each figure."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.acceptance import CHECKOUT, PATIENCE_S, PYTEST
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="control groups and namespaces are root's to make")
+CGROUPS = Path("/sys/fs/cgroup")
+PIDS_MAX = 60
+# In a network of its own, whose loopback interface is down, with a /dev/shm and a folder that are full.
+INSIDE = """
+mount -t tmpfs -o size=1m tmpfs /dev/shm && mount -t tmpfs -o size=4m tmpfs "$TMPDIR" || exit 99
+exec "$@"
+"""
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group that allows PIDS_MAX threads."""
+    root = CGROUPS if (CGROUPS / "cgroup.controllers").exists() else CGROUPS / "pids"
+    made = root / f"rigproof-test-{secrets.token_hex(4)}"
+    try:
+        made.mkdir()
+        (made / "pids.max").write_text(str(PIDS_MAX))
+    except OSError as error:
+        shutil.rmtree(made, ignore_errors=True)
+        pytest.skip(f"no control group for threads can be made here: {error}")
+    yield made
+    made.rmdir()
+
+
+def test_every_limit_that_is_too_tight_is_refused_with_its_figure_and_the_way_out(group, tmp_path):
+    """Each ended REJECTED after a minute, or asked whether there was space where there was."""
+    full = Path("/tmp") / f"rpf-{secrets.token_hex(2)}"  # a longer path would not do for sockets
+    full.mkdir()
+    command = [sys.executable, *PYTEST, "-m", "hardware", "--hw-simulate", "--hw-level=quick"]
+    command += ["--hwprofile=dual-3090-3070", f"--hw-report-dir={tmp_path / 'reports'}"]
+    try:
+        done = subprocess.run(
+            ["unshare", "--net", "--mount", "sh", "-c", INSIDE, "-", *command],
+            cwd=CHECKOUT,
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(full)},
+            preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    finally:
+        full.rmdir()
+    assert done.returncode == 4, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert f"{group}/pids.max = {PIDS_MAX}: " in said
+    assert "a run with 2 workers starts about" in said
+    assert "127.0.0.1 cannot be reached here (Network is unreachable)" in said
+    assert f"{full} has 4.0 MiB free; Ray's files need 91 MiB there, 75 of them because /dev/shm has" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "reports").exists()
