@@ -380,4 +380,16 @@ TESTED = (
         "INCOMPLETE: the hole is named",
         "unit/criteria/evidence/test_clocks.py::test_a_clock_that_jumps_in_mid_run_rejects_nothing_and_is_named",
     ),
+    Tested(
+        "Gen1 x4 for the last 14 s of training on two H200",
+        "a warning",
+        "`transfer.link` fails",
+        "unit/test_samples.py::test_a_link_that_goes_down_for_the_last_part_of_training_is_rejected",
+    ),
+    Tested(
+        "a link that is down under its own transfers alone",
+        "`transfer.h2d` fails at “Gen5 x16”: see transfer.link, which passes",
+        "it says that the link was down then, and what to do",
+        "unit/stages/transfer/test_criteria.py::test_a_link_that_is_down_under_its_own_transfers_alone_is_named",
+    ),
 )

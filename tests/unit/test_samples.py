@@ -178,3 +178,17 @@ SUMMED = 2 * 8192**2 / 4366e9 / (2 * 8192**3 / 662e12)
 )
 def test_a_bench_shows_what_it_must(file, least):
     assert json.loads((SAMPLES / "bench" / file).read_text())["ratio"] >= least
+
+
+def test_a_link_that_goes_down_for_the_last_part_of_training_is_rejected():
+    """Two H200 of which one trains at Gen1 x4 for 14 s."""
+    recording = read_recording(SAMPLES / "h200-x2-standard")
+    end_s = recording.stages["training"].end_s
+    recording.gpu_samples = [
+        dataclasses.replace(one, pcie_generation=1, pcie_width=4)
+        if one.subject == "vm/gpu1" and end_s - 14 <= one.t_s <= end_s
+        else one
+        for one in recording.gpu_samples
+    ]
+    failed = [(one.criterion, one.subject) for one in judge_all(recording) if one.outcome is Outcome.FAIL]
+    assert failed == [("transfer.link", "vm/gpu1")]

@@ -85,5 +85,13 @@ def link_under_load(device: DeviceEvidence, stage: str) -> tuple[int, int] | Non
     return found[0], found[1]
 
 
+def link_in(device: DeviceEvidence, stage: str) -> tuple[int, int] | None:
+    """The best generation and width that it read in a stage; None if one was not read there."""
+    window = device.evidence.whole_window(stage)
+    found = {name: _read(device, window, name) for name in FIELDS}
+    best = [int(read.max()) for name, read in found.items() if len(read) and int(read.max()) in FIELDS[name]]
+    return (best[0], best[1]) if len(best) == len(FIELDS) else None
+
+
 def _read(device: DeviceEvidence, window: Window, name: str) -> Floats:
     return device.loaded_samples(window).recorded(name).values

@@ -18,7 +18,14 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of, torch_of
-from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_name, link_under_load
+from rigproof.criteria.evidence.link import (
+    FIELDS,
+    link_at_most,
+    link_gbps,
+    link_in,
+    link_name,
+    link_under_load,
+)
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
@@ -44,6 +51,10 @@ FLOOR = (
     "lanes{both}; or, if that is higher, `limits.champion_share` of this GPU's champion (docs/champions.md); "
     "a floor in the rig profile stands alone. No floor if the link cannot be read. While all GPUs of the "
     "host transfer, `stages.transfer.together_share` of the rate alone, if the rig states that"
+)
+STAYS_DOWN = (
+    "the link goes down between loads and does not come up for transfers: switch ASPM off in the BIOS, then "
+    "reseat card and riser"
 )
 BOTH_FLOORS = " (`stages.transfer.both_share` of it for each direction)"
 
@@ -79,8 +90,8 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     link = link_under_load(device, STAGE)
     _require_possible(device, direction, found.best)
     kind = FIGURES[direction]
-    here = Conditions(kind.precision, found.mib, 1, torch_of(device))
-    done = Measured(kind, here, {**kind.labels, "mib": found.mib})
+    conditions = Conditions(kind.precision, found.mib, 1, torch_of(device))
+    done = Measured(kind, conditions, {**kind.labels, "mib": found.mib})
     rates = (done.rate(found.best),)
     floor = floor_of(device, done, *_link_floors(device, direction, link))
     detail = ", ".join(filter(None, ("" if link is None else link_name(*link), _in_company(found))))
@@ -99,9 +110,18 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     good = found.best >= floor.value
     if good and found.alone < floor.value:
         detail += f"; {figure(found.alone, UNIT)} alone, so something else was busy then"
+    here = None if good else link_in(device, STAGE)
+    down = here is not None and link is not None and link_gbps(*here) < link_gbps(*link)
+    if down and here is not None:
+        detail = f"{link_name(*here)} under its own transfers, {detail} in other stages"
     cause = "" if good else device.cause()
     return compared(
-        found.best, floor, good=good, detail="; ".join(filter(None, (detail, cause))), rates=rates
+        found.best,
+        floor,
+        good=good,
+        detail="; ".join(filter(None, (detail, cause))),
+        remedy=STAYS_DOWN if down else "",
+        rates=rates,
     )
 
 

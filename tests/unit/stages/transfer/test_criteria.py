@@ -132,6 +132,22 @@ def test_a_link_that_went_down_passes_by_its_own_floor_and_is_the_links_failure(
     assert link.outcome is Outcome.FAIL
 
 
+def test_a_link_that_is_down_under_its_own_transfers_alone_is_named(recording, loaded):
+    stage = recording.stages["transfer"]
+    recording.put(
+        GpuSample,
+        [
+            replace(one, pcie_generation=1) if one.subject == GPU and one.t_s >= stage.start_s else one
+            for one in recording.gpu_samples
+        ],
+    )
+    found = verdict(changed(recording, work=0.06), loaded, "h2d")
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith("Gen1 x16 under its own transfers, Gen5 x16")
+    assert found.detail.endswith("in other stages")
+    assert found.remedy.startswith("the link goes down between loads and does not come up for transfers")
+
+
 def test_a_reading_from_before_the_stage_when_the_link_rested_lowers_no_floor(recording, loaded):
     stage = recording.stages["transfer"]
     recording.put(
@@ -273,7 +289,7 @@ def test_less_in_company_fails_where_the_rig_states_a_limit(recording, loaded):
 
 
 def before_the_other(one):
-    return one.t_s - 60.0
+    return one.t_s - 1.5
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
