@@ -1,17 +1,19 @@
 """Does the CPU compute rewards fast enough to keep the generating GPU fed?"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Disturbed, Finding, NotMeasured, Trouble, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.cpu_use import cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
+from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.rounds import Mask
 from rigproof.criteria.evidence.sensors import moving_readings
@@ -58,6 +60,50 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
     return RewardTimes(_strategy_s(sequential), _strategy_s(parallel), processes)
 
 
+def _explained_by_cpus(
+    good_with: Callable[[float, float, float], bool],
+) -> Callable[[DeviceEvidence, Trouble], None]:
+    """Raises Disturbed if the figure is good for the part of the pools' CPUs that others left in this stage.
+
+    Who took less than was left unused took nothing from the pools. `good_with(measured, limit, left)`:
+    whether it is, with that part from 0 to 1.
+    """
+
+    def explained(device: DeviceEvidence, trouble: Trouble) -> None:
+        finding, stage = trouble.finding, device.evidence.recording.stages.get(STAGE)
+        pool = max((one.processes for one in _rewards(device)), default=0)
+        node = device.evidence.single(device.node_name)
+        if finding.measured is None or finding.limit is None or stage is None or not pool:
+            return
+        assert isinstance(node, NodeEvidence)
+        if stage.loaded_from_s is None or stage.loaded_to_s is None:
+            return
+        window = Window(stage.loaded_from_s, stage.loaded_to_s)
+        seconds = [one for one in cpu_seconds(node, window) if one.own is not None]
+        if not seconds:
+            return
+        away = fmean(one.stolen + one.throttled + one.others for one in seconds)
+        unused = 100 - fmean(one.used for one in seconds)
+        left = node.identity.cpus * (1 - away / 100) / (pool * len(node.devices))
+        limit = finding.limit.value
+        if unused < away and left < 1 and good_with(finding.measured, limit, left):
+            who, remedy = taken(node, seconds)
+            figures = f"{finding.measured:.3g}, limit {limit:.3g}"
+            raise Disturbed(f"{figures}: {who} while rewards were computed", remedy, finding.from_s)
+
+    return explained
+
+
+def _fast_enough(speedup: float, least: float, left: float) -> bool:
+    return speedup >= least * left
+
+
+def _fed_enough(idle_percent: float, most_percent: float, left: float) -> bool:
+    """Whether it would have been, had the rewards taken only so much of the time for which the GPU waited."""
+    waited = idle_percent * left
+    return 100 * waited <= most_percent * (100 - idle_percent + waited)
+
+
 @criterion(
     "feeding.parallel_rewards",
     title="parallel rewards",
@@ -70,9 +116,10 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
     severity="config",
     remedy="keep as many CPUs free as the pool has processes, or lower `stages.feeding.processes`",
     unmeasured="too few sequential or parallel runs, none that compared the rewards of both, or a pool of "
-    "fewer processes than were planned",
+    "fewer processes than were planned; or the speed-up is enough for what others left of the pools' CPUs",
     also=Also(unmeasured=WITHOUT_WORK),
     stages=("feeding",),
+    explained=_explained_by_cpus(_fast_enough),
 )
 def parallel_rewards(device: DeviceEvidence) -> Finding:
     """A strategy's median time when played one after the other, relative to its time in the pool.
@@ -249,12 +296,14 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     remedy="make the rewards faster: more processes or CPUs, a shorter `stages.feeding.strategy_s`, or "
     "`stages.feeding.overlap = true`",
     unmeasured="fewer than two steps with rewards, a lost worker, or utilisation that was not read often "
-    "enough or does not match the time of the work",
+    "enough or does not match the time of the work; or the GPU would not have waited so long if others had "
+    "not taken a part of the pools' CPUs",
     also=Also(
         fails=("gpu-idle",),
         unmeasured=(*WITHOUT_WORK, "nvml-hang", "sensor-missing:field=utilization"),
     ),
     stages=("feeding",),
+    explained=_explained_by_cpus(_fed_enough),
 )
 def idle_gaps(device: DeviceEvidence) -> Finding:
     """Share of the time in which the GPU had nothing to generate, because rewards were not ready."""

@@ -293,3 +293,64 @@ def test_a_pool_smaller_than_planned_does_not_lower_its_own_limit(bench, told, o
     assert verdict.outcome is outcome
     if told == 9:
         assert verdict.detail == "its pool had 8 processes, and 9 were planned"
+
+
+# Whose CPUs it were: pc1 has 8, and its pool wants all of them
+
+
+def busy(bench, own_percent, cpu_percent=99.0, **fields):
+    bench.host("pc1", 93, 113, cpu_percent=cpu_percent, own_percent=own_percent, **fields)
+
+
+@pytest.mark.parametrize(
+    ("own_percent", "outcome"), [(45.0, NOT_MEASURED), (70.0, FAIL)], ids=["others took half", "a third"]
+)
+def test_a_pool_that_others_left_half_of_the_cpus_is_held_to_half_of_the_speed_up(
+    bench, own_percent, outcome
+):
+    """Of 3.0 it reached 1.5 to 2, and that is enough for what it had, or not."""
+    seconds = 0.03 / (1.6 if outcome is NOT_MEASURED else 1.9)
+    bench.rewards(
+        GPU,
+        seconds=lambda one: (
+            seconds * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds
+        ),
+    )
+    assert bench.verdict(REWARDS, GPU).outcome is FAIL
+    busy(bench, own_percent)
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is outcome
+    if outcome is NOT_MEASURED:
+        assert "other programs took 54 % of the CPU" in verdict.detail
+        assert verdict.remedy
+
+
+def test_who_took_no_more_than_was_unused_took_nothing_from_the_pool(bench):
+    bench.rewards(
+        GPU,
+        seconds=lambda one: 0.02 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
+    )
+    busy(bench, 10.0, cpu_percent=54.0)
+    assert bench.verdict(REWARDS, GPU).outcome is FAIL
+
+
+def test_what_a_hypervisor_took_counts_as_well(bench):
+    bench.rewards(
+        GPU,
+        seconds=lambda one: 0.02 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
+    )
+    busy(bench, 45.0, stolen_percent=54.0)
+    assert "a hypervisor took 54 % of the CPU" in bench.verdict(REWARDS, GPU).detail
+
+
+def test_others_explain_no_other_rewards(bench):
+    busy(bench, 5.0)
+    bench.rewards(GPU, matches=lambda one: one.matches and False)
+    assert bench.verdict(REWARDS, GPU).outcome is FAIL
+
+
+@pytest.mark.parametrize(("own_percent", "outcome"), [(10.0, NOT_MEASURED), (95.0, FAIL)])
+def test_a_gpu_waits_for_rewards_that_had_too_few_cpus(bench, own_percent, outcome):
+    bench.rounds(GPU, "feeding", seconds=lambda one: one.seconds * 0.8)
+    busy(bench, own_percent)
+    assert bench.verdict(IDLE, GPU).outcome is outcome
