@@ -392,4 +392,16 @@ TESTED = (
         "it says that the link was down then, and what to do",
         "unit/stages/transfer/test_criteria.py::test_a_link_that_is_down_under_its_own_transfers_alone_is_named",
     ),
+    Tested(
+        "waves of the last GPU to join, or of a lone one, at 0.6 of its rate",
+        "pass",
+        "`power.transient` fails: the sustained rate is the reference",
+        "unit/stages/transient/test_criteria.py::test_the_last_gpu_to_join",
+    ),
+    Tested(
+        "0.6 of the rate at 20 Hz alone",
+        "pass",
+        "`power.transient` fails: slower waves are the reference",
+        "unit/stages/transient/test_criteria.py::test_faster_waves",
+    ),
 )

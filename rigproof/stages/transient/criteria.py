@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, Trouble, compared, criterion
+from rigproof.criteria.criterion import (
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    Trouble,
+    compared,
+    criterion,
+)
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.link import FIELDS, best_link, link_name, replays_allowed
@@ -34,8 +42,10 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     unit="%",
     direction="at_least",
     limit="no restart of the host, no lost GPU, no Xid that fails, no power brake or HW slowdown, no wrong "
-    "product while the waves run; of its rate in bursts each GPU keeps `stages.transient.others_share` when "
-    "more GPUs take part, and `stages.transient.fall_share` from the first third of its waves to the last. "
+    "product while the waves run; each GPU's rate in bursts is at least `stages.transient.others_share` of "
+    "its rate before more GPUs took part, in waves of a lower frequency, and, by the same products, in the "
+    "sustained stage; and from the first third of its waves to the last it keeps "
+    "`stages.transient.fall_share`. "
     "More PCIe replays than `limits.pcie_bit_error_rate` of the bits that the best link can carry warn; so "
     "does a sampled sum of the cards' draw over `stages.transient.psu_share` of the node's `psu_w`, if the "
     "rig states it",
@@ -97,12 +107,30 @@ def _worst(node: NodeEvidence, waves: Waves) -> Finding | None:
         node.limit("stages.transient", name, getattr(settings, name)).times(100)
         for name in ("others_share", "fall_share")
     )
-    found = [(one, others) for one in waves.with_others()] + [
-        (one, fall) for one in waves.from_wave_to_wave()
+    ways = [
+        [(one, limit) for one in way]
+        for way, limit in (
+            (waves.with_others(), others),
+            (waves.from_wave_to_wave(), fall),
+            (waves.from_slower_waves(), others),
+            (waves.from_sustained(), others),
+        )
     ]
-    if not found:
+    lost = [one for way in ways for one in way]
+    if not lost:
         return None
-    lost, limit = min(found, key=lambda one: 100 * one[0].kept / one[1].value)
+    # The first of them that fails says most about the cause.
+    failed = next(filter(None, ([one for one in way if _share(one) < 1] for way in ways)), None)
+    return _found(*min(failed or lost, key=_share), waves)
+
+
+def _share(one: tuple[Lost, Limit]) -> float:
+    """What is left, as a share of the least that must be."""
+    lost, limit = one
+    return 100 * lost.kept / limit.value
+
+
+def _found(lost: Lost, limit: Limit, waves: Waves) -> Finding:
     kept, window = 100 * lost.kept, waves.window(lost.arm)
     if kept >= limit.value:
         return compared(kept, limit, good=True, detail=_in_words(lost))

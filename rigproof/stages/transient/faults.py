@@ -6,7 +6,7 @@ from rigproof.simulation.stage import CardWork
 from rigproof.stages.transient.settings import STAGE
 
 CRITERION = "power.transient"
-SHOWN = ("xid", "power-brake", "bit-flip", "out-of-phase")
+SHOWN = ("xid", "power-brake", "bit-flip", "out-of-phase", "throughput-sag")
 OF_PROCESSES = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")
 OF_DRIVERS = ("gpu-lost", "nvml-hang", "ecc-uncorrected", "recovery-wanted")
 COUNTED = ("pcie-replays",)  # and read after the run
@@ -44,6 +44,7 @@ FAULTS = (
 NOTICED = {
     "power-brake": Noticed(criterion=CRITERION),
     "bit-flip": Noticed(criterion=CRITERION),
+    "throughput-sag": Noticed("by=60%", CRITERION),
 }
 
 

@@ -7,12 +7,14 @@ was not made shows as missing.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.criteria.evidence.rates import rate_or_none, settled
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.windows import Window
@@ -112,6 +114,34 @@ class Waves:
                         others = " and ".join(joined) if len(joined) < 3 else f"{len(joined)} others"
                         why = f"before {others} took part"
                         yield Lost(device, arm, float(np.median(before)), float(np.median(rates)), why)
+
+    def from_sustained(self) -> Iterator[Lost]:
+        """For each GPU and arm: its rate, against that of the same products in the continuous load before."""
+        for place, device in enumerate(self.devices):
+            before = rate_or_none(device)
+            if before is None:
+                continue
+            _, continuous = settled(device)
+            same = (before.precision, continuous.distinct_labels("size"))
+            for arm in (one for one in self.arms if one.gpus > place):
+                done, rates = self.rounds(place, arm), self.rates(place, arm)
+                precisions = done.distinct_labels("precision")
+                if len(rates) >= FEWEST_BURSTS and (*precisions, done.distinct_labels("size")) == same:
+                    why = f"in the {device.evidence.steady_stage} stage"
+                    yield Lost(device, arm, before.tflops, float(np.median(rates)), why)
+
+    def from_slower_waves(self) -> Iterator[Lost]:
+        """For each GPU, step and frequency: its rate, against that at each lower frequency.
+
+        Not the other way round: a longer burst may reach the power cap.
+        """
+        for slow, fast in permutations(self.arms, 2):
+            if slow.gpus == fast.gpus and slow.hz < fast.hz:
+                for place in range(fast.gpus):
+                    before, rates = self.rates(place, slow), self.rates(place, fast)
+                    if min(len(before), len(rates)) >= FEWEST_BURSTS:
+                        kept = float(np.median(before)), float(np.median(rates))
+                        yield Lost(self.devices[place], fast, *kept, f"at {slow.hz} Hz")
 
     def from_wave_to_wave(self) -> Iterator[Lost]:
         """For each GPU and arm: its rate in the last third of its bursts, against that in the first third."""

@@ -59,8 +59,8 @@ class TransientSettings(OptionalSettings):
         description="A wave is square if its bursts last at least and at most these shares of its period."
     )
     others_share: Share = Field(
-        description="Smallest rate of a GPU in its bursts once more GPUs take part, as a share of its rate "
-        "before."
+        description="Smallest rate of a GPU in its bursts, as a share of its rate before more GPUs took "
+        "part, of that at a lower frequency, and of that in the sustained stage."
     )
     fall_share: Share = Field(
         description="Smallest rate of a GPU in the last third of its bursts of a frequency and step, as a "
