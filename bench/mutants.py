@@ -27,14 +27,15 @@ from typing import Any
 from mutations import Mutation, all_of, picked
 
 ROOT = Path(__file__).resolve().parents[1]
-# What decides whether a rig is accepted, and how long it is waited for.
+# What loads a rig, decides whether it is accepted, and how long it is waited for.
 PROFILES = ("lint/*", "planning/plan*", "planning/power_curve", "loading/checks")
-STAGES = ("criteria", "lint", "peers", "precision")  # as far as they judge
 CLUSTER = ("driver/stage_loop", "driver/workers", "driver/slots", "driver/agents", "ray/calls")
 SCOPE = (
     "rigproof/criteria/*.py",
     "rigproof/criteria/*/*.py",
-    *(f"rigproof/stages/*/{name}.py" for name in STAGES),
+    "rigproof/stages/*/*.py",
+    "rigproof/devices/*.py",
+    "rigproof/host/*.py",
     "rigproof/judging/*.py",
     "rigproof/history/*.py",
     *(f"rigproof/profiles/{name}.py" for name in PROFILES),

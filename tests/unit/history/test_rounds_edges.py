@@ -14,7 +14,7 @@ from rigproof.history.rounds import (
     replay,
     seconds_per_unit,
 )
-from rigproof.records.measurements import TFLOP, Round
+from rigproof.records.measurements import TFLOP, Round, Stage
 from rigproof.records.samples import GpuSample
 from rigproof.stages.registry import KINDS
 
@@ -23,7 +23,7 @@ GPU = "pc1/gpu0"
 
 def a_round(t_s=1.0, seconds=0.05, work=3.5, **fields):
     defaults = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "phase": "measure"}
-    labels = {"size": 8192, "precision": fields.pop("precision", "bf16")}
+    labels = fields.pop("labels", {"size": 8192, "precision": fields.pop("precision", "bf16")})
     return Round(
         t_s=t_s, seconds=seconds, work=work, unit=TFLOP, verified=True, labels=labels, **defaults | fields
     )
@@ -115,6 +115,43 @@ def test_a_criterions_rounds_are_those_it_is_judged_by(recording):
     of_gemm = figure_rounds(recording, KINDS.figures["gemm_bf16_tflops"], GPU)
     assert of_gemm == [recording.rounds[0]]
     assert figure_rounds(recording, KINDS.figures["sustained_tflops"], GPU) == recording.rounds[4:]
+
+
+def test_of_a_stage_that_was_measured_twice_the_rounds_of_the_second_time_are_taken(recording):
+    for start_s in (0.5, 20.0):
+        recording.add(Stage("gemm", start_s, start_s + 10.0, "finished"))
+    recording.rounds = [a_round(2.0), a_round(19.9), a_round(20.0), a_round(22.0)]
+    assert figure_rounds(recording, KINDS.figures["gemm_bf16_tflops"], GPU) == recording.rounds[2:]
+
+
+def test_rates_are_in_the_order_of_the_seconds_for_as_many_workers_as_there_are():
+    rounds = [
+        a_round(t_s + 0.5, 0.1, work, worker=worker)
+        for t_s, work in ((3.0, 2.0), (1.0, 1.0))
+        for worker in ("a", "b", "c")
+    ]
+    assert seconds_per_unit(rounds) == [pytest.approx(1 / 30), pytest.approx(1 / 60)]
+
+
+def test_all_values_of_a_label_are_stored_in_the_order_of_their_text(recording):
+    rounds = [a_round(labels={"size": size}) for size in (512, 8192, 16384, 8192)]
+    stored = extra_info(recording, "throughput.gemm_bf16", KINDS.figures["gemm_bf16_tflops"], GPU, rounds)
+    assert stored["labels"] == {"size": [16384, 512, 8192]}
+
+
+def test_the_training_step_is_timed_by_its_rounds_in_fp16_at_the_largest_batch(recording):
+    def trained(batch, precision="fp16", phase="measure"):
+        labels = {"part": "precision", "precision": precision, "batch": batch}
+        return a_round(stage="training", phase=phase, labels=labels)
+
+    recording.rounds = [
+        *[trained(8) for _ in range(4)],
+        *[trained(16) for _ in range(3)],
+        *[trained(32) for _ in range(2)],  # too few to judge
+        *[trained(16, "fp32") for _ in range(3)],
+        *[trained(64, phase="warmup") for _ in range(3)],
+    ]
+    assert figure_rounds(recording, KINDS.figures["training_tflops"], GPU) == recording.rounds[4:7]
 
 
 def test_means_are_over_the_samples_from_the_first_rounds_begin_to_the_last_ones_end(recording):

@@ -108,6 +108,21 @@ def test_the_stretch_that_nothing_explains_is_the_one_that_is_reported(bench):
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, pytest.approx(49, abs=0.5))
 
 
+def test_a_stretch_that_warns_is_reported_before_a_lower_one_that_passes(bench):
+    at_its_cap(bench)
+    bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0x4)
+    bench.samples(GPU, 51, 61, sm_clock_mhz=1500, clock_event_reasons=0x2)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.WARN
+    assert "explained by application clocks setting (0x2)" in verdict.detail
+
+
+def test_of_stretches_that_nothing_explains_the_lowest_is_reported(bench):
+    bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0)
+    bench.samples(GPU, 51, 61, sm_clock_mhz=1500, clock_event_reasons=0)
+    assert bench.verdict(RATIO, GPU).detail.startswith("1400 MHz of 1980 MHz")
+
+
 @pytest.mark.parametrize(
     ("stage", "from_s", "to_s"),
     [("gemm", 5, 25), ("training", 72, 92), ("feeding", 93, 113), ("sharing", 114, 134)],

@@ -183,6 +183,14 @@ def test_the_draw_is_held_against_the_limit_of_its_own_moment(bench):
     assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
 
 
+def test_the_stretch_that_is_furthest_over_its_own_limit_is_judged_however_few_watts_it_drew(bench):
+    bench.samples(GPU, power_limit_w=700.0, power_average_w=lambda one: 690 + one.t_s % 2)
+    bench.samples(GPU, 49, 72, power_limit_w=550.0, power_average_w=lambda one: 600 + one.t_s % 2)
+    verdict = bench.verdict(DRAW, GPU)
+    assert (verdict.outcome, verdict.limit) == (Outcome.FAIL, pytest.approx(550 * 1.05))
+    assert verdict.measured == pytest.approx(601, abs=1)
+
+
 def test_a_card_without_sku_and_limit_need_not_keep_one(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
     bench.gpu(GPU, sku=None, power_limit_w=None, power_limit_default_w=None)

@@ -352,6 +352,11 @@ def test_a_card_beside_a_slowed_one_is_not_slowed(bench, changes, outcome):
         ),
         ({"hw_thermal_s": 0.09}, Outcome.PASS, "HW thermal slowdown 0.09 s"),
         ({"power_brake_s": 3.0}, Outcome.WARN, "NVML counted HW power brake 3 s, which no sample shows"),
+        (  # together longer than between two samples
+            {"hw_thermal_s": 0.06, "power_brake_s": 0.06},
+            Outcome.WARN,
+            "NVML counted HW thermal slowdown 0.06 s, HW power brake 0.06 s, which no sample shows",
+        ),
         ({}, Outcome.PASS, ""),
     ],
 )

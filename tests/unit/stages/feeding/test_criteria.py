@@ -110,6 +110,27 @@ def test_a_run_that_loses_more_than_a_quarter_of_its_strategies_fails_however_fa
         assert step in verdict.remedy
 
 
+def test_the_run_that_lost_the_largest_share_is_judged_however_few_strategies_it_had(bench):
+    bench.rewards(GPU, 104.3, 104.4, crashed=13)  # of 48
+    bench.rewards(GPU, 112, 113, strategies=640, invalid=0, crashed=20)
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is FAIL
+    assert verdict.detail.endswith("lost 27% of its strategies, allowed are 25%: 13 crashed of 64 strategies")
+    bench.rewards(GPU, 104.3, 104.4, crashed=1, invalid=64)  # none was valid: all that it lost is too much
+    assert "lost 100% of its strategies" in bench.verdict(REWARDS, GPU).detail
+
+
+def test_the_remedy_is_for_what_a_run_lost_most_of(bench):
+    bench.rewards(GPU, 104.3, 104.4, timed_out=3, crashed=12, out_of_memory=1)
+    assert "kernel log" in bench.verdict(REWARDS, GPU).remedy
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["by columns", "by records"])
+def test_the_floor_is_by_the_largest_pool_that_computed_rewards(bench, lost):
+    bench.rewards(GPU, processes=lambda one: 4 if one.t_s < 105 else 8, timed_out=lost)
+    assert bench.verdict(REWARDS, GPU).limit == pytest.approx(0.375 * 8)
+
+
 def test_sequential_runs_that_lose_their_strategies_fail_too(bench):
     bench.rewards(GPU, crashed=lambda one: one.strategies if one.mode == "sequential" else 0)
     assert bench.verdict(REWARDS, GPU).outcome is FAIL

@@ -163,6 +163,19 @@ def test_wrong_words_that_were_not_recorded_one_by_one_fail_too(recording, loade
     assert (found.outcome, found.measured, found.detail) == (Outcome.FAIL, 70, event.message)
 
 
+def test_the_most_words_that_were_wrong_at_once_are_reported_since_the_first(recording, loaded):
+    for t_s, words in ((41.0, 70), (40.0, 50)):
+        event = Event(t_s, "wrong_result", GPU, "random: wrong", "pattern", f"{GPU}#0", {"words": words})
+        recording.events.append(event)
+    found = verdict(recording, loaded)
+    assert (found.measured, found.from_s) == (70, 40.0)
+    found = verdict(changed_event(recording, "pattern_result", most=90), loaded)
+    assert found.measured == 90
+    recording.put(VramError, [error(recording, 8, t_s=t_s) for t_s in (32.0, 31.0)])
+    found = verdict(recording, loaded)
+    assert (found.measured, found.from_s) == (90, 31.0)
+
+
 def test_a_wrong_result_of_another_stage_is_not_the_patterns(recording, loaded):
     recording.events.append(Event(10.0, "wrong_result", GPU, "wrong", "sustained", f"{GPU}#0", {}))
     assert verdict(recording, loaded).outcome is Outcome.PASS
@@ -253,15 +266,33 @@ def test_words_that_are_wrong_from_the_beginning_on_are_not_heat(geforce):
 
 
 @pytest.mark.parametrize("heat", ["cold", "hot"])
-def test_too_few_passes_of_reading_are_not_measured(of_geforce, geforce, heat):
+@pytest.mark.parametrize("number", [0, 2])
+def test_too_few_passes_of_reading_are_not_measured(of_geforce, geforce, heat, number):
     recording = copy(of_geforce)
     kept = [one for one in recording.rounds if one.label("heat") != heat]
-    recording.put(Round, kept)
+    few = [one for one in recording.rounds if one.label("heat") == heat][:number]
+    recording.put(Round, kept + few)
     found = verdict(recording, geforce, hot, GEFORCE)
     assert (found.outcome, found.detail) == (
         Outcome.NOT_MEASURED,
-        f"0 verified passes of reading {heat}",
+        f"{number} verified passes of reading {heat}",
     )
+
+
+def test_words_are_wrong_only_when_hot_if_the_first_of_them_is_after_all_cold_passes(of_geforce, geforce):
+    ends_s = [one.t_s for one in of_geforce.rounds if one.label("heat") == "cold"]
+    first, last = min(ends_s), max(ends_s)
+
+    def found(*moments):
+        recording = copy(of_geforce)
+        errors = [replace(error(recording, 8, t_s=t_s), subject=GEFORCE) for t_s in moments]
+        recording.put(VramError, errors)
+        return verdict(recording, geforce, hot, GEFORCE)
+
+    assert found(last + 5.0, last + 0.1).from_s == pytest.approx(last + 0.1)
+    assert found(last + 0.1).outcome is Outcome.FAIL
+    for early in (last, first + 0.001):
+        assert found(early, last + 5.0).outcome is Outcome.PASS  # memory.pattern fails it
 
 
 def test_an_unknown_card_without_samples_may_have_a_sensor(of_geforce, geforce):

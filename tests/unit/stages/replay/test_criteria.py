@@ -133,6 +133,26 @@ def test_a_run_that_differs_from_the_card_s_own_first_one_fails(recording):
     assert found.limit_source == "the first run of the same steps on this card"
 
 
+def test_of_several_runs_that_differ_the_first_is_shown_and_all_are_counted(recording):
+    for t_s, run, unreported in ((50.0, 4, 0), (51.0, 5, 2)):
+        message = f"bf16 run {run} differs"
+        data = {"run": run, "unreported": unreported}
+        recording.add(Event(t_s, "wrong_result", GPU, message, "replay", f"{GPU}#0", data))
+    for differing, count in ((0, 4), (3, 4), (6, 6)):
+        change(recording, GPU, differing=differing)
+        found = verdict(recording)
+        assert (found.measured, found.from_s, found.detail) == (count, 50.0, "bf16 run 4 differs")
+
+
+def test_the_last_report_of_the_steps_counts(recording):
+    event = next(one for one in recording.events if one.kind == "replay" and one.subject == GPU)
+    damaged = replace(event, data={})
+    recording.events = [damaged, *recording.events]
+    assert verdict(recording).outcome is Outcome.PASS
+    recording.events = [*recording.events, damaged]
+    assert verdict(recording).outcome is Outcome.NOT_MEASURED
+
+
 def test_a_wrong_result_of_another_stage_is_judged_elsewhere(recording):
     recording.add(Event(9.0, "wrong_result", GPU, "a product", "gemm", f"{GPU}#0"))
     assert verdict(recording).outcome is Outcome.PASS
@@ -217,7 +237,7 @@ def losses(*ends):
 
 @pytest.mark.parametrize("last", ["9", "8.9", "12"])
 def test_a_loss_that_does_not_fall_fails(recording, last):
-    change(recording, GPU, losses=losses(last))
+    change(recording, GPU, losses=losses("5", last))  # what it was in between does not count
     found = verdict(recording, loss)
     assert (found.outcome, found.measured) == (Outcome.FAIL, pytest.approx(100 * float(last) / 9))
 

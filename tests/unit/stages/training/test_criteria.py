@@ -265,6 +265,26 @@ def test_two_rounds_of_the_same_step_in_the_sweep_are_no_measurement(bench):
         assert bench.verdict(NAME, GPU).outcome is outcome
 
 
+def test_the_step_at_the_largest_batch_counts_though_a_smaller_one_does_more_work_a_second(bench):
+    """As after an OOM: three rounds of each."""
+    own = [one for one in bench.recording.rounds if one.subject == GPU and one.stage == "training"]
+    fp16 = [one for one in own if (one.label("part"), one.label("precision")) == ("precision", "fp16")]
+    smaller = {one.t_s for one in fp16[-3:]}
+    bench.rounds(
+        GPU,
+        "training",
+        batch=lambda one: 8 if one.t_s in smaller else one.label("batch"),
+        work=lambda one: one.work * (1.2 if one.t_s in smaller else 1.0),
+    )
+    assert bench.verdict(NAME, GPU).measured == pytest.approx(400)
+
+
+def test_of_several_slow_steps_the_one_furthest_under_its_limit_is_reported(bench):
+    bench.rounds(GPU, "training", work=stepped(0.6, precision="fp32"))  # of 62.5 TFLOP/s
+    bench.rounds(GPU, "training", work=stepped(0.2, part="sweep", batch=1))  # of 400
+    assert bench.verdict(NAME, GPU).detail == "a step of 1 examples in fp16 in the sweep"
+
+
 def test_a_step_that_is_too_slow_is_reported_before_its_sweep(bench):
     bench.slow(GPU, 0.5, "training")
     bench.rounds(GPU, "training", work=swept(0.5))

@@ -202,6 +202,20 @@ def test_more_than_the_best_link_carries_is_a_measurement_error(recording, loade
     assert "a measurement error" in found.detail
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("company", [ALONE, TOGETHER])
+def test_a_rate_may_be_a_quarter_over_what_its_link_carries_and_no_more(
+    recording, loaded, direction, company
+):
+    """63 GB/s are nominal for Gen5 x16, twice as many both ways."""
+    nominal = 63.0 * (2 if direction == "both" else 1)
+    for share, outcome in ((1.15, Outcome.PASS), (1.35, Outcome.NOT_MEASURED)):
+        again = copy(recording)
+        work = share * nominal / verdict(again, loaded, direction).measured
+        changed(again, direction=direction, company=company, work=work)
+        assert verdict(again, loaded, direction).outcome is outcome
+
+
 # What was not measured
 
 

@@ -291,6 +291,15 @@ def test_the_phase_has_to_be_right_at_each_frequency_and_step(recording, loaded)
     assert "of 20 Hz on 2 GPUs" in found.detail
 
 
+def test_the_phase_is_the_shorter_of_a_time_and_a_share_of_the_period(recording, loaded):
+    narrow = rig(settings={"phase_share": 0.04})  # 2 ms of the 50 ms of 20 Hz
+    changed(recording, late(0.003), gpus=2)
+    assert verdict(recording, loaded).outcome is Outcome.PASS
+    found = verdict(recording, narrow, loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert " of 20 Hz on 2 GPUs were square and in phase within 2.0 ms: " in found.detail
+
+
 def test_one_wave_that_a_busy_host_spoiled_is_forgiven_at_each_frequency_and_step(recording, loaded):
     spoiled = set()
 
