@@ -148,7 +148,7 @@ def messages(pair: SharedEvidence) -> Finding:
 
 
 EXCHANGE = StageSlice(
-    StageKind(NAME, "bursts", StageSettings, crew="pairs", plan=plan),
+    StageKind(NAME, "bursts", StageSettings, crew="pairs", plan=plan, unit="GB"),
     specs,
     SimulatedStage(segments, records),
     (messages,),
