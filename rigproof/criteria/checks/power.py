@@ -207,6 +207,7 @@ FAULTS = (
         keys=(*TIMES, "by"),
         defaults={"by": "10%", **MID},
         duties=DUTIES,
+        least_s=3.0,
     ),
     FaultKind(
         "power-out-of-range",

@@ -16,6 +16,7 @@ FAULTS = (
         defaults=PART,
         duties=DUTIES,
         why=SLOWED,
+        least_s=1.0,
     ),
     FaultKind(
         "heat-spike",

@@ -68,6 +68,7 @@ FAULTS = (
         unseen=_steady,
         why=BY_POWER,
         variants=(CORE, MEMORY),
+        least_s=5.0,
     ),
     FaultKind(
         "sensor-shifted",
@@ -81,6 +82,7 @@ FAULTS = (
         unseen=_power_alone,
         delays=True,
         why=BY_POWER,
+        least_s=12.0,
     ),
     FaultKind(
         "sensor-impossible",
@@ -105,5 +107,6 @@ FAULTS = (
         defaults={"after": "81%", "for": "19%"},
         duties=DUTIES,
         why="All readings of the card lack the same stretch; its work continues.",
+        least_s=2.2,
     ),
 )

@@ -22,6 +22,8 @@ FROM: tuple[Key, ...] = ("stage", "after")
 MID: Mapping[str, str] = {"after": "50%"}
 PART: Mapping[str, str] = {"after": "40%", "for": "30%"}
 
+SHORTEST_S = 0.5  # a round, and two steps of a simulated card: a shorter fault may fall between them
+
 CONTINUOUS: tuple[Duty, ...] = ("continuous",)
 FED: tuple[Duty, ...] = ("fed",)
 REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # in which the same products are repeated
@@ -84,6 +86,7 @@ class FaultKind:
     lacks: Lacks | None = None  # of a fault of a GPU
     host_lacks: HostLacks | None = None  # of a fault of a node
     unseen: Unseen | None = None  # of a fault with the key `field`
+    least_s: float = SHORTEST_S  # it has to act for so long in a stage, so that it shows there
     brief: bool = False  # it ends by itself: its default length also applies if only `after` is given
     in_memory: bool = False  # at one place of it: only stages that fill and compare the memory notice it
     of_task: bool = False  # it hits a worker's task in its stage, and nothing later

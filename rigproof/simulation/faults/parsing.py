@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.injected import InjectedFault, Span
-from rigproof.simulation.faults.kinds import FaultKind, Faults, Stages
+from rigproof.simulation.faults.kinds import SHORTEST_S, FaultKind, Faults, Stages
 from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.stage import CardWork, Forms, timetable
 
@@ -22,7 +22,6 @@ ARRIVES_WITH = {
     "nvlink-down": "transfer.peer",
 }
 CHANGES_FOR_S = 15.0  # a temperature that stands still for less after a change of power may be a healthy one
-SHORTEST_S = 0.5  # a round, and two steps of a simulated card: a shorter fault may fall between them
 
 
 class FaultError(ValueError):
@@ -233,14 +232,22 @@ def _check_that_it_acts(
     """
     left = list(itertools.dropwhile(lambda plan: plan.name != fault.stage, plans))
     stage_s = left[0].expected_s if left else 0.0
-    if fault.length is not None and fault.length.seconds(stage_s) < SHORTEST_S:
+    after_s, end_s = (fault.after.seconds(stage_s) if fault.after is not None else 0.0), 0.0
+    length_s = math.inf if fault.length is None else fault.length.seconds(stage_s)
+    if length_s < kind.least_s:
         raise FaultError(
-            f"--hw-inject {text}: for={fault.length}: too short to act reliably; write {SHORTEST_S:g} s "
+            f"--hw-inject {text}: for={fault.length}: too short to act reliably; write {kind.least_s:g} s "
             "or more"
+        )
+    acts_s = min(length_s, work_s.get(fault.stage, math.inf) - after_s)
+    later = any(plan.name in kind.acts_in(stages) for plan in left[1:])
+    if (fault.within or not later) and SHORTEST_S <= acts_s < kind.least_s:
+        raise FaultError(
+            f"--hw-inject {text}: it would act for {acts_s:.1f} s of the {fault.stage} stage, where nothing "
+            f"notices less than {kind.least_s:g} s; let it begin earlier, or choose another --hw-level"
         )
     if fault.after is None:
         return fault.stage
-    after_s, end_s = fault.after.seconds(stage_s), 0.0
     alone = fault.within or kind.of_task
     for plan in left[:1] if alone else left:
         end_s += work_s[plan.name] if alone else plan.expected_s

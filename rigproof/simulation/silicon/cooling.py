@@ -49,7 +49,6 @@ class Cooling:
         self, limit_c: float, default_w: float, limits: Limits, documented: TemperatureLimits
     ) -> None:
         self._rise_c_per_w = (limit_c - UNDER_LIMIT_C - AMBIENT_C) / default_w
-        self._full_die_c = DIE_SHARE * self._rise_c_per_w * default_w
         never_c, warn_c = limits.core_temperature_never_c, limits.core_temperature_warn_c
         self.hot_c = documented.max_operating_c or limit_c + MARGIN_MAX_C
         self.slowdown_c = documented.slowdown_c or limit_c + MARGIN_SLOWDOWN_C
@@ -78,7 +77,7 @@ class Cooling:
         for name, default_c in self._settles_c.items() if acting is not None else ():
             fault = acting(name) if acting is not None else None
             if fault is not None:
-                sink_c = max(AMBIENT_C, (fault.to or default_c) - self._full_die_c)
+                sink_c = max(AMBIENT_C, (fault.to or default_c) - die_c)
                 target_c = sink_c + die_c
                 time_s = step_s if name == "heat-spike" else WITHOUT_COOLING_S  # a spike: no heatsink contact
                 break

@@ -17,7 +17,7 @@ FAULTS = (
 NOTICED = {
     "gpu-idle": Noticed(ends="not measured"),
     "heat-spike": Noticed("after=20%,for=2"),  # moving memory heats the core less
-    "early-heat": Noticed("after=10%,for=80%,to=83"),
+    "early-heat": Noticed("after=10%,for=80%"),
 }
 
 

@@ -49,7 +49,7 @@ NOTICED = {
     # In the passes: half of a short stage is pauses.
     "power-over-limit": Noticed("after=10%,for=35%"),
     "heat-spike": Noticed("after=20%,for=2,to=92"),  # moving memory heats the core less
-    "early-heat": Noticed("after=5%,for=40%,to=83"),
+    "early-heat": Noticed("after=5%,for=40%"),
     "telemetry-gap": Noticed("after=20%,for=20%"),
 }
 
