@@ -1,5 +1,6 @@
 """Judge a recorded run again: the same criteria on the same data, perhaps with other limits."""
 
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -40,10 +41,14 @@ from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 
-# The run's length in a verdict.json. It is in the first lines, so the rest, which grows with the rig, is not
-# read.
+# What verdict.json says of the run and the recording does not: how long it took, that it was interrupted,
+# and what else than the rig kept it from its end. It is in the first lines, so the rest, which grows with the
+# rig, is not read.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
-HEAD_BYTES = 4096
+INTERRUPTED = re.compile(rb'^ "interrupted": true,?$', re.MULTILINE)
+PROBLEMS = re.compile(rb'^ "problems": (\[.*?^ \]),?$', re.MULTILINE | re.DOTALL)
+HEAD_BYTES = 1 << 16
+WRITABLE = re.compile(rf"(^|/)({'|'.join(map(re.escape, FILES))}): not written: ")  # `report` writes it anew
 ROW_BYTES = 50  # of a sample on disk; other records take less
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
 NAME_MAX = 100
@@ -51,9 +56,33 @@ VERDICT_COSTS = 10  # writing one verdict takes as long as judging so many recor
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
 
-def interrupted(recording: Recording) -> bool:
+def interrupted(run: Path, recording: Recording) -> bool:
     """Whether the run was stopped from outside."""
-    return any(event.kind == "interrupted" for event in recording.events)
+    return any(event.kind == "interrupted" for event in recording.events) or bool(
+        INTERRUPTED.search(_head(run))
+    )
+
+
+def earlier_problems(run: Path) -> list[str]:
+    """What else than the rig kept the run from being accepted, as its verdict.json says.
+
+    A file that was not written then is no problem now if `rigproof report` writes it.
+    """
+    found = PROBLEMS.search(_head(run))
+    try:
+        problems = [] if found is None else json.loads(found[1])
+    except ValueError:  # somebody else wrote it
+        return []
+    return [str(one) for one in problems if not WRITABLE.search(str(one))]
+
+
+def _head(run: Path) -> bytes:
+    """The first lines of the run's verdict.json; nothing if there is none."""
+    try:
+        with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:
+            return file.read(HEAD_BYTES)
+    except (FileRefusedError, OSError):
+        return b""
 
 
 @without_collections()
@@ -75,8 +104,8 @@ def rejudge(
     loaded = None if hwprofile is None else _linted(_rig(hwprofile, recording), recording.run.level)
     rates = None if champions is None else read_champions(_folder(champions)).rates()
     verdicts = _verdicts(recording, rates, loaded)
-    stopped = interrupted(recording)
-    decision = decide(verdicts, interrupted=stopped)
+    stopped, problems = interrupted(run, recording), earlier_problems(run)
+    decision = decide(verdicts, interrupted=stopped, problems=problems)
     for remark in remarks(recording):
         echo(remark)
     simulated = recording.run.simulated
@@ -95,7 +124,7 @@ def rejudge(
         width=terminal_width(),
         on_terminal=sys.stdout.isatty(),
         everything=everything,
-        problems=[],
+        problems=problems,
         write_line=echo,
         color=screen.colored(),
         simulated=simulated,
@@ -205,8 +234,8 @@ def rewrite(
     recording = _read(source)
     add_last_words(source, recording)
     verdicts = _verdicts(recording)
-    stopped = interrupted(recording)
-    decision = decide(verdicts, interrupted=stopped)
+    stopped, kept_from = interrupted(source, recording), earlier_problems(source)
+    decision = decide(verdicts, interrupted=stopped, problems=kept_from)
     took_s = elapsed_s(source, recording)
     folder = output or source
     try:
@@ -226,7 +255,14 @@ def rewrite(
         else:
             written = run if output is None else output
             folder.mkdir(parents=True, exist_ok=True)
-            result = result_of(recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped)
+            result = result_of(
+                recording,
+                verdicts,
+                decision=decision,
+                elapsed_s=took_s,
+                interrupted=stopped,
+                problems=kept_from,
+            )
             several = processes_for(len(verdicts) * VERDICT_COSTS) > 1
             # The page takes as long as all other files together.
             shares = [[name for name in FILES if name != PAGE], [PAGE]] if several else [FILES]
@@ -254,10 +290,12 @@ def write_overlay(run: Path, other: Path, echo: Callable[[str], None], *, output
         raise Refused(f"--with {other}: nothing to lay over: it has {theirs}, the run has {ours}")
     add_last_words(source, recording)
     verdicts = _verdicts(recording)
-    stopped = interrupted(recording)
-    decision = decide(verdicts, interrupted=stopped)
+    stopped, problems = interrupted(source, recording), earlier_problems(source)
+    decision = decide(verdicts, interrupted=stopped, problems=problems)
     took_s = elapsed_s(source, recording)
-    result = result_of(recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped)
+    result = result_of(
+        recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped, problems=problems
+    )
     path = (output or source) / f"report-with-{NO_NAME.sub('-', second.run.run_id)[:NAME_MAX]}.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -274,11 +312,7 @@ def elapsed_s(run: Path, recording: Recording) -> float:
 
     Raises RecordingError if nothing was recorded and no verdict.json gives a length.
     """
-    try:
-        with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:
-            found = ELAPSED.search(file.read(HEAD_BYTES))
-    except (FileRefusedError, OSError):
-        found = None
+    found = ELAPSED.search(_head(run))
     if found is not None:
         return float(found[1])
     last_s = recording.last_s()

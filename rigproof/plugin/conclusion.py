@@ -145,12 +145,9 @@ def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict
 
 
 def decision_of(verdicts: Sequence[Verdict], judged: Judged, problems: Sequence[str]) -> Decision:
-    """The decision on the rig. Only a session without a problem of its own ends with ACCEPTED.
-
-    A run that was not kept cannot be shown to anyone, and one that ended early proves nothing.
-    """
-    decision = decide(verdicts, interrupted=judged.interrupted)
-    if decision is Decision.ACCEPTED and (problems or judged.broken or judged.exit_status != 0):
+    """The decision on the rig. Only a session without a problem of its own ends with ACCEPTED."""
+    decision = decide(verdicts, interrupted=judged.interrupted, problems=problems)
+    if decision is Decision.ACCEPTED and (judged.broken or judged.exit_status != 0):
         return Decision.INCOMPLETE
     return decision
 

@@ -200,12 +200,18 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     return {outcome.value: counted[outcome] for outcome in Outcome}
 
 
-def decide(verdicts: Sequence[Verdict], *, interrupted: bool = False) -> Decision:
-    """REJECTED if anything failed; INCOMPLETE if something was not measured, or nothing was at all."""
+def decide(
+    verdicts: Sequence[Verdict], *, interrupted: bool = False, problems: Sequence[str] = ()
+) -> Decision:
+    """REJECTED if anything failed; INCOMPLETE if something was not measured, or nothing was at all.
+
+    `problems`: what else than the rig kept the run from its end, or from being kept. One that ended early
+    proves nothing, and one that was not kept cannot be shown to anyone.
+    """
     outcomes = [verdict.outcome for verdict in verdicts]
     if Outcome.FAIL in outcomes:
         return Decision.REJECTED
     measured = any(outcome not in UNJUDGED for outcome in outcomes)
-    if interrupted or Outcome.NOT_MEASURED in outcomes or not measured:
+    if interrupted or problems or Outcome.NOT_MEASURED in outcomes or not measured:
         return Decision.INCOMPLETE
     return Decision.ACCEPTED

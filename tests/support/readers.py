@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rigproof.cli.rejudge import elapsed_s, interrupted
+from rigproof.cli.rejudge import earlier_problems, elapsed_s, interrupted
 from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figures
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.history.listing import champions_listing, listing_lines
@@ -127,7 +127,7 @@ def judged(folder: Path) -> Recording | None:
     except (RecordingError, ProfileError) as error:
         shown(*str(error).splitlines())
         return None
-    decision = decide(verdicts, interrupted=interrupted(recording))
+    decision = decide(verdicts, interrupted=interrupted(folder, recording), problems=earlier_problems(folder))
     content = repr((decision, verdicts))
     if content not in PRINTED:  # most changes of a file leave them as they are
         facts = run_facts(recording)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.store import disk_problem, write_recording
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Decision, Verdict
+from rigproof.records.verdict import Decision, Verdict, decide
 from rigproof.report.content.remarks import left_out
 from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import require_inside
@@ -28,6 +28,8 @@ from rigproof.report.published.scrubbing import HOME, Scrubber
 from rigproof.stages.registry import KINDS
 
 FOLDER = "shared"
+# In place of a run's problems, which name folders and other people's tests.
+NOT_THE_RIG = "the run was ended early, or not all of it could be written; its own verdict.json says why"
 # Words of rigproof itself, and names that are common on many machines: they identify nobody.
 COMMON = frozenset(
     [
@@ -80,6 +82,7 @@ def write_shared(
     key = read_key(run.parent.parent if run.parent.name == "runs" else run)
     scrubber = scrubber_of(recording, Pseudonyms(key), os.environ)
     target.parent.mkdir(parents=True, exist_ok=True)
+    by_verdicts = decide(verdicts, interrupted=interrupted)
     part = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     part.mkdir()
     try:
@@ -92,6 +95,7 @@ def write_shared(
             elapsed_s=elapsed_s,
             interrupted=interrupted,
             exit_status=exit_status,
+            problems=() if decision is by_verdicts else (NOT_THE_RIG,),
         )
         problems += write_reports(part, result)
         if target.is_symlink():

@@ -1,5 +1,7 @@
 """A recorded run judged by a profile that leaves its cards to be found."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ HOST = NodeIdentity(
 )  # fmt: skip
 HALF_OF_THE_CARD_MIB = 70_000.0
 SAMPLES = Path(__file__).resolve().parents[3] / "reports" / "samples"
+ACCEPTED = "h200-quick"
 
 
 def record(folder, *records):
@@ -90,6 +93,33 @@ def test_another_plan_than_the_runs_is_not_measured(tmp_path):
 def test_a_run_that_was_interrupted_says_so(tmp_path):
     record(tmp_path, HOST, H200, Event(1.0, "interrupted", "rig", "Ctrl-C"))
     assert "the run was interrupted" in judged(tmp_path, None)
+
+
+KEPT = {
+    "another's test": ({"problems": ["tests/test_own.py::test_it failed, though no criterion did"]}, 6),
+    "an interruption": ({"interrupted": True}, 6),
+    "a file that is written now": ({"problems": ["/srv/run/report.html: not written: No space left"]}, 0),
+    "a file that is not": ({"problems": ["/srv/run/junit.xml: not written: No space left"]}, 6),
+    "what is no list": ({"problems": 7}, 0),
+}
+
+
+@pytest.mark.parametrize("why", KEPT)
+def test_what_kept_a_run_from_being_accepted_still_does_when_it_is_judged_again(tmp_path, why):
+    """It stands in verdict.json alone: most of it is only known when the recording is closed."""
+    changes, status = KEPT[why]
+    run = tmp_path / "run"
+    shutil.copytree(SAMPLES / ACCEPTED, run)
+    result = json.loads((run / "verdict.json").read_text()) | changes
+    (run / "verdict.json").write_text(json.dumps(result, indent=1))
+    for _ in range(2):  # as the run left it, and as `report` does
+        lines: list[str] = []
+        assert rejudge(run, None, lines.append) == status, lines
+        assert ("ACCEPTED" in lines[-1]) is (status == 0)
+        assert rewrite(run, lines.append) == 0
+        assert (json.loads((run / "verdict.json").read_text())["verdict"] == "ACCEPTED") is (status == 0)
+    assert rewrite(run, lines.append, share=True) == 0
+    assert rejudge(run / "shared", None, lines.append) == status
 
 
 @pytest.mark.parametrize("processes", [2, 7])
