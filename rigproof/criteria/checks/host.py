@@ -120,9 +120,11 @@ def _require_own(node: NodeEvidence, seconds: Sequence[CpuSecond], explained: Se
     out = [one for one in seconds if not low <= one.used <= high]
     mean = fmean(one.used for one in out)
     missed = f"{len(out)} of {len(seconds)} s outside {low:g}–{high:g} %, at {mean:.1f} % on average"
-    if any(one.own is None for one in out if one.used > high):
+    own = [one for one in out if not one.explained(low, high)]
+    known = [one for one in own if one.told]
+    if len(known) < len(own) and not _significant(len(known), len(seconds), node.cpu):
         raise NotMeasured(f"{missed}; whose CPU time it was is not in this recording" + users(node, seconds))
-    if not _significant(len(out) - len(explained), len(seconds), node.cpu):
+    if not _significant(len(own), len(seconds), node.cpu):
         who, remedy = taken(node, explained)
         raise Disturbed(f"{missed}, while {who}", remedy, min(one.from_s for one in explained))
 

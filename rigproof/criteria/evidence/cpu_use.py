@@ -30,7 +30,7 @@ class CpuSecond:
 
     `used`: by everybody, and stolen. `own`: by this run's processes; None if that was not recorded. `stolen`
     by a hypervisor, `throttled` by a quota; `crowded`: of a quota, what others outside of it left no CPU for.
-    These are 0 if they were not recorded.
+    These are 0 if they were not recorded. `told`: whether it was recorded who else may have taken some.
     """
 
     from_s: float
@@ -39,6 +39,7 @@ class CpuSecond:
     stolen: float = 0.0
     throttled: float = 0.0
     crowded: float = 0.0
+    told: bool = True
 
     @property
     def others(self) -> float:
@@ -72,9 +73,15 @@ def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
     columns = [values_by_slice(samples.readings(name), slices) for name in names]
     return [
         CpuSecond(
-            piece.from_s, fmean(used), fmean(own) if own else None, *(fmean(one or [0.0]) for one in taken)
+            from_s=piece.from_s,
+            used=fmean(used),
+            own=fmean(own) if own else None,
+            stolen=fmean(stolen or [0.0]),
+            throttled=fmean(throttled or [0.0]),
+            crowded=fmean(crowded or [0.0]),
+            told=bool(own and stolen),
         )
-        for piece, used, own, *taken in zip(slices, *columns, strict=True)
+        for piece, used, own, stolen, throttled, crowded in zip(slices, *columns, strict=True)
         if used
     ]
 
