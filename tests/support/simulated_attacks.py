@@ -271,8 +271,8 @@ ATTACKS = (
         "a card that Ray cannot see",
         "gpu-hidden@pc2/gpu0",
         "“check the card's seat”",
-        "REJECTED",
-        ("inventory.gpus_present", GPU, "fail"),
+        "INCOMPLETE",
+        ("inventory.gpus_present", GPU, "not_measured"),
         level="quick",
     ),
     Attack(
