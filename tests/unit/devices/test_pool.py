@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from rigproof.devices.golden import MATRICES, GoldenData, Numbers, fill
+from rigproof.devices.device import Product
+from rigproof.devices.golden import MATRICES, GoldenData, Numbers, exact_blocks, fill
 from rigproof.devices.pool import Pool, matrices_in
 from rigproof.devices.torch_device import DTYPES, integer_view
 from rigproof.devices.verification import placed
@@ -184,6 +185,15 @@ def test_the_operands_of_longer_sums_are_smaller():
         Numbers(size, "bf16", 0).part(0, 2**16, torch.device("cpu")).abs().max() for size in (8192, 8200)
     )
     assert smaller < largest / 1.9
+
+
+@pytest.mark.parametrize(("size", "edges"), [(16, [(0, 8), (8, 16)]), (12, [(0, 12)])])
+def test_an_exact_product_is_made_in_blocks_that_no_word_of_a_checksum_crosses(cpu, monkeypatch, size, edges):
+    monkeypatch.setattr("rigproof.devices.golden.BLOCK", 8)
+    made = Product(*(cpu.normal(size, "fp32", seed) for seed in (1, 2)), cpu.empty(size, "fp32"), "fp32")
+    blocks = list(exact_blocks(cpu, made))
+    found = [(one.rows.start, one.rows.stop, one.columns.start, one.columns.stop) for one in blocks]
+    assert found == [(*rows, *columns) for rows in edges for columns in edges]
 
 
 def test_an_operand_that_changes_in_memory_is_named(golden):

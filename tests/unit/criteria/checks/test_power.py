@@ -174,6 +174,14 @@ def test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest(bench):
     assert bench.verdict(LIMIT, GPU).outcome is Outcome.FAIL
 
 
+def test_of_limits_that_all_are_in_the_range_the_lowest_is_shown(bench):
+    bench.limits(power_limit_w=(400.0, 800.0))
+    bench.samples(GPU, power_limit_w=700.0)
+    bench.samples(GPU, 45, 50, power_limit_w=550.0)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, 550)
+
+
 def test_the_draw_is_held_against_the_limit_of_its_own_moment(bench):
     """A laptop whose limit goes up while it draws more is no fault; the same draw under the old one is."""
     bench.samples(GPU, power_limit_w=700.0)

@@ -397,3 +397,23 @@ def test_a_stage_in_which_the_card_rests_needs_its_readings_too(bench):
     assert bench.verdict(THROTTLE, GPU).outcome is Outcome.PASS
     bench.samples(GPU, 134.0, clock_event_reasons=None)
     assert bench.verdict(THROTTLE, GPU).outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("counted", "step"),
+    [("hw_thermal_s", "cool the card"), ("power_brake_s", "check the card's power plugs")],
+)
+def test_the_remedy_is_for_the_reason_that_nvml_counted(bench, counted, step):
+    bench.counters(GPU, "after", **{counted: 0.4})
+    assert bench.verdict(THROTTLE, GPU).remedy.startswith(step)
+
+
+def test_the_stage_with_the_largest_share_of_slowed_samples_is_shown_since_the_first_of_all(bench):
+    bench.samples(GPU, 10.0, 10.25, clock_event_reasons=0x40)  # 3 of 201
+    bench.samples(GPU, 40.0, 40.35, clock_event_reasons=0x80)  # 4 of 451
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 10.0)
+    assert verdict.measured == pytest.approx(100 * 3 / 201)
+    assert verdict.detail.startswith(
+        "HW thermal slowdown (0x40) in 3 of 201 samples of gemm, 2 times in the run"
+    )

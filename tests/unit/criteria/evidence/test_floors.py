@@ -65,6 +65,10 @@ def test_without_more_the_floor_is_a_share_of_the_skus_steady_rate(bench):
     assert floor(bench) == (660 * 0.75, FROM_SKU.format(""))
 
 
+def test_a_card_whose_silicon_is_known_is_not_said_to_have_no_ceiling(bench):
+    assert bench.verdict(BF16, GPU).detail == ""
+
+
 def test_a_lower_power_limit_lowers_the_sku_floor_and_says_so(bench):
     bench.gpu(GPU, power_limit_w=350)
     assert floor(bench) == (660 * 0.75 / 2, FROM_SKU.format(", scaled to 350 W of 700 W"))

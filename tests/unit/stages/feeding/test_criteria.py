@@ -194,12 +194,14 @@ def test_readings_with_holes_are_no_measurement(bench):
     assert bench.verdict(IDLE, GPU).outcome is NOT_MEASURED
 
 
-def test_a_gpu_that_never_had_to_wait_for_rewards_proves_nothing(bench):
+@pytest.mark.parametrize(("steps", "outcome"), [(1, NOT_MEASURED), (2, PASS)])
+def test_a_gpu_that_never_had_to_wait_for_rewards_proves_nothing(bench, steps, outcome):
     rewards = bench.recording.of(RewardBatch)
-    bench.recording.put(RewardBatch, [one for one in rewards if not 100.4 < one.t_s < 112])
+    ends_s = [one.t_s for one in rewards if one.subject == GPU and 99 <= one.t_s <= 112]
+    bench.recording.put(RewardBatch, [one for one in rewards if one.t_s not in ends_s[steps:]])
     verdict = bench.verdict(IDLE, GPU)
-    assert verdict.outcome is NOT_MEASURED
-    assert "rewards of only 1 steps" in verdict.detail
+    assert verdict.outcome is outcome
+    assert ("rewards of only 1 steps" in verdict.detail) is (steps == 1)
 
 
 def test_a_lost_worker_does_not_pass_by_what_it_did_before(bench):

@@ -252,6 +252,42 @@ def test_a_card_that_missed_its_turn_says_why(recording, loaded):
     assert verdict(recording, loaded).detail == f"0 verified rounds of h2d alone: it {message}"
 
 
+@pytest.mark.parametrize("company", [ALONE, TOGETHER])
+@pytest.mark.parametrize(("number", "outcome"), [(2, Outcome.NOT_MEASURED), (3, Outcome.PASS)])
+def test_three_rounds_of_a_direction_are_a_measurement(recording, loaded, company, number, outcome):
+    places = iter(range(1000))
+    changed(
+        recording,
+        direction="h2d",
+        company=company,
+        verified=lambda one: one.phase == "measure" and next(places) < number,
+    )
+    assert verdict(recording, loaded).outcome is outcome
+
+
+@pytest.mark.parametrize(("early_s", "outcome"), [(0.0, Outcome.PASS), (2**-10, Outcome.NOT_MEASURED)])
+def test_a_round_that_begins_as_another_ends_is_not_beside_it(recording, loaded, early_s, outcome):
+    measured = [one for one in recording.rounds.of(GPU) if one.label("company") == ALONE]
+    ends_s = [one.t_s for one in measured if one.label("direction") == "h2d" and one.phase == "measure"][:3]
+    end_s = round(ends_s[-1] * 1024) / 1024  # no digit is lost
+    changed(
+        recording,
+        direction="h2d",
+        company=ALONE,
+        verified=lambda one: one.t_s in ends_s,
+        t_s=lambda one: end_s if one.t_s == ends_s[-1] else one.t_s,
+    )
+    first_s = next(one.t_s for one in recording.rounds.of(OTHER) if one.label("company") == ALONE)
+    changed(
+        recording,
+        OTHER,
+        company=ALONE,
+        t_s=lambda one: end_s + 2**-7 - early_s if one.t_s == first_s else one.t_s,
+        seconds=2**-7,
+    )
+    assert verdict(recording, loaded).outcome is outcome
+
+
 def test_rounds_during_which_another_card_transferred_are_not_alone(recording, loaded):
     own = [one.t_s for one in recording.rounds.of(GPU) if one.label("company") == ALONE]
     theirs = [one.t_s for one in recording.rounds.of(OTHER) if one.label("company") == ALONE]

@@ -246,6 +246,31 @@ def test_a_rate_that_falls_from_wave_to_wave_fails(recording, loaded):
     assert found.detail.endswith("in the first third of its waves")
 
 
+def test_a_rate_that_falls_for_more_than_half_of_its_last_third_fails(recording, loaded):
+    own = [one for one in recording.rounds.of(SECOND) if one.stage == "transient"]
+    ends_s = [one.t_s for one in own if (one.label("gpus"), one.label("hz")) == (2, 20)][1:]
+    assert len(ends_s) == 9
+    slow_s = ends_s[-2]  # of the last three
+
+    def fading(one):
+        return replace(one, work=one.work * (0.7 if one.t_s >= slow_s else 1.0))
+
+    assert verdict(changed(recording, fading, gpus=2, hz=20), loaded).outcome is Outcome.FAIL
+
+
+def test_the_loss_that_is_nearest_to_its_own_limit_is_shown(recording, loaded):
+    strict = rig(settings={"others_share": 0.5, "fall_share": 0.9})
+    last = {one.subject: one.t_s for one in recording.rounds if one.stage == "transient"}[SECOND]
+    changed(recording, slower(0.7), subject=FIRST, gpus=2, hz=5)  # of 0.5
+
+    def fading(one):
+        return replace(one, work=one.work * (0.95 if one.t_s > last - 0.15 else 1.0))  # of 0.9
+
+    found = verdict(changed(recording, fading, gpus=2, hz=20), strict, loaded)
+    assert found.outcome is Outcome.PASS
+    assert (found.measured, found.limit) == (pytest.approx(95, abs=1), 90)
+
+
 def test_a_small_loss_passes_and_is_shown(recording, loaded):
     found = verdict(changed(recording, slower(0.9), subject=FIRST, gpus=2), loaded)
     assert (found.outcome, found.measured) == (Outcome.PASS, pytest.approx(90, abs=1))
