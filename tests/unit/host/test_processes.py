@@ -3,6 +3,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
 
@@ -34,6 +36,15 @@ def test_a_process_of_the_same_id_but_another_start_is_never_killed():
     assert child.poll() is None
     child.kill()
     child.wait(30)
+
+
+@pytest.mark.parametrize("error", [ProcessLookupError, PermissionError])
+def test_a_process_that_cannot_be_killed_was_not(monkeypatch, error):
+    def kill(pid, number):
+        raise error
+
+    monkeypatch.setattr(os, "kill", kill)
+    assert not processes.kill(processes.own_process())
 
 
 def test_one_that_waits_to_be_reaped_is_gone():

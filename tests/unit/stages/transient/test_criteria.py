@@ -18,8 +18,9 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
 from rigproof.stages.transient.criteria import transient
-from rigproof.stages.transient.schedule import arms_of
+from rigproof.stages.transient.schedule import Arm, arms_of
 from rigproof.stages.transient.settings import TransientSettings
+from rigproof.stages.transient.simulated import _bursts
 from rigproof.stages.transient.specs import specs
 from support.lengths import lengths
 from support.sentences import check_sentences
@@ -123,6 +124,15 @@ def test_a_gpu_may_wait_for_its_step_for_longer_than_a_worker_may_be_silent():
     recording = simulated_recording(loaded, "extended")
     assert verdict(recording, loaded).outcome is Outcome.PASS
     assert not [event for event in recording.events if event.kind == "worker_hung"]
+
+
+def test_samples_of_a_simulated_card_show_each_wave_that_is_not_too_short_for_them():
+    for hz, waves in ((1, 4), (5, 20)):
+        found = list(_bursts(Arm(2, hz, 10.0, waves)))
+        length_s = max(0.5 / hz, 0.25)
+        begins_s = [10.0 + 2 * length_s * number for number in range(int(waves / hz / length_s / 2))]
+        assert [one.from_s for one in found] == pytest.approx(begins_s)
+        assert [one.to_s - one.from_s for one in found] == pytest.approx([length_s] * len(begins_s))
 
 
 # Consequences
