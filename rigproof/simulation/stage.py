@@ -1,7 +1,7 @@
 """What simulated silicon has to know about a stage: the card's work over time, and its records."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rigproof.profiles.kinds.stages import StagePlan
@@ -49,7 +49,8 @@ class SimulatedStage:
     worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory our
     workers hold: what the plan gives them, filled by each worker or by all together; most of the card; or
     little. `verifies_memory`: they compare all that they hold with what it should be. `unnoticed`: why
-    nothing could notice a fault of that name in the stage on that card; empty if something can.
+    nothing could notice a fault of that name in the stage on that card; empty if something can. `least_by`:
+    the smallest share (`by=`) of a fault that its limits leave no room for, if that is more than the default.
     """
 
     segments: Callable[[StagePlan, CardWork], Iterator[Segment]]
@@ -57,6 +58,7 @@ class SimulatedStage:
     holds: Holds = "little"
     verifies_memory: bool = False
     unnoticed: Callable[[str, CardWork], str] = always_noticed
+    least_by: Mapping[str, float] = field(default_factory=dict)
 
     def misses(self, fault: "FaultKind", work: CardWork) -> str:
         """Why nothing could notice a fault in the stage on that card; empty if something can."""

@@ -182,6 +182,7 @@ REFUSED = {
     "vram-stuck-bit:stage=gemm": "in the gemm stage: it does not fill and compare the memory",
     "vram-hot": "its memory's own sensor is judged",
     "throughput-sag:stage=bandwidth": "in the bandwidth stage: its rates follow the memory, not the core",
+    "throughput-sag:stage=gemm": "in the gemm stage: its limits leave room for less than by=25%",
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
     "xid:code=many": "an Xid is a whole number, such as 79",

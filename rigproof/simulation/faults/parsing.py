@@ -84,6 +84,9 @@ def _parse(
     if device is not None and begins_in in stages:
         why = _idle(loaded, device) if stages[begins_in] == "idle" else ""
         why = why or forms[begins_in].misses(kind, CardWork(loaded, device))
+        least_by = forms[begins_in].least_by.get(kind.name, 0.0)
+        if by is not None and by < least_by:
+            why = f"its limits leave room for less than by={100 * least_by:g}%"
         if why:
             raise FaultError(f"--hw-inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault
