@@ -271,8 +271,15 @@ def start(
             stdin=subprocess.DEVNULL,
             env=own_environment(**{"HOME": str(home), LOCKS: str(home), MARK: mark} | dict(variables or {})),
             start_new_session=True,
+            preexec_fn=_heed_signals,  # noqa: PLW1509 - it takes no lock
         )
     return RealRun(process, report_dir, output, mark, *before)
+
+
+def _heed_signals() -> None:
+    """Of these tests' own start by `nohup`, or in a shell's background, a run must not inherit deaf ears."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def found(pid: int) -> ProcessId:
