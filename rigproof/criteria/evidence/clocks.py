@@ -6,6 +6,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Disturbed
 from rigproof.criteria.evidence.rounds import Mask, RoundTable
+from rigproof.criteria.evidence.stage_rounds import possible
 
 MOVED_S = 1.0  # outside of a stage; on H100 and H200 all rounds were inside by 0.5 s and more
 REMEDY = (
@@ -20,7 +21,8 @@ def moved_clocks(table: RoundTable, spans: Mapping[str, tuple[float, float]]) ->
     unknown = (-np.inf, np.inf)
     start_s, end_s = np.asarray([spans.get(one, unknown) for one in stages.distinct]).reshape(-1, 2).T
     stage = stages.array
-    outside = (table.begins_s < start_s[stage] - MOVED_S) | (table.t_s > end_s[stage] + MOVED_S)
+    measured = possible(table.t_s, table.seconds, table.work)
+    outside = measured & ((table.begins_s < start_s[stage] - MOVED_S) | (table.t_s > end_s[stage] + MOVED_S))
     found: dict[str, Disturbed] = {}
     firsts: dict[str, float] = {}
     for subject, name in {
@@ -28,7 +30,7 @@ def moved_clocks(table: RoundTable, spans: Mapping[str, tuple[float, float]]) ->
         for one, other in zip(subjects.array[outside].tolist(), stage[outside].tolist(), strict=True)
     }:
         node = subject.partition("/")[0]
-        own = table.mask("subject", "", (subject,)) & table.mask("stage", "", (name,))
+        own = measured & table.mask("subject", "", (subject,)) & table.mask("stage", "", (name,))
         from_s, what = _moved(name, table, own, spans[name])
         if node not in found or from_s < firsts[node]:
             reason = f"the clocks of {node} and of the driver came apart: {what}"

@@ -84,6 +84,7 @@ class Evidence:
         once = replace(recording, stages=stages, first_attempts={})
         found = Evidence(once, self.loaded, self._champions, self.planned_by)
         found._spans = first
+        found._stage_spans = self._stage_spans
         return found
 
     def marginal_share(self, subject: str) -> float | None:
@@ -218,12 +219,13 @@ class Evidence:
     def require_clock(self, node: str) -> None:
         """Disturbed if this node's clock and the driver's came apart: its work is not in its stages."""
         _, table = self._all_rounds
-        moved = self.kept("moved clocks", lambda: moved_clocks(table, self._spans_of_stages()))
+        moved = self.kept("moved clocks", lambda: moved_clocks(table, self._stage_spans))
         if node in moved:
             raise moved[node].worded(moved[node].reason)
 
-    def _spans_of_stages(self) -> dict[str, tuple[float, float]]:
-        """From the beginning of each stage that ended, its first attempt's, to its end; run time."""
+    @cached_property
+    def _stage_spans(self) -> dict[str, tuple[float, float]]:
+        """From when to when each stage that ended ran, in all its attempts; run time."""
         recording = self.recording
         return {
             name: (recording.first_attempts.get(name, stage).start_s, stage.end_s)

@@ -64,7 +64,7 @@ class StageRounds:
         """Whether all rounds of each group are valid measurements."""
         table = self.table
         t_s, seconds = table.t_s[rows], table.seconds[rows]
-        bad = ~_valid(t_s, seconds, table.work[rows]) | ~in_own_unit(Rounds(table, rows), self._kinds)
+        bad = ~possible(t_s, seconds, table.work[rows]) | ~in_own_unit(Rounds(table, rows), self._kinds)
         processes = table.ids(self._kinds.same_process, "worker", rows)
         with np.errstate(invalid="ignore"):  # of bad ones
             bad |= overlaps(processes + groups * (processes.max(initial=0) + 1), t_s, seconds) > 0
@@ -101,7 +101,7 @@ class StageRounds:
 def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
     """The same rounds of one stage; NotMeasured if one of them is not a valid measurement."""
     t_s, seconds, work = found.t_s, found.seconds, found.work
-    valid = _valid(t_s, seconds, work)
+    valid = possible(t_s, seconds, work)
     own_unit = in_own_unit(found, kinds)
     if not (valid & own_unit).all():
         place = int(np.argmin(valid & own_unit))
@@ -130,7 +130,7 @@ def in_own_unit(rounds: Rounds, kinds: StageKinds) -> Mask:
     return fits
 
 
-def _valid(t_s: Floats, seconds: Floats, work: Floats) -> Mask:
+def possible(t_s: Floats, seconds: Floats, work: Floats) -> Mask:
     """The rounds whose time, duration and work are possible, and whose rate is."""
     valid: Mask = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
     with np.errstate(over="ignore"):  # of durations that are too long anyway

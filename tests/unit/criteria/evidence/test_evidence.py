@@ -244,7 +244,7 @@ def test_a_round_that_is_no_measurement_makes_the_stage_none_and_is_quoted(bench
 @pytest.mark.parametrize("fields", [{"t_s": WEEK_S}, {"t_s": -WEEK_S}, {"seconds": WEEK_S}, {"work": 4e11}])
 def test_the_longest_stretch_and_work_a_million_times_what_a_gpu_does_are_a_measurement(bench, fields):
     bench.rounds(GPU, "gemm", 6.0, 6.6, **fields)
-    assert len(evidence(bench).device(GPU).rounds("gemm")) == 40
+    assert len(evidence(bench).device(GPU).stage_rounds.valid(GPU, "gemm")) == 40
 
 
 def test_rounds_of_the_cpu_in_place_of_a_gpu_are_not_the_gpu_s(bench):

@@ -147,8 +147,12 @@ def test_of_two_peers_the_faster_one_counts(bench, own, middle):
 
 def test_peers_without_any_work_are_no_measure(bench):
     make_peers(bench, 3)
-    for index in (1, 2):  # all their rounds ended before the load, but for one long ago that never did
-        bench.rounds(subject_of(index), "sustained", t_s=lambda one: one.t_s - 60.0)
+    peers = (subject_of(1), subject_of(2))
+    theirs = [one for one in bench.recording.rounds if one.subject in peers and one.stage == "sustained"]
+    others = [one for one in bench.recording.rounds if one not in theirs]
+    began_s = bench.recording.stages["sustained"].start_s  # the load came later
+    early = [replace(theirs[-1], subject=one, worker=f"{one}#0", t_s=began_s + 1.0) for one in peers]
+    bench.recording.rounds = [*others, *early]
     verdict = bench.verdict("throughput.peer_outlier", subject_of(0))
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "the rate of most of its peers is zero; there is nothing to compare"
