@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.report.content.stage_tables import tables_of
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from rigproof.stages.shapes.rates import ModelRates, advice, rates_by_model
+from rigproof.stages.shapes.rates import ModelRates, _of_tokens, advice, rates_by_model
 from rigproof.stages.shapes.table import shapes_tables
 
 CARDS = ("localhost/gpu0", "localhost/gpu1")
@@ -50,6 +51,7 @@ def test_rates_are_those_of_the_model_and_the_best_size_is_the_measure(recording
     ]
     share = {row[1]: row[-1] for row in by_size.rows}
     assert (share["2495"], share["2432"]) == ("35 %", "98 %")
+    assert float(by_size.rows[0][-2]) == pytest.approx(617, rel=0.02)  # TFLOP/s of a simulated H200
     assert "100 %" in (share["2304"], share["2560"])
     assert {"vocabulary 50257", "attention 128", "8,192 tokens"} <= {row[1] for row in variants.rows}
     before, after = by_size.note.split(" × as fast; ")
@@ -139,3 +141,8 @@ def test_a_stage_that_is_over_with_its_set_up_is_not_measured(tmp_path):
     verdicts = judge_all(simulated_recording(load_rig(str(profile), KINDS), "quick"))
     ratio = next(one for one in verdicts if one.criterion == "clock.ratio")
     assert (ratio.outcome, "shapes" in ratio.detail) == (Outcome.NOT_MEASURED, True)
+
+
+def test_as_few_tokens_as_reach_just_nine_tenths_of_the_best_rate_are_enough():
+    one = SimpleNamespace(by_tokens=lambda: {512: 89.9, 1024: 90.0, 2048: 99.0, 4096: 100.0})
+    assert _of_tokens(one) == ["1,024 tokens in a step are enough for 90 % of the rate"]

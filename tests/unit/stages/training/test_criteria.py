@@ -29,7 +29,9 @@ def floor(bench, subject=GPU):
 
 
 def test_a_card_that_is_slow_in_every_precision_keeps_its_ratio_and_fails_by_its_rate(bench):
-    bench.rounds(GPU, "training", t_s=lambda one: one.t_s * 3, seconds=lambda one: one.seconds * 3)
+    bench.rounds(
+        GPU, "training", steps=lambda one: one.label("steps") / 3, work=lambda one: one.work / 3
+    )  # in the same time
     assert bench.verdict(SPEEDUP, GPU).outcome is Outcome.PASS
     verdict = bench.verdict(NAME, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(400 / 3))
