@@ -1,5 +1,8 @@
 from dataclasses import replace
 
+import pytest
+
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
 from rigproof.report.content.facts import run_facts
@@ -7,6 +10,9 @@ from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.summary_md import summary_text
 from rigproof.report.page.page import page_text
+from rigproof.simulation.stage import CardWork
+from rigproof.stages.registry import KINDS
+from rigproof.stages.training.faults import unnoticed
 from rigproof.stages.training.table import training_tables
 from support.recordings import healthy_recording
 from support.rig_profile import loaded_rig
@@ -84,3 +90,28 @@ def test_summary_and_page_show_the_tables_under_one_heading():
     assert page.count("<h2>Training</h2>") == 1
     assert page.count("<h3>Batch sizes</h3>") == 1
     assert '<td class="figure" data-label="Of fp32">9.00 ×</td>' in page
+
+
+def test_devices_and_precisions_are_the_names_of_rows_not_figures():
+    assert {one.title: one.labels for one in training_tables(recorded())} == {
+        "Precisions": 2,
+        "Largest batch": 2,
+        "Batch sizes": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("skus", "noticed"),
+    [
+        (["h200-sxm"], True),  # its file has a training step
+        (["rtx-3090", "rtx-3090"], True),
+        (["rtx-3090"], False),
+        (["unknown"], False),
+    ],
+)
+def test_a_card_that_slows_down_is_noticed_if_there_is_a_step_to_compare_with(skus, noticed):
+    node = {"name": "n1", "cpus": 16, "ram_gib": 64, "gpus": [{"sku": sku} for sku in skus]}
+    loaded = over_defaults({"name": "lab", "nodes": [node]}, "lab.toml", KINDS)
+    work = CardWork(loaded, loaded.devices()[0])
+    assert (unnoticed("throughput-sag", work) == "") is noticed
+    assert unnoticed("tensor-cores-unused", work) == ""
