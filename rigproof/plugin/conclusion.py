@@ -14,6 +14,7 @@ from rigproof.judging.roots import with_roots
 from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
+from rigproof.records.disk.reading import RECORDING_FILE
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide
 from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import ReportFolderError, point_latest
@@ -54,6 +55,8 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
     verdicts = final_verdicts(prepared, run, judged)
     storage_error = run.writer.error
     problems = [*judged.problems, *([storage_error] if storage_error else [])]
+    if not storage_error and not (folder / RECORDING_FILE).exists():
+        problems.append(f"{folder}: somebody moved or removed what was recorded there; leave it alone")
 
     def write(decision: Decision) -> list[str]:
         # Lasting: pytest and Python, at their ends, would search the charts too.

@@ -30,6 +30,8 @@ REFUSED = {
     "benchmark_compare_fail": "--benchmark-compare-fail: history.regression compares a run with earlier "
     "ones, by a limit of the profile; leave it out",
 }
+# What makes a run and its exit status, by the names under which `-p no:…` would leave them out.
+PARTS = ("last-word", "wanted", "session", "fixtures", "history")
 STORED = [names[0].removeprefix("--").replace("-", "_") for names in OWN]  # as pytest has them
 
 
@@ -76,6 +78,11 @@ def refuse_options(config: pytest.Config) -> None:
     for name, sentence in REFUSED.items():
         if config.getoption(name, None) and shows_only(config) is None:
             raise pytest.UsageError(sentence)
+    for part in PARTS:
+        if config.pluginmanager.is_blocked(f"rigproof-{part}"):
+            raise pytest.UsageError(
+                f"-p no:rigproof-{part}: it is a part of what makes the run; leave it out"
+            )
     if _ends_the_process(config):
         raise pytest.UsageError(
             "faulthandler_exit_on_timeout: it would end a run without a verdict, as a stage lasts longer "

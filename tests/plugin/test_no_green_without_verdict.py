@@ -81,6 +81,11 @@ PLUGINS = {
         "def pytest_runtestloop(session):\n    done = yield\n    session.testsfailed += 1\n    return done",
         (6, "pytest, or a plugin, ended with exit status 1, though no criterion failed"),
     ),
+    "removes what was recorded": (
+        "import shutil\n@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish(session):\n"
+        "    shutil.rmtree(session.config.pluginmanager.get_plugin('rigproof-session').folder)",
+        (6, "{folder}: somebody moved or removed what was recorded there; leave it alone"),
+    ),
     "makes a test fail": (
         "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
         "def pytest_runtest_makereport(item, call):\n"
@@ -131,7 +136,7 @@ def test_a_plugin_turns_nothing_green_or_red(with_plugin, does):
     found, meaning = agreed(run)
     assert found == status
     tests = re.search(r"(\d+) skipped", run.output)
-    assert meaning.startswith(words.format(tests=tests and tests[1]))
+    assert meaning.startswith(words.format(tests=tests and tests[1], folder=run.folder))
 
 
 @pytest.mark.parametrize(
@@ -183,6 +188,10 @@ def test_options_that_keep_no_verdict_from_being_found_change_none(acceptance, o
         (
             ("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
             "faulthandler_exit_on_timeout: it would end a run without a verdict",
+        ),
+        (
+            ("-p", "no:rigproof-session", "-p", "no:rigproof-last-word"),
+            "-p no:rigproof-last-word: it is a part of what makes the run",
         ),
         (("-n", "auto"), "-n/--numprocesses: the acceptance suite itself loads all GPUs"),
     ],

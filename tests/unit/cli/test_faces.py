@@ -25,6 +25,16 @@ def test_its_version_is_that_of_the_package(module):
     assert (done.returncode, done.stdout) == (0, f"rigproof {__version__}\n"), done.stderr
 
 
+@pytest.mark.parametrize("module", ["numpy", "pydantic", "typer"])
+def test_an_installation_that_cannot_be_loaded_is_no_rejected(tmp_path, monkeypatch, module):
+    (tmp_path / f"{module}.py").write_text("raise RuntimeError('half of it is missing')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    command = [sys.executable, "-m", "rigproof", *SIMULATED]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 3
+    assert done.stderr.endswith("an error of rigproof itself, or of its installation; no verdict\n")
+
+
 @pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS), ("cluster",), ("cluster", "up")])
 def test_h_is_help_everywhere(command):
     brief, full = rigproof(*command, "-h"), rigproof(*command, "--help")
