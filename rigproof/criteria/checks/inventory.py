@@ -53,11 +53,11 @@ def gpus_present(device: DeviceEvidence) -> Finding:
         if "disturbed" in event.data:
             raise Disturbed(event.message, str(event.data["disturbed"]))
         return Finding(Outcome.FAIL, detail=event.message, remedy=str(event.data.get("next_step") or ""))
-    for event in device.events("gpu_taken"):
-        raise Disturbed(event.message, TAKEN)
     for event in device.events("gpu_lost"):
         message = event.message.removeprefix(f"{device.subject} ")
         return Finding(Outcome.FAIL, detail=message, remedy=LOST, from_s=event.t_s)
+    for event in device.events("gpu_taken"):
+        raise Disturbed(event.message, TAKEN)
     if not device.found:
         return _absent(device)
     wrong, step = _mismatch(device, device.identity)

@@ -46,6 +46,8 @@ def test_a_gpu_that_another_job_holds_is_not_measured(bench):
     verdict = bench.verdict(PRESENT, GPU)
     assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "job 17 holds it")
     assert verdict.remedy.startswith("end the other job that holds it")
+    bench.event("gpu_lost", GPU, "GPU-pc1/gpu0 is lost", 68.0, query="sample")  # by no job
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.FAIL
 
 
 def test_a_gpu_that_does_not_answer_any_more_fails_although_it_was_there(bench):
