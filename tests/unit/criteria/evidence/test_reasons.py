@@ -1,6 +1,6 @@
 import pynvml
 
-from rigproof.criteria.evidence.reasons import NAMES, names_of
+from rigproof.criteria.evidence.reasons import EXPLAINS_LOW_CLOCK, NAMES, THROTTLE, names_of
 
 BITS = {
     "idle": "GpuIdle",
@@ -23,3 +23,10 @@ def test_each_name_is_that_of_nvml_s_bit():
 
 def test_several_reasons_are_named_with_their_bits():
     assert names_of(0x24) == "power cap (0x4), SW thermal slowdown (0x20)"
+
+
+def test_heat_hardware_and_supply_throttle_and_everything_but_idle_explains_a_low_clock():
+    assert names_of(THROTTLE) == (
+        "HW slowdown (0x8), SW thermal slowdown (0x20), HW thermal slowdown (0x40), HW power brake (0x80)"
+    )
+    assert sum(NAMES) - 0x1 == EXPLAINS_LOW_CLOCK
