@@ -243,6 +243,15 @@ def test_a_failure_gives_back_what_nobody_uses(cpu, policy_of):
     assert cpu.cached_mib() == 0
 
 
+def test_the_end_of_a_stage_gives_back_what_nobody_uses(cpu, policy_of):
+    policy = policy_of()
+    policy.begin()
+    cpu.normal(3000, "fp32", seed=1)
+    assert cpu.cached_mib() > 32
+    policy.end()
+    assert cpu.cached_mib() == 0
+
+
 class Cycle:
     """Garbage that only a collection finds."""
 
