@@ -351,6 +351,30 @@ TESTED = (
         "unit/criteria/checks/test_health.py::test_an_xid_of_a_card_that_is_not_there_is_not_ignored",
     ),
     Tested(
+        "an Xid or a wrong result of a host or of the rig, which only devices have",
+        "ignored",
+        "not measured, for the cards of that node",
+        "unit/criteria/checks/test_health.py::test_an_xid_of_a_card_that_is_not_there_is_not_ignored",
+    ),
+    Tested(
+        "a round of a card's warm-up that is not verified, without a wrong result",
+        "ACCEPTED",
+        "`memory.success_rate` not measured",
+        "unit/criteria/evidence/test_tasks.py::test_warm_up_that_nobody_verified",
+    ),
+    Tested(
+        "3 wrong passes that only the count of the pattern stage tells of",
+        "ACCEPTED",
+        "`memory.pattern` not measured",
+        "unit/stages/pattern/test_criteria.py::test_passes_that_only_the_count_says_were_wrong",
+    ),
+    Tested(
+        "a disk test that read nothing back, or more than it wrote",
+        "ACCEPTED",
+        "`host.disk` not measured",
+        "unit/stages/disk/test_criteria.py::test_a_test_that_read_nothing_back",
+    ),
+    Tested(
         "two cards of a node with one PCI bus id",
         "ACCEPTED",
         "`inventory.gpus_present` not measured",

@@ -110,8 +110,8 @@ class Difference:
     severity="isolate",
     remedy="do not train on it; try it in another slot, else replace it",
     unmeasured="a worker did not record its products' checksums, or multiplied no golden operands in a "
-    "precision, or a wrong result is of a subject that neither the rig nor the "
-    "run has. Not applicable in a recording without golden operands and without another comparable card",
+    "precision, or a wrong result is of no device of the rig or of the run. "
+    "Not applicable in a recording without golden operands and without another comparable card",
     also=Also(fails=WRONG_MEMORY, unmeasured=(*WITHOUT_WORK, "cpu-fallback", "gpu-idle")),
     duties=REPEATING,
 )

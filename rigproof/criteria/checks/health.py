@@ -35,7 +35,7 @@ UNKNOWN_ACTION = Action(
     "documentation and in `dmesg`",
     unmeasured="Xids were not received for a while: the node or its agent died, an NVML call failed or hung, "
     "or the GPU was lost; the driver reported its recovery action before the load, and not after it; or an "
-    "Xid is of a subject that neither the rig nor the run has. Not applicable if the driver delivers no Xids",
+    "Xid is of no device of the rig or of the run. Not applicable if the driver delivers no Xids",
     also=Also(
         fails=("ecc-uncorrected", "xid:code=171"),
         warns=("xid:code=63", "xid:code=92", "xid:code=31", "xid:code=999"),

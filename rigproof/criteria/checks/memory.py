@@ -150,7 +150,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     severity="config",
     remedy="read the first error of this device's workers in the report; if memory ran out, lower its load",
     unmeasured="no stage ran on the device, or it was deliberately left out; or one of its workers never "
-    "started or was ended by Ray's memory monitor; or a measured round was not verified, and neither a wrong "
+    "started or was ended by Ray's memory monitor; or a round was not verified, and neither a wrong "
     f"result nor an overflow was recorded; {OTHER_PLAN}",
     also=Also(
         fails=(*BROKEN, "oom", *WORKER_LOST, "timeout"),
@@ -196,7 +196,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
 
 
 def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
-    """NotMeasured if a measured round was not verified and no event explains it.
+    """NotMeasured if a round was not verified, warm-up included, and no event explains it.
 
     A wrong result explains its worker's rounds from then on, in that stage, since it is reported every few
     seconds at most. An overflow of fp16 explains the round that is reported with it.
@@ -207,7 +207,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     overflows: dict[tuple[str | None, str | None], list[float]] = defaultdict(list)
     for event in device.events("overflow"):
         overflows[event.stage, event.worker].append(event.t_s)
-    for one in unverified.measured.records():
+    for one in unverified.records():
         where = (one.stage, one.worker)
         if wrong.get(where, math.inf) <= one.t_s + REPORT_DELAY_S:
             continue

@@ -347,12 +347,12 @@ class DeviceEvidence:
         return None
 
     def require_placed(self, kind: str) -> None:
-        """NotMeasured if an event of this kind names a subject of this node, or of none, that no rig has."""
+        """NotMeasured if an event of this kind is of this node or none, and of no device there is."""
         for event in self.evidence.unplaced(kind):
             node = event.subject.partition("/")[0]
             if node == self.node_name or node not in self.evidence.recording.nodes:
                 raise NotMeasured(
-                    f"{event.message}: of {event.subject}, which neither the rig nor the run has"
+                    f"{event.message}: of {event.subject}, which is no device of the rig or of the run"
                 )
 
     def cause(self) -> str:

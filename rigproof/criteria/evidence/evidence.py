@@ -31,7 +31,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
+from rigproof.profiles.subjects import SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Round, Stage
@@ -337,10 +337,10 @@ class Evidence:
         return EventIndex(self.recording.events)
 
     def unplaced(self, kind: str) -> list[Event]:
-        """The events of this kind whose subject is neither promised nor was found."""
+        """The events of this kind that are of no device, or devices together, that was promised or found."""
 
         def found() -> list[Event]:
-            known = {RIG, *self._devices, *self._nodes, *self.recording.gpus, *self.recording.nodes}
+            known = {*self._devices, *self.recording.gpus}
             unknown = [one for one in self.events.of_kind(kind) if one.subject not in known]
             if unknown:  # pairs are many
                 known |= {one.text for scope in SHARED_SCOPES for one in subjects(self.loaded, scope)}

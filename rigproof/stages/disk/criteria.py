@@ -39,8 +39,8 @@ HOW = {
     remedy="end other programs that use this disk, and see its health (`smartctl -a`)",
     unmeasured="the disk is full: `stages.disk.used_fail_share` of it is in use; there is no such folder, or "
     "it may not be written to; its file system keeps files in memory (tmpfs); there is too little room to "
-    "write beside `stages.disk.reserve_gib`; too few chunks were written and read, or wrong ones counted of "
-    "which no event tells",
+    "write beside `stages.disk.reserve_gib`; too few chunks were written and read, more was read back than "
+    "was written, or wrong chunks were counted of which no event tells",
     also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
@@ -75,6 +75,9 @@ def disk(node: NodeEvidence) -> Finding:
         raise Disturbed(f"{used}, limit {100 * most.value:g} %; {where}", FULL)
     if test.trouble:
         raise NotMeasured(f"{test.trouble} ({where}); {ELSEWHERE}")
+    if not 0 < test.verified_mib <= test.written_mib:
+        read = f"{test.verified_mib:.0f} MiB were read back of the {test.written_mib:.0f} MiB written"
+        raise NotMeasured(f"{read} ({where})")
     found = _rates(node, f"{used}; {where}")
     least = node.stage_limit(DiskSettings, STAGE, "free_warn_share")
     if found.outcome is Outcome.FAIL or least is None or 1 - test.used_share >= least.value:

@@ -36,7 +36,8 @@ MISREAD = "run again; have the card checked if it comes back: single words were 
     severity="rma",
     remedy=STUCK,
     unmeasured="less memory was tested, a pattern of the level has no verified pass, or a pass did not "
-    "compare every word or did not find the word that is changed on purpose before it",
+    "compare every word or did not find the word that is changed on purpose before it, or passes were "
+    "counted as wrong of which nothing else tells",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-takes-memory")),
     stages=(STAGE,),
 )
@@ -52,6 +53,9 @@ def pattern(device: DeviceEvidence) -> Finding:
     tested = _tested(device)
     rounds = device.rounds(STAGE)
     _require_passes(device, rounds)
+    for result in _results(device):
+        if result.data.get("bad_passes"):
+            raise NotMeasured(f"{result.message}, and neither a wrong word nor a wrong result was recorded")
     passes = len(rounds.only(rounds.labelled("operation", "invert", "check")))
     return compared(0, SAME, good=True, detail=f"{tested}, {passes} passes compared it")
 

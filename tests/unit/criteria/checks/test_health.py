@@ -247,13 +247,15 @@ def test_a_wanted_reset_is_a_reset(bench):
     [
         ("pc1/gpu9", Outcome.NOT_MEASURED, Outcome.PASS),
         ("pc9/gpu0", Outcome.NOT_MEASURED, Outcome.NOT_MEASURED),
+        ("pc1", Outcome.NOT_MEASURED, Outcome.PASS),
+        ("rig", Outcome.NOT_MEASURED, Outcome.NOT_MEASURED),
     ],
 )
 def test_an_xid_of_a_card_that_is_not_there_is_not_ignored(bench, of, here, there):
     bench.event("xid", of, "Xid 79", xid=79)
     verdict = bench.verdict(XID, GPU)
     assert (verdict.outcome, bench.verdict(XID, "pc2/gpu0").outcome) == (here, there)
-    assert verdict.detail == f"Xid 79: of {of}, which neither the rig nor the run has"
+    assert verdict.detail == f"Xid 79: of {of}, which is no device of the rig or of the run"
 
 
 def test_an_xid_of_a_card_that_another_profile_promised_is_known(bench):

@@ -167,15 +167,17 @@ def test_an_overflow_is_the_reason_of_the_round_that_it_is_reported_with(bench):
     assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
 
 
-def test_warm_up_need_not_be_verified(bench):
-    for number, one in enumerate(bench.recording.rounds):
-        if (
-            one.subject == GPU
-            and one.stage == "gemm"
-            and one.phase == "warmup"
-            and one.label("precision") == "bf16"
-        ):
-            bench.round(number, verified=False)
+def test_warm_up_that_nobody_verified_does_not_pass_without_a_reason_either(bench):
+    first = next(
+        number
+        for number, one in enumerate(bench.recording.rounds)
+        if (one.subject, one.stage, one.phase) == (GPU, "gemm", "warmup")
+    )
+    one = bench.round(first, verified=False)
+    verdict = bench.verdict(RATE, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert f"a round of {one.worker} in the gemm stage was not verified" in verdict.detail
+    bench.event("wrong_result", GPU, "changed", one.t_s, one.worker, "gemm")
     assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
 
 

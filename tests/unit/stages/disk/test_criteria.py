@@ -145,6 +145,14 @@ def test_wrong_chunks_that_only_the_test_counted_are_no_measurement(run):
     assert found.detail == "the test counted 5 wrong chunks, and no event tells of one"
 
 
+@pytest.mark.parametrize("verified_mib", [0.0, 1e6, float("nan")])
+def test_a_test_that_read_nothing_back_or_more_than_it_wrote_is_no_measurement(run, verified_mib):
+    loaded, recording = run
+    found = verdict(loaded, changed_test(recording, verified_mib=verified_mib))
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith(f"{verified_mib:.0f} MiB were read back of the ")
+
+
 @pytest.mark.parametrize(
     ("share", "outcome"),
     [(0.89, Outcome.PASS), (0.91, Outcome.WARN), (0.949, Outcome.WARN), (0.95, Outcome.NOT_MEASURED)],

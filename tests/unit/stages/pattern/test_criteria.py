@@ -121,6 +121,12 @@ def test_a_healthy_card_passes_and_the_detail_says_how_much_was_tested(recording
     assert found.detail.startswith("131 GiB, 95 % of what was free, ")
 
 
+def test_passes_that_only_the_count_says_were_wrong_are_no_measurement(recording, loaded):
+    found = verdict(changed_event(recording, "pattern_result", bad_passes=3, most=9), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.endswith("and neither a wrong word nor a wrong result was recorded")
+
+
 @pytest.mark.parametrize(("fault", "kind"), [("vram-stuck-bit", "hard"), ("vram-soft-error", "soft")])
 def test_a_wrong_word_fails_with_its_place_its_bits_and_its_kind(loaded, fault, kind):
     recording = with_faults(loaded, f"{fault}@{GPU}:stage=pattern")
