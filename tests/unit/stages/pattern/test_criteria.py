@@ -137,6 +137,7 @@ def test_a_wrong_word_fails_with_its_place_its_bits_and_its_kind(loaded, fault, 
         f"0x{first.address} ({first.pattern}): expected {first.expected}, read {first.read}" in found.detail
     )
     assert f"bit {first.bits}, {kind}" in found.detail
+    assert first.again == (first.read if kind == "hard" else first.expected)
     assert ("replaced" in found.remedy) is (kind == "hard")
     assert len(sentence(found)) <= 255
     assert verdict(recording, loaded, subject=OTHER).outcome is Outcome.PASS
