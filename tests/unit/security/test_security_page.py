@@ -68,7 +68,7 @@ def test_every_constant_that_is_named_is_there(module, name):
         ("rigproof.records.limits", "HISTORY_BYTES_MAX", 16 * 2**20),
         ("rigproof.records.limits", "CHAMPIONS_BYTES_MAX", 16 * 2**20),
         ("rigproof.records.limits", "VERDICT_BYTES_MAX", 4 * 2**30),
-        ("rigproof.cli.rejudge", "HEAD_BYTES", 4096),
+        ("rigproof.cli.rejudge", "HEAD_BYTES", 65536),
     ],
 )
 def test_the_limits_are_those_of_the_page(module, name, value):
