@@ -11,6 +11,7 @@ from rigproof.records.recording import StageRecord
 from rigproof.simulation.timetable import Segment, half_of, measured_precisions
 
 if TYPE_CHECKING:  # faults are parsed with this module's help
+    from rigproof.simulation.faults.injected import InjectedFault
     from rigproof.simulation.faults.kinds import FaultKind
 
 Timed = Event | StageRecord
@@ -36,7 +37,7 @@ class CardWork:
         return half_of(self.precisions)
 
 
-def always_noticed(_fault: str, _work: CardWork) -> str:
+def always_noticed(_fault: "InjectedFault", _work: CardWork) -> str:
     """For a stage in which every fault that can act there is noticed on every card."""
     return ""
 
@@ -49,7 +50,7 @@ class SimulatedStage:
     worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory our
     workers hold: what the plan gives them, filled by each worker or by all together; most of the card; or
     little. `verifies_memory`: they compare all that they hold with what it should be. `unnoticed`: why
-    nothing could notice a fault of that name in the stage on that card; empty if something can. `least_by`:
+    nothing could notice the fault in the stage on that card; empty if something can. `least_by`:
     the smallest share (`by=`) of a fault that its limits leave no room for, if that is more than the default.
     """
 
@@ -57,14 +58,14 @@ class SimulatedStage:
     records: Callable[[Any, Any], Records]
     holds: Holds = "little"
     verifies_memory: bool = False
-    unnoticed: Callable[[str, CardWork], str] = always_noticed
+    unnoticed: Callable[["InjectedFault", CardWork], str] = always_noticed
     least_by: Mapping[str, float] = field(default_factory=dict)
 
-    def misses(self, fault: "FaultKind", work: CardWork) -> str:
+    def misses(self, kind: "FaultKind", fault: "InjectedFault", work: CardWork) -> str:
         """Why nothing could notice a fault in the stage on that card; empty if something can."""
-        if fault.in_memory and not self.verifies_memory:
+        if kind.in_memory and not self.verifies_memory:
             return "it does not fill and compare the memory"
-        return self.unnoticed(fault.name, work)
+        return self.unnoticed(fault, work)
 
 
 Forms = Mapping[str, SimulatedStage]  # by the stage's name

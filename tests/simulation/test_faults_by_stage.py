@@ -14,6 +14,7 @@ from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import Noticed
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.registry import KINDS, SLICES
@@ -88,7 +89,7 @@ OF_CARDS = {
         for name, fault in FAULTS.items()
         if stage in fault.acts_in(DUTY_OF)
         and fault.scope == "gpu"
-        and not SLICES[stage].simulated.misses(fault, CARD)
+        and not SLICES[stage].simulated.misses(fault, InjectedFault(name, NODE, stage), CARD)
         and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
     ]
     for stage in STAGES

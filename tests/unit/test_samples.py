@@ -69,13 +69,28 @@ def judged_today(recording):
     rig = LoadedRig.restore(recording.run.rig, KINDS)
     later = load_rig("h200-x2", KINDS).rig.limits.model_dump(exclude_none=True)
     limits = rig.rig.limits.model_copy(
-        update={name: later[name] for name in ("peer_share", "pcie_bit_error_rate")}
+        update={name: later[name] for name in ("peer_share", "best_quarter_share", "pcie_bit_error_rate")}
     )
     verdicts = judge_all(
         recording, dataclasses.replace(rig, rig=rig.rig.model_copy(update={"limits": limits}))
     )
     assert "throughput.peer_outlier" in {one.criterion for one in verdicts}
     return {(one.criterion, one.subject): one.outcome.value for one in verdicts if one.outcome != "pass"}
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_a_sound_card_holds_the_shares_of_its_own_work(run):
+    """Limits that came later than these runs: of its best quarter, and of a step in another precision."""
+    recording = read_recording(run)
+    rig = LoadedRig.restore(recording.run.rig, KINDS)
+    today = load_rig("h200-x2", KINDS).rig
+    limits = rig.rig.limits.model_copy(update={"best_quarter_share": today.limits.best_quarter_share})
+    stages = rig.rig.stages
+    if (training := getattr(stages, "training", None)) is not None:
+        share = {"precision_share": today.stages.training.precision_share}
+        stages = stages.model_copy(update={"training": training.model_copy(update=share)})
+    new = dataclasses.replace(rig, rig=rig.rig.model_copy(update={"limits": limits, "stages": stages}))
+    assert not {v.outcome for v in judge_all(recording, new)} & {Outcome.FAIL, Outcome.NOT_MEASURED}
 
 
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)

@@ -84,13 +84,15 @@ class Label:
     """A label that a stage gives to its rounds; its value is of type `kind`.
 
     `work`: rounds with different values did different work, each in a stretch of time of its own. `process`:
-    the value identifies the process that did the round, for a stage whose workers start processes.
+    the value identifies the process that did the round, for a stage whose workers start processes. `amount`:
+    it only says how much of the work the round did.
     """
 
     name: str
     kind: type[str] | type[int]
     work: bool = False
     process: bool = False
+    amount: bool = False
 
 
 LabelValues = tuple[tuple[str, str | int], ...]  # names and values

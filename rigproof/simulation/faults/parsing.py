@@ -83,7 +83,7 @@ def _parse(
     begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
     if device is not None and begins_in in stages:
         why = _idle(loaded, device) if stages[begins_in] == "idle" else ""
-        why = why or forms[begins_in].misses(kind, CardWork(loaded, device))
+        why = why or forms[begins_in].misses(kind, fault, CardWork(loaded, device))
         least_by = forms[begins_in].least_by.get(kind.name, 0.0)
         if by is not None and by < least_by:
             why = f"its limits leave room for less than by={100 * least_by:g}%"

@@ -1,5 +1,6 @@
 """The fault that this stage's criterion must notice, and what it cannot notice."""
 
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
 from rigproof.simulation.stage import CardWork
 
@@ -21,6 +22,6 @@ NOTICED = {
 }
 
 
-def unnoticed(fault: str, _work: CardWork) -> str:
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
     """A slower core does not slow the memory down."""
-    return "its rates follow the memory, not the core" if fault == "throughput-sag" else ""
+    return "its rates follow the memory, not the core" if fault.name == "throughput-sag" else ""

@@ -1,6 +1,7 @@
 """Faults that this stage's criteria must notice, and how those of others show here."""
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FROM, FaultKind, Late, Noticed
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.pattern.settings import STAGE
@@ -54,6 +55,6 @@ NOTICED = {
 }
 
 
-def unnoticed(fault: str, _work: CardWork) -> str:
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
     """A slower core does not slow the memory down."""
-    return "its rates follow the memory, not the core" if fault == "throughput-sag" else ""
+    return "its rates follow the memory, not the core" if fault.name == "throughput-sag" else ""

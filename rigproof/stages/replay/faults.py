@@ -1,5 +1,6 @@
 """The faults that this stage's criteria must notice, and what they cannot notice."""
 
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
 from rigproof.simulation.stage import CardWork
 
@@ -26,6 +27,6 @@ NOTICED = {
 }
 
 
-def unnoticed(fault: str, _work: CardWork) -> str:
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
     """How fast its steps are does not matter."""
-    return "it compares bits, and judges no rate" if fault == "throughput-sag" else ""
+    return "it compares bits, and judges no rate" if fault.name == "throughput-sag" else ""

@@ -20,7 +20,7 @@ KIND = StageKind(
         Label("precision", str, work=True),
         Label("size", int),  # the model's width
         Label("batch", int),  # examples of each step
-        Label("steps", int),  # of the round
+        Label("steps", int, amount=True),  # of the round
     ),
     events={"replay": "the outcome of a device's replayed steps; data.precision, width, losses, runs, …"},
 )

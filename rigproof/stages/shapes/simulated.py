@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import MULTIPLYING, Segment
 from rigproof.simulation.work.task import Task
@@ -53,9 +54,9 @@ def share(one: Candidate, tokens: int) -> float:
     return FASTEST * aligned * min(1.0, 0.6 + 0.4 * one.tokens / tokens)
 
 
-def unnoticed(fault: str, _work: CardWork) -> str:
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
     """Its table has no limit."""
-    return "its rates are only shown" if fault == "throughput-sag" else ""
+    return "its rates are only shown" if fault.name == "throughput-sag" else ""
 
 
 SIMULATED = SimulatedStage(segments, records, unnoticed=unnoticed)

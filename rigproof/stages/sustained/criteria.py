@@ -19,9 +19,11 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import Steady, settled, steady, sustained_rate
 from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.repeated import deepest_fall
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.windows import work_of_groups
-from rigproof.records.verdict import Outcome
+from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 from rigproof.stages.sustained.peers import peer_outlier
 from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
@@ -133,18 +135,27 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     direction="at_least",
     limit="`stages.sustained.stability_drop_share` (median window of the last quarter, relative to the "
     "first) and `limits.stability_worst_window_share` (worst window, relative to the median). The settled "
-    "load is divided into windows of about 5 s, at least four. None for the CPU as the device, which others "
-    "also use",
+    "load is divided into windows of about 5 s, at least four. In every other stage each quarter of any work "
+    "that the card repeats for a second and more must reach `limits.best_quarter_share` of the best quarter; "
+    "the first 2 s after a break, before the power cap holds, are not counted. None for the CPU as the "
+    "device, which others also use",
     severity="reseat",
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a drop",
     unmeasured="less than 4 s of settled load",
     also=Also(fails=(*BROKEN, *WRONG_RESULTS), unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes")),
     stages=("sustained",),
+    duties=DUTIES,
     explained=slowed_by,
 )
 def stability(device: DeviceEvidence) -> Finding:
-    """The rate at the end of the sustained stage equals that at its start, and no window is far below."""
+    """The rate at the end of the sustained stage equals that at its start, and no window is far below.
+
+    Nor does the rate of repeated work fall inside another stage: whatever the card, it is its own reference.
+    """
+    fallen = None if device.is_cpu else _fallen(device)
+    if fallen is not None:
+        return fallen
     window, _ = settled(device)
     all_of_them, group = steady(device)
     rates = device.block.kept("rates by window", lambda: _by_window(all_of_them))[group].tolist()
@@ -174,6 +185,18 @@ def stability(device: DeviceEvidence) -> Finding:
         from_s = window.from_s + rates.index(min(rates)) * width_s
         return compared(worst, dip, good=False, detail=detail, from_s=from_s, length_s=width_s)
     return compared(end_share, drop, good=True, detail=detail)
+
+
+def _fallen(device: DeviceEvidence) -> Finding | None:
+    """The failure of a rate that fell inside a stage other than the continuous one."""
+    limit, fall = device.optional_limit("best_quarter_share"), deepest_fall(device)
+    if limit is None or fall is None or fall.share >= limit.value:
+        return None
+    device.possible(fall.stage)
+    best, rate = figure(fall.best, f"{fall.unit}/s"), figure(fall.rate)
+    detail = f"{rate} of {best} in a quarter of {fall.stage} ({fall.work})"
+    span = {"from_s": fall.from_s, "length_s": fall.length_s}
+    return compared(100 * fall.share, limit.times(100), good=False, detail=detail, **span)
 
 
 def _by_window(load: Steady) -> list[Floats]:

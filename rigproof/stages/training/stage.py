@@ -23,7 +23,7 @@ KIND = StageKind(
         Label("part", str, work=True),  # "precision", "search" or "sweep"
         Label("size", int),  # the model's width
         Label("batch", int),  # examples of each step
-        Label("steps", int),  # of the round
+        Label("steps", int, amount=True),  # of the round
     ),
     events={
         "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",

@@ -1,6 +1,7 @@
 """The faults that this stage's criterion must notice, and how those of others show here."""
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.transient.settings import STAGE
@@ -48,7 +49,8 @@ NOTICED = {
 }
 
 
-def unnoticed(fault: str, _work: CardWork) -> str:
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
     """Sensors of a single card are not judged while the load switches; what concerns the run always is."""
     known = (*SHOWN, *OF_PROCESSES, *OF_DRIVERS, *COUNTED)
-    return "" if fault in known else "its waves are judged by their consequences, not by each card's sensors"
+    why = "its waves are judged by their consequences, not by each card's sensors"
+    return "" if fault.name in known else why

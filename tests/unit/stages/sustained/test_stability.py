@@ -7,7 +7,7 @@ import pytest
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
 
-GPU, STABILITY = "pc1/gpu0", "throughput.stability"
+GPU, OTHER, STABILITY = "pc1/gpu0", "pc2/gpu0", "throughput.stability"
 FROM_S, WIDTH_S = 31.0, 5.0
 STEADY = [100.0] * 16
 
@@ -159,3 +159,59 @@ def test_what_the_cpu_as_the_device_keeps_is_only_reported(bench):
     ]
     verdict = bench.verdict(STABILITY, "pc1/cpu0")
     assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, pytest.approx(50.0))
+
+
+# In the other stages
+
+
+@pytest.mark.parametrize(
+    ("stage", "from_s", "work"),
+    [
+        ("gemm", 9.1, "precision fp32, size 1024"),
+        ("feeding", 105.0, "precision bf16, size 16384"),
+        ("sharing", 117.6, "precision bf16, process 0, processes 1, size 1024"),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_rate_that_falls_by_half_inside_a_stage_fails_whatever_the_card(bench, stage, from_s, work, known):
+    if not known:
+        bench.rig(nodes=[{"name": name, "gpus": [{"sku": "unknown"}]} for name in ("pc1", "pc2")])
+    bench.slow(GPU, 0.5, stage, from_s=from_s)
+    verdict = bench.verdict(STABILITY, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, pytest.approx(50), 70)
+    assert f" in a quarter of {stage} ({work})" in verdict.detail
+    assert bench.recording.stages[stage].start_s < verdict.from_s
+    assert bench.verdict(STABILITY, OTHER).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.701, Outcome.PASS), (0.699, Outcome.FAIL)])
+def test_the_best_quarter_is_the_reference_wherever_it_is(bench, share, outcome):
+    bench.rounds(GPU, "feeding", to_s=104.0, work=lambda one: one.work * share)
+    assert bench.verdict(STABILITY, GPU).outcome is outcome
+
+
+def test_different_work_of_a_stage_is_not_compared(bench):
+    bench.slow(GPU, 0.5, "gemm", from_s=10.5)  # all precisions but the first
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+
+
+def test_what_a_card_does_before_its_power_cap_holds_is_no_reference(bench):
+    bench.rounds(GPU, "sharing", to_s=117.4, work=lambda one: 3 * one.work)
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+
+
+def test_work_that_is_repeated_for_less_than_a_second_is_no_reference(bench):
+    bench.rounds(GPU, "feeding", seconds=0.03)
+    bench.slow(GPU, 0.5, "feeding", from_s=105.0)
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+
+
+def test_one_slow_round_of_a_quarter_is_a_hiccup(bench):
+    bench.slow(GPU, 0.5, "feeding", from_s=111.4)
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+
+
+def test_a_recording_from_before_the_limit_is_not_judged_by_it(bench):
+    bench.slow(GPU, 0.5, "feeding", from_s=105.0)
+    bench.limits(best_quarter_share=None)
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
