@@ -509,3 +509,11 @@ def test_a_rig_of_cpus_is_not_promised_waves_and_its_level_is_not_shorter_for_it
     run = replace(simulated_recording(rig(1), "extended").run, rig=loaded.dump(), stages=("sustained",))
     recording = replace(simulated_recording(rig(1), "extended"), run=run, stages={})
     assert "transient" not in {one.stage for one in shortfalls(recording, default_rig(KINDS))}
+
+
+@pytest.mark.parametrize("reasons", [0x24, 0x44])
+def test_heat_that_slows_every_card_under_the_waves_is_throttling_of_each(recording, loaded, reasons):
+    for subject in (FIRST, SECOND):
+        sampled(recording, subject, clock_event_reasons=reasons)
+    failed = {(one.criterion, one.subject) for one in judge_all(recording) if one.outcome is Outcome.FAIL}
+    assert failed == {("thermal.throttle", FIRST), ("thermal.throttle", SECOND)}
