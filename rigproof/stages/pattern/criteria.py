@@ -54,8 +54,9 @@ def pattern(device: DeviceEvidence) -> Finding:
     rounds = device.rounds(STAGE)
     _require_passes(device, rounds)
     for result in _results(device):
-        if result.data.get("bad_passes"):
-            raise NotMeasured(f"{result.message}, and neither a wrong word nor a wrong result was recorded")
+        if bad := result.data.get("bad_passes"):
+            counted = f"{bad} passes were counted as wrong"
+            raise NotMeasured(f"{counted}, and neither a wrong word nor a wrong result was recorded")
     passes = len(rounds.only(rounds.labelled("operation", "invert", "check")))
     return compared(0, SAME, good=True, detail=f"{tested}, {passes} passes compared it")
 
