@@ -173,7 +173,7 @@ def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
         code = _code(event)
         kind = " (usually a program's own error)" if _outcome(device, event) == "program" else ""
         meaning = event.message if code is None else catalogue.meaning(code)
-        at = "" if round(event.t_s) == round(events[0].t_s) else f" at t={event.t_s:.0f} s"
+        at = "" if f"{event.t_s:.0f}" == f"{events[0].t_s:.0f}" else f" at t={event.t_s:.0f} s"
         seen.setdefault(code, f"Xid {code}{kind}{at}: {meaning}")
     return list(seen.values())
 
