@@ -147,7 +147,7 @@ def test_the_cpu_as_device_has_no_limit(new_bench):
         replace(one, subject=cpu)
         for number, tflops in ((1, 1.0), (2, 0.2), (3, 0.1))
         for process in range(number)
-        for one in rounds_of((number, process), 10.0 * number, tflops)
+        for one in rounds_of((number, process), 112.0 + 6.0 * number, tflops)
     ]
     verdict = bench.verdict(SHARING, cpu)
     assert (verdict.outcome, verdict.limit) == (Outcome.NO_LIMIT, None)

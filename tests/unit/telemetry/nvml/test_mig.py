@@ -35,9 +35,9 @@ def test_a_machine_whose_gpus_a_wrong_setting_hides_is_no_machine_without_one(mo
     with installed(driver()):
         found = inventory()
     assert found.gpus == ()
-    assert found.nvml_error == (
-        f"CUDA_VISIBLE_DEVICES={setting} names no GPU here, or one of them twice; unset it, or name one of "
-        "GPU-1, GPU-2"
+    assert found.doubt == (
+        f"CUDA_VISIBLE_DEVICES={setting}: '{setting}': no GPU here has it; unset it, or write indices of the "
+        "GPUs here (0,1) or their UUIDs (GPU-1, GPU-2), separated by commas, or -1 to hide every GPU on purpose"
     )
 
 
