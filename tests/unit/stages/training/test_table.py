@@ -10,6 +10,7 @@ from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.summary_md import summary_text
 from rigproof.report.page.page import page_text
+from rigproof.simulation.faults.injected import InjectedFault, Span
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.registry import KINDS
 from rigproof.stages.training.faults import unnoticed
@@ -113,5 +114,9 @@ def test_a_card_that_slows_down_is_noticed_if_there_is_a_step_to_compare_with(sk
     node = {"name": "n1", "cpus": 16, "ram_gib": 64, "gpus": [{"sku": sku} for sku in skus]}
     loaded = over_defaults({"name": "lab", "nodes": [node]}, "lab.toml", KINDS)
     work = CardWork(loaded, loaded.devices()[0])
-    assert (unnoticed("throughput-sag", work) == "") is noticed
-    assert unnoticed("tensor-cores-unused", work) == ""
+    whole = InjectedFault("throughput-sag", "n1/gpu0", "training", by=0.3)
+    assert (unnoticed(whole, work) == "") is noticed
+    late = replace(whole, after=Span(0.4, share=True))
+    assert unnoticed(late, work) == ""  # it is held against itself
+    assert (unnoticed(replace(late, by=0.01), work) == "") is noticed
+    assert unnoticed(replace(whole, name="tensor-cores-unused"), work) == ""

@@ -37,7 +37,8 @@ def test_a_machine_whose_gpus_a_wrong_setting_hides_is_no_machine_without_one(mo
     assert found.gpus == ()
     assert found.doubt == (
         f"CUDA_VISIBLE_DEVICES={setting}: '{setting}': no GPU here has it; unset it, or write indices of the "
-        "GPUs here (0,1) or their UUIDs (GPU-1, GPU-2), separated by commas, or -1 to hide every GPU on purpose"
+        "GPUs here (0,1) or their UUIDs (GPU-1, GPU-2), separated by commas, or -1 to hide every GPU on "
+        "purpose"
     )
 
 
