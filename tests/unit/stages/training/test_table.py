@@ -114,7 +114,7 @@ def test_a_card_that_slows_down_is_noticed_if_there_is_a_step_to_compare_with(sk
     node = {"name": "n1", "cpus": 16, "ram_gib": 64, "gpus": [{"sku": sku} for sku in skus]}
     loaded = over_defaults({"name": "lab", "nodes": [node]}, "lab.toml", KINDS)
     work = CardWork(loaded, loaded.devices()[0])
-    whole = InjectedFault("throughput-sag", "n1/gpu0", "training", by=0.3)
+    whole = InjectedFault("throughput-sag", "n1/gpu0", "training", by=0.4)
     assert (unnoticed(whole, work) == "") is noticed
     late = replace(whole, after=Span(0.4, share=True))
     assert unnoticed(late, work) == ""  # it is held against itself
