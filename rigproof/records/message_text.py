@@ -1,6 +1,9 @@
 """The text of messages: untrusted text as one short printable line, and a message's cause and next step."""
 
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # where pydantic is missing, messages say so
+    from pydantic import ValidationError
 
 WIDTH = 200
 
@@ -22,7 +25,7 @@ def cause_and_step(text: str) -> tuple[str, str]:
     return (cause, step) if mark else (text, "")
 
 
-def first_problem(error: ValidationError) -> str:
+def first_problem(error: "ValidationError") -> str:
     """The first of pydantic's errors: `key.key: what is wrong`."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"][:8])

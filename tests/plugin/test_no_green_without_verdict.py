@@ -165,9 +165,9 @@ def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, option):
 @pytest.mark.parametrize(
     "options",
     [
-        *[("--no-summary",), ("--max-warnings=0",), ("--benchmark-skip",), ("--benchmark-disable",)],
-        *[("-p", "no:terminal"), ("-p", "no:timeout"), ("-n", "0", "--dist=load", "--tx=popen")],
-        *[("-q", "-q"), ("-p", "no:junitxml"), ("-o", "faulthandler_timeout=0.01")],
+        ("--no-summary", "--max-warnings=0", "--benchmark-skip", "-q", "-q"),
+        ("-p", "no:terminal", "-p", "no:timeout", "--benchmark-disable"),
+        ("-n", "0", "--dist=load", "--tx=popen", "-p", "no:junitxml", "-o", "faulthandler_timeout=0.01"),
     ],
     ids=" ".join,
 )
@@ -300,9 +300,7 @@ def printed_to(shell: str, reports: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    "shell", ["| head -1", "> /dev/full", "-s > /dev/full", "> /dev/full 2>&1", ">&-", ">&- 2>&- <&-"]
-)
+@pytest.mark.parametrize("shell", ["| head -1", "> /dev/full", "-s > /dev/full", ">&- 2>&- <&-"])
 def test_an_output_that_nobody_can_read_ends_no_run(tmp_path, shell):
     done = printed_to(shell, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -317,8 +315,13 @@ def test_it_does_not_make_a_rejected_rig_green(tmp_path):
     assert done.returncode == 1, done.stderr
 
 
-@pytest.mark.parametrize("shell", ["| head -1", "| true", "> /dev/full", ">&-"])
-@pytest.mark.parametrize(("scenario", "status"), [("healthy", 0), ("slow", 1), ("without-sensor", 6)])
+@pytest.mark.parametrize(
+    ("shell", "scenario", "status"),
+    [
+        *[("| head -1", "healthy", 0), ("> /dev/full", "healthy", 0), (">&-", "slow", 1)],
+        *[("| head -1", "without-sensor", 6), ("> /dev/full", "slow", 1)],
+    ],
+)
 def test_judge_ends_as_the_rig_is_whoever_reads_it(acceptance, shell, scenario, status):
     command = [sys.executable, "-m", "rigproof.cli.main", "judge", str(acceptance(scenario).folder), "-v"]
     script = f'"$@" {shell}; exit ${{PIPESTATUS[0]}}'
