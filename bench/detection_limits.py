@@ -1,0 +1,360 @@
+"""The least of each fault that a run notices: the smallest magnitude or length found in 19 of 20 seeds.
+
+python3 bench/detection_limits.py --level quick --rig two-pcs --out reports/samples/bench/detection.json
+python3 bench/detection_limits.py --page --out reports/samples/bench/detection.json
+
+Simulated runs, each against the healthy run of the same seed. A rerun replaces the rows that it finds anew.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rigproof.judging.catalogue import FAULTS
+from rigproof.judging.judge import judge_all
+from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Decision, Outcome, Verdict, decide
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.parsing import FaultError
+from rigproof.stages.registry import KINDS
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "detection.md"
+SEEDS = 20
+ENOUGH = 19  # of SEEDS
+LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
+LEVELS: tuple[LevelName, ...] = get_args(LevelName)[:3]  # a soak has the stages of extended, and more time
+
+# From what is hardly there to what nobody overlooks.
+SHARES = tuple(f"{one:g}%" for one in (0.5, 1, 2, 3, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 95))
+SECONDS = ("0.5", "0.75", "1", "1.5", "2", "3", "4", "5", "8", "10", "15", "20", "30", "45")
+BEGINNINGS = ("98%", "95%", "92%", "90%", "85%", "80%", "75%", "70%", "60%", "50%", "30%", "0%")
+MIB = tuple(str(2**one) for one in range(4, 18))
+COUNTS = ("1", "2", "5", "10", "20", "50", "100", "1000", "10000")
+DEGREES = tuple(map(str, range(60, 112)))
+PERCENTS = ("95", "90", "80", "70", "60", "50", "40", "30", "20", "10")
+
+
+def _of(figure: Callable[[LoadedRig], float], *, down: bool = True) -> Callable[[LoadedRig], Sequence[str]]:
+    """Shares of a figure of the first card, from all of it down or up."""
+    shares = (98, 95, 92, 90, 85, 80, 75, 70, 60, 50, 40, 30, 20, 10)
+    return lambda rig: [f"{figure(rig) * (one if down else 200 - one) / 100:.0f}" for one in shares]
+
+
+def _power_w(rig: LoadedRig) -> float:
+    return rig.devices()[0].sku.power_limit_w  # type: ignore[union-attr]
+
+
+def _clock_mhz(rig: LoadedRig) -> float:
+    return rig.devices()[0].sku.boost_clock_mhz  # type: ignore[union-attr]
+
+
+# Of faults whose `to` is a magnitude; of the others it says which link, code or state.
+TO: Mapping[str, Callable[[LoadedRig], Sequence[str]]] = {
+    "foreign-memory": lambda _: MIB,
+    "stranger-takes-memory": lambda _: MIB,
+    "memory-taken": lambda _: MIB,
+    "gpu-half-used": lambda _: PERCENTS,
+    "out-of-phase": lambda _: ("1", "2", "3", "5", "8", "10", "12", "15", "20", "30", "50"),
+    "power-capped": _of(_power_w),
+    "power-limit-off": _of(_power_w),
+    "pcie-degraded": lambda _: ("4", "3", "2", "1"),
+    "pcie-narrow": lambda _: ("8", "4", "2", "1"),
+    "pcie-replays": lambda _: COUNTS,
+    "nvlink-replays": lambda _: COUNTS,
+    "overheat": lambda _: DEGREES,
+    "heat-spike": lambda _: DEGREES,
+    "early-heat": lambda _: DEGREES,
+    "memory-overheat": lambda _: DEGREES,
+    "hot-spot": lambda _: tuple(map(str, range(1, 12))),
+    "hidden-throttle": lambda _: ("0.1", "0.2", "0.5", "1", "2", "5", "10"),
+    "clock-stuck": _of(_clock_mhz),
+    "clock-locked": _of(_clock_mhz),
+    "cpu-starved": lambda _: PERCENTS,
+    "sensor-impossible": _of(_power_w, down=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was found for one key of one fault. `least`: None where not even the strongest is noticed."""
+
+    level: str
+    rig: str
+    fault: str
+    key: str
+    least: str | None
+    noticed: int  # of SEEDS runs with `least`
+    weaker: str | None  # the strongest that is not noticed in ENOUGH
+    criterion: str = ""  # which names it most often
+    decision: str = ""  # most often
+    refused: str = ""  # why the simulator refuses it on this rig
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """What it is about."""
+        return (self.level, self.rig, self.fault, self.key)
+
+
+@cache
+def rig_of(name: str) -> LoadedRig:
+    """The simulated rig: the seeds' two PCs, one card, or eight equal ones."""
+    if name == "two-pcs":
+        return load_rig("dual-3090-3070", KINDS)
+    cards = {"unknown-card": ["rtx-3090"], "eight-equal": ["h200-sxm"] * 8}[name]
+    node = {"name": "node", "cpus": 8 * len(cards), "gpus": [{"sku": sku} for sku in cards]}
+    return over_defaults({"name": name, "nodes": [node]}, name, KINDS)
+
+
+RIGS = ("two-pcs", "unknown-card", "eight-equal")
+
+
+def judged(name: str, recording: Recording) -> list[Verdict]:
+    """Its verdicts; the unknown card is an RTX 3090 that no SKU file knows."""
+    if name != "unknown-card":
+        return judge_all(recording)
+    rig = LoadedRig.restore(recording.run.rig, KINDS)
+    (node,), (device,) = rig.rig.nodes, rig.devices()
+    assert device.sku is not None
+    recording.workers = [replace(one, sms=device.sku.sms) for one in recording.workers]  # as torch tells them
+    recording.gpus[device.subject] = replace(recording.gpus[device.subject], sku=None)
+    gpu = device.gpu.model_copy(update={"sku": "unknown", "memory_gib": device.sku.memory_gib})
+    nodes = (node.model_copy(update={"gpus": (gpu,)}),)
+    return judge_all(recording, replace(rig, rig=rig.rig.model_copy(update={"nodes": nodes}), skus={}))
+
+
+def verdicts_of(name: str, level: LevelName, seed: int, *faults: str) -> list[Verdict]:
+    """Those of one run."""
+    return judged(name, simulated_recording(rig_of(name), level, faults, seed=seed))
+
+
+@cache
+def healthy(name: str, level: LevelName, seed: int) -> frozenset[tuple[str, str, Outcome]]:
+    """What the healthy run of this seed complains of."""
+    return frozenset(_loud(verdicts_of(name, level, seed)))
+
+
+def _loud(verdicts: Sequence[Verdict]) -> list[tuple[str, str, Outcome]]:
+    return [(one.criterion, one.subject, one.outcome) for one in verdicts if one.outcome in LOUD]
+
+
+def ladders(kind: FaultKind, rig: LoadedRig) -> Iterator[tuple[str, Sequence[str]]]:
+    """For each key that is a magnitude or a length its values, as typed, from weak to strong."""
+    home = kind.home({stage.name: stage.duty for stage in KINDS})
+    if "by" in kind.keys:
+        yield "by", [f"by={one}" for one in SHARES]
+    if "to" in kind.keys and kind.name in TO:
+        yield "to", [f"to={one}" for one in TO[kind.name](rig)]
+    if "for" in kind.keys:
+        yield "for", [f"stage={home},after=30%,for={one}" for one in SECONDS]
+    if "after" in kind.keys:
+        yield "after", [f"stage={home},after={one}" for one in BEGINNINGS]
+
+
+def least_of(task: tuple[LevelName, str, str, str]) -> Row:
+    """The least value of this key that is noticed."""
+    level, name, fault, key = task
+    values = dict(ladders(FAULTS[fault], rig_of(name)))[key]
+    refused: list[str] = []
+
+    def found(value: str, seed: int) -> tuple[Counter[str], Decision] | None:
+        """The criteria that notice it, and the decision; None if nothing does."""
+        try:
+            verdicts = verdicts_of(name, level, seed, f"{fault}:{value}")
+        except FaultError as error:
+            refused.append(str(error).removeprefix("--hw-inject "))
+            return None
+        new = set(_loud(verdicts)) - healthy(name, level, seed)
+        own = {one for one in new if one[0] in FAULTS[fault].trips}
+        return (Counter(one[0] for one in own or new), decide(verdicts)) if new else None
+
+    low, high = 0, len(values) - 1  # bisect by the first seed: is values[high] noticed at all?
+    if found(values[high], 0) is None:
+        why = refused[-1] if refused else ""
+        return Row(level, name, fault, key, None, 0, None if why else values[high], refused=why)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if found(values[middle], 0) is not None else (middle + 1, high)
+    for place in range(max(0, low - 1), len(values)):
+        seen = []
+        for seed in range(SEEDS):
+            seen.append(found(values[place], seed))
+            if seen.count(None) > SEEDS - ENOUGH:
+                break
+        noticed = [one for one in seen if one is not None]
+        if len(noticed) >= ENOUGH:
+            named = sum((one for one, _ in noticed), Counter[str]())
+            decision = Counter(one for _, one in noticed).most_common(1)[0][0]
+            weaker = values[place - 1] if place else None
+            return Row(
+                level,
+                name,
+                fault,
+                key,
+                values[place],
+                len(noticed),
+                weaker,
+                named.most_common(1)[0][0],
+                decision,
+            )
+    return Row(level, name, fault, key, None, 0, values[-1])
+
+
+def tasks(
+    levels: Sequence[LevelName], rigs: Sequence[str], only: str | None
+) -> list[tuple[LevelName, str, str, str]]:
+    """Each key of each fault, at each level, on each rig."""
+    return [
+        (level, name, fault, key)
+        for level in levels
+        for name in rigs
+        for fault, kind in FAULTS.items()
+        if only in (None, fault)
+        for key, _ in ladders(kind, rig_of(name))
+    ]
+
+
+def _arguments() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--level", action="append", choices=LEVELS)
+    options.add_argument("--rig", action="append", choices=RIGS)
+    options.add_argument("--fault", choices=FAULTS, metavar="FAULT", help="this one alone")
+    options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options.add_argument(
+        "--page", action="store_true", help="only write docs/detection.md from what --out holds"
+    )
+    options.add_argument("--out", type=Path, required=True)
+    return options.parse_args()
+
+
+def main() -> int:
+    """Find them, and write what was found after each: a run of hours may be stopped."""
+    args = _arguments()
+    rows = {row.place: row for row in rows_of(args.out)} if args.out.exists() else {}
+    if args.page:
+        PAGE.write_text(page(list(rows.values())), encoding="utf-8")
+        return 0
+    begun_s = time.monotonic()
+    wanted = tasks(args.level or LEVELS, args.rig or RIGS, args.fault)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for number, done in enumerate(as_completed(pool.submit(least_of, one) for one in wanted), 1):
+            row = done.result()
+            rows[row.place] = row
+            _write(args.out, rows.values())
+            print(
+                f"{time.monotonic() - begun_s:5.0f} s {number}/{len(wanted)}",
+                *row.place,
+                row.least,
+                flush=True,
+            )
+    return 0
+
+
+def rows_of(file: Path) -> list[Row]:
+    """What was found before."""
+    return [Row(**one) for one in json.loads(file.read_text(encoding="utf-8"))["rows"]]
+
+
+def _write(file: Path, rows: Iterable[Row]) -> None:
+    known = [row for row in rows if row.fault in FAULTS]
+    document = {"seeds": SEEDS, "enough": ENOUGH, "rows": [asdict(row) for row in known]}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(file)
+
+
+# The page
+
+
+INTRODUCTION = """\
+# Detection limits
+
+{blind}
+
+A single card of an unknown model is compared with what its architecture can do, with itself and
+with its own champion: a loss that is there from the first second of its first run on, and stays within that
+floor, does not show. Limits of real cards also depend on their own noise.
+
+Written by `python3 bench/detection_limits.py --page --out reports/samples/bench/detection.json`. Do not edit
+it by hand.
+
+An instrument states the least that it can see. This page does so for each simulated [fault](faults.md) that
+has a magnitude (`by=`, `to=`) or a length (`for=`), or that can begin late in its stage (`after=`): the
+smallest of several values that gave a failure, a warning or a criterion that was not measured in at least
+{enough} of {seeds} runs with different noise, each compared with the healthy run of the same noise. The value
+can be typed after `--hw-inject FAULT:`.
+
+`for=` counts from 30 % of the fault's own stage. `after=` is the latest beginning that shows by the end of
+that stage. A letter says how such a run ends: R rejected, I incomplete, W accepted with a warning. "–": not
+even the strongest value is noticed. "refused": `--hw-inject` refuses the fault on this rig. An empty cell:
+the level does not have the stage.
+"""
+RIG_TITLES = {
+    "two-pcs": "Two unlike PCs: RTX 3090 and RTX 3070",
+    "unknown-card": "One card of a model that nobody measured, without a champion",
+    "eight-equal": "Eight equal cards in one node",
+}
+ENDS = {Decision.REJECTED: "R", Decision.INCOMPLETE: "I", Decision.ACCEPTED: "W"}
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The whole page."""
+    found = {row.place: row for row in rows}
+    blind = []
+    for rig, level in ((rig, level) for rig in RIGS for level in LEVELS):
+        missed, absent = _never(rows, level, rig)
+        if missed:
+            title = f"{RIG_TITLES[rig][0].lower()}{RIG_TITLES[rig][1:]}"
+            blind.append(f"At level `{level}`, {title}: nothing notices {', '.join(missed)};")
+            blind.append(f"without a stage for them, or beyond that rig: {', '.join(absent)}.")
+    parts = [INTRODUCTION.format(blind=" ".join(blind), enough=ENOUGH, seeds=SEEDS)]
+    for rig in RIGS:
+        levels = [level for level in LEVELS if any((row.level, row.rig) == (level, rig) for row in rows)]
+        if not levels:
+            continue
+        parts.append(
+            f"\n## {RIG_TITLES[rig]}\n\n| Fault | {' | '.join(levels)} |\n|---|{'---|' * len(levels)}"
+        )
+        for fault, kind in FAULTS.items():
+            for key, _ in ladders(kind, rig_of(rig)):
+                cells = [_cell(found.get((level, rig, fault, key))) for level in levels]
+                parts.append(f"| `{fault}` `{key}=` | {' | '.join(cells)} |")
+    return "\n".join(parts) + "\n"
+
+
+def _never(rows: Sequence[Row], level: str, rig: str) -> tuple[list[str], list[str]]:
+    """The keys of faults that nothing notices on this rig at this level, and the faults that are refused."""
+    here = [row for row in rows if (row.level, row.rig) == (level, rig)]
+    missed = [f"`{row.fault}` by `{row.key}=`" for row in here if row.least is None and not row.refused]
+    absent = dict.fromkeys(row.fault for row in here if row.refused)
+    return missed, [f"`{name}`" for name in absent if all(row.refused for row in here if row.fault == name)]
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return "not looked for"
+    if row.refused:
+        return "" if "the level has no" in row.refused else "refused"
+    if row.least is None:
+        return "–"
+    value = row.least.rpartition("=")[2]
+    return f"{value} {ENDS[Decision(row.decision)]} `{row.criterion}`"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

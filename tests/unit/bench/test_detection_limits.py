@@ -1,0 +1,36 @@
+"""docs/detection.md is what the bench found, and the bench finds what is there to be found."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(sys, "path", [str(ROOT / "bench"), *sys.path])
+    import detection_limits as limits
+
+FOUND = ROOT / "reports" / "samples" / "bench" / "detection.json"
+
+
+def test_the_page_is_current():
+    """Write it anew: python3 bench/detection_limits.py --page --out reports/samples/bench/detection.json."""
+    assert limits.PAGE.read_text(encoding="utf-8") == limits.page(limits.rows_of(FOUND))
+
+
+def test_a_slower_link_is_found_by_its_least_step():
+    row = limits.least_of(("quick", "unknown-card", "pcie-degraded", "to"))
+    assert (row.least, row.noticed, row.weaker, row.criterion) == (
+        "to=3",
+        limits.SEEDS,
+        "to=4",
+        "transfer.link",
+    )
+    assert row.decision == "REJECTED"
+
+
+def test_what_is_refused_says_so():
+    row = limits.least_of(("quick", "unknown-card", "straggler", "by"))
+    assert (row.least, row.noticed) == (None, 0)
+    assert "the rig has no other GPU of that SKU" in row.refused
