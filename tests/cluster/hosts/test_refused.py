@@ -115,6 +115,6 @@ def test_a_host_with_another_rigproof_is_named(head: RayHosts, tmp_path: Path) -
     running = head.accept(head.profile(), "-k", "nodes_present or no_timeouts")
     run = ended_after(running, "host of another rigproof", START_S).run
     assert run.status == 6, run.output  # nothing was measured there, and the rig is not to blame
-    assert "pc2 has rigproof 0.0.1; install rigproof==" in run.output
+    assert "pc2 has rigproof 0.0.1. Install rigproof==" in run.output
     assert run.outcome("cluster.nodes_present", "pc1") == "pass"
     assert "Traceback" not in run.output
