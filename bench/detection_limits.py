@@ -13,11 +13,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -36,6 +36,8 @@ from rigproof.stages.registry import KINDS
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "detection.md"
 SEEDS = 20
 ENOUGH = 19  # of SEEDS
+Each = Callable[..., Iterable[Any]]  # as map
+Task = tuple[LevelName, str, str, str]  # level, rig, fault, key
 LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
 LEVELS: tuple[LevelName, ...] = get_args(LevelName)[:3]  # a soak has the stages of extended, and more time
 
@@ -142,14 +144,38 @@ def verdicts_of(name: str, level: LevelName, seed: int, *faults: str) -> list[Ve
     return judged(name, simulated_recording(rig_of(name), level, faults, seed=seed))
 
 
-@cache
-def healthy(name: str, level: LevelName, seed: int) -> frozenset[tuple[str, str, Outcome]]:
-    """What the healthy run of this seed complains of."""
-    return frozenset(_loud(verdicts_of(name, level, seed)))
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulated run, with a fault as typed after `--hw-inject`, or "" for the healthy one."""
+
+    level: LevelName
+    rig: str
+    seed: int
+    fault: str = ""
 
 
-def _loud(verdicts: Sequence[Verdict]) -> list[tuple[str, str, Outcome]]:
-    return [(one.criterion, one.subject, one.outcome) for one in verdicts if one.outcome in LOUD]
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a run complains of and how it ends; or why the simulator refuses its fault."""
+
+    loud: frozenset[tuple[str, str, Outcome]] = frozenset()
+    decision: Decision = Decision.ACCEPTED
+    refused: str = ""
+
+
+def ended(run: Run) -> Ended:
+    """Run and judge it."""
+    try:
+        verdicts = verdicts_of(run.rig, run.level, run.seed, *([run.fault] if run.fault else []))
+    except FaultError as error:
+        return Ended(refused=str(error).removeprefix("--hw-inject "))
+    loud = ((one.criterion, one.subject, one.outcome) for one in verdicts if one.outcome in LOUD)
+    return Ended(frozenset(loud), decide(verdicts))
+
+
+def healthy(level: LevelName, rig: str, each: Each = map) -> list[Ended]:
+    """How the healthy run of each seed ends."""
+    return list(each(ended, [Run(level, rig, seed) for seed in range(SEEDS)]))
 
 
 def ladders(kind: FaultKind, rig: LoadedRig) -> Iterator[tuple[str, Sequence[str]]]:
@@ -165,58 +191,49 @@ def ladders(kind: FaultKind, rig: LoadedRig) -> Iterator[tuple[str, Sequence[str
         yield "after", [f"stage={home},after={one}" for one in BEGINNINGS]
 
 
-def least_of(task: tuple[LevelName, str, str, str]) -> Row:
-    """The least value of this key that is noticed."""
+def least_of(task: Task, quiet: Sequence[Ended], each: Each = map) -> Row:
+    """The least value of this key that is noticed, against the healthy run of each seed; `each` maps."""
     level, name, fault, key = task
     values = dict(ladders(FAULTS[fault], rig_of(name)))[key]
-    refused: list[str] = []
 
-    def found(value: str, seed: int) -> tuple[Counter[str], Decision] | None:
-        """The criteria that notice it, and the decision; None if nothing does."""
-        try:
-            verdicts = verdicts_of(name, level, seed, f"{fault}:{value}")
-        except FaultError as error:
-            refused.append(str(error).removeprefix("--hw-inject "))
-            return None
-        new = set(_loud(verdicts)) - healthy(name, level, seed)
-        own = {one for one in new if one[0] in FAULTS[fault].trips}
-        return (Counter(one[0] for one in own or new), decide(verdicts)) if new else None
+    def noticed(value: str, seeds: Sequence[int]) -> list[tuple[Counter[str], Decision]]:
+        """Of each run that complains of something new: the criteria, and the decision."""
+        found = []
+        ends = each(ended, [Run(level, name, seed, f"{fault}:{value}") for seed in seeds])
+        for seed, end in zip(seeds, ends, strict=True):
+            if new := end.loud - quiet[seed].loud:
+                own = {one for one in new if one[0] in FAULTS[fault].trips}
+                found.append((Counter(one[0] for one in own or new), end.decision))
+        return found
 
     low, high = 0, len(values) - 1  # bisect by the first seed: is values[high] noticed at all?
-    if found(values[high], 0) is None:
-        why = refused[-1] if refused else ""
-        return Row(level, name, fault, key, None, 0, None if why else values[high], refused=why)
+    (strongest,) = each(ended, [Run(level, name, 0, f"{fault}:{values[high]}")])
+    if not strongest.loud - quiet[0].loud:
+        weaker = None if strongest.refused else values[high]
+        return Row(level, name, fault, key, None, 0, weaker, refused=strongest.refused)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if found(values[middle], 0) is not None else (middle + 1, high)
+        low, high = (low, middle) if noticed(values[middle], [0]) else (middle + 1, high)
     for place in range(max(0, low - 1), len(values)):
-        seen = []
-        for seed in range(SEEDS):
-            seen.append(found(values[place], seed))
-            if seen.count(None) > SEEDS - ENOUGH:
+        seen: list[tuple[Counter[str], Decision]] = []
+        for seeds in (range(4), range(4, SEEDS)):  # few first: most values that are too weak show there
+            seen += noticed(values[place], seeds)
+            if seeds.stop - len(seen) > SEEDS - ENOUGH:
                 break
-        noticed = [one for one in seen if one is not None]
-        if len(noticed) >= ENOUGH:
-            named = sum((one for one, _ in noticed), Counter[str]())
-            decision = Counter(one for _, one in noticed).most_common(1)[0][0]
-            weaker = values[place - 1] if place else None
+        else:
+            named = sum((one for one, _ in seen), Counter[str]())
             return Row(
-                level,
-                name,
-                fault,
-                key,
+                *task,
                 values[place],
-                len(noticed),
-                weaker,
-                named.most_common(1)[0][0],
-                decision,
+                len(seen),
+                values[place - 1] if place else None,
+                min(named, key=lambda one: (-named[one], one)),
+                Counter(one for _, one in seen).most_common(1)[0][0],
             )
-    return Row(level, name, fault, key, None, 0, values[-1])
+    return Row(*task, None, 0, values[-1])
 
 
-def tasks(
-    levels: Sequence[LevelName], rigs: Sequence[str], only: str | None
-) -> list[tuple[LevelName, str, str, str]]:
+def tasks(levels: Sequence[LevelName], rigs: Sequence[str], only: str | None) -> list[Task]:
     """Each key of each fault, at each level, on each rig."""
     return [
         (level, name, fault, key)
@@ -233,6 +250,7 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--level", action="append", choices=LEVELS)
     options.add_argument("--rig", action="append", choices=RIGS)
     options.add_argument("--fault", choices=FAULTS, metavar="FAULT", help="this one alone")
+    options.add_argument("--missing", action="store_true", help="only what --out does not hold yet")
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options.add_argument(
         "--page", action="store_true", help="only write docs/detection.md from what --out holds"
@@ -249,9 +267,13 @@ def main() -> int:
         PAGE.write_text(page(list(rows.values())), encoding="utf-8")
         return 0
     begun_s = time.monotonic()
-    wanted = tasks(args.level or LEVELS, args.rig or RIGS, args.fault)
-    with ProcessPoolExecutor(args.jobs) as pool:
-        for number, done in enumerate(as_completed(pool.submit(least_of, one) for one in wanted), 1):
+    levels, rigs = args.level or LEVELS, args.rig or RIGS
+    wanted = [one for one in tasks(levels, rigs, args.fault) if not (args.missing and one in rows)]
+    # Threads wait for processes: each search has several runs at once, and the last one does not work alone.
+    with ProcessPoolExecutor(args.jobs) as pool, ThreadPoolExecutor(2 * args.jobs) as searches:
+        quiet = {place: healthy(*place, pool.map) for place in dict.fromkeys(one[:2] for one in wanted)}
+        found = [searches.submit(least_of, one, quiet[one[:2]], pool.map) for one in wanted]
+        for number, done in enumerate(as_completed(found), 1):
             row = done.result()
             rows[row.place] = row
             _write(args.out, rows.values())
