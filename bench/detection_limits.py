@@ -194,7 +194,7 @@ def ladders(kind: FaultKind, rig: LoadedRig) -> Iterator[tuple[str, Sequence[str
 def least_of(task: Task, quiet: Sequence[Ended], each: Each = map) -> Row:
     """The least value of this key that is noticed, against the healthy run of each seed; `each` maps."""
     level, name, fault, key = task
-    values = dict(ladders(FAULTS[fault], rig_of(name)))[key]
+    values, trips = dict(ladders(FAULTS[fault], rig_of(name)))[key], FAULTS[fault].trips
 
     def noticed(value: str, seeds: Sequence[int]) -> list[tuple[Counter[str], Decision]]:
         """Of each run that complains of something new: the criteria, and the decision."""
@@ -202,7 +202,7 @@ def least_of(task: Task, quiet: Sequence[Ended], each: Each = map) -> Row:
         ends = each(ended, [Run(level, name, seed, f"{fault}:{value}") for seed in seeds])
         for seed, end in zip(seeds, ends, strict=True):
             if new := end.loud - quiet[seed].loud:
-                own = {one for one in new if one[0] in FAULTS[fault].trips}
+                own = {one for one in new if one[0] in trips}
                 found.append((Counter(one[0] for one in own or new), end.decision))
         return found
 
@@ -227,7 +227,7 @@ def least_of(task: Task, quiet: Sequence[Ended], each: Each = map) -> Row:
                 values[place],
                 len(seen),
                 values[place - 1] if place else None,
-                min(named, key=lambda one: (-named[one], one)),
+                max(named, key=lambda one: (named[one], one in trips and trips.index(one), one)),
                 Counter(one for _, one in seen).most_common(1)[0][0],
             )
     return Row(*task, None, 0, values[-1])
@@ -306,11 +306,10 @@ def _write(file: Path, rows: Iterable[Row]) -> None:
 INTRODUCTION = """\
 # Detection limits
 
-{blind}
-
-A single card of an unknown model is compared with what its architecture can do, with itself and
-with its own champion: a loss that is there from the first second of its first run on, and stays within that
-floor, does not show. Limits of real cards also depend on their own noise.
+What ACCEPTED does not prove: level `quick` has no stage that would show {no_stage}. One card of a model that
+nobody measured has no twin and no past: {alone} does not show on it, and neither does a loss that was there
+before its first run and leaves it above what its architecture must reach at least; its champion shows only
+what is lost later. {missed} Limits of real cards also depend on their own noise.
 
 Written by `python3 bench/detection_limits.py --page --out reports/samples/bench/detection.json`. Do not edit
 it by hand.
@@ -321,30 +320,26 @@ smallest of several values that gave a failure, a warning or a criterion that wa
 {enough} of {seeds} runs with different noise, each compared with the healthy run of the same noise. The value
 can be typed after `--hw-inject FAULT:`.
 
-`for=` counts from 30 % of the fault's own stage. `after=` is the latest beginning that shows by the end of
-that stage. A letter says how such a run ends: R rejected, I incomplete, W accepted with a warning. "–": not
-even the strongest value is noticed. "refused": `--hw-inject` refuses the fault on this rig. An empty cell:
-the level does not have the stage.
+`for=` and `after=` are found with the fault's default magnitude. `for=` counts from 30 % of the fault's own
+stage; `after=` is the latest beginning that shows by that stage's end. A letter says how such a run ends: R
+rejected, I incomplete, W accepted with a warning. "–": not even the strongest value is noticed. "refused":
+`--hw-inject` refuses the fault on this rig. An empty cell: the level does not have the stage. The criterion
+named is that in which the fault shows most often.
 """
 RIG_TITLES = {
     "two-pcs": "Two unlike PCs: RTX 3090 and RTX 3070",
     "unknown-card": "One card of a model that nobody measured, without a champion",
     "eight-equal": "Eight equal cards in one node",
 }
+NO_STAGE = "the level has no"  # of the simulator's refusals
+NO_TWIN = "no other GPU"
 ENDS = {Decision.REJECTED: "R", Decision.INCOMPLETE: "I", Decision.ACCEPTED: "W"}
 
 
 def page(rows: Sequence[Row]) -> str:
     """The whole page."""
     found = {row.place: row for row in rows}
-    blind = []
-    for rig, level in ((rig, level) for rig in RIGS for level in LEVELS):
-        missed, absent = _never(rows, level, rig)
-        if missed:
-            title = f"{RIG_TITLES[rig][0].lower()}{RIG_TITLES[rig][1:]}"
-            blind.append(f"At level `{level}`, {title}: nothing notices {', '.join(missed)};")
-            blind.append(f"without a stage for them, or beyond that rig: {', '.join(absent)}.")
-    parts = [INTRODUCTION.format(blind=" ".join(blind), enough=ENOUGH, seeds=SEEDS)]
+    parts = [INTRODUCTION.format(**_blind(rows), enough=ENOUGH, seeds=SEEDS)]
     for rig in RIGS:
         levels = [level for level in LEVELS if any((row.level, row.rig) == (level, rig) for row in rows)]
         if not levels:
@@ -359,19 +354,29 @@ def page(rows: Sequence[Row]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _never(rows: Sequence[Row], level: str, rig: str) -> tuple[list[str], list[str]]:
-    """The keys of faults that nothing notices on this rig at this level, and the faults that are refused."""
-    here = [row for row in rows if (row.level, row.rig) == (level, rig)]
-    missed = [f"`{row.fault}` by `{row.key}=`" for row in here if row.least is None and not row.refused]
-    absent = dict.fromkeys(row.fault for row in here if row.refused)
-    return missed, [f"`{name}`" for name in absent if all(row.refused for row in here if row.fault == name)]
+def _blind(rows: Sequence[Row]) -> dict[str, str]:
+    """The blind spots: what quick has no stage for, what needs a twin, and what never shows."""
+    quick = [row for row in rows if row.level == LEVELS[0]]
+    no_stage = dict.fromkeys(row.fault for row in quick if NO_STAGE in row.refused)
+    alone = dict.fromkeys(row.fault for row in quick if NO_TWIN in row.refused and row.rig == "unknown-card")
+    missed = []
+    for rig, level in ((rig, level) for rig in RIGS for level in LEVELS):
+        here = [row for row in rows if (row.level, row.rig) == (level, rig)]
+        never = [f"`{row.fault}:{row.key}=`" for row in here if row.least is None and not row.refused]
+        if never:
+            missed.append(f"{RIG_TITLES[rig]}, level `{level}`: {', '.join(never)}.")
+    return {
+        "no_stage": ", ".join(f"`{one}`" for one in no_stage),
+        "alone": ", ".join(f"`{one}`" for one in alone),
+        "missed": f"Never noticed, however strong or long. {' '.join(missed)}" if missed else "",
+    }
 
 
 def _cell(row: Row | None) -> str:
     if row is None:
         return "not looked for"
     if row.refused:
-        return "" if "the level has no" in row.refused else "refused"
+        return "" if NO_STAGE in row.refused else "refused"
     if row.least is None:
         return "–"
     value = row.least.rpartition("=")[2]
