@@ -7,7 +7,8 @@ import pytest
 if TYPE_CHECKING:
     from rigproof.telemetry.inventory import Detection
 
-SESSION = pytest.StashKey[Any]()  # the HardwareSession; importing its type here would be circular
+# The HardwareSession, and the Ending of it; importing their types here would be circular.
+SESSION, ENDING = pytest.StashKey[Any](), pytest.StashKey[Any]()
 DETECTION: "pytest.StashKey[Detection | None]" = (
     pytest.StashKey()
 )  # looks at this machine; None if it is of no matter

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rigproof.host.standard_streams import outlive_readers
-from rigproof.plugin.keys import SESSION
+from rigproof.plugin.keys import ENDING
 from rigproof.plugin.options import shows_only, wants_hardware
 from rigproof.records.verdict import EXIT_STATUS, Decision
 
@@ -33,13 +33,13 @@ class LastWord:
                 outlive_readers()  # pytest has put the streams back that it found
         if config.option.hw_plan or not wants_hardware(config):
             return status
-        session: Any = config.stash.get(SESSION, None)
+        ending: Any = config.stash.get(ENDING, None)
         if error is not None:
             traceback.print_exception(error, limit=-1, chain=False)
         if (option := shows_only(config)) is not None:
             say(config, f"nothing was tested: {option} only shows what there is; there is no verdict")
-        elif session is not None:
-            status = session.last_word(status, error)
+        elif ending is not None:
+            status = ending.last_word(status, error)
         elif status in VERDICTS:
             say(config, "INCOMPLETE: nothing was tested: rigproof's hooks are switched off")
             status = UNTESTED

@@ -31,7 +31,7 @@ REFUSED = {
     "ones, by a limit of the profile; leave it out",
 }
 # What makes a run and its exit status, by the names under which `-p no:…` would leave them out.
-PARTS = ("last-word", "wanted", "session", "fixtures", "history")
+PARTS = ("last-word", "wanted", "session", "guard", "ending", "display", "fixtures", "history")
 STORED = [names[0].removeprefix("--").replace("-", "_") for names in OWN]  # as pytest has them
 
 

@@ -24,10 +24,10 @@ def pytest_configure(config: pytest.Config) -> None:
         start_up.ended("pytest")
         config.stash[DETECTION] = None if asks_to_simulate(config) else Detection()  # beside the imports
         with without_collections(lasting=True), _complete():
-            from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
+            from rigproof.plugin.registration import register  # noqa: PLC0415 - only where it is used
 
         start_up.ended("imports")
-        HardwareSession.register(config, start_up)
+        register(config, start_up)
 
 
 @pytest.hookimpl(tryfirst=True)
