@@ -1,7 +1,7 @@
 """Which mutations there are of a file, and which of them a seed picks: cosmic-ray's operators and two more.
 
 Left out are places where a mutation says nothing about a test: annotations, `@dataclass` and caches,
-`assert`, `strict=True`, and operators between strings, which only raise.
+`assert`, `strict=True`, `frozen=True`, and operators between strings, which only raise.
 """
 
 import hashlib
@@ -172,7 +172,7 @@ def _says_nothing(node: Any, line: str) -> bool:
             return True
         if parent.type == "funcdef" and node is parent.annotation:
             return True
-        if parent.type == "argument" and parent.children[0].get_code().strip() == "strict":
+        if parent.type == "argument" and parent.children[0].get_code().strip() in ("strict", "frozen"):
             return True
         node = parent
     return False

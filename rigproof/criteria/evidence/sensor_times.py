@@ -36,8 +36,9 @@ def out_of_time(rounds: Rounds, power: Readings) -> str:
         )
     apart_s = _nearest(times_s[:-1][last[:-1] & ~last[1:]], last_s)
     if times_s[-1] >= last_s and not last[-1] and -LONGEST_SHIFT_S <= apart_s < -SHIFT_S:
-        slowed_w = _median(power_w[(times_s > last_s + apart_s) & (times_s <= last_s)])
-        if slowed_w > STOP_RATIO * power_w[times_s > last_s].min(initial=math.inf):
+        after = times_s > last_s
+        slowed_w = _median(power_w[(times_s > last_s + apart_s) & ~after])
+        if slowed_w > STOP_RATIO * power_w[after].min(initial=math.inf):
             return ""
         return (
             f"its power falls at t={last_s + apart_s:.1f} s and its last round ended at t={last_s:.1f} s: "

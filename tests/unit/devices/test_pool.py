@@ -11,7 +11,7 @@ from rigproof.devices.verification import placed
 
 @pytest.mark.parametrize(
     ("vram_mib", "size", "precision", "expected"),
-    [(98304, 8192, "bf16", 767), (5736, 4096, "fp16", 178), (16, 1024, "fp32", 3)],
+    [(98304, 8192, "bf16", 767), (5736, 4096, "fp16", 178), (16, 1024, "fp32", 3), (12, 1024, "fp32", 2)],
 )
 def test_operands_and_their_result_fill_what_is_given(vram_mib, size, precision, expected):
     assert matrices_in(vram_mib, size, precision) == expected

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.host.cgroup import cpu_quota, memory_limit, oom_kills, usable_memory
+from rigproof.host.cgroup import PidsLimit, cpu_quota, memory_limit, oom_kills, pids_limits, usable_memory
 
 GIB = 2**30
 
@@ -266,3 +266,17 @@ def test_without_a_count_nobody_knows_of_killings(tmp_path: Path) -> None:
     proc, cgroup = trees(tmp_path, "0::/\n", {})
     write(proc, {"vmstat": "nr_free_pages 17\n"})
     assert oom_kills(proc, cgroup) is None
+
+
+def test_each_group_that_limits_threads_is_told_with_its_own_count(tmp_path: Path) -> None:
+    """Not one without a limit, nor one whose threads nobody counts."""
+    files = {
+        "cgroup.controllers": "pids\n",
+        "a/pids.max": "500\n",
+        "a/pids.current": "120\n",
+        "a/b/pids.max": "max\n",
+        "a/b/pids.current": "7\n",
+        "a/b/c/pids.max": "60\n",
+    }
+    proc, cgroup = trees(tmp_path, "0::/a/b/c\n", files)
+    assert pids_limits(proc, cgroup) == [PidsLimit(500, 120, cgroup / "a" / "pids.max")]

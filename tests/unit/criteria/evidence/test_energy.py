@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.energy import against_energy, mean_by_energy
+from rigproof.criteria.evidence.energy import _blocks, against_energy, mean_by_energy
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.loads import measured_stretches
 
 ONE, OTHER = "pc1/gpu0", "pc2/gpu0"
 
@@ -61,3 +62,19 @@ def test_a_counter_that_never_counted_or_is_infinite_says_nothing_about_the_card
     assert against_energy(one, "power_w") is not None
     with pytest.raises(NotMeasured, match="a reading of energy_j is not a finite number"):
         against_energy(other, "power_w")
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_blocks_cover_each_stretch_of_work_from_end_to_end(bench, together):
+    """Of 10 s and more each: a longer stretch has blocks of equal length, a shorter one has none."""
+    bench.only("sustained")
+    one, _ = devices(bench, together=together)
+    groups, begins_s, ends_s = measured_stretches(one)
+    numbers, from_s, to_s = _blocks(one)
+    for place in range(1 + together):
+        own = numbers == place
+        (begin_s,), (end_s,) = begins_s[groups == place], ends_s[groups == place]
+        assert 38 < end_s - begin_s < 40
+        assert from_s[own] == pytest.approx([begin_s + number * (end_s - begin_s) / 3 for number in range(3)])
+        assert to_s[own] == pytest.approx([*from_s[own][1:], end_s])
+    assert len(numbers) == 3 * (1 + together)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.sensor_temperatures import Drawn
 from rigproof.records.verdict import Outcome
 
 GPU = "pc1/gpu0"
@@ -75,3 +77,18 @@ def test_a_temperature_that_moves_in_the_pause_is_believed(bench):
     bench.samples(GPU, *PAUSE, power_w=lambda one: 80 + one.t_s % 1)
     bench.samples(GPU, 87, 92, core_temperature_c=62)
     assert bench.verdict(CORE, GPU).outcome is PASS
+
+
+@pytest.mark.parametrize(
+    ("quiet_s", "lasting_s", "steps"),
+    [
+        (5, 20, [(6.0, 100.0, 300.0)]),
+        (4, 20, []),  # a shorter pause is no rest from which a temperature would rise
+        (5, 19, []),
+    ],
+)
+def test_a_step_lasts_twenty_seconds_after_five_of_rest(quiet_s, lasting_s, steps):
+    """From 100 W to 300 W within two seconds, each second's power as long as stated."""
+    watts = [100.0] * quiet_s + [200.0] + [300.0] * lasting_s
+    power = Readings.of_pairs(list(enumerate(watts)))
+    assert Drawn(power, 0.0, len(watts)).steps == steps

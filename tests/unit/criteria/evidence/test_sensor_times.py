@@ -60,3 +60,12 @@ def test_power_that_is_still_high_as_the_readings_end_did_not_fall_early(bench):
     assert bench.verdict(ACTIVE, GPU).outcome is PASS
     bench.samples(GPU, 126.5, power_w=lambda one: 80.0 + one.t_s % 1)
     assert bench.verdict(ACTIVE, GPU).outcome is NOT_MEASURED
+
+
+def test_a_reading_of_the_moment_in_which_the_last_round_ends_is_not_yet_one_without_load(bench):
+    """The card slows down to 95 W at 126 s; only that one reading is as low as a stop would show."""
+    last_s = max(one.t_s for one in bench.recording.rounds if one.subject == GPU)
+    bench.samples(GPU, 131.2, power_w=lambda one: 80 + one.t_s % 1)
+    bench.samples(GPU, 126, 131.1, power_w=lambda one: 95 + one.t_s % 1)
+    bench.samples(GPU, last_s, last_s, t_s=last_s, power_w=60.0)
+    assert bench.verdict(CORE, GPU).outcome is NOT_MEASURED

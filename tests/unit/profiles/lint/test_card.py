@@ -108,3 +108,13 @@ def test_a_card_that_nobody_knows_has_no_power_limit_to_check(desk):
     )
     (line,) = problems(desk, f"{UNKNOWN}[limits]\ncore_temperature_never_c = 105\n")
     assert line.startswith("limits.core_temperature_never_c = 105: any card shuts down at 105 °C or before")
+
+
+def test_a_temperature_limit_at_the_shutdown_cannot_trip(desk):
+    text = RIG + 'sku = "h200-sxm"\n[limits]\ncore_temperature_c = '
+    (line,) = problems(desk, text + "95\n")
+    assert line == (
+        "limits.core_temperature_c = 95: a/gpu0 shuts down at 95 °C, before this limit trips; "
+        "write less than 95"
+    )
+    assert problems(desk, text + "94\n") == []

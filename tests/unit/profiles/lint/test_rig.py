@@ -178,16 +178,6 @@ def test_a_limit_that_cannot_fail_is_refused(desk, text, expected):
     assert any(line.startswith("lab.toml: ") and expected in line for line in found), found
 
 
-def test_a_temperature_limit_at_the_shutdown_cannot_trip(desk):
-    text = HEAD + '[[nodes.gpus]]\nsku = "h200-sxm"\n[limits]\ncore_temperature_c = '
-    (line,) = lint_rig(desk.load(text + "95\n"))
-    assert line == (
-        "lab.toml: limits.core_temperature_c = 95: a/gpu0 shuts down at 95 °C, before this limit trips; "
-        "write less than 95"
-    )
-    assert lint_rig(desk.load(text + "94\n")) == []
-
-
 def test_a_combined_floor_is_held_against_the_sum_of_the_peaks(desk):
     (line,) = lint_rig(desk.load(f"{SOUND}[stages.sustained]\ncombined_floor_tflops = 7.81\n"))
     assert line.startswith(

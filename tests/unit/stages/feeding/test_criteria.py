@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.records.verdict import Outcome
-from rigproof.stages.feeding.criteria import _sound_runs
+from rigproof.stages.feeding.criteria import _fast_enough, _fed_enough, _sound_runs
 from rigproof.stages.feeding.records import RewardBatch
 
 GPU, OTHER, WORKER = "pc1/gpu0", "pc2/gpu0", "pc1/gpu0#0"
@@ -377,3 +377,14 @@ def test_a_gpu_waits_for_rewards_that_had_too_few_cpus(bench, own_percent, outco
     bench.rounds(GPU, "feeding", seconds=lambda one: one.seconds * 0.8)
     busy(bench, own_percent)
     assert bench.verdict(IDLE, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("speedup", "enough"), [(1.5, True), (1.49, False), (2.0, True)])
+def test_of_a_speed_up_so_much_is_due_as_was_left_of_the_cpus(speedup, enough):
+    assert _fast_enough(speedup, 3.0, 0.5) is enough
+
+
+@pytest.mark.parametrize(("most", "enough"), [(25.0, True), (24.9, False)])
+def test_a_gpu_would_have_waited_for_half_as_long_had_its_pool_had_twice_the_cpus(most, enough):
+    """Of 100 s it waited 40 and worked 60: with all CPUs it would have waited 20 of 80, a quarter."""
+    assert _fed_enough(40.0, most, 0.5) is enough

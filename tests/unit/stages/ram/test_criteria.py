@@ -210,3 +210,15 @@ def test_wrong_words_that_only_the_test_counted_are_no_measurement(run):
     found = verdict(loaded, recording)
     assert found.outcome is Outcome.NOT_MEASURED
     assert found.detail == "the test counted 7 wrong words, and no event tells of one"
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"tested_mib": 2304.0, "cache_mib": 1152.0, "passes": 1}, Outcome.PASS),  # twice the cache
+        ({"tested_mib": 2303.0, "cache_mib": 1152.0, "passes": 1}, Outcome.NOT_MEASURED),
+    ],
+)
+def test_one_pass_over_twice_the_cache_is_enough(run, changes, outcome):
+    loaded, recording = run
+    assert verdict(loaded, changed_test(recording, **changes)).outcome is outcome

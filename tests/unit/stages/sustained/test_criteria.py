@@ -146,13 +146,22 @@ def test_the_combined_rate_without_a_floor_has_no_limit(bench):
 @pytest.mark.parametrize(("share", "outcome"), [(0.96, Outcome.PASS), (0.94, Outcome.FAIL)])
 def test_a_sag_of_more_than_five_percent_fails(bench, share, outcome):
     bench.slow(GPU, share, from_s=60)
-    assert bench.verdict(STABILITY, GPU).outcome is outcome
+    verdict = bench.verdict(STABILITY, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert verdict.from_s == pytest.approx(70 - 39 / 7)  # the last quarter of seven windows is one
 
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.90, Outcome.PASS), (0.80, Outcome.FAIL)])
 def test_one_bad_window_in_the_middle_fails(bench, share, outcome):
     bench.rounds(GPU, "sustained", 46.0, 58.0, work=lambda one: one.work * share)
-    assert bench.verdict(STABILITY, GPU).outcome is outcome
+    verdict = bench.verdict(STABILITY, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert (verdict.from_s, verdict.length_s) == (
+            pytest.approx(31 + 3 * 39 / 7),
+            pytest.approx(39 / 7),
+        )
 
 
 def test_a_short_stage_is_judged_by_shorter_windows(bench):
