@@ -8,9 +8,8 @@ Each `Work` was measured on H200s and an H100 of 700 W, in the folders of report
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
-from rigproof.profiles.tables.sku import Precision, Sku
+from rigproof.profiles.tables.sku import PRECISIONS, Sku
 
 ROUND_S = 0.5  # the target length of a round in the levels of minutes
 FILL_S = 0.5  # until the memory is filled and the first product is done
@@ -56,7 +55,7 @@ class Segment:
 
 def measured_precisions(sku: Sku) -> tuple[str, ...]:
     """The measured precisions that the SKU has."""
-    return tuple(name for name in get_args(Precision) if getattr(sku.peak_tflops, name) is not None)
+    return tuple(name for name in PRECISIONS if getattr(sku.peak_tflops, name) is not None)
 
 
 def half_of(precisions: Sequence[str]) -> str:

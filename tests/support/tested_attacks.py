@@ -369,6 +369,12 @@ TESTED = (
         "unit/stages/pattern/test_criteria.py::test_passes_that_only_the_count_says_were_wrong",
     ),
     Tested(
+        "rounds without a label of their stage, such as the precision, or with a precision that is none",
+        "ACCEPTED in feeding, replay and shapes, which have no rate for each",
+        "not measured, in every stage",
+        "unit/criteria/evidence/test_stage_rounds.py::test_a_round_whose_labels_are_not_those_of_its_stage",
+    ),
+    Tested(
         "a disk test that read nothing back, or more than it wrote",
         "ACCEPTED",
         "`host.disk` not measured",

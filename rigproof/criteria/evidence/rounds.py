@@ -84,6 +84,12 @@ class RoundTable:
             self._masks[key] = column.array == codes[0] if len(codes) == 1 else np.isin(column.array, codes)
         return self._masks[key]
 
+    def where_labels(self, are: Callable[[Labels], object]) -> Mask:
+        """The rounds of whose labels this is true."""
+        column = self.coded(LABELS)
+        found: Mask = np.asarray([bool(are(one)) for one in column.distinct], np.bool_)[column.array]
+        return found
+
     def _codes_of(self, name: str) -> dict[Any, int]:
         """The code of each distinct value of a column."""
         if name not in self._codes:

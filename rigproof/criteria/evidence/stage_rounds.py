@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, product
 
 import numpy as np
@@ -64,7 +64,7 @@ class StageRounds:
         """Whether all rounds of each group are valid measurements."""
         table = self.table
         t_s, seconds = table.t_s[rows], table.seconds[rows]
-        bad = ~possible(t_s, seconds, table.work[rows]) | ~in_own_unit(Rounds(table, rows), self._kinds)
+        bad = ~possible(t_s, seconds, table.work[rows]) | ~as_declared(Rounds(table, rows), self._kinds)
         processes = table.ids(self._kinds.same_process, "worker", rows)
         with np.errstate(invalid="ignore"):  # of bad ones
             bad |= overlaps(processes + groups * (processes.max(initial=0) + 1), t_s, seconds) > 0
@@ -102,12 +102,17 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
     """The same rounds of one stage; NotMeasured if one of them is not a valid measurement."""
     t_s, seconds, work = found.t_s, found.seconds, found.work
     valid = possible(t_s, seconds, work)
-    own_unit = in_own_unit(found, kinds)
-    if not (valid & own_unit).all():
-        place = int(np.argmin(valid & own_unit))
-        why = "" if own_unit[place] else f" of a stage whose work is counted in {kinds[stage].unit}"
+    declared = as_declared(found, kinds)
+    if not (valid & declared).all():
+        place = int(np.argmin(valid & declared))
+        unit = found.all("unit")[place]
+        why = ""
+        if not declared[place]:
+            labels = found.only(np.arange(len(found)) == place).records()[0].labels
+            misfit = kinds.misfit(stage, labels)
+            why = f" {misfit}" if misfit else f" of a stage whose work is counted in {kinds[stage].unit}"
         raise NotMeasured(
-            f"a round reports {work[place]:g} {found.all('unit')[place]} in {seconds[place]:g} s "
+            f"a round reports {work[place]:g} {unit} in {seconds[place]:g} s "
             f"at t={t_s[place]:g} s{why}, which is not a valid measurement"
         )
     if len(found):
@@ -121,12 +126,15 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
     return found
 
 
-def in_own_unit(rounds: Rounds, kinds: StageKinds) -> Mask:
-    """The rounds whose work is in the unit of their stage; all those of a stage that is not known."""
+def as_declared(rounds: Rounds, kinds: StageKinds) -> Mask:
+    """The rounds with the unit and the labels of their stage; all those of a stage that is not known."""
     fits = np.zeros(len(rounds), np.bool_)
     for stage in rounds.distinct("stage"):
         own = rounds.same("stage", stage)
-        fits |= own & rounds.same("unit", kinds[stage].unit) if stage in kinds else own
+        if stage in kinds:
+            misfits = rounds.table.where_labels(partial(kinds.misfit, stage))[rounds.places]
+            own = own & rounds.same("unit", kinds[stage].unit) & ~misfits
+        fits |= own
     return fits
 
 

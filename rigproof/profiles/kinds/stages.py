@@ -83,16 +83,27 @@ def no_remarks(_loaded: "LoadedRig", _level: LevelName, _found: Mapping[str, Gpu
 class Label:
     """A label that a stage gives to its rounds; its value is of type `kind`.
 
-    `work`: rounds with different values did different work, each in a stretch of time of its own. `process`:
-    the value identifies the process that did the round, for a stage whose workers start processes. `amount`:
-    it only says how much of the work the round did.
+    A round without it, or with another value than one of `values`, is no valid measurement. `optional`: it
+    may lack it. `work`: rounds with different values did different work, each in a stretch of time of its
+    own. `process`: the value identifies the process that did the round, for a stage whose workers start
+    processes. `amount`: it only says how much of the work the round did.
     """
 
     name: str
     kind: type[str] | type[int]
+    values: tuple[str, ...] = ()  # none stated: any
+    optional: bool = False
     work: bool = False
     process: bool = False
     amount: bool = False
+
+    def fits(self, labels: Labels) -> bool:
+        """Whether a round with these labels may be one of the stage."""
+        value = labels.get(self.name)
+        if value is None:
+            return self.optional
+        kinds = (int, float) if self.amount else (self.kind,)
+        return type(value) in kinds and (not self.values or value in self.values)
 
 
 LabelValues = tuple[tuple[str, str | int], ...]  # names and values
@@ -232,6 +243,14 @@ class StageKinds:
         Empty if the worker itself did the round.
         """
         return self._kept(stage, labels, lambda one: one.process)
+
+    def misfit(self, stage: str, labels: Labels) -> str:
+        """What is wrong with the labels of a round of this stage, in words; empty if nothing is."""
+        for one in self[stage].labels if stage in self else ():
+            if not one.fits(labels):
+                value = labels.get(one.name)
+                return f"without its {one.name}" if value is None else f"with {value!r} as its {one.name}"
+        return ""
 
     def _kept(self, stage: str, labels: Labels, which: Callable[[Label], bool]) -> LabelValues:
         kept = self[stage].labels if stage in self else ()

@@ -1,6 +1,6 @@
 """A GPU model, as its SKU file in hwprofiles/gpus states it, each value with its source in a comment."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -8,6 +8,7 @@ from rigproof.profiles.tables.base import Positive, Share, Table, Whole
 from rigproof.profiles.tables.steady import SteadyFigures
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class Rates(Table):

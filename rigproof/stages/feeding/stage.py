@@ -1,6 +1,7 @@
 """The feeding stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.feeding.criteria import CRITERIA
 from rigproof.stages.feeding.faults import FAULTS, NOTICED
 from rigproof.stages.feeding.lint import problems
@@ -16,7 +17,7 @@ KIND = StageKind(
     FeedingSettings,
     shortest_s=5.0,
     lint=problems,
-    labels=(Label("precision", str, work=True), Label("size", int)),
+    labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int)),
     events={
         "generation": "the length of a step's generation; data.tokens, aimed_s, pass_s, completions, overlap"
     },

@@ -1,6 +1,6 @@
 """How fast is each precision, by verified work over time?"""
 
-from typing import NoReturn, get_args
+from typing import NoReturn
 
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import Also
@@ -9,7 +9,7 @@ from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.tables.sku import Precision
+from rigproof.profiles.tables.sku import PRECISIONS, Precision
 from rigproof.stages.gemm.settings import FIGURES
 
 NEWEST: Precision = "fp8"  # which torch multiplies from 2.1 on, and on fewer cards than have it
@@ -65,4 +65,4 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
     raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))
 
 
-CRITERIA = tuple(map(_gemm, get_args(Precision)))
+CRITERIA = tuple(map(_gemm, PRECISIONS))

@@ -1,10 +1,8 @@
 """The length of the gemm stage at a level."""
 
-from typing import get_args
-
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.tables.levels import LevelName
-from rigproof.profiles.tables.sku import Precision
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.gemm.settings import GemmSettings
 
 # Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
@@ -13,7 +11,7 @@ LATER_SETTLE_SHARE = 0.25
 FEWEST_ROUNDS = 4
 # One round in so many multiplies golden operands, whose products are held against exact arithmetic.
 EXACT_EVERY = 10
-PRECISIONS_AT_MOST = len(get_args(Precision))
+PRECISIONS_AT_MOST = len(PRECISIONS)
 
 
 def plan(settings: GemmSettings, level: LevelName, round_s: float) -> StagePlan:

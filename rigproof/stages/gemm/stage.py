@@ -1,6 +1,7 @@
 """The gemm stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.gemm.criteria import CRITERIA
 from rigproof.stages.gemm.faults import NOTICED
 from rigproof.stages.gemm.lint import problems
@@ -17,7 +18,7 @@ KIND = StageKind(
     tuple(FIGURES.values()),
     plan=plan,
     arms="precision",
-    labels=(Label("precision", str, work=True), Label("size", int)),
+    labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int)),
     lint=problems,
 )
 GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA, noticed=NOTICED)

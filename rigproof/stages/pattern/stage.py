@@ -23,7 +23,7 @@ KIND = StageKind(
         Label("pattern", str),
         Label("operation", str),
         Label("size", int),  # MiB that each pass goes over
-        Label("heat", str),  # of passes that are compared with each other: "cold" or "hot"
+        Label("heat", str, optional=True),  # of passes that are compared with each other: "cold" or "hot"
     ),
     events={
         "pattern_kernels": "what does the passes over the memory; data.by, reason if it is not Triton",

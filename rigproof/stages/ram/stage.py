@@ -17,7 +17,7 @@ KIND = StageKind(
     lint=problems,
     crew="nodes",
     unit=GB,
-    labels=(Label("operation", str), Label("content", str), Label("threads", int)),
+    labels=(Label("operation", str), Label("content", str, optional=True), Label("threads", int)),
     events={
         "ram_error": "words of a host's RAM were not read as they were written; data.count, words",
         "ram_short": "too little RAM was free to copy",

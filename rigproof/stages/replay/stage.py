@@ -1,6 +1,7 @@
 """The replay stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.replay.criteria import CRITERIA
 from rigproof.stages.replay.faults import FAULTS, NOTICED
 from rigproof.stages.replay.lint import problems
@@ -17,7 +18,7 @@ KIND = StageKind(
     shortest_s=4.0,
     lint=problems,
     labels=(
-        Label("precision", str, work=True),
+        Label("precision", str, PRECISIONS, work=True),
         Label("size", int),  # the model's width
         Label("batch", int),  # examples of each step
         Label("steps", int, amount=True),  # of the round

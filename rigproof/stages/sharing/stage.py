@@ -3,6 +3,7 @@
 from operator import attrgetter
 
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.sharing.criteria import CRITERIA
 from rigproof.stages.sharing.faults import FAULTS, NOTICED
 from rigproof.stages.sharing.lint import problems
@@ -21,10 +22,11 @@ KIND = StageKind(
     spawns=attrgetter("most_workers"),
     arms="processes",
     labels=(
-        Label("precision", str, work=True),
+        Label("precision", str, PRECISIONS, work=True),
         Label("size", int),
-        Label("processes", int, work=True, process=True),  # the number that shared the device
-        Label("process", int, process=True),  # which of them did the round
+        # Recordings of the first version have a warm-up of the worker itself, without these two.
+        Label("processes", int, optional=True, work=True, process=True),  # the number that shared the device
+        Label("process", int, optional=True, process=True),  # which of them did the round
     ),
 )
 SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=sharing_tables)

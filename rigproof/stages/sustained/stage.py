@@ -1,6 +1,7 @@
 """The sustained stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.sustained.criteria import CRITERIA
 from rigproof.stages.sustained.faults import FAULTS, NOTICED
@@ -21,9 +22,10 @@ KIND = StageKind(
     crew="workers",
     host_load=True,
     labels=(
-        Label("precision", str, work=True),
+        Label("precision", str, PRECISIONS, work=True),
         Label("size", int),
-        Label("part", str, work=True),  # if memory did not suffice: "emergency" or "cpu" (docs/memory.md)
+        # If memory did not suffice: "emergency" or "cpu" (docs/memory.md).
+        Label("part", str, optional=True, work=True),
     ),
 )
 SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED)

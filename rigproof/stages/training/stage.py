@@ -1,6 +1,7 @@
 """The training stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
 from rigproof.stages.training.faults import FAULTS, NOTICED
@@ -19,7 +20,7 @@ KIND = StageKind(
     shortest_s=3.8,
     lint=problems,
     labels=(
-        Label("precision", str, work=True),
+        Label("precision", str, PRECISIONS, work=True),
         Label("part", str, work=True),  # "precision", "search" or "sweep"
         Label("size", int),  # the model's width
         Label("batch", int),  # examples of each step

@@ -1,6 +1,7 @@
 """The transient stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.transient.criteria import CRITERIA
 from rigproof.stages.transient.faults import FAULTS, NOTICED
@@ -19,7 +20,7 @@ KIND = StageKind(
     remarks=remarks,
     crew="hosts",
     labels=(
-        Label("precision", str),
+        Label("precision", str, PRECISIONS),
         Label("size", int),
         Label("gpus", int, work=True),  # of the host that take part
         Label("hz", int, work=True),

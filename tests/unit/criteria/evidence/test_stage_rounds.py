@@ -19,7 +19,8 @@ from rigproof.stages.registry import KINDS
 
 SUBJECTS = {"a": "cuda", "b": "cpu", "c": "cuda"}  # and the device that was promised
 STAGES = ("gemm", "sustained", "training")
-IDLE = {"labels": {"precision": "bf16", "size": 1}, "unit": TFLOP, "verified": True}
+LABELS = {"precision": "bf16", "size": 1, "part": "sweep", "batch": 1, "steps": 1}
+IDLE = {"labels": LABELS, "unit": TFLOP, "verified": True}
 
 
 # What a round can be. It begins where the one before it has ended, or later, or is impossible.
@@ -141,11 +142,11 @@ def test_a_round_whose_rate_is_not_finite_or_out_of_all_reason_is_no_measurement
 
 @given(recorded(), st.data())
 def test_the_parts_of_rounds_are_what_selecting_them_one_by_one_gives(records, data):
-    kinds = st.sampled_from([*product([1.0, 2.0], ["fp16", "bf16", None])])
+    kinds = st.sampled_from([*product([1.0, 2.0], ["fp16", "bf16", "fp8"])])
     drawn = data.draw(st.lists(kinds, min_size=len(records), max_size=len(records)))
     rounds = together(
         [
-            replace(one, work=work, labels={"precision": precision, "size": 1})
+            replace(one, work=work, labels=LABELS | {"precision": precision})
             for one, (work, precision) in zip(records, drawn, strict=True)
         ]
     )
@@ -191,3 +192,27 @@ def test_a_round_in_another_unit_than_its_stage_counts_in_is_no_measurement(benc
     assert f" {unit} in " in found.detail
     assert "of a stage whose work is counted in TFLOP, which is not a valid measurement" in found.detail
     assert bench.verdict(RATES[stage], "pc2/gpu0").outcome is not Outcome.NOT_MEASURED
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("precision", "said"), [(None, "without its precision"), ("fp99", "with 'fp99' as its precision")]
+)
+def test_a_round_whose_labels_are_not_those_of_its_stage_is_no_measurement(bench, precision, said):
+    bench.rounds("pc1/gpu0", "feeding", precision=precision)
+    found = bench.verdict("feeding.idle_gaps", "pc1/gpu0")
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert f"{said}, which is not a valid measurement" in found.detail
+    assert bench.verdict("feeding.idle_gaps", "pc2/gpu0").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("kind", KINDS.kinds, ids=lambda kind: kind.name)
+def test_every_label_that_a_stage_declares_is_needed_but_those_that_it_calls_optional(kind):
+    labels = {one.name: (one.values or ("a",))[0] if one.kind is str else 1 for one in kind.labels}
+    assert KINDS.misfit(kind.name, labels) == ""
+    for one in kind.labels:
+        lacking = {name: value for name, value in labels.items() if name != one.name}
+        assert KINDS.misfit(kind.name, lacking) == ("" if one.optional else f"without its {one.name}")
+        assert KINDS.misfit(kind.name, labels | {one.name: True}) == f"with True as its {one.name}"

@@ -22,7 +22,9 @@ def rounds_of(process, start_s, tflops, count=6, seconds=0.5, **fields):
             seconds=seconds,
             work=tflops * seconds,
             unit=TFLOP,
-            labels=dict(zip(("processes", "process", "precision"), (*process, "bf16"), strict=True)),
+            labels=dict(
+                zip(("processes", "process", "precision", "size"), (*process, "bf16", 8192), strict=True)
+            ),
             **values,
         )
         for n in range(count)
