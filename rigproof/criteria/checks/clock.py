@@ -207,7 +207,7 @@ def _cap_of_all(
 ) -> float | None:
     """The power limit, W, if it never changed, and the power cap alone explains every piece; else None."""
     enforced_w = device.identity.power_limit_w
-    if enforced_w is None or not keeps_power_limit(device) or not 0 < enforced_w < math.inf:
+    if enforced_w is None or not keeps_power_limit(device) or not enforced_w > 0:
         return None
     least_w = device.limit("clock_capped_power_share").value * enforced_w
     capped = all(reasons[one] == POWER_CAP and drawn_w[one] >= least_w for one in places)
@@ -283,7 +283,8 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadi
             continue  # not even all of them at once are too fast at any time
         for stretch, mean_mhz in _means_mhz(device, load):
             own = rounds.only(rounds.labelled("precision", precision))
-            rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
+            (work,) = work_by_slice(own, (stretch,))
+            rate = work / stretch.length_s
             if rate > most_per_mhz * mean_mhz:
                 raise NotMeasured(
                     f"the SM clock reads {mean_mhz:.0f} MHz from t={stretch.from_s:.0f} s on, at which the "

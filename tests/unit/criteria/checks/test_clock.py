@@ -1,7 +1,11 @@
+import math
 from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.checks.clock import _at_its_cap, _means_mhz
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, load_of
 from rigproof.criteria.evidence.reasons import names_of
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Outcome, sentence
@@ -89,7 +93,7 @@ def test_the_cap_holds_the_mean_of_the_readings_with_a_low_clock(bench):
 
     def scattered_w(sample):
         if sample.sm_clock_mhz > 1900:
-            return 520  # before the cap takes effect
+            return 100  # before the cap takes effect
         return 800 if sample.t_s % 0.5 < 0.25 else 600
 
     at_its_cap(bench, 690, 560)
@@ -295,3 +299,72 @@ def test_a_fault_in_the_last_part_of_feeding_is_not_averaged_away(bench):
     verdict = bench.verdict(RATIO, GPU)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.from_s == pytest.approx(108.75)
+
+
+def test_of_clocks_that_are_high_enough_the_lowest_is_shown(bench):
+    bench.samples(GPU, 41, 61, sm_clock_mhz=1900)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(100 * 1900 / 1980))
+
+
+def test_of_stretches_that_the_cap_explains_the_lowest_is_reported(bench):
+    bench.only("sustained")
+    at_its_cap(bench)
+    bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0x4)
+    bench.samples(GPU, 51, 61, sm_clock_mhz=1500, clock_event_reasons=0x4)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.detail[:8]) == (Outcome.PASS, "1400 MHz")
+
+
+@pytest.mark.parametrize("limit_w", [0.0, -1.0])
+def test_a_power_limit_of_nothing_explains_nothing(bench, limit_w):
+    at_its_cap(bench)
+    bench.gpu(GPU, power_limit_w=limit_w)
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
+    assert bench.verdict(RATIO, GPU).outcome is not Outcome.PASS
+
+
+@pytest.mark.parametrize(("drawn_w", "at_cap"), [(630.0, True), (629.0, False)])
+def test_a_card_that_draws_nine_tenths_of_its_limit_is_at_its_cap(bench, drawn_w, at_cap):
+    device = Evidence(bench.recording, bench.loaded).device(GPU)
+    load = load_of(device, "sustained")
+    found = _at_its_cap(device, load, load.pieces[0], drawn_w, drawn_w, doubt_w=0.0)
+    assert found == (drawn_w, 700.0, at_cap)
+    assert _at_its_cap(device, load, load.pieces[0], drawn_w, drawn_w, doubt_w=1.0)[2]
+
+
+def test_a_worker_that_was_lost_in_another_stage_excuses_no_clock(bench):
+    bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0)
+    bench.event("worker_died", GPU, "it is gone", 20.0, f"{GPU}#0", "gemm")
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+
+
+def test_a_worker_that_is_lost_after_the_low_clock_does_not_excuse_it(bench):
+    bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0)
+    bench.event("worker_died", GPU, "it is gone", 69.0, f"{GPU}#0", "sustained")
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(("number", "known"), [(FEWEST_SAMPLES, True), (FEWEST_SAMPLES - 1, False)])
+def test_the_mean_clock_of_a_few_samples_contradicts_no_rate(bench, number, known):
+    places = [one.t_s for one in bench.recording.gpu_samples if one.subject == GPU and one.t_s > 50]
+    bench.samples(GPU, 26, 71, sm_clock_mhz=None)
+    bench.samples(GPU, places[0], places[number - 1], sm_clock_mhz=1500)
+    device = Evidence(bench.recording, bench.loaded).device(GPU)
+    means = [mean for _, mean in _means_mhz(device, load_of(device, "sustained"))]
+    assert sorted(means)[0] == (1500 if known else math.inf)
+
+
+def test_a_clock_right_at_the_least_one_is_not_low(bench):
+    """It is low in four of ten samples, and in all of them because of heat; 1683 MHz are the least."""
+
+    def slowed(one):
+        return round(one.t_s * 10) % 10 < 4
+
+    bench.samples(GPU, 5, sm_clock_mhz=lambda one: 1500 if slowed(one) else 1683)
+    bench.samples(GPU, 5, clock_event_reasons=lambda one: 0x40 if slowed(one) else 0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.limit_source) == (
+        Outcome.PASS,
+        "explained by HW thermal slowdown (0x40)",
+    )

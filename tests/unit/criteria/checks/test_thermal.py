@@ -2,6 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.checks.thermal import _sustained
+from rigproof.criteria.evidence.readings import Readings
 from rigproof.records.measurements import Stage
 from rigproof.records.verdict import Outcome, sentence
 
@@ -417,3 +419,20 @@ def test_the_stage_with_the_largest_share_of_slowed_samples_is_shown_since_the_f
     assert verdict.detail.startswith(
         "HW thermal slowdown (0x40) in 3 of 201 samples of gemm, 2 times in the run"
     )
+
+
+def test_what_is_sustained_is_the_mean_of_the_last_five_seconds():
+    """One reading a second: the first mean is of 0 to 5 s, the next one of 1 to 6 s."""
+    pairs = Readings.of_pairs(
+        [(float(t_s), value) for t_s, value in enumerate((10, 20, 30, 40, 50, 60, 130))]
+    )
+    assert list(_sustained(pairs)) == [(5.0, 35.0), (6.0, 55.0)]
+    short = Readings.of_pairs([(0.0, 10.0), (4.9, 30.0)])
+    assert list(_sustained(short)) == [(4.9, 20.0)]
+
+
+def test_the_last_reading_stands_for_one_step_of_the_grid(bench):
+    times_s = [one.t_s for one in bench.recording.gpu_samples if one.subject == GPU]
+    bench.samples(GPU, times_s[-3], core_temperature_c=95)
+    verdict = bench.verdict(CORE, GPU)
+    assert (verdict.from_s, verdict.length_s) == (times_s[-3], pytest.approx(0.3))

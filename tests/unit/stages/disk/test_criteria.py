@@ -13,7 +13,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.disk.criteria import disk
+from rigproof.stages.disk.criteria import FEWEST_ROUNDS, disk
 from rigproof.stages.disk.records import DiskTest
 from rigproof.stages.disk.specs import DiskSpec, specs
 from rigproof.stages.disk.table import disk_tables
@@ -260,3 +260,22 @@ def test_a_nodes_own_folder_is_linted_too():
 @pytest.mark.parametrize("path", ["/data", "~", "~/checkpoints", "~trainer/checkpoints"])
 def test_absolute_paths_and_homes_are_accepted(path):
     assert not [one for one in lint_rig(rig(1, {"path": path})) if "path" in one]
+
+
+@pytest.mark.parametrize("operation", ["write", "read"])
+def test_three_chunks_are_enough_and_two_are_not(run, operation):
+    loaded, recording = run
+
+    def own(one):
+        return (one.subject, one.label("operation"), one.phase) == ("n1", operation, "measure")
+
+    chunks = [one for one in recording.rounds if own(one)]
+    for number, outcome in ((FEWEST_ROUNDS, Outcome.PASS), (FEWEST_ROUNDS - 1, Outcome.NOT_MEASURED)):
+        recording.put(Round, [one for one in recording.rounds if not own(one)] + chunks[:number])
+        assert verdict(loaded, recording).outcome is outcome
+
+
+def test_a_slow_disk_fails_though_it_is_nearly_full(run):
+    loaded, recording = run
+    changed_test(slower(recording, "n1", "read", 0.3), used_share=0.92, free_gib=7.0)
+    assert verdict(loaded, recording).outcome is Outcome.FAIL

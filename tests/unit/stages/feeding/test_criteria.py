@@ -92,6 +92,13 @@ def test_a_reward_that_differs_fails_whatever_the_speed(bench):
     )
 
 
+def test_of_several_runs_with_other_rewards_the_first_is_reported(bench):
+    bench.rewards(GPU, 104, 113, matches=False)
+    batches = [one for one in bench.recording.of(RewardBatch) if (one.subject, one.matches) == (GPU, False)]
+    assert len(batches) > 1
+    assert bench.verdict(REWARDS, GPU).from_s == min(one.t_s for one in batches)
+
+
 @pytest.mark.parametrize("loss", ["crashed", "timed_out", "out_of_memory"])
 @pytest.mark.parametrize(("lost", "outcome"), [(12, PASS), (13, FAIL), (48, FAIL)])
 def test_a_run_that_loses_more_than_a_quarter_of_its_strategies_fails_however_fast(

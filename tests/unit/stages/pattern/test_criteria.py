@@ -350,3 +350,24 @@ def test_settings_that_test_nothing_are_refused(table, key):
 def test_the_shipped_rigs_have_no_problem_of_patterns():
     for name in ("h200-x2", "dual-3090-3070"):
         assert not [one for one in lint_rig(load_rig(name, KINDS)) if "pattern" in one]
+
+
+@pytest.mark.parametrize(
+    ("tested_mib", "outcome"), [(128_999.1, Outcome.PASS), (128_998.9, Outcome.NOT_MEASURED)]
+)
+def test_nine_tenths_of_the_memory_but_for_a_rounded_block_are_enough(recording, loaded, tested_mib, outcome):
+    """143,333.3 MiB are more than the plan promises, and nine tenths of them 129,000."""
+    available_mib = 129_000 / 0.9
+    changed_event(recording, "allocation", allocated_mib=tested_mib, available_mib=available_mib)
+    assert verdict(recording, loaded).outcome is outcome
+
+
+def test_the_last_report_of_what_was_filled_counts(recording, loaded):
+    (own,) = (
+        one
+        for one in recording.events
+        if (one.kind, one.stage, one.subject) == ("allocation", "pattern", GPU)
+    )
+    short = replace(own, t_s=own.t_s + 1, data=own.data | {"allocated_mib": 1024})
+    recording.events.append(short)
+    assert verdict(recording, loaded).detail.startswith("1 GiB were tested")

@@ -222,3 +222,30 @@ def test_wrong_words_that_only_the_test_counted_are_no_measurement(run):
 def test_one_pass_over_twice_the_cache_is_enough(run, changes, outcome):
     loaded, recording = run
     assert verdict(loaded, changed_test(recording, **changes)).outcome is outcome
+
+
+def test_of_several_wrong_words_and_rounds_the_first_is_reported(run):
+    loaded, recording = run
+    rounds = list(recording.rounds)
+    places = [n for n, one in enumerate(rounds) if (one.subject, one.stage) == ("n1", "ram")][:2]
+    for place in places:
+        rounds[place] = replace(rounds[place], verified=False)
+    recording.put(Round, rounds)
+    found = verdict(loaded, recording)
+    assert (found.outcome, found.from_s) == (Outcome.FAIL, rounds[places[0]].t_s)
+    assert found.detail.endswith("(2 in all)")
+    for t_s, where in ((8.0, "0x1f0"), (9.0, "0x2f0")):
+        recording.add(Event(t_s, "ram_error", "n1", f"1 word wrong, the first at offset {where}", "ram"))
+    found = verdict(loaded, recording)
+    assert (found.from_s, found.detail[-5:]) == (8.0, "0x1f0")
+
+
+def test_the_last_of_two_tests_counts_and_says_how_much_was_free(run):
+    loaded, recording = run
+    (own,) = (one for one in recording.of(RamTest) if one.subject == "n1")
+    short = replace(own, t_s=own.t_s + 1, tested_mib=256.0, available_mib=5120.0, reserve_mib=2048.0)
+    recording.put(RamTest, [*recording.of(RamTest), short])
+    found = verdict(loaded, recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith("0.25 GiB were tested with patterns, of at least ")
+    assert "; 5.0 GiB were free, and 2.0 GiB stay free" in found.detail

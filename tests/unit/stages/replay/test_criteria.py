@@ -252,6 +252,22 @@ def test_a_loss_that_is_no_number_fails(recording, ends, shown):
     assert (found.outcome, found.measured, found.detail) == (Outcome.FAIL, None, shown)
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "outcome", "share"),
+    [
+        ("4", "3.88", Outcome.PASS, 97.0),  # at the limit
+        ("4", "3.89", Outcome.FAIL, 97.25),
+        ("0", "0", Outcome.NOT_MEASURED, None),  # of nothing there is no share
+        ("-1", "-2", Outcome.NOT_MEASURED, None),
+    ],
+)
+def test_the_share_of_the_first_loss_is_held_against_its_limit(recording, first, last, outcome, share):
+    change(recording, GPU, losses=[first, *["3"] * 6, last])
+    found = verdict(recording, loss)
+    assert found.outcome is outcome
+    assert found.measured is None if share is None else found.measured == pytest.approx(share)
+
+
 def test_without_a_limit_the_loss_is_only_shown(recording):
     settings = rig().stages["replay"].model_copy(update={"loss_share": None})
     loaded = replace(rig(), rig=rig().rig)

@@ -180,6 +180,11 @@ def test_processes_whose_memory_is_unknown_are_counted(bench):
     assert bench.verdict(SHARING, GPU).detail == detail
 
 
+def test_one_process_and_one_other_number_are_compared(bench):
+    bench.settings("sharing", workers=[1, 2])
+    assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
+
+
 def test_a_ratio_may_be_at_its_limit(bench):
     bench.settings("sharing", sharing_share=bench.verdict(SHARING, GPU).measured)
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS

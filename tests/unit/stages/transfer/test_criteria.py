@@ -19,6 +19,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
+from rigproof.stages.transfer.criteria import measured
 from rigproof.stages.transfer.settings import ALONE, MEANINGS, TOGETHER
 from rigproof.stages.transfer.table import transfer_tables
 
@@ -336,6 +337,13 @@ def test_less_in_company_fails_where_the_rig_states_a_limit(recording, loaded):
     assert found.outcome is Outcome.FAIL
     assert found.limit == pytest.approx(0.9 * 55.5, rel=0.01)
     assert found.measured == pytest.approx(26.9, rel=0.01)
+
+
+def test_a_share_in_company_may_be_at_its_limit(recording, loaded):
+    """Of 1 the ratio of equal rates falls short, of itself it does not."""
+    found = measured(Evidence(recording, loaded).device(GPU), "h2d")
+    for share, outcome in ((found.ratio, Outcome.PASS), (found.ratio * 1.001, Outcome.FAIL)):
+        assert verdict(recording, stated(loaded, together_share=share), planned_by=loaded).outcome is outcome
 
 
 def before_the_other(one):

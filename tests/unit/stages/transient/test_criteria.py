@@ -418,6 +418,25 @@ def test_replays_while_the_load_switches_warn_and_name_the_card(recording, loade
     assert found.detail.endswith(" PCIe packets a minute under the waves, over 30.7")
 
 
+@pytest.mark.parametrize(("before", "packets", "shown"), [(500, 40, "40"), (0, 40, "40"), (500, 30, "")])
+def test_only_replays_under_the_waves_count_and_they_are_those_of_one_minute(
+    recording, loaded, before, packets, shown
+):
+    """The waves last for less than a minute, which still counts as one; 30.7 are allowed in it."""
+    from_s, to_s = window_of(recording)
+    half_s = (from_s + to_s) / 2
+    recording.put(
+        GpuSample,
+        [
+            replace(one, pcie_replays=before + packets * (one.t_s > half_s)) if one.subject == SECOND else one
+            for one in recording.gpu_samples
+        ],
+    )
+    found = verdict(recording, loaded)
+    assert found.outcome is (Outcome.WARN if shown else Outcome.PASS)
+    assert (f"repeated {shown} PCIe packets a minute" in found.detail) is bool(shown)
+
+
 @pytest.mark.parametrize(("lanes", "outcome"), [(16, Outcome.PASS), (4, Outcome.WARN), (None, Outcome.PASS)])
 def test_a_link_of_fewer_lanes_may_repeat_fewer_packets(recording, loaded, lanes, outcome):
     from_s, _ = window_of(recording)
