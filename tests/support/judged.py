@@ -46,7 +46,9 @@ the rest is not, for these reasons:
 - *short*: work of less than a second at a time, which is over before the sensors follow.
 
 The transient stage switches all cards of a host on and off together: what that does to them is judged by
-`power.transient` for all of them, and no steady clock or power is expected there.
+`power.transient` for all of them, and no steady clock or power is expected there. Nor is the link judged: a
+card that rests half of the time may let it go down, and no data is sent over it. `transfer.link` judges it in
+the stages before; what a link under switching load lacks shows as replays, which warn.
 """
 SIMULATED = f"""\
 ## On a simulated rig

@@ -1,6 +1,6 @@
 """The evidence about one device. Missing data raises NotMeasured with the reason."""
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +12,7 @@ from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
-from rigproof.criteria.evidence.stage_rounds import StageRounds
+from rigproof.criteria.evidence.stage_rounds import StageRounds, require_told
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.stages import StageSettings
@@ -262,10 +262,28 @@ class DeviceEvidence:
     def rounds(self, stage: str) -> Rounds:
         """The rounds of one stage that this device did itself, without those of the CPU in its place.
 
-        Raises NotMeasured if one of them is not a valid measurement, or its node's clock moved.
+        Raises NotMeasured if one of them is not a valid measurement or not what its workers were told to do,
+        or if its node's clock moved.
         """
         self.evidence.require_clock(self.node_name)
-        return self.kept(("stage", stage), lambda: self.stage_rounds.valid(self.subject, stage))
+        return self.kept(("stage", stage), lambda: self._valid(stage))
+
+    def _valid(self, stage: str) -> Rounds:
+        found = self.stage_rounds.valid(self.subject, stage)
+        told = self.told(stage)
+        if told and len(found):
+            oom = any(one.stage == stage for one in self.events("oom"))
+            require_told(found.measured, told, self.evidence.kinds[stage].labels, oom=oom)
+        return found
+
+    def told(self, stage: str) -> list[Mapping[str, Any]]:
+        """What its workers were told to do in a stage: their specs; empty if that was not recorded."""
+        ran = self.evidence.recording.stages.get(stage)
+        specs = None if ran is None else ran.settings.get("specs")
+        if not isinstance(specs, Mapping):
+            return []
+        found = (specs.get(worker) for worker in self.planned_workers)
+        return [one for one in found if isinstance(one, Mapping)]
 
     def possible(self, stage: str, *precisions: str) -> Rounds:
         """The same, for a rate. NotMeasured if one is faster than the device's silicon can be.

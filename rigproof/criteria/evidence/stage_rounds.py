@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, product
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Mask, Parts, Rounds, contiguous
 from rigproof.criteria.evidence.spans import Ids, overlaps
 from rigproof.criteria.evidence.windows import LONGEST_S
-from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.profiles.kinds.stages import Label, StageKinds
 from rigproof.records.measurements import TFLOP
 
 # 10^12 units of work a second, such as TFLOP/s or GB/s: a million times what any device does. Sums and
@@ -124,6 +125,24 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
                 "which is not a valid measurement"
             )
     return found
+
+
+def require_told(
+    found: Rounds, told: Sequence[Mapping[str, Any]], labels: Sequence[Label], *, oom: bool
+) -> None:
+    """NotMeasured if a label is not what the workers were told to do, as their recorded specs say.
+
+    `labels`: those of the stage; `oom`: whether the device ran out of memory in it, and so may do less.
+    """
+    for label in (one for one in labels if one.told):
+        known = {spec[label.name] for spec in told if label.name in spec}
+        for stated in found.distinct_labels(label.name) if known else ():
+            smaller = isinstance(stated, int) and stated < max(known) and (oom or label.may_shrink)
+            if stated not in known and not smaller:
+                raise NotMeasured(
+                    f"rounds state {label.name} {stated}, and its workers were told to do {label.name} "
+                    f"{max(known)}, which is not a valid measurement"
+                )
 
 
 def as_declared(rounds: Rounds, kinds: StageKinds) -> Mask:

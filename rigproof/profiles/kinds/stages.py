@@ -86,7 +86,9 @@ class Label:
     A round without it, or with another value than one of `values`, is no valid measurement. `optional`: it
     may lack it. `work`: rounds with different values did different work, each in a stretch of time of its
     own. `process`: the value identifies the process that did the round, for a stage whose workers start
-    processes. `amount`: it only says how much of the work the round did.
+    processes. `amount`: it only says how much of the work the round did. `told`: the worker's recorded spec
+    has it under the same name, and measured rounds with another value are no valid measurement; with a smaller
+    one they are, if `may_shrink` or if the device ran out of memory in the stage.
     """
 
     name: str
@@ -96,6 +98,8 @@ class Label:
     work: bool = False
     process: bool = False
     amount: bool = False
+    told: bool = False
+    may_shrink: bool = False
 
     def fits(self, labels: Labels) -> bool:
         """Whether a round with these labels may be one of the stage."""

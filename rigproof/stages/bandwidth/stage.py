@@ -19,6 +19,6 @@ KIND = StageKind(
     lint=problems,
     unit=GB,
     # `operation` does not separate work: each is too short for the sensors, but all of them together are not.
-    labels=(Label("operation", str), Label("size", int)),
+    labels=(Label("operation", str), Label("size", int, told=True)),
 )
 BANDWIDTH = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=bandwidth_tables)

@@ -163,9 +163,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
 
 def _planned_processes(device: DeviceEvidence) -> int:
     """How many processes its worker was told to have in its pool; 0 if that was not recorded."""
-    specs = device.evidence.stage(STAGE).settings.get("specs")
-    told = [specs.get(one) for one in device.planned_workers] if isinstance(specs, dict) else []
-    stated = [one.get("processes") for one in told if isinstance(one, dict)]
+    stated = [one.get("processes") for one in device.told(STAGE)]
     return max((one for one in stated if isinstance(one, int)), default=0)
 
 

@@ -18,7 +18,7 @@ KIND = StageKind(
     tuple(FIGURES.values()),
     plan=plan,
     arms="precision",
-    labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int)),
+    labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int, told=True)),
     lint=problems,
 )
 GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA, noticed=NOTICED)

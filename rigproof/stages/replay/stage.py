@@ -20,8 +20,8 @@ KIND = StageKind(
     labels=(
         Label("precision", str, PRECISIONS, work=True),
         Label("size", int),  # the model's width
-        Label("batch", int),  # examples of each step
-        Label("steps", int, amount=True),  # of the round
+        Label("batch", int, told=True),  # examples of each step
+        Label("steps", int, amount=True, told=True),  # of the round
     ),
     events={"replay": "the outcome of a device's replayed steps; data.precision, width, losses, runs, …"},
 )

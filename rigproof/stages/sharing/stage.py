@@ -23,7 +23,7 @@ KIND = StageKind(
     arms="processes",
     labels=(
         Label("precision", str, PRECISIONS, work=True),
-        Label("size", int),
+        Label("size", int, told=True),
         # Recordings of the first version have a warm-up of the worker itself, without these two.
         Label("processes", int, optional=True, work=True, process=True),  # the number that shared the device
         Label("process", int, optional=True, process=True),  # which of them did the round

@@ -23,7 +23,7 @@ KIND = StageKind(
     host_load=True,
     labels=(
         Label("precision", str, PRECISIONS, work=True),
-        Label("size", int),
+        Label("size", int, told=True),
         # If memory did not suffice: "emergency" or "cpu" (docs/memory.md).
         Label("part", str, optional=True, work=True),
     ),

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.floors import SLOW, Measured, against
+from rigproof.criteria.evidence.floors import SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -39,7 +39,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's "
     "champion; a share of the SKU file's `training_tflops`, by its evidence, unless that is for a larger "
     "model or batch; `limits.peer_share` of the median of the other GPUs of the same SKU that trained the "
-    "same model and batch, scaled down to this GPU's enforced power limit; for a card without a SKU file, "
+    "same model and batch, scaled down to this GPU's enforced power limit; for a card without such a figure, "
     "`stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16. Else none, and the "
     "figure becomes the baseline. Each other step (in fp32 and tf32, and of each batch of the sweep) "
     "must reach `limits.stability_worst_window_share` of its peers' median (in the sweep of those of its "
@@ -74,7 +74,7 @@ def step(device: DeviceEvidence) -> Finding:
     measured = Measured(STEP, step_conditions(device, own), labels)
     share = device.optional_limit("peer_share")
     peers = None if share is None else _peer_floor(device, PART, own, share)
-    others = [floor for floor in (peers, _gemm_floor(device, own)) if floor is not None]
+    others = [floor for floor in (peers, _gemm_floor(device, measured)) if floor is not None]
     finding = against(device, own.tflops, measured, *others)
     return finding if finding.outcome is Outcome.FAIL else _slow_step(device, own) or finding
 
@@ -120,15 +120,16 @@ def _grouped(part: str, step: StepTime) -> GroupOf:
     return group
 
 
-def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
-    """A share of the rate of its own matrix products, for a card without a SKU file."""
+def _gemm_floor(device: DeviceEvidence, measured: Measured) -> Limit | None:
+    """A share of the rate of its own matrix products, for a card whose model has no figure for this step."""
     share = device.optional_limit("training_unknown_share", "training")
-    if device.device.sku is not None or share is None:
+    if share is None or sku_floor(device, measured) is not None:
         return None
-    products = _products(device, own.precision)
+    precision = measured.here.precision
+    products = _products(device, precision)
     if products is None:
         return None
-    source = f"{share.value:g} of {figure(products, 'TFLOP/s')}, its own throughput.gemm_{own.precision}"
+    source = f"{share.value:g} of {figure(products, 'TFLOP/s')}, its own throughput.gemm_{precision}"
     return Limit(share.value * products, f"{source}; {share.source}")
 
 

@@ -40,8 +40,8 @@ class TrainingSettings(OptionalSettings):
     cudnn_benchmark: Flag = Field(description="true: cuDNN tries its algorithms and chooses the fastest.")
     training_unknown_share: Share | None = Field(
         default=None,
-        description="For cards without a SKU file: smallest rate of a training step, as a share of the "
-        "card's own fp16 rate in the gemm stage.",
+        description="For cards without a figure of a training step in a SKU file: its smallest rate, as a "
+        "share of the card's own fp16 rate in the gemm stage.",
     )
     precision_share: Share | None = Field(
         default=None,

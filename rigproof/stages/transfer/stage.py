@@ -19,7 +19,7 @@ KIND = StageKind(
     plan=planned,
     lint=problems,
     unit=GB,
-    labels=(Label("direction", str), Label("company", str), Label("mib", int)),
+    labels=(Label("direction", str), Label("company", str), Label("mib", int, told=True, may_shrink=True)),
     events={"turn_missed": "a card was not ready when its turn to transfer alone came; data.late_s"},
 )
 TRANSFER = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=transfer_tables)

@@ -44,15 +44,16 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     limit="no restart of the host, no lost GPU, no Xid that fails, no power brake or HW slowdown, no wrong "
     "product while the waves run; each GPU's rate in bursts is at least `stages.transient.others_share` of "
     "its rate before more GPUs took part, in waves of a lower frequency, and, by the same products, in the "
-    "sustained stage; and from the first third of its waves to the last it keeps "
-    "`stages.transient.fall_share`. "
+    "sustained stage; and from the first third of its waves to the last, and from its median burst to the "
+    "slowest fifth, it keeps `stages.transient.fall_share`. "
     "More PCIe replays than `limits.pcie_bit_error_rate` of the bits that the best link can carry warn; so "
     "does a sampled sum of the cards' draw over `stages.transient.psu_share` of the node's `psu_w`, if the "
     "rig states it",
     severity="isolate",
     remedy=SUPPLY,
     unmeasured="too few of the waves were made by all their GPUs, verified, square and in phase "
-    "(`stages.transient.wave_share`, `stages.transient.phase_ms`); a GPU, the agent or the reasons for a "
+    "(`stages.transient.wave_share`, `stages.transient.phase_ms`); the bursts are of smaller matrices "
+    "than planned without need; a GPU, the agent or the reasons for a "
     "lower clock were not read; or `psu_w` is stated and no power was read. Not applicable if a display is "
     "active on every GPU of the node",
     also=Also(
@@ -91,6 +92,7 @@ def transient(node: NodeEvidence) -> Finding:
     worst = _worst(node, waves)
     if worst is not None and worst.outcome is Outcome.FAIL:
         return worst
+    waves.require_size()
     phase_s = waves.require_made(node.evidence.loaded.settings(TransientSettings))
     require_seen(waves, waves.whole)
     if worst is None:
@@ -112,6 +114,7 @@ def _worst(node: NodeEvidence, waves: Waves) -> Finding | None:
         for way, limit in (
             (waves.with_others(), others),
             (waves.from_wave_to_wave(), fall),
+            (waves.from_burst_to_burst(), fall),
             (waves.from_slower_waves(), others),
             (waves.from_sustained(), others),
         )

@@ -20,10 +20,12 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import figure
-from rigproof.stages.transient.schedule import Arm, arms_of
+from rigproof.stages.transient.schedule import HALF, LEAST_PRODUCTS, Arm, arms_of
 from rigproof.stages.transient.settings import STAGE, TransientSettings
 
 FEWEST_BURSTS = 3  # of an arm, without its first one, to judge its rate by
+SLOW_PART = 5  # one of so many bursts: a slower one alone is a hiccup of the host
+CALIBRATED = 0.5  # of the shortest burst: a card that wakes from idle learns too long a time of a product
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,33 @@ class Waves:
                     third = len(rates) // 3
                     first, last = float(np.median(rates[:third])), float(np.median(rates[-third:]))
                     yield Lost(self.devices[place], arm, first, last, "in the first third of its waves")
+
+    def from_burst_to_burst(self) -> Iterator[Lost]:
+        """For each GPU and arm: the rate that all but a fifth of its bursts reach, against their median."""
+        for arm in self.arms:
+            for place in range(arm.gpus):
+                rates = np.sort(self.rates(place, arm))
+                if len(rates) >= SLOW_PART:
+                    slow, middle = float(rates[len(rates) // SLOW_PART]), float(np.median(rates))
+                    why = "in its median burst, and a fifth of them are as slow"
+                    yield Lost(self.devices[place], arm, middle, slow, why)
+
+    def require_size(self) -> None:
+        """NotMeasured if bursts are of smaller matrices than planned, and those would have fitted."""
+        for place, device in enumerate(self.devices):
+            own = [arm for arm in self.arms if arm.gpus > place]
+            planned = max((one["size"] for one in device.told(STAGE) if "size" in one), default=0)
+            done = self._verified[place].measured
+            for size in done.distinct_labels("size") if planned and own and len(done) else ():
+                if not isinstance(size, int) or size >= planned:
+                    continue
+                # The next larger one that was tried: 2 n³ operations.
+                product_s = 2 * (2 * size) ** 3 / 1e12 / float(np.median(done.work / done.seconds))
+                if LEAST_PRODUCTS * product_s < CALIBRATED * min(HALF / arm.hz for arm in own):
+                    raise NotMeasured(
+                        f"{device.subject} states products of size {size}, and {planned} was planned, of "
+                        "which the shortest burst would have held enough"
+                    )
 
     def require_made(self, settings: TransientSettings) -> float:
         """NotMeasured unless enough waves of each arm were made by all its GPUs, square and in phase.

@@ -11,6 +11,8 @@ PREPARE_S, PREPARE_SHARE = 6.0, 0.15  # at most that share of the stage
 REST_S = 0.3  # without load, before each frequency
 HALF = 0.5  # of a period a wave is on
 EDGE = 1e-6
+# Of the shortest burst: with fewer products a burst could not be half a period long. Smaller matrices then.
+LEAST_PRODUCTS = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,8 @@ class TransientSettings(OptionalSettings):
     )
     fall_share: Share = Field(
         description="Smallest rate of a GPU in the last third of its bursts of a frequency and step, as a "
-        "share of that in the first third."
+        "share of that in the first third; and of all but the slowest fifth of "
+        "them, as a share of their median."
     )
     psu_share: Share = Field(
         description="Largest sum of what all cards of a node draw at a moment, as sampled, as a share of the "

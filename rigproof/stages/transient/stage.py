@@ -21,7 +21,7 @@ KIND = StageKind(
     crew="hosts",
     labels=(
         Label("precision", str, PRECISIONS),
-        Label("size", int),
+        Label("size", int, told=True, may_shrink=True),  # `Waves.require_size`
         Label("gpus", int, work=True),  # of the host that take part
         Label("hz", int, work=True),
     ),

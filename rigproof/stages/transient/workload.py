@@ -20,13 +20,11 @@ from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound
 from rigproof.profiles.planning.operands import operands_mib
 from rigproof.records.measurements import Phase
-from rigproof.stages.transient.schedule import EDGE, HALF, REST_S, Arm
+from rigproof.stages.transient.schedule import EDGE, HALF, LEAST_PRODUCTS, REST_S, Arm
 
 if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.transient.specs import TransientSpec
 
-# Of the shortest burst: with fewer products a burst could not be half a period long. Smaller matrices then.
-LEAST_PRODUCTS = 4
 SMALLEST, ALIGNED = 256, 8
 MOST_PRODUCTS = 2**14
 CALIBRATING_S = 0.1  # a card that wakes from idle speeds up within its first products

@@ -1,5 +1,6 @@
 """The rounds of devices that are judged together are, device by device, what each has by itself."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
 from rigproof.records.measurements import TFLOP, Round
@@ -216,3 +218,28 @@ def test_every_label_that_a_stage_declares_is_needed_but_those_that_it_calls_opt
         lacking = {name: value for name, value in labels.items() if name != one.name}
         assert KINDS.misfit(kind.name, lacking) == ("" if one.optional else f"without its {one.name}")
         assert KINDS.misfit(kind.name, labels | {one.name: True}) == f"with True as its {one.name}"
+
+
+@pytest.mark.parametrize(
+    ("stage", "label", "other"),
+    [("gemm", "size", 512), ("sustained", "size", 512), ("sharing", "size", 2048), ("gemm", "size", 4096)],
+)
+def test_a_label_that_is_not_what_the_worker_was_told_is_not_believed(bench, stage, label, other):
+    told = {worker: {"size": 1024} for worker in ("pc1/gpu0#0", "pc1/gpu0#1")}
+    bench.stage(stage, settings={"specs": told})
+    device = Evidence(bench.recording, bench.loaded).device("pc1/gpu0")
+    assert len(device.rounds(stage))
+    bench.rounds("pc1/gpu0", stage, **{label: other})
+    device = Evidence(bench.recording, bench.loaded).device("pc1/gpu0")
+    with pytest.raises(NotMeasured, match=f"rounds state size {other}, and .* were told to do size 1024"):
+        device.rounds(stage)
+
+
+def test_a_device_that_ran_out_of_memory_may_do_smaller_products_and_no_larger_ones(bench):
+    bench.stage("sustained", settings={"specs": {"pc1/gpu0#0": {"size": 1024}}})
+    bench.event("oom", "pc1/gpu0", "CUDA out of memory", t_s=32.0, stage="sustained")
+    for size, believed in ((512, True), (2048, False)):
+        bench.rounds("pc1/gpu0", "sustained", size=size)
+        device = Evidence(bench.recording, bench.loaded).device("pc1/gpu0")
+        with nullcontext() if believed else pytest.raises(NotMeasured):
+            assert len(device.rounds("sustained"))

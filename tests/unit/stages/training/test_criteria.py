@@ -15,6 +15,7 @@ from support.rig_profile import H200, loaded_rig, stage_changes
 
 NAME = "training.step"
 SPEEDUP = "precision.speedup"
+PRODUCTS = "0.2 of 680 TFLOP/s, its own throughput.gemm_fp16; hwprofiles/defaults.toml"
 PEER = "0.94 of 400 TFLOP/s, the other one of h200 in this run; hwprofiles/defaults.toml"
 
 
@@ -59,7 +60,7 @@ def test_the_highest_of_sku_file_champion_and_peers_is_the_floor(bench):
 def test_who_trained_something_else_is_no_peer(bench, fields):
     without_figure(bench)
     bench.rounds(OTHER, "training", **fields)
-    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+    assert floor(bench) == (pytest.approx(0.2 * 680), PRODUCTS)
 
 
 def test_a_peer_under_a_higher_power_limit_is_scaled_down_to_its_own(bench):
@@ -72,6 +73,9 @@ def test_a_peer_under_a_higher_power_limit_is_scaled_down_to_its_own(bench):
 def test_who_alone_reports_no_power_limit_has_no_peer(bench):
     without_figure(bench)
     bench.gpu(OTHER, power_limit_w=None)
+    assert floor(bench)[1] == PRODUCTS
+    bench.settings("training", training_unknown_share=None)
+    without_figure(bench)
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NO_LIMIT
     assert (
@@ -143,9 +147,11 @@ def test_a_card_without_a_sku_file_trains_at_a_share_of_its_own_products(bench, 
     )
 
 
-def test_the_gemm_rate_of_a_known_card_is_no_floor_of_its_training(bench):
+def test_the_gemm_rate_is_a_floor_of_training_only_where_no_step_of_the_model_was_measured(bench):
     bench.settings("training", training_unknown_share=0.6)
     assert floor(bench)[1] == PEER
+    without_figure(bench)
+    assert floor(bench)[1] == PRODUCTS.replace("0.2", "0.6")
 
 
 def test_a_card_without_products_in_fp16_or_without_the_limit_has_no_such_floor(bench):

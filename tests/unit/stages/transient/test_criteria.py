@@ -222,16 +222,60 @@ def other_size(one):
     return replace(one, labels={**one.labels, "size": 4096})
 
 
+def of_another_size(loaded, told):
+    """Bursts of 4096 by a worker that was told to do at most that, or more."""
+    found = changed(simulated_recording(loaded, "extended"), other_size, subject=FIRST)
+    stage = found.stages["transient"]
+    specs = {worker: {**spec, "size": told} for worker, spec in stage.settings["specs"].items()}
+    ran = replace(stage, settings={**stage.settings, "specs": specs})
+    found.stages = {**found.stages, "transient": ran}
+    return found
+
+
 def test_products_of_another_size_are_not_compared_with_the_sustained_stage_s():
     loaded = rig(1)
-    smaller = changed(simulated_recording(loaded, "extended"), other_size, subject=FIRST)
+    smaller = of_another_size(loaded, 4096)
     assert verdict(changed(smaller, slower(0.6), subject=FIRST), loaded).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("told", "why"), [(8192, "and 8192 was planned"), (2048, "were told to do size 2048")]
+)
+def test_bursts_of_a_size_that_nobody_asked_for_are_not_believed(told, why):
+    loaded = rig(1)
+    found = verdict(changed(of_another_size(loaded, told), slower(0.5), subject=FIRST), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert why in found.detail
+
+
+def test_a_card_too_slow_for_large_products_does_smaller_ones():
+    loaded = rig(1)
+    slow = changed(of_another_size(loaded, 8192), slower(0.05), subject=FIRST)
+    assert verdict(slow, loaded).outcome is Outcome.PASS
+
+
+def test_every_third_burst_that_is_slow_fails(recording, loaded):
+    places = {}
+
+    def third(one):
+        places[one.t_s] = len(places)
+        return slower(0.3)(one) if places[one.t_s] % 3 == 0 else one
+
+    found = verdict(changed(recording, third, subject=SECOND, hz=20), loaded)
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.endswith(" in its median burst, and a fifth of them are as slow")
+
+
+def test_a_single_slow_burst_is_a_hiccup(recording, loaded):
+    hz = [one for one in recording.rounds if one.subject == SECOND and one.label("hz") == 20]
+    alone = changed(recording, lambda one: slower(0.3)(one) if one is hz[9] else one, subject=SECOND)
+    assert verdict(alone, loaded).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("hz", [5, 20])
 def test_faster_waves_are_held_against_slower_ones(hz):
     loaded = rig(1)
-    smaller = changed(simulated_recording(loaded, "extended"), other_size, subject=FIRST)
+    smaller = of_another_size(loaded, 4096)
     found = verdict(changed(smaller, slower(0.6), subject=FIRST, hz=hz), loaded)
     assert found.outcome is Outcome.FAIL
     assert found.detail.startswith(f"n1/gpu0 at {hz} Hz: ")
@@ -240,7 +284,7 @@ def test_faster_waves_are_held_against_slower_ones(hz):
 
 def test_slower_waves_may_reach_the_power_cap_that_faster_ones_do_not():
     loaded = rig(1)
-    smaller = changed(simulated_recording(loaded, "extended"), other_size, subject=FIRST)
+    smaller = of_another_size(loaded, 4096)
     assert verdict(changed(smaller, slower(0.7), subject=FIRST, hz=1), loaded).outcome is Outcome.PASS
 
 
