@@ -87,8 +87,8 @@ class Label:
     may lack it. `work`: rounds with different values did different work, each in a stretch of time of its
     own. `process`: the value identifies the process that did the round, for a stage whose workers start
     processes. `amount`: it only says how much of the work the round did. `told`: the worker's recorded spec
-    has it under the same name, and measured rounds with another value are no valid measurement; with a smaller
-    one they are, if `may_shrink` or if the device ran out of memory in the stage.
+    has it under the same name, and measured rounds with another value are no valid measurement; with a
+    smaller one they are, if `may_shrink` or if the device ran out of memory in the stage.
     """
 
     name: str
