@@ -185,7 +185,8 @@ def _worst(
             raise (NotApplicable if lacks else NotMeasured)(
                 "the clock is low under load, and the reasons for it cannot be read"
             )
-        if reasons & POWER_CAP and power is not None:
+        if reasons & POWER_CAP:
+            assert power is not None
             average_w = float(power[1].medians[place])
             low_w, doubt_w = _drawn_while_low(device, piece, least_mhz)
             at_cap = _at_its_cap(device, load, piece, max(drawn_w[place], low_w), average_w, doubt_w=doubt_w)

@@ -257,9 +257,10 @@ def throttle(device: DeviceEvidence) -> Finding:
         device.require_readings(of_stage(stage), REASONS, "clock-event reason")
     if events:
         seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
-        detail = f"{names_of(worst.reasons)} once, in {seen}"
-        remedy = _remedy(worst.reasons)
-        return Finding(Outcome.WARN, worst.share, limit, detail, remedy, from_s=events[0].from_s)
+        times = "once" if number == 1 else f"{number} times"
+        detail = f"{names_of(worst.reasons)} {times}, in {seen}"
+        first_s = min(one.from_s for one in events)
+        return Finding(Outcome.WARN, worst.share, limit, detail, _remedy(worst.reasons), from_s=first_s)
     return _by_counters(device, worst.share, limit)
 
 

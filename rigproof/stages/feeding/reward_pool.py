@@ -94,7 +94,7 @@ class RewardPool:
         Raises RuntimeError if the process has ended.
         """
         try:
-            answer = self._answers.get(timeout=timeout_s) if timeout_s > 0 else self._answers.get_nowait()
+            answer = self._answers.get(timeout=timeout_s)
         except queue.Empty:
             return None
         if answer is None:

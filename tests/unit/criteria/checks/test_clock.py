@@ -368,3 +368,37 @@ def test_a_clock_right_at_the_least_one_is_not_low(bench):
         Outcome.PASS,
         "explained by HW thermal slowdown (0x40)",
     )
+
+
+@pytest.mark.parametrize(
+    ("reasons", "detail"),
+    [
+        (0x0, "1470 MHz of 1980 MHz, and the driver gives no reason, in the gemm stage"),
+        (0x2, "1470 MHz of 1980 MHz, explained by application clocks setting (0x2), in the gemm stage"),
+        (0x40, "1470 MHz of 1980 MHz, in the gemm stage"),
+    ],
+)
+def test_only_a_power_cap_is_told_with_what_was_drawn(bench, reasons, detail):
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=reasons)
+    assert bench.verdict(RATIO, GPU).detail == detail
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_the_fastest_of_several_precisions_contradicts_the_clock_wherever_it_stands(bench, unknown):
+    """Those before it fit the clock, or the SKU file states no peak of them."""
+    rounds = [one for one in bench.recording.rounds if (one.subject, one.stage) == (GPU, "gemm")]
+    last = max(rounds, key=lambda one: one.t_s).label("precision")
+    assert len({one.label("precision") for one in rounds}) > 1
+    if unknown:
+        sku = bench.loaded.skus["h200"]
+        peak = sku.peak_tflops.model_copy(
+            update={name: None for name in ("fp32", "tf32", "fp16", "bf16", "fp8") if name != last}
+        )
+        known = sku.model_copy(update={"peak_tflops": peak})
+        bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": known})
+    bench.samples(GPU, 5, 25, sm_clock_mhz=1683)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.PASS
+    bench.rounds(GPU, "gemm", work=lambda one: one.work * (1.45 if one.label("precision") == last else 1))
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert f"TFLOP/s of {last} that it did" in verdict.detail

@@ -249,3 +249,9 @@ def test_a_cap_is_reported_with_the_command_that_lifts_it(bench, limit_w, outcom
         "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is intended, state "
         f"`limits.power_limit_w = [{limit_w}, {limit_w}]`",
     )
+
+
+def test_a_default_of_nothing_is_none_and_the_sku_file_stands_in_for_it(bench):
+    bench.gpu(GPU, power_limit_default_w=0.0)
+    verdict = bench.verdict("power.limit", GPU)
+    assert (verdict.outcome, verdict.limit) == (Outcome.PASS, 700)

@@ -352,6 +352,7 @@ def test_a_card_beside_a_slowed_one_is_not_slowed(bench, changes, outcome):
             Outcome.WARN,
             "NVML counted HW thermal slowdown 0.40 s, which no sample shows",
         ),
+        ({"hw_thermal_s": 0.1}, Outcome.PASS, "HW thermal slowdown 0.10 s"),
         ({"hw_thermal_s": 0.09}, Outcome.PASS, "HW thermal slowdown 0.09 s"),
         ({"power_brake_s": 3.0}, Outcome.WARN, "NVML counted HW power brake 3 s, which no sample shows"),
         (  # together longer than between two samples
@@ -436,3 +437,24 @@ def test_the_last_reading_stands_for_one_step_of_the_grid(bench):
     bench.samples(GPU, times_s[-3], core_temperature_c=95)
     verdict = bench.verdict(CORE, GPU)
     assert (verdict.from_s, verdict.length_s) == (times_s[-3], pytest.approx(0.3))
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "outcome", "detail"),
+    [
+        (0.35, Outcome.WARN, "SW thermal slowdown (0x20) 2 times, in 2 of 201 samples of gemm"),
+        (
+            0.25,
+            Outcome.FAIL,
+            "SW thermal slowdown (0x20) in 2 of 201 samples of gemm, 2 times in the run; allowed: "
+            "2 slowdowns of 0.25 s, the longest was 0.3 s",
+        ),
+    ],
+)
+def test_of_two_slowdowns_the_first_and_the_longest_are_told(bench, longest_s, outcome, detail):
+    bench.limits(throttle_events=2, throttle_event_s=longest_s, throttle_share=0.5)
+    for from_s, to_s in ((40.0, 40.3), (12.0, 12.1)):  # of the gemm stage, which is earlier
+        bench.samples(GPU, from_s - 0.05, to_s + 0.05, clock_event_reasons=0x20)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert (verdict.outcome, verdict.detail) == (outcome, detail)
+    assert verdict.from_s == pytest.approx(12.0)

@@ -162,6 +162,7 @@ def test_room(run, share, outcome):
     found = verdict(loaded, changed_test(recording, used_share=share, free_gib=7.0))
     assert found.outcome is outcome
     assert "7.0 GiB free" in found.detail
+    assert found.detail.startswith("under 10 % free (") is (outcome is Outcome.WARN)
     if outcome is not Outcome.PASS:
         assert found.remedy.startswith("make room")
 

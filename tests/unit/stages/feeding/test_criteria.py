@@ -395,3 +395,27 @@ def test_of_a_speed_up_so_much_is_due_as_was_left_of_the_cpus(speedup, enough):
 def test_a_gpu_would_have_waited_for_half_as_long_had_its_pool_had_twice_the_cpus(most, enough):
     """Of 100 s it waited 40 and worked 60: with all CPUs it would have waited 20 of 80, a quarter."""
     assert _fed_enough(40.0, most, 0.5) is enough
+
+
+def test_rewards_that_were_measured_need_no_cause(bench):
+    bench.event("oom", GPU, "3 GiB wanted", 100.0, stage="feeding")
+    assert bench.verdict(REWARDS, GPU).outcome is PASS
+
+
+def test_idle_time_may_be_at_its_limit(bench):
+    bench.rounds(GPU, "feeding", seconds=lambda one: 0.44)
+    share = fed(device(bench)).idle_share
+    for most, outcome in ((share, PASS), (share * 0.999, FAIL)):
+        bench.limits(idle_share=most)
+        assert bench.verdict(IDLE, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("cpu_percent", "outcome"), [(54.0, FAIL), (54.5, NOT_MEASURED)])
+def test_who_took_as_much_as_was_unused_took_nothing_from_the_pool(bench, cpu_percent, outcome):
+    """Others took 46 % of the CPU, or half a percent more than that was unused: of 8 CPUs 4.3 were left."""
+    bench.rewards(
+        GPU,
+        seconds=lambda one: 0.012 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
+    )
+    busy(bench, cpu_percent - 46.0, cpu_percent=cpu_percent)
+    assert bench.verdict(REWARDS, GPU).outcome is outcome

@@ -299,6 +299,8 @@ def test_words_are_wrong_only_when_hot_if_the_first_of_them_is_after_all_cold_pa
 
     assert found(last + 5.0, last + 0.1).from_s == pytest.approx(last + 0.1)
     assert found(last + 0.1).outcome is Outcome.FAIL
+    begun = min(one.t_s - one.seconds for one in of_geforce.rounds if one.label("heat") == "cold")
+    assert found(last + 5.0).detail.startswith(f"words are wrong since {last + 5.0 - begun:.0f} s into the ")
     for early in (last, first + 0.001):
         assert found(early, last + 5.0).outcome is Outcome.PASS  # memory.pattern fails it
 
@@ -371,3 +373,25 @@ def test_the_last_report_of_what_was_filled_counts(recording, loaded):
     short = replace(own, t_s=own.t_s + 1, data=own.data | {"allocated_mib": 1024})
     recording.events.append(short)
     assert verdict(recording, loaded).detail.startswith("1 GiB were tested")
+
+
+def test_a_known_card_without_samples_is_known_to_have_no_sensor(of_geforce, geforce):
+    recording = copy(of_geforce)
+    recording.put(GpuSample, [])
+    assert verdict(recording, geforce, hot, GEFORCE).outcome is Outcome.PASS
+
+
+def test_memory_may_be_as_slow_as_its_limit(of_geforce, geforce):
+    """The passes after the others are those before them once more, so that the share is 100 %."""
+    recording = copy(of_geforce)
+    kept = [one for one in recording.rounds if one.label("heat") != "hot"]
+    cold = [one for one in kept if one.label("heat") == "cold"]
+    later_s = max(one.t_s for one in of_geforce.rounds if one.label("heat") == "hot") - cold[-1].t_s
+    again = [replace(one, t_s=one.t_s + later_s, labels=dict(one.labels) | {"heat": "hot"}) for one in cold]
+    recording.put(Round, kept + again)
+    for share, outcome in ((1.0, Outcome.PASS), (1.001, Outcome.FAIL)):
+        stages = geforce.rig.stages
+        table = stages.pattern.model_copy(update={"hot_share": share})
+        rig = geforce.rig.model_copy(update={"stages": stages.model_copy(update={"pattern": table})})
+        found = judge(hot, GEFORCE, Evidence(recording, replace(geforce, rig=rig), None, geforce))
+        assert (found.measured, found.outcome) == (pytest.approx(100), outcome)

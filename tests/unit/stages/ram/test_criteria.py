@@ -249,3 +249,10 @@ def test_the_last_of_two_tests_counts_and_says_how_much_was_free(run):
     assert found.outcome is Outcome.NOT_MEASURED
     assert found.detail.startswith("0.25 GiB were tested with patterns, of at least ")
     assert "; 5.0 GiB were free, and 2.0 GiB stay free" in found.detail
+
+
+def test_the_rate_may_be_at_its_floor(run):
+    loaded, recording = run
+    rate = verdict(loaded, recording).measured
+    for floor, outcome in ((rate, Outcome.PASS), (rate * 1.001, Outcome.FAIL)):
+        assert verdict(rig(3, {"floor_gbps": floor}), recording).outcome is outcome

@@ -134,6 +134,8 @@ def test_copies_are_counted_twice_and_compared(threads):
     assert first.verified
     assert second.verified
     assert first.gb == pytest.approx(2 * copies.mib * 2**20 / 1e9)
+    copies.round(1000 * first.seconds)  # which is so short that hundreds of copies are due next time
+    assert copies._repeats > 3
     assert copies.compare() == (0, [])
     copies._latest[1].words[7] ^= np.uint64(1)
     number, [wrong] = copies.compare()

@@ -193,3 +193,11 @@ def test_a_ratio_may_be_at_its_limit(bench):
 def test_without_a_cause_only_the_missing_rounds_are_reported(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.stage != "sharing"]
     assert bench.verdict(SHARING, GPU).detail == "no round in the sharing stage"
+
+
+def test_one_process_alone_may_be_as_slow_as_the_worst_window(bench):
+    bench.rounds(GPU, "sharing", work=lambda one: one.work * 0.8)
+    share = bench.verdict(SHARING, GPU).measured
+    for least, outcome in ((share, Outcome.PASS), (share * 1.001, Outcome.FAIL)):
+        bench.limits(stability_worst_window_share=least)
+        assert bench.verdict(SHARING, GPU).outcome is outcome

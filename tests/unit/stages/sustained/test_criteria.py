@@ -189,3 +189,20 @@ def test_the_rate_of_the_cpu_as_the_device_has_no_limit_to_its_stability(bench):
     )
     verdict = bench.verdict("throughput.stability", "pc1/cpu0")
     assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, pytest.approx(50, abs=2))
+
+
+@pytest.mark.parametrize(("to_s", "outcome"), [(35.0, Outcome.PASS), (34.9, Outcome.NOT_MEASURED)])
+def test_four_windows_of_a_second_are_enough(bench, to_s, outcome):
+    """The settled load begins at 31 s."""
+    bench.stage("sustained", loaded_to_s=to_s)
+    assert bench.verdict(STABILITY, GPU).outcome is outcome
+
+
+def test_a_rate_that_fell_in_another_stage_is_not_judged_in_a_recording_from_before_its_limit(bench):
+    bench.slow(GPU, 0.5, "sharing", from_s=124)
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.FAIL
+    limits = bench.loaded.rig.limits.model_copy(update={"best_quarter_share": None})
+    bench.loaded = dataclasses.replace(
+        bench.loaded, rig=bench.loaded.rig.model_copy(update={"limits": limits})
+    )
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS

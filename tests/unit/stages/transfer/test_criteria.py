@@ -253,6 +253,18 @@ def test_a_card_that_missed_its_turn_says_why(recording, loaded):
     assert verdict(recording, loaded).detail == f"0 verified rounds of h2d alone: it {message}"
 
 
+def test_of_several_missed_turns_and_wrong_copies_the_first_is_told(recording, loaded):
+    without(recording, company=ALONE)
+    for t_s, message in ((40.0, "was ready late"), (44.0, "was ready later")):
+        recording.events.append(Event(t_s, "turn_missed", GPU, message, "transfer", f"{GPU}#0", {}))
+    assert verdict(recording, loaded).detail == "0 verified rounds of h2d alone: it was ready late"
+    for t_s, message in ((41.0, "one word differs"), (42.0, "two words differ")):
+        data = {"direction": "h2d"}
+        recording.events.append(Event(t_s, "wrong_result", GPU, message, "transfer", f"{GPU}#0", data))
+    found = verdict(recording, loaded)
+    assert (found.outcome, found.detail, found.from_s) == (Outcome.FAIL, "one word differs", 41.0)
+
+
 @pytest.mark.parametrize("company", [ALONE, TOGETHER])
 @pytest.mark.parametrize(("number", "outcome"), [(2, Outcome.NOT_MEASURED), (3, Outcome.PASS)])
 def test_three_rounds_of_a_direction_are_a_measurement(recording, loaded, company, number, outcome):
@@ -379,6 +391,15 @@ def test_the_rate_in_company_is_that_of_the_time_with_the_others(recording, load
     changed(recording, GPU, **late, work=lambda one: one.work * (0.5 if one.t_s <= half_s else 1.0))
     found = verdict(recording, stated(loaded, together_share=0.9), planned_by=loaded)
     assert (found.outcome, found.measured) == (Outcome.FAIL, pytest.approx(26.9, rel=0.02))
+
+
+def test_a_gpu_that_does_not_take_part_hides_no_other_one():
+    node = {"name": "a", "cpus": 24, "ram_gib": 96, "gpus": [{"sku": "h200-sxm"}] * 3}
+    three = over_defaults({"name": "three", "nodes": [node]}, "three.toml", KINDS)
+    recording = simulated_recording(three, "quick")
+    assert "with all 3 GPUs of the host" in verdict(recording, three, subject="a/gpu0").detail
+    without(recording, "a/gpu1", direction="h2d", company=TOGETHER)
+    assert "with both GPUs of the host" in verdict(recording, three, subject="a/gpu0").detail
 
 
 def test_the_only_gpu_of_a_host_has_no_company():

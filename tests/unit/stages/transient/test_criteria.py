@@ -580,3 +580,35 @@ def test_heat_that_slows_every_card_under_the_waves_is_throttling_of_each(record
         sampled(recording, subject, clock_event_reasons=reasons)
     failed = {(one.criterion, one.subject) for one in judge_all(recording) if one.outcome is Outcome.FAIL}
     assert failed == {("thermal.throttle", FIRST), ("thermal.throttle", SECOND)}
+
+
+def test_cards_that_draw_by_turns_never_draw_together():
+    """Of 700 W each for every other second, at most 800 W at once."""
+    loaded = rig(psu_w=1200.0)
+    recording = simulated_recording(loaded, "extended")
+    for subject, odd in ((FIRST, 0), (SECOND, 1)):
+        sampled(recording, subject, power_w=lambda one, odd=odd: 700.0 if int(one.t_s) % 2 == odd else 100.0)
+        sampled(recording, subject, power_average_w=None)
+    assert verdict(recording, loaded).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "shown"), [([5], "waves of 5 Hz on 1 GPU"), ([2, 5], "waves of 2 to 5 Hz on 1 GPU")]
+)
+def test_the_frequencies_of_the_waves_are_told(frequencies, shown):
+    loaded = rig(1, settings={"frequencies_hz": frequencies})
+    assert shown in verdict(simulated_recording(loaded, "extended"), loaded).detail
+
+
+def test_two_readings_of_the_replays_are_enough(recording, loaded):
+    from_s, to_s = window_of(recording)
+    own = [one.t_s for one in recording.gpu_samples if one.subject == SECOND and from_s < one.t_s < to_s]
+    first, last = own[len(own) // 3], own[len(own) // 2]
+    recording.put(
+        GpuSample,
+        [
+            replace(one, pcie_replays={first: 5, last: 55}.get(one.t_s)) if one.subject == SECOND else one
+            for one in recording.gpu_samples
+        ],
+    )
+    assert "n1/gpu1 repeated 50 PCIe packets a minute" in verdict(recording, loaded).detail
