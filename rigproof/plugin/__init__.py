@@ -9,7 +9,14 @@ import pytest
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.plugin.guest import Guest, only_needed_by_others
 from rigproof.plugin.last_word import LastWord
-from rigproof.plugin.options import acts, add_options, refuse_options, select_hardware, wants_hardware
+from rigproof.plugin.options import (
+    acts,
+    add_options,
+    refuse_options,
+    refuse_untyped,
+    select_hardware,
+    wants_hardware,
+)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -32,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Refuse what would keep a run from its verdict; `--hw-plan` answers without a session."""
+    refuse_untyped(config)
     select_hardware(config)
     if not wants_hardware(config):
         return None

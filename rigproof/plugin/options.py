@@ -1,6 +1,6 @@
 """The options in pytest, and whether a session asks for an acceptance run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 from _pytest.mark.expression import Expression
@@ -10,14 +10,21 @@ from rigproof.run.options import OPTIONS
 MARKER = "hardware"
 OWN = [names for group in OPTIONS.values() for names in group]
 TYPED = {name for names in OWN for name in names}
-QUESTIONS = ("help", "version", "markers", "cacheshow")  # options with which pytest collects nothing
-# Options with which pytest shows tests or fixtures, and runs none.
-SHOWING = {
-    "collectonly": "--collect-only",
-    "showfixtures": "--fixtures",
-    "show_fixtures_per_test": "--fixtures-per-test",
-    "setupplan": "--setup-plan",
+# Options with which pytest collects nothing, and those with which it shows tests or fixtures and runs none,
+# by the names under which pytest keeps them, in every spelling.
+QUESTIONS = {
+    "help": ("--help", "-h"),
+    "version": ("--version", "-V"),
+    "markers": ("--markers",),
+    "cacheshow": ("--cache-show",),
 }
+SHOWING = {
+    "collectonly": ("--collect-only", "--collectonly", "--co"),
+    "showfixtures": ("--fixtures", "--funcargs"),
+    "show_fixtures_per_test": ("--fixtures-per-test",),
+    "setupplan": ("--setup-plan", "--setupplan"),
+}
+PLAN = {"hw_plan": ("--hw-plan",)}
 LOADS_ITSELF = "the acceptance suite itself loads all GPUs at the same time"
 # Options with which no test would judge, or several sessions would load the GPUs, by the names under which
 # pytest keeps them.
@@ -59,18 +66,40 @@ def wants_hardware(config: pytest.Config) -> bool:
 
     Not if pytest is only asked something, such as for its markers, and runs no test.
     """
-    asked = any(getattr(config.option, name, None) for name in QUESTIONS)
-    return acts(config) and not asked and _selects(config.option.markexpr)
+    return acts(config) and _given(config, QUESTIONS) is None and _selects(config.option.markexpr)
 
 
 def shows_only(config: pytest.Config) -> str | None:
     """The option with which pytest only shows what it has; None if tests are to run."""
-    return next((name for key, name in SHOWING.items() if getattr(config.option, key, None)), None)
+    names = _given(config, SHOWING)
+    return None if names is None else names[0]
+
+
+def _given(config: pytest.Config, options: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The spellings of the first of these options that is set, wherever; None if none is."""
+    return next((names for key, names in options.items() if getattr(config.option, key, None)), None)
 
 
 def asks_to_simulate(config: pytest.Config) -> bool:
     """Whether no hardware is asked for: the rig is to be simulated."""
     return bool(config.option.hw_simulate or config.option.hw_simulate_inline)
+
+
+def refuse_untyped(config: pytest.Config) -> None:
+    """Refuse an acceptance run that would test nothing, though nobody typed that: pytest.UsageError.
+
+    After a `--help` of PYTEST_ADDOPTS pytest reads nothing of what was typed, so that is looked at here.
+    """
+    typed = _typed(config)
+    asked = _selects(config.option.markexpr) or MARKER in typed or _first(typed) is not None
+    names = _given(config, QUESTIONS | SHOWING | PLAN)
+    if not (acts(config) and asked) or names is None:
+        return
+    if not any(one.partition("=")[0] in names or one[:2] in names for one in typed):  # -VV, too
+        raise pytest.UsageError(
+            f"{names[0]}: PYTEST_ADDOPTS or an ini file asks for it, and nothing would be tested; take it "
+            "out there, or type it, if you want what it shows"
+        )
 
 
 def refuse_options(config: pytest.Config) -> None:
@@ -109,9 +138,9 @@ def select_hardware(config: pytest.Config) -> None:
     Options of `addopts` are defaults, and ask for nothing. Raises pytest.UsageError if the typed `-m` selects
     other tests.
     """
-    typed = [str(argument) for argument in config.invocation_params.args]
+    typed = _typed(config)
     option = _first(typed)
-    if option is None or _selects(config.option.markexpr):
+    if option is None or _selects(config.option.markexpr) or _given(config, QUESTIONS) is not None:
         return
     if any(argument.startswith("-m") for argument in typed):
         raise pytest.UsageError(
@@ -119,6 +148,11 @@ def select_hardware(config: pytest.Config) -> None:
             f"its tests; write -m {MARKER}, or drop one of the two"
         )
     config.option.markexpr = MARKER
+
+
+def _typed(config: pytest.Config) -> list[str]:
+    """The arguments without those of PYTEST_ADDOPTS and of ini files."""
+    return [str(argument) for argument in config.invocation_params.args]
 
 
 def _first(typed: Iterable[str]) -> str | None:

@@ -16,6 +16,7 @@ from support.acceptance import CHECKOUT, PYTEST, Run, accept, python, run_pytest
 pytest.importorskip("xdist", reason="pytest-xdist is one of the plugins that are tried")
 
 SIMULATED = ("--hw-simulate-inline", "--hwprofile=dual-3090-3070", "--hw-level=quick")
+ACCEPTED_AS = tuple(one.replace("--hw-", "--") for one in SIMULATED)
 SAID = re.compile(r"^(?:SIMULATED )?(ACCEPTED|REJECTED|INCOMPLETE)\b.*?: (.*)", re.MULTILINE)
 LINK = "runs/an-earlier-one"
 
@@ -215,6 +216,33 @@ def test_an_option_that_only_shows_says_so(hardware, tmp_path, option):
     *_, last = done.stdout.splitlines()
     assert last == f"nothing was tested: {option} only shows what there is; there is no verdict"
     assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        *[(one, one) for one in ("--collect-only", "--setup-plan", "--fixtures", "--help", "--version")],
+        *[("--co", "--collect-only"), ("-h", "--help"), ("--hw-plan", "--hw-plan")],
+    ],
+)
+def test_an_option_that_nobody_typed_and_that_only_shows_is_refused(
+    hardware, tmp_path, monkeypatch, option, named
+):
+    """`--color=no`, which begins like `--co`, is not that option."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", option)
+    done = hardware(*SIMULATED, "--color=no")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert f"ERROR: {named}: PYTEST_ADDOPTS or an ini file asks for it, and nothing would be" in done.stderr
+    assert "or type it" in done.stderr
+    assert not (tmp_path / "reports").exists()
+
+
+def test_nor_does_one_of_an_ini_file_make_rigproof_accept_green(tmp_path):
+    (tmp_path / "mine.ini").write_text("[pytest]\naddopts = --collect-only\n")
+    command = [sys.executable, "-m", "rigproof.cli.main", "accept", "-c", "mine.ini", *ACCEPTED_AS]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "ERROR: --collect-only: PYTEST_ADDOPTS or an ini file asks for it" in done.stderr
 
 
 def test_a_failed_test_of_somebody_else_is_no_verdict_on_the_rig(tmp_path, two_nodes):

@@ -10,6 +10,7 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
+OWN_TEXT = b"runs/"  # what the file `latest` begins with where links are not possible
 FREE_MIB_MIN = 50  # a quick run writes about 3 MiB, an hour's soak of 8 GPUs about 40
 
 
@@ -97,13 +98,22 @@ def _refuse_fixed_latest(reports_dir: Path) -> None:
         link = latest.lstat()
     except FileNotFoundError:
         return
-    if stat.S_ISDIR(link.st_mode):
+    if not _is_ours(latest, link.st_mode):
+        kind = "folder" if stat.S_ISDIR(link.st_mode) else "file"
         raise ReportFolderError(
-            f"{latest}: is a folder, where the link to the newest run has to be; {way_out}"
+            f"{latest}: is a {kind}, where the link to the newest run has to be; {way_out}"
         )
     if folder.st_mode & stat.S_ISVTX and user not in (0, folder.st_uid, link.st_uid):
         owner = f"is of another user (uid {link.st_uid}), and {reports_dir} has the sticky bit"
         raise ReportFolderError(f"{latest}: {owner}, so it cannot point at this run; {way_out}")
+
+
+def _is_ours(latest: Path, mode: int) -> bool:
+    """Whether this is a link to a run, or the file that takes its place where links are not possible."""
+    if not stat.S_ISREG(mode):
+        return stat.S_ISLNK(mode)
+    with latest.open("rb") as file:
+        return file.read(len(OWN_TEXT)) == OWN_TEXT
 
 
 def _resolved(path: Path) -> Path:
@@ -145,14 +155,15 @@ def point_latest(reports_dir: Path, run_folder: Path) -> str | None:
     """Point `latest` in `reports_dir` at this run; returns what went wrong, or None.
 
     It is a relative symbolic link, so that the reports can be moved, and replaced in one step, so that it can
-    be read at any time; where links are not possible, a file with the path. A real folder named `latest` is
-    kept.
+    be read at any time; where links are not possible, a file with the path. What else has that name is kept.
     """
     reports_dir, run_folder = Path(reports_dir), Path(run_folder)
     latest = reports_dir / "latest"
     target = os.path.relpath(run_folder, reports_dir)
     part = reports_dir / f".latest-{secrets.token_hex(3)}"
     try:
+        if os.path.lexists(latest) and not _is_ours(latest, latest.lstat().st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         try:
             part.symlink_to(target, target_is_directory=True)
         except (OSError, NotImplementedError):

@@ -90,6 +90,9 @@ def test_latest_is_a_file_where_links_are_not_possible(tmp_path, monkeypatch):
     run = new_run_folder(tmp_path, "lab", NOW)
     assert point_latest(tmp_path, run) is None
     assert (tmp_path / "latest").read_text() == f"runs/{run.name}\n"
+    newer = new_run_folder(tmp_path, "lab", NOW)
+    assert point_latest(tmp_path, newer) is None
+    assert (tmp_path / "latest").read_text() == f"runs/{newer.name}\n"
 
 
 def test_a_real_folder_named_latest_is_left_alone(tmp_path):
@@ -98,6 +101,16 @@ def test_a_real_folder_named_latest_is_left_alone(tmp_path):
     (tmp_path / "latest" / "mine").write_text("x")
     assert "remove what is there" in point_latest(tmp_path, run)
     assert (tmp_path / "latest" / "mine").read_text() == "x"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
+
+
+def test_a_real_file_named_latest_is_refused_before_the_run_and_left_alone_after_it(tmp_path):
+    latest, run = tmp_path / "latest", new_run_folder(tmp_path, "lab", NOW)
+    latest.write_text("my notes\n")
+    with pytest.raises(ReportFolderError, match=r"latest: is a file, .* remove it, or give another"):
+        new_run_folder(tmp_path, "lab", NOW)
+    assert "remove what is there" in point_latest(tmp_path, run)
+    assert latest.read_text() == "my notes\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
 
 
