@@ -12,6 +12,7 @@ from rigproof.host.process_names import who_is
 
 NAMED = 3  # foreign processes that are reported
 NAMED_PERCENT = 1.0  # of the CPUs: who uses less in every reading is not
+NAMED_S = 1.0  # a reading after less counts as after so long: one tick of 1/100 s says nothing
 READING_SHARE = 0.02  # of the time, at most, goes into readings: of thousands of processes one takes long
 KERNEL = 2  # kthreadd, the parent of the kernel's threads
 
@@ -23,6 +24,21 @@ class Used:
     parent: int
     start_ticks: int
     ticks: int  # utime and stime
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All processes of this host at a moment, by pid, and which of these pids are this run's own."""
+
+    t_s: float
+    used: Mapping[int, Used]
+    own: Collection[int]
+
+    def ticks_since(self, before: "Reading", pid: int) -> int:
+        """The CPU time of a process since an earlier reading; if it is new since then, all that it had."""
+        now, then = self.used[pid], before.used.get(pid)
+        same = then is not None and then.start_ticks == now.start_ticks
+        return now.ticks - (then.ticks if then is not None and same else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,57 +70,71 @@ class CpuUsers:
         self._cpus = cpus
         self._proc = proc
         self._clock = clock
-        self._lock = threading.Lock()
-        self._last: tuple[float, Mapping[int, Used]] | None = None
+        self._lock = threading.Lock()  # held while a reading is made, too: each continues the one before
         self._next_s = 0.0
+        self._own_since: Reading | None = None
+        self._foreign_since: Reading | None = None
         self._totals: dict[tuple[int, int], int] = {}  # ticks of foreign processes, by pid and start
         self._whose: dict[tuple[int, int], tuple[str | None, str | None]] = {}
         self._counted_s = 0.0
-        self.own_percent: float | None = None  # of the CPUs, between the last two readings
+        self.own_percent: float | None = None  # of the CPUs, between the last two readings of `read`
 
     def restart(self) -> None:
-        """Count foreign processes from now on."""
+        """Count foreign processes from now on, not from the last reading: that may be seconds ago."""
         with self._lock:
+            self._foreign_since = self._reading()
             self._totals, self._whose, self._counted_s = {}, {}, 0.0
 
     def hungriest(self) -> list[Hungry]:
-        """The foreign processes that used most since `restart`, at most three, each over 1 % at some time."""
+        """The foreign processes that used most since `restart`, at most three, each over 1 % at some time.
+
+        Reads once more: a process that came since the last reading, seconds ago on a busy host, counts too.
+        """
         with self._lock:
+            self._count_foreign(self._reading())
             whole = self._counted_s * TICKS_PER_S * self._cpus()
             most = sorted(self._whose, key=lambda one: self._totals[one], reverse=True)[:NAMED]
             return [Hungry(one[0], *self._whose[one], 100 * self._totals[one] / whole) for one in most]
 
     def read(self) -> None:
         """Count once more, unless the last reading took so long that it is too soon."""
-        begun_s = self._clock()
-        if begun_s < self._next_s:
-            return
-        processes = dict(_processes(self._proc))
-        now_s = self._clock()
-        self._next_s = now_s + (now_s - begun_s) / READING_SHARE
-        last, self._last = self._last, (now_s, processes)
-        if last is not None and now_s > last[0]:
-            with self._lock:
-                self._count(last[1], processes, now_s - last[0])
+        with self._lock:
+            begun_s = self._clock()
+            if begun_s >= self._next_s:
+                reading = self._reading()
+                self._next_s = reading.t_s + (reading.t_s - begun_s) / READING_SHARE
+                self._count_own(reading)
+                self._count_foreign(reading)
 
-    def _count(self, before: Mapping[int, Used], processes: Mapping[int, Used], passed_s: float) -> None:
-        whole = passed_s * TICKS_PER_S * self._cpus()
-        own = _family({os.getpid(), *self._roots()}, processes) | {os.getppid()}
-        own_ticks = 0
-        for pid, now in processes.items():
-            then = before.get(pid)
-            same = then is not None and then.start_ticks == now.start_ticks
-            ticks = now.ticks - (then.ticks if then is not None and same else 0)
-            if pid in own:
-                own_ticks += ticks
-            elif ticks > 0 and KERNEL not in (pid, now.parent):
-                key = (pid, now.start_ticks)
+    def _reading(self) -> Reading:
+        used = dict(_processes(self._proc))
+        now_s = self._clock()
+        own = _family({os.getpid(), *self._roots()}, used) | {os.getppid()}
+        return Reading(now_s, used, own)
+
+    def _count_own(self, now: Reading) -> None:
+        since, self._own_since = self._own_since, now
+        if since is None or now.t_s <= since.t_s:
+            return
+        whole = (now.t_s - since.t_s) * TICKS_PER_S * self._cpus()
+        own_ticks = sum(now.ticks_since(since, pid) for pid in now.used if pid in now.own)
+        self.own_percent = min(100.0, 100 * own_ticks / whole) if whole > 0 else None
+
+    def _count_foreign(self, now: Reading) -> None:
+        since, self._foreign_since = self._foreign_since, now
+        if since is None or now.t_s <= since.t_s:
+            return
+        passed_s = now.t_s - since.t_s
+        enough = NAMED_PERCENT / 100 * max(passed_s, NAMED_S) * TICKS_PER_S * self._cpus()
+        for pid, one in now.used.items():
+            ticks = now.ticks_since(since, pid)
+            if ticks > 0 and pid not in now.own and KERNEL not in (pid, one.parent):
+                key = (pid, one.start_ticks)
                 self._totals[key] = self._totals.get(key, 0) + ticks
-                if 100 * ticks > NAMED_PERCENT * whole and key not in self._whose:
+                if ticks > enough and key not in self._whose:
                     who = who_is(pid, self._proc)
                     self._whose[key] = (who.name, who.user)
         self._counted_s += passed_s
-        self.own_percent = min(100.0, 100 * own_ticks / whole) if whole > 0 else None
 
 
 def _family(roots: Collection[int], processes: Mapping[int, Used]) -> set[int]:

@@ -34,6 +34,11 @@ class Processes:
 
     def spend(self, **percent: float) -> None:
         """In one second these percent of the ten CPUs; then read."""
+        self.pass_a_second(**percent)
+        self.users.read()
+
+    def pass_a_second(self, **percent: float) -> None:
+        """In one second these percent of the ten CPUs."""
         for name, share in percent.items():
             pid = globals()[name]
             self.used_s[pid] = self.used_s.get(pid, 0.0) + share / 10
@@ -45,7 +50,6 @@ class Processes:
             fields = [*["0"] * 9, str(ticks // 3), str(ticks - ticks // 3), *["0"] * 6, str(self.starts[pid])]
             (folder / "stat").write_text(f"{pid} (a) S (b) S {parent} {' '.join(fields)} 0 0\n")
         self.now_s += 1.0
-        self.users.read()
 
 
 @pytest.fixture
@@ -128,6 +132,46 @@ def test_readings_that_take_long_are_rare(processes: Processes) -> None:
     assert processes.users.own_percent != own_percent
 
 
+@pytest.mark.parametrize("reading_s", [0.0, 0.2])
+def test_who_came_since_the_last_reading_is_counted_when_the_load_ends(
+    processes: Processes, reading_s: float
+) -> None:
+    """With readings of a fifth of a second, none of the four seconds of this load would be read."""
+    processes.reading_s = reading_s
+    processes.spend()
+    processes.reading_s = 0.0
+    processes.users.restart()
+    for share in (0, 0, 40, 80):
+        processes.spend(HOG=share)
+    (only,) = processes.users.hungriest()
+    assert (only.pid, only.name, round(only.percent)) == (HOG, "stress-ng", 30)
+    processes.pass_a_second(HOG=30)
+    (only,) = processes.users.hungriest()
+    assert round(only.percent) == 30, "what was counted is not counted again"
+
+
+def test_what_was_used_between_the_last_reading_and_the_load_is_not_counted(processes: Processes) -> None:
+    processes.pass_a_second(HOG=80)
+    processes.users.restart()
+    processes.spend(SIBLING=20)
+    assert [one.pid for one in processes.users.hungriest()] == [SIBLING]
+
+
+def test_a_look_at_the_hungriest_moves_neither_the_own_share_nor_names_who_had_a_tick(
+    processes: Processes,
+) -> None:
+    processes.spend(WORKER=50)
+    processes.users.hungriest()
+    processes.used_s[HOG] = 0.01
+    processes.pass_a_second(WORKER=90)
+    processes.now_s -= 0.99
+    assert processes.users.hungriest() == []
+    assert processes.users.own_percent == pytest.approx(50.0)
+    processes.now_s += 0.99
+    processes.spend(WORKER=70)
+    assert processes.users.own_percent == pytest.approx(80.0)
+
+
 def test_a_busy_process_of_this_host_is_told_from_a_worker_and_its_own_children() -> None:
     """Three busy processes: a worker, another child of this process, and one whose parent has gone."""
     loop = (sys.executable, "-c", "while True: pass")
@@ -137,9 +181,11 @@ def test_a_busy_process_of_this_host_is_told_from_a_worker_and_its_own_children(
     try:
         users = CpuUsers(lambda: {own[0].pid}, lambda: float(os.cpu_count() or 1))
         end_s = time.monotonic() + 60
-        while foreign not in (named := {one.pid for one in users.hungriest()}) and time.monotonic() < end_s:
+        named: set[int] = set()
+        while not (foreign in named and users.own_percent is not None) and time.monotonic() < end_s:
             users.read()
             time.sleep(0.2)
+            named = {one.pid for one in users.hungriest()}
         assert foreign in named
         assert named.isdisjoint(one.pid for one in own)
         assert users.own_percent is not None
