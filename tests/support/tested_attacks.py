@@ -375,6 +375,36 @@ TESTED = (
         "unit/criteria/evidence/test_stage_rounds.py::test_a_round_whose_labels_are_not_those_of_its_stage",
     ),
     Tested(
+        "a wrong word of a card that is not there",
+        "ACCEPTED",
+        "`memory.pattern` not measured, for the cards of that node",
+        "unit/stages/pattern/test_criteria.py::test_a_wrong_word_of_a_card_that_is_not_there",
+    ),
+    Tested(
+        "what the passes of the pattern stage found not reported, or of fewer passes than were recorded",
+        "ACCEPTED",
+        "`memory.pattern` not measured",
+        "unit/stages/pattern/test_criteria.py::test_a_count_of_fewer_passes",
+    ),
+    Tested(
+        "a replay that reports 2 of the 20 runs that were recorded",
+        "ACCEPTED",
+        "`training.replay` not measured",
+        "unit/stages/replay/test_criteria.py::test_fewer_runs_reported_than_recorded",
+    ),
+    Tested(
+        "a RAM test of more than the host has, by other threads than its rounds, or recorded twice",
+        "ACCEPTED",
+        "`host.memory` not measured",
+        "unit/stages/ram/test_criteria.py::test_a_test_that_says_otherwise_than_its_rounds",
+    ),
+    Tested(
+        "a disk test that does not say how it wrote, with more free than there is, or recorded twice",
+        "ACCEPTED",
+        "`host.disk` not measured",
+        "unit/stages/disk/test_criteria.py::test_a_test_that_contradicts_itself",
+    ),
+    Tested(
         "a disk test that read nothing back, or more than it wrote",
         "ACCEPTED",
         "`host.disk` not measured",

@@ -364,14 +364,12 @@ class DeviceEvidence:
                 return Disturbed(f"{who}: {event.message}", str(event.data["disturbed"]), event.t_s)
         return None
 
-    def require_placed(self, kind: str) -> None:
-        """NotMeasured if an event of this kind is of this node or none, and of no device there is."""
-        for event in self.evidence.unplaced(kind):
-            node = event.subject.partition("/")[0]
+    def require_placed(self, kind: str | type[StageRecord]) -> None:
+        """NotMeasured if an event or a record of this kind is of no device there is, on this node or none."""
+        for subject, what in self.evidence.unplaced(kind):
+            node = subject.partition("/")[0]
             if node == self.node_name or node not in self.evidence.recording.nodes:
-                raise NotMeasured(
-                    f"{event.message}: of {event.subject}, which is no device of the rig or of the run"
-                )
+                raise NotMeasured(f"{what}: of {subject}, which is no device of the rig or of the run")
 
     def cause(self) -> str:
         """The first event that explains why this device did little or nothing; empty if none does."""

@@ -33,8 +33,9 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.subjects import SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
+from rigproof.records.fields import table_name
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import BootReading, GpuCounters, MemoryReading, Round, Stage
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
@@ -336,15 +337,22 @@ class Evidence:
         """The events, by kind and by subject."""
         return EventIndex(self.recording.events)
 
-    def unplaced(self, kind: str) -> list[Event]:
-        """The events of this kind that are of no device, or devices together, that was promised or found."""
+    def unplaced(self, kind: str | type[StageRecord]) -> list[tuple[str, str]]:
+        """The subjects of events or records of this kind that are no device, or devices together, that was
+        promised or found; and what each event says.
+        """
 
-        def found() -> list[Event]:
+        def found() -> list[tuple[str, str]]:
             known = {*self._devices, *self.recording.gpus}
-            unknown = [one for one in self.events.of_kind(kind) if one.subject not in known]
+            told = (
+                [(one.subject, one.message) for one in self.events.of_kind(kind)]
+                if isinstance(kind, str)
+                else [(one, f"a record of {table_name(kind)}") for one in self.recording.of(kind).subjects()]
+            )
+            unknown = [one for one in told if one[0] not in known]
             if unknown:  # pairs are many
                 known |= {one.text for scope in SHARED_SCOPES for one in subjects(self.loaded, scope)}
-            return [one for one in unknown if one.subject not in known]
+            return [one for one in unknown if one[0] not in known]
 
         return self.kept(("unplaced", kind), found)
 

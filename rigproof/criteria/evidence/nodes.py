@@ -10,6 +10,7 @@ from rigproof.criteria.evidence.stage_rounds import require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
+from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity
 from rigproof.records.measurements import Event
 from rigproof.records.recording import StageRecord
@@ -100,9 +101,15 @@ class NodeEvidence:
         everything = self.evidence.rounds(self.subject)
         return everything.only(everything.same("stage", stage) & ~everything.same("verified", True))
 
-    def records(self, kind: type[Kept], stage: str) -> list[Kept]:
-        """One stage's own records of this type about the node."""
-        return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
+    def record(self, kind: type[Kept], stage: str) -> Kept | None:
+        """One stage's own record of this type about the node; None if there is none.
+
+        Raises NotMeasured if there are several: which of them is right is not known.
+        """
+        found = [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
+        if len(found) > 1:
+            raise NotMeasured(f"{len(found)} records of {table_name(kind)}, where one is due")
+        return found[0] if found else None
 
     def cause(self, stage: str) -> str:
         """Why nothing was measured of the node in a stage; empty if no event explains it."""

@@ -75,9 +75,12 @@ def disk(node: NodeEvidence) -> Finding:
         raise Disturbed(f"{used}, limit {100 * most.value:g} %; {where}", FULL)
     if test.trouble:
         raise NotMeasured(f"{test.trouble} ({where}); {ELSEWHERE}")
-    if not 0 < test.verified_mib <= test.written_mib:
-        read = f"{test.verified_mib:.0f} MiB were read back of the {test.written_mib:.0f} MiB written"
+    if not 0 < test.verified_mib <= test.written_mib or not test.how:
+        how = "" if test.how else " in a way that is not known"
+        read = f"{test.verified_mib:.0f} MiB were read back of the {test.written_mib:.0f} MiB written{how}"
         raise NotMeasured(f"{read} ({where})")
+    if not (0 <= test.used_share <= 1 and test.free_gib <= test.total_gib):
+        raise NotMeasured(f"{used}, of {test.total_gib:.1f} GiB ({where})")
     found = _rates(node, f"{used}; {where}")
     least = node.stage_limit(DiskSettings, STAGE, "free_warn_share")
     if found.outcome is Outcome.FAIL or least is None or 1 - test.used_share >= least.value:
@@ -88,9 +91,9 @@ def disk(node: NodeEvidence) -> Finding:
 
 def tested_by(node: NodeEvidence) -> DiskTest:
     """The host's test. Raises NotMeasured if it did not come to its end."""
-    tests = node.records(DiskTest, STAGE)
-    if tests:
-        return tests[-1]
+    test = node.record(DiskTest, STAGE)
+    if test is not None:
+        return test
     node.evidence.stage(STAGE)
     cause = node.cause(STAGE)
     raise NotMeasured("the disk was not measured" + (f": {cause}" if cause else ""))

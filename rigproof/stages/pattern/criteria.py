@@ -1,5 +1,6 @@
 """Does a device's memory keep what is written to it, and is it as fast when it is hot?"""
 
+import math
 from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
@@ -36,8 +37,9 @@ MISREAD = "run again; have the card checked if it comes back: single words were 
     severity="rma",
     remedy=STUCK,
     unmeasured="less memory was tested, a pattern of the level has no verified pass, or a pass did not "
-    "compare every word or did not find the word that is changed on purpose before it, or passes were "
-    "counted as wrong of which nothing else tells",
+    "compare every word or did not find the word that is changed on purpose before it; what the passes "
+    "found was not reported, or otherwise than their rounds say; or a wrong word is of no device of the rig "
+    "or of the run",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-takes-memory")),
     stages=(STAGE,),
 )
@@ -53,12 +55,10 @@ def pattern(device: DeviceEvidence) -> Finding:
     tested = _tested(device)
     rounds = device.rounds(STAGE)
     _require_passes(device, rounds)
-    for result in _results(device):
-        if bad := result.data.get("bad_passes"):
-            counted = f"{bad} passes were counted as wrong"
-            raise NotMeasured(f"{counted}, and neither a wrong word nor a wrong result was recorded")
-    passes = len(rounds.only(rounds.labelled("operation", "invert", "check")))
-    return compared(0, SAME, good=True, detail=f"{tested}, {passes} passes compared it")
+    device.require_placed(VramError)
+    compares = rounds.only(rounds.labelled("operation", "invert", "check"))
+    _require_told(_results(device), compares)
+    return compared(0, SAME, good=True, detail=f"{tested}, {len(compares)} passes compared it")
 
 
 def _failed(device: DeviceEvidence, wrong: Sequence[Event], errors: Sequence[VramError]) -> Finding:
@@ -84,6 +84,29 @@ def _failed(device: DeviceEvidence, wrong: Sequence[Event], errors: Sequence[Vra
         remedy=_remedy(errors),
         from_s=min(moments),
     )
+
+
+def _require_told(results: Sequence[Event], compares: Rounds) -> None:
+    """NotMeasured if what the passes found was not reported, or says otherwise than their rounds."""
+    if not results:
+        raise NotMeasured("what the passes found was not reported")
+    bad, passes, gib = (_sum(results, name) for name in ("bad_passes", "passes", "compared_gib"))
+    if bad:
+        counted = f"{bad:g} passes were counted as wrong"
+        raise NotMeasured(f"{counted}, and neither a wrong word nor a wrong result was recorded")
+    whole_gib = float(compares.label_numbers("size").sum()) / MIB_PER_GIB
+    least_gib = whole_gib - len(compares) * ROUNDING_MIB / MIB_PER_GIB
+    if not passes >= len(compares) or not gib >= least_gib:
+        raise NotMeasured(
+            f"{passes:g} passes over {gib:.0f} GiB were reported, and {len(compares)} over "
+            f"{whole_gib:.0f} GiB recorded"
+        )
+
+
+def _sum(results: Sequence[Event], name: str) -> float:
+    """Of a number of all results; NaN if one lacks it."""
+    values = [one.data.get(name) for one in results]
+    return math.fsum(one if isinstance(one, int | float) else math.nan for one in values)
 
 
 def _results(device: DeviceEvidence) -> list[Event]:

@@ -7,7 +7,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.verdict import Outcome
 from rigproof.stages.ram.records import RamTest
-from rigproof.stages.ram.settings import COPY, LEAST_CACHES, STAGE, RamSettings
+from rigproof.stages.ram.settings import COPY, LEAST_CACHES, STAGE, VERIFY, RamSettings
 
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "GB/s"
@@ -28,7 +28,8 @@ BROKEN = "do not train on this host: find the module with memtest86+; replace it
     remedy="end other programs on this host, and check that every memory channel has its module, at the same "
     "clock (`sudo dmidecode -t memory`)",
     unmeasured="less than `stages.ram.least_gib`, or than twice the CPU's caches, was free beside the "
-    "reserve, or could be tested; too few copies; or wrong words were counted of which no event tells",
+    "reserve, or could be tested; too few copies; wrong words were counted of which no event tells; or the "
+    "test says otherwise than its rounds",
     also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
@@ -51,6 +52,7 @@ def memory(node: NodeEvidence) -> Finding:
     copies, test = copy_rounds(node), tested_by(node)
     if test.wrong:
         raise NotMeasured(f"the test counted {test.wrong} wrong words, and no event tells of one")
+    _require_same(test, node.rounds(STAGE))
     rate, detail = copies.rate(), in_words(test)
     floor = _floor(node)
     if floor is None:
@@ -71,11 +73,10 @@ def copy_rounds(node: NodeEvidence) -> Rounds:
 
 def tested_by(node: NodeEvidence) -> RamTest:
     """The test with patterns. Raises NotMeasured if it tested too little, or did not come to its end."""
-    tests = node.records(RamTest, STAGE)
-    if not tests:
+    test = node.record(RamTest, STAGE)
+    if test is None:
         cause = node.cause(STAGE)
         raise NotMeasured("the test with patterns did not end" + (f": {cause}" if cause else ""))
-    test = tests[-1]
     least = node.stage_limit(RamSettings, STAGE, "least_gib")
     assert least is not None
     least_mib = max(MIB_PER_GIB * least.value, LEAST_CACHES * test.cache_mib)
@@ -87,6 +88,21 @@ def tested_by(node: NodeEvidence) -> RamTest:
             f"{test.reserve_mib / MIB_PER_GIB:.1f} GiB stay free{why}"
         )
     return test
+
+
+def _require_same(test: RamTest, rounds: Rounds) -> None:
+    """NotMeasured if the test says otherwise than its own rounds, or tested more than was free."""
+    verified = int(rounds.labelled("operation", VERIFY).sum())
+    threads = rounds.distinct_labels("threads")
+    if test.passes > verified:
+        raise NotMeasured(f"{test.passes} patterns are said to have been verified, and {verified} were")
+    if threads != {test.threads}:
+        done = " and ".join(sorted(map(str, threads)))
+        raise NotMeasured(f"it was tested by {test.threads} threads, and its rounds are of {done}")
+    if not test.tested_mib <= min(test.available_mib, test.total_mib):
+        sizes = (test.tested_mib, test.available_mib, test.total_mib)
+        tested, free, total = (f"{one / MIB_PER_GIB:.1f}" for one in sizes)
+        raise NotMeasured(f"{tested} GiB are said to have been tested, of {free} GiB free and {total} in all")
 
 
 def in_words(test: RamTest) -> str:

@@ -26,8 +26,8 @@ FINITE = "every loss is finite"
     "majority is right, and without a majority all that differ fail",
     severity="isolate",
     remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
-    unmeasured="fewer than 2 verified runs, a value whose checksum was not reported, or runs that were "
-    "counted as different without a wrong result",
+    unmeasured="fewer than 2 verified runs, or fewer reported than recorded; a value whose checksum was not "
+    "reported; or runs that were counted as different without a wrong result",
     also=Also(fails=("wrong-arithmetic",), unmeasured=WITHOUT_WORK),
     stages=(STAGE,),
 )
@@ -47,7 +47,10 @@ def replay(device: DeviceEvidence) -> Finding:
     if own.differing:
         number = f"{own.differing} runs that differ" if own.differing > 1 else "1 run that differs"
         raise NotMeasured(f"{number} from the first one, of which no wrong result tells")
-    runs = len(device.rounds(STAGE).verified)
+    rounds = device.rounds(STAGE)
+    runs = len(rounds.verified)
+    if own.runs < len(rounds):
+        raise NotMeasured(f"{own.runs} runs were reported, and {len(rounds)} recorded")
     if runs < FEWEST_RUNS:
         cause = device.cause()
         raise NotMeasured(

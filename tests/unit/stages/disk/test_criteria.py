@@ -280,3 +280,28 @@ def test_a_slow_disk_fails_though_it_is_nearly_full(run):
     loaded, recording = run
     changed_test(slower(recording, "n1", "read", 0.3), used_share=0.92, free_gib=7.0)
     assert verdict(loaded, recording).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"how": ""}, "written in a way that is not known"),
+        ({"used_share": float("nan")}, "nan % in use"),
+        ({"free_gib": 1e6}, "1000000.0 GiB free, of "),
+    ],
+)
+def test_a_test_that_contradicts_itself_is_no_measurement(run, changes, said):
+    loaded, recording = run
+    found = verdict(loaded, changed_test(recording, **changes))
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert said in found.detail
+
+
+def test_two_tests_of_one_host_are_no_measurement(run):
+    loaded, recording = run
+    recording.put(DiskTest, 2 * list(recording.of(DiskTest)))
+    found = verdict(loaded, recording)
+    assert (found.outcome, found.detail) == (
+        Outcome.NOT_MEASURED,
+        "2 records of disk_test, where one is due",
+    )

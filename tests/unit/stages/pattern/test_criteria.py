@@ -128,6 +128,29 @@ def test_passes_that_only_the_count_says_were_wrong_are_no_measurement(recording
     assert found.detail == f"{counted}, and neither a wrong word nor a wrong result was recorded"
 
 
+@pytest.mark.parametrize("data", [{"passes": 2}, {"compared_gib": 1.0}, {"passes": None}])
+def test_a_count_of_fewer_passes_than_were_recorded_is_no_measurement(recording, loaded, data):
+    found = verdict(changed_event(recording, "pattern_result", **data), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "were reported, and" in found.detail
+
+
+def test_passes_whose_result_was_not_reported_are_no_measurement(recording, loaded):
+    recording.events = [one for one in recording.events if one.kind != "pattern_result"]
+    found = verdict(recording, loaded)
+    assert (found.outcome, found.detail) == (
+        Outcome.NOT_MEASURED,
+        "what the passes found was not reported",
+    )
+
+
+def test_a_wrong_word_of_a_card_that_is_not_there_is_not_ignored(recording, loaded):
+    recording.put(VramError, [replace(error(recording, 8), subject="localhost/gpu7")])
+    found = verdict(recording, loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.endswith("of localhost/gpu7, which is no device of the rig or of the run")
+
+
 @pytest.mark.parametrize(("fault", "kind"), [("vram-stuck-bit", "hard"), ("vram-soft-error", "soft")])
 def test_a_wrong_word_fails_with_its_place_its_bits_and_its_kind(loaded, fault, kind):
     recording = with_faults(loaded, f"{fault}@{GPU}:stage=pattern")

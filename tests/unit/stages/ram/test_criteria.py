@@ -240,11 +240,11 @@ def test_of_several_wrong_words_and_rounds_the_first_is_reported(run):
     assert (found.from_s, found.detail[-5:]) == (8.0, "0x1f0")
 
 
-def test_the_last_of_two_tests_counts_and_says_how_much_was_free(run):
+def test_a_test_of_too_little_says_how_much_was_free(run):
     loaded, recording = run
     (own,) = (one for one in recording.of(RamTest) if one.subject == "n1")
     short = replace(own, t_s=own.t_s + 1, tested_mib=256.0, available_mib=5120.0, reserve_mib=2048.0)
-    recording.put(RamTest, [*recording.of(RamTest), short])
+    recording.put(RamTest, [short])
     found = verdict(loaded, recording)
     assert found.outcome is Outcome.NOT_MEASURED
     assert found.detail.startswith("0.25 GiB were tested with patterns, of at least ")
@@ -256,3 +256,29 @@ def test_the_rate_may_be_at_its_floor(run):
     rate = verdict(loaded, recording).measured
     for floor, outcome in ((rate, Outcome.PASS), (rate * 1.001, Outcome.FAIL)):
         assert verdict(rig(3, {"floor_gbps": floor}), recording).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"threads": 1}, "it was tested by 1 threads, and its rounds are of 16"),
+        ({"passes": 900}, "900 patterns are said to have been verified, and 3 were"),
+        ({"tested_mib": 5e6}, "4882.8 GiB are said to have been tested, of "),
+    ],
+)
+def test_a_test_that_says_otherwise_than_its_rounds_is_no_measurement(run, changes, said):
+    loaded, recording = run
+    recording.put(RamTest, [replace(one, **changes) for one in recording.of(RamTest)])
+    found = verdict(loaded, recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith(said)
+
+
+def test_two_tests_of_one_host_are_no_measurement(run):
+    loaded, recording = run
+    recording.put(RamTest, 2 * list(recording.of(RamTest)))
+    found = verdict(loaded, recording)
+    assert (found.outcome, found.detail) == (
+        Outcome.NOT_MEASURED,
+        "2 records of ram_test, where one is due",
+    )

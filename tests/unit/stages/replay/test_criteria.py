@@ -299,3 +299,10 @@ def test_runs_that_only_the_count_says_differ_are_no_measurement(recording):
     found = verdict(recording)
     assert found.outcome is Outcome.NOT_MEASURED
     assert found.detail == "1 run that differs from the first one, of which no wrong result tells"
+
+
+def test_fewer_runs_reported_than_recorded_are_no_measurement(recording):
+    change(recording, GPU, runs=1)
+    found = verdict(recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith("1 runs were reported, and ")
