@@ -110,6 +110,7 @@ def training_of(subject: str) -> list[Round | Event]:
     for from_s, precision in zip((73.0, 78.0, 80.0), STEP_S_OF, strict=True):
         run("precision", precision, 16, from_s, 6 if precision == "fp32" else 8)
         ends = {"precision": precision, "batch": 16, "first_loss": 9.5, "last_loss": 1.2, "overflows": 0}
+        ends["difference"] = None if precision == "fp32" else 1e-5
         records.append(Event(from_s + 2, "training", subject, precision, "training", worker, dict(ends)))
     for from_s, batch in ((82.5, 104), (83.5, 170), (84.5, 230)):
         run("search", "fp16", batch, from_s, 1)

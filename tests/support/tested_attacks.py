@@ -405,6 +405,18 @@ TESTED = (
         "unit/stages/disk/test_criteria.py::test_a_test_that_contradicts_itself",
     ),
     Tested(
+        "training steps of which it is reported that the loss rose to 15, or is 0.5 from that of fp32",
+        "ACCEPTED",
+        "`training.step` fails",
+        "unit/stages/training/test_criteria.py::test_losses_that_show_wrong_steps_fail",
+    ),
+    Tested(
+        "training steps whose losses were not reported",
+        "ACCEPTED",
+        "`training.step` and `precision.speedup` not measured",
+        "unit/stages/training/test_criteria.py::test_steps_whose_losses_were_not_reported",
+    ),
+    Tested(
         "a disk test that read nothing back, or more than it wrote",
         "ACCEPTED",
         "`host.disk` not measured",

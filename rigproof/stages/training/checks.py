@@ -6,11 +6,15 @@ of the same run in fp32, and stay below the first one, since the batch is the sa
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rigproof.devices.transformer.shape import Shape
-from rigproof.devices.transformer.step import Steps
 from rigproof.devices.verification import ROUNDOFF
 
+if TYPE_CHECKING:  # it imports torch, which criteria that use the tolerance do without
+    from rigproof.devices.transformer.step import Steps
+
+REFERENCE = "fp32"  # whose losses those of other precisions are compared with
 TRAJECTORY = 4  # losses that are compared with those of fp32
 MOST_OVERFLOWS = 16  # until the scale is low enough: GradScaler begins at 2^16 and halves it after each
 # Losses differ by far less than an operand's rounding: at most 0.15 u in fp16 and 0.1 u in bf16, for models
@@ -50,7 +54,7 @@ class Judge:
         """Whether the comparison with fp32 is complete, or will not be."""
         return len(self.losses) >= TRAJECTORY or self._steps >= TRAJECTORY + MOST_OVERFLOWS
 
-    def take(self, steps: Steps) -> tuple[bool, str]:
+    def take(self, steps: "Steps") -> tuple[bool, str]:
         """Whether the round counts as verified, and what is newly wrong; empty if nothing is.
 
         An overflow in fp16 is not an error, but its step made no update, so its round does not count.

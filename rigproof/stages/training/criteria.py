@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, Trouble, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against, sku_floor
@@ -21,13 +21,21 @@ from rigproof.stages.training.precision import (
     step_conditions,
     training_steps,
     trains_in_fp16,
+    wrong_losses,
 )
 from rigproof.stages.training.settings import STEP
+
+WRONG = "do not train on this card; see compute.exact, and try it in another slot"
 
 
 def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
     """All of them, since the others' steps are part of each one's floor."""
     return devices
+
+
+def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
+    """As `slowed_by`, which explains no wrong losses: they are no figure."""
+    return None if trouble.finding.measured is None else slowed_by(device, trouble)
 
 
 @criterion(
@@ -46,11 +54,13 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     "host) and, if it is the same step, of the one before the sweep; `limits.best_quarter_share` of what the "
     "card's other batches imply (more examples do no less work a second, fewer take no longer); and in fp32 "
     "and tf32 `stages.training.precision_share` of what its products in both precisions and the step in fp16 "
-    "imply",
+    "imply. The losses that were reported must be finite, have fallen, and be those of fp32 within 4 unit "
+    "roundoffs",
     severity="isolate",
     remedy=SLOW,
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that is faster "
-    "than the silicon at its highest clock; not required if an unknown device has no fp16",
+    "than the silicon at its highest clock, or the losses of a precision were not reported; not required if "
+    "an unknown device has no fp16",
     also=Also(
         fails=("straggler", "throughput-sag", "thermal-throttle", "clock-stuck", "clock-locked"),
         unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-computes", "stranger-computes:after=5%"),
@@ -61,7 +71,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     among=_with_the_others,
     rate=True,
     figures=(STEP,),
-    explained=slowed_by,
+    explained=_slowed,
 )
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), from the model's operation count.
@@ -70,6 +80,8 @@ def step(device: DeviceEvidence) -> Finding:
     slowest tenth of the rounds.
     """
     own = _step(device)
+    if wrong := wrong_losses(device):
+        return Finding(Outcome.FAIL, detail=wrong, remedy=WRONG, source="the losses of correct steps")
     labels: Labels = {"precision": own.precision, "size": own.size, "batch": own.batch}
     measured = Measured(STEP, step_conditions(device, own), labels)
     share = device.optional_limit("peer_share")

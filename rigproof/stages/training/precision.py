@@ -1,7 +1,8 @@
 """Does 16-bit arithmetic speed up training?"""
 
+import math
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -13,11 +14,13 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import Mask, Parts, Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.devices.verification import ROUNDOFF
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.floor_basis import Conditions
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.training.checks import REFERENCE, TRAJECTORY, tolerance
 from rigproof.stages.training.settings import SPEEDUP
 
 PART, SWEEP = "precision", "sweep"
@@ -83,14 +86,52 @@ def _by_group(parts: Parts) -> dict[Hashable, StepTimes]:
 def training_steps(device: DeviceEvidence) -> TrainingSteps:
     """A device's step times, which are cached for its peers.
 
-    Raises NotMeasured if a round is faster than the silicon can be.
+    Raises NotMeasured if a round is faster than the silicon can be, or their losses were not reported.
     """
 
     def measured() -> TrainingSteps:
         device.possible("training")
-        return TrainingSteps(_measured(device, PART), _measured(device, SWEEP))
+        steps = TrainingSteps(_measured(device, PART), _measured(device, SWEEP))
+        told = {one.data.get("precision") for one in outcomes(device)}
+        for precision, _ in steps.compared:
+            if precision not in told:
+                raise NotMeasured(f"the losses of its steps in {precision} were not reported")
+        return steps
 
     return device.evidence.figure_of("training steps", device.subject, measured)
+
+
+def outcomes(device: DeviceEvidence) -> list[Event]:
+    """What was reported whole of each precision's losses: the first, the last, the difference from fp32."""
+    last = [one for one in device.events("training") if device.evidence.recording.is_last(one)]
+    names = ("first_loss", "last_loss", "overflows", "difference")
+
+    def whole(data: Mapping[str, object]) -> bool:
+        numbers = names[:-1] if data.get("precision") == REFERENCE else names
+        return all(isinstance(data.get(one), int | float) for one in numbers)
+
+    return [one for one in last if one.stage == "training" and whole(one.data)]
+
+
+def wrong_losses(device: DeviceEvidence) -> str:
+    """What is wrong with the losses that were reported, by the rules of `checks.Judge`; empty: nothing."""
+    rounds = device.rounds("training")
+    rounds = rounds.only(rounds.labelled("part", PART))
+    for event in outcomes(device):
+        precision, batch = (event.data.get(name) for name in ("precision", "batch"))
+        first, last, overflows = (float(event.data[one]) for one in ("first_loss", "last_loss", "overflows"))
+        for loss in (first, last):
+            if not math.isfinite(loss):
+                return f"the loss is {loss} in {precision}"
+        apart = 0.0 if precision == REFERENCE else float(event.data["difference"])
+        if precision in ROUNDOFF and not apart <= tolerance(precision):
+            most = f"tolerance {tolerance(precision):.2g}"
+            return f"losses in {precision} are {apart:.2g} apart from those in {REFERENCE}, {most}"
+        same = rounds.labelled("precision", precision) & rounds.labelled("batch", batch)
+        updates = float(rounds.only(same).label_numbers("steps").sum()) - overflows
+        if last >= first and updates > TRAJECTORY:
+            return f"the loss has not fallen in {precision}: {last:.4f} after {first:.4f}"
+    return ""
 
 
 def _measured(device: DeviceEvidence, part: str) -> StepTimes:
@@ -121,8 +162,8 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     severity="config",
     remedy="if throughput.gemm_fp16 is slow too, look at clock and power; if not, install a torch that is "
     "built for this card",
-    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable if "
-    "an unknown device has no fp16",
+    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size, or the losses of a "
+    "precision were not reported; not applicable if an unknown device has no fp16",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
     stages=("training",),
     applies_to_cpu=False,

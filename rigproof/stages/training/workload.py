@@ -12,7 +12,7 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.transformer.shape import Shape, shape_for
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.stages.training.batch_search import BatchSearch, PeakLine
-from rigproof.stages.training.checks import tolerance
+from rigproof.stages.training.checks import REFERENCE, tolerance
 from rigproof.stages.training.memory import limit_mib
 from rigproof.stages.training.run import PROBE_STEPS, Result, Runner, StoppedEarly
 
@@ -155,7 +155,7 @@ class TrainingStage:
             if not isinstance(result, Result):
                 self._out_of_memory(result, precision, batch, recovered=batch > 1)
                 return result
-            if precision == "fp32":
+            if precision == REFERENCE:
                 reference, sound = result.judge.losses, result.judge.sound
             self._learn(precision, result)
             self._report_training(precision, result)
@@ -261,7 +261,7 @@ class TrainingStage:
 
     def _report_training(self, precision: str, result: Result) -> None:
         judge = result.judge
-        apart = None if precision == "fp32" else judge.difference
+        apart = None if precision == REFERENCE else judge.difference
         message = f"{precision}: loss {judge.first:.3f} to {judge.last:.3f}, {judge.overflows} overflows"
         if apart is not None:
             message += f", {apart:.2g} from fp32 at most (tolerance {tolerance(precision):.2g})"

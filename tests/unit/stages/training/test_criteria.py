@@ -298,3 +298,51 @@ def test_a_step_that_is_too_slow_is_reported_before_its_sweep(bench):
     bench.slow(GPU, 0.5, "training")
     bench.rounds(GPU, "training", work=swept(0.5))
     assert bench.verdict(NAME, GPU).measured == pytest.approx(200)
+
+
+# What was reported of the losses
+
+
+def report(bench, subject=GPU, precision="fp16", **data):
+    """Other losses of one precision than were reported; without data none at all."""
+    of = ("training", subject, precision)
+    events = []
+    for one in bench.recording.events:
+        if (one.kind, one.subject, one.data.get("precision")) != of:
+            events.append(one)
+        elif data:
+            events.append(replace(one, data=one.data | data))
+    bench.recording.events = events
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"last_loss": 15.0}, "the loss has not fallen in fp16: 15.0000 after 9.5000"),
+        ({"last_loss": float("nan")}, "the loss is nan in fp16"),
+        ({"difference": 0.5}, "losses in fp16 are 0.5 apart from those in fp32, tolerance 0.002"),
+    ],
+)
+def test_losses_that_show_wrong_steps_fail(bench, data, said):
+    report(bench, **data)
+    bench.stranger(74.0, used_mib=(520,) * 9, sm_percent=(90,) * 9)
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, said)
+    assert bench.verdict(NAME, OTHER).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])
+@pytest.mark.parametrize("data", [{}, {"last_loss": None}])
+def test_steps_whose_losses_were_not_reported_are_no_measurement(bench, precision, data):
+    report(bench, precision=precision, **data)
+    for criterion in (NAME, SPEEDUP):
+        verdict = bench.verdict(criterion, GPU)
+        assert verdict.outcome is Outcome.NOT_MEASURED
+        assert verdict.detail == f"the losses of its steps in {precision} were not reported"
+
+
+def test_a_loss_of_which_no_fall_is_expected_yet_fails_nobody(bench):
+    """Four updates are compared with those of fp32; only later losses must be below the first one."""
+    bench.rounds(GPU, "training", steps=lambda one: one.label("steps") / 100)
+    report(bench, precision="fp32", last_loss=9.6)
+    assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
