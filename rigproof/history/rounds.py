@@ -22,8 +22,6 @@ from rigproof.stages.registry import KINDS, SLICES
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
-WINDOW_S = 1.0  # over which the rates of workers that share a device are added
-
 
 class ReplayClock:
     """A timer for `@pytest.mark.benchmark(timer=...)` that only advances when a round is replayed.
@@ -102,7 +100,7 @@ def seconds_per_unit(rounds: Sequence[Round]) -> list[float]:
     """Device seconds for one unit of work: for each round, or for each second if workers share the device.
 
     Rounds without a positive time and work are not measurements and are left out. The workers' rates are
-    added only over windows in which each of them finished a round.
+    added only over seconds in which each of them finished a round.
     """
     timed = [one for one in rounds if one.seconds > 0 and one.work > 0]
     workers = {one.worker for one in timed}
@@ -110,7 +108,7 @@ def seconds_per_unit(rounds: Sequence[Round]) -> list[float]:
         return [one.seconds / one.work for one in timed]
     windows: dict[int, dict[str, list[Round]]] = defaultdict(lambda: defaultdict(list))
     for one in timed:
-        windows[int(one.t_s // WINDOW_S)][one.worker].append(one)
+        windows[int(one.t_s)][one.worker].append(one)
     shared = [by_worker for _, by_worker in sorted(windows.items()) if by_worker.keys() == workers]
     return [1 / sum(map(_rate, by_worker.values())) for by_worker in shared]
 

@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.checks.clock import _at_its_cap, _means_mhz
+from rigproof.criteria.checks.clock import _at_its_cap, _drawn_while_low, _means_mhz
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, load_of
 from rigproof.criteria.evidence.reasons import names_of
 from rigproof.judging.catalogue import CATALOGUE
@@ -208,6 +209,8 @@ def test_a_card_that_lost_its_worker_is_not_sent_to_the_repair_shop(bench):
     verdict = bench.verdict(RATIO, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert "its worker was lost at t=40 s" in verdict.detail
+    bench.event("worker_died", GPU, "so is its successor", 45.0, f"{GPU}#0", "sustained")
+    assert "its worker was lost at t=40 s" in bench.verdict(RATIO, GPU).detail
 
 
 @pytest.mark.parametrize(
@@ -402,3 +405,30 @@ def test_the_fastest_of_several_precisions_contradicts_the_clock_wherever_it_sta
     verdict = bench.verdict(RATIO, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert f"TFLOP/s of {last} that it did" in verdict.detail
+
+
+def test_a_card_that_waited_for_as_long_as_it_may_did_not_wait_too_long(bench):
+    bench.samples(GPU, 93, 113, sm_clock_mhz=1400)
+    bench.rounds(GPU, "feeding", seconds=lambda one: 0.44)
+    share = fed(Evidence(bench.recording, bench.loaded).device(GPU)).idle_share
+    for most, remedy in ((share, "restart the machine"), (share * 0.999, "see feeding.idle_gaps")):
+        bench.limits(idle_share=most)
+        assert bench.verdict(RATIO, GPU).remedy.startswith(remedy)
+
+
+def test_the_power_of_a_low_clock_is_that_of_the_readings_under_the_least_one(bench):
+    """Half of the readings are right at it, when the card drew next to nothing."""
+
+    def low(one):
+        return round(one.t_s * 10) % 2 == 0
+
+    bench.samples(GPU, 5, sm_clock_mhz=lambda one: 1500 if low(one) else 1683)
+    bench.samples(GPU, 5, power_w=lambda one: 690.0 if low(one) else 100.0)
+    device = Evidence(bench.recording, bench.loaded).device(GPU)
+    (piece, *_) = load_of(device, "sustained").pieces
+    assert _drawn_while_low(device, piece, 1683.0) == (690.0, 0.0)
+    drawn_w, doubt_w = _drawn_while_low(device, piece, 1684.0)
+    assert drawn_w == pytest.approx(395, abs=5)
+    assert doubt_w == pytest.approx(
+        2 * 295 / math.sqrt(sum(one.stop - one.start for one in piece.places)), rel=0.05
+    )

@@ -204,6 +204,14 @@ def test_a_rigs_own_floor_of_an_operation_stands_alone(loaded):
     assert found.detail.startswith("read, the others: write ")
 
 
+def test_an_operation_may_be_as_slow_as_its_floor(recording, loaded):
+    rates = verdict(recording, loaded).rates
+    read = next(one.value for one in rates if one.labels["operation"] == "read")
+    for floor, outcome in ((read, Outcome.PASS), (read * 1.001, Outcome.FAIL)):
+        stated = rig_with_floor(loaded, memory_read_gbps=floor)
+        assert verdict(recording, stated, planned_by=loaded).outcome is outcome
+
+
 def rig_with_floor(loaded, **floors):
     (node,) = loaded.rig.nodes
     gpu = node.gpus[0]

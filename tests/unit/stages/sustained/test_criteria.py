@@ -130,6 +130,16 @@ def test_a_sustained_stage_that_was_broken_off_has_no_rate(bench):
     assert bench.verdict("throughput.combined", "rig").outcome is Outcome.NOT_MEASURED
 
 
+def test_whoever_lacks_its_part_of_the_combined_floor_comes_first(bench):
+    bench.settings("sustained", combined_floor_tflops=1320.0)
+    bench.slow(OTHER, 0.9)
+    verdict = bench.verdict("throughput.combined", "rig")
+    assert (verdict.outcome, verdict.detail) == (
+        Outcome.FAIL,
+        "pc2/gpu0 594.0 of 660.0 + pc1/gpu0 660.0",
+    )
+
+
 def test_the_combined_rate_is_never_silently_less(bench):
     bench.drop("rounds", OTHER)
     verdict = bench.verdict("throughput.combined", "rig")

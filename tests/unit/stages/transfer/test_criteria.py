@@ -496,6 +496,13 @@ def test_settings_with_which_nothing_could_be_measured_are_refused(key, value):
     assert any(one.startswith(f"lab.toml: stages.transfer.{key} = ") for one in problems), problems
 
 
+@pytest.mark.parametrize("unknown", ["pcie_generation_max", "pcie_width_max"])
+def test_a_link_of_which_only_half_is_known_bounds_no_rate(recording, loaded, unknown):
+    recording.gpus = recording.gpus | {GPU: replace(recording.gpus[GPU], **{unknown: None})}
+    assert verdict(recording, loaded).outcome is Outcome.PASS
+    assert verdict(changed(recording, work=3.0), loaded).outcome is Outcome.PASS
+
+
 def test_a_card_in_a_better_slot_than_the_rig_states_is_no_measurement_error(recording, loaded):
     """On a rig with `pcie_width = 4`, one card has all its lanes."""
     limits = loaded.rig.limits.model_copy(update={"pcie_width": 4})

@@ -18,6 +18,7 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
 from rigproof.stages.transient.criteria import transient
+from rigproof.stages.transient.made import Waves
 from rigproof.stages.transient.schedule import Arm, arms_of
 from rigproof.stages.transient.settings import TransientSettings
 from rigproof.stages.transient.simulated import _bursts
@@ -612,3 +613,22 @@ def test_two_readings_of_the_replays_are_enough(recording, loaded):
         ],
     )
     assert "n1/gpu1 repeated 50 PCIe packets a minute" in verdict(recording, loaded).detail
+
+
+@pytest.mark.parametrize(("packets", "outcome"), [(61, Outcome.PASS), (63, Outcome.WARN)])
+def test_replays_of_two_minutes_are_counted_by_the_minute(packets, outcome):
+    """30.7 are allowed in one."""
+    loaded = rig(1, length_s=160, settings={"frequencies_hz": [1]})
+    recording = simulated_recording(loaded, "extended")
+    window = Waves(Evidence(recording, loaded).node(NODE)).whole
+    first_s, last_s = window.from_s + 1, window.from_s + 121
+    assert last_s < window.to_s
+    first, last = (
+        min((one.t_s for one in recording.gpu_samples), key=lambda t_s, at_s=at_s: abs(t_s - at_s))
+        for at_s in (first_s, last_s)
+    )
+    recording.put(
+        GpuSample,
+        [replace(one, pcie_replays={first: 0, last: packets}.get(one.t_s)) for one in recording.gpu_samples],
+    )
+    assert verdict(recording, loaded).outcome is outcome
