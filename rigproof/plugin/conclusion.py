@@ -15,7 +15,7 @@ from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.disk.reading import RECORDING_FILE
-from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide
+from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide, sentence
 from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import ReportFolderError, point_latest
 from rigproof.report.published.pseudonyms import ShareError
@@ -52,9 +52,9 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
 
     `run` must be closed: the last records, such as an Xid or a process that did not end, also count.
     """
-    verdicts = final_verdicts(prepared, run, judged)
+    verdicts = final_verdicts(prepared, run)
     storage_error = run.writer.error
-    problems = [*judged.problems, *([storage_error] if storage_error else [])]
+    problems = [*judged.problems, *([storage_error] if storage_error else []), *unexplained(verdicts, judged)]
     if not storage_error and not (folder / RECORDING_FILE).exists():
         problems.append(f"{folder}: somebody moved or removed what was recorded there; leave it alone")
 
@@ -131,20 +131,31 @@ def _share(
     return [*remark, f"to share: {shared.folder}"], list(shared.problems)
 
 
-def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict]:
-    """The verdict of each promised criterion on the whole recording. A failure in a test remains a failure.
+def final_verdicts(prepared: Prepared, run: Run) -> list[Verdict]:
+    """The verdict of each promised criterion on the whole recording, which anybody can judge again.
 
     An aborted run is judged by what was recorded: a stage without an end can fail, but not pass.
     """
-    verdicts = []
-    for criterion in CATALOGUE.values():
-        for subject in promised(criterion, prepared.loaded, prepared.plan.stage_names):
-            key = (criterion.name, subject)
-            tested = judged.verdicts.get(key)
-            if tested is None or tested.outcome is not Outcome.FAIL:
-                tested = run.judge(*key)
-            verdicts.append(tested)
+    verdicts = [
+        run.judge(criterion.name, subject)
+        for criterion in CATALOGUE.values()
+        for subject in promised(criterion, prepared.loaded, prepared.plan.stage_names)
+    ]
     return with_roots(verdicts, run.evidence)
+
+
+def unexplained(verdicts: Sequence[Verdict], judged: Judged) -> list[str]:
+    """The failures of tests that are no longer there at the end, and not for want of a measurement.
+
+    Later records may show that others caused a failure: it is then not measured. They make no card good.
+    """
+    failed = {key: one for key, one in judged.verdicts.items() if one.outcome is Outcome.FAIL}
+    gone = (Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT, Outcome.NOT_APPLICABLE)
+    return [
+        f"{sentence(failed[one.criterion, one.subject])} So its test said, and the whole recording does not"
+        for one in verdicts
+        if one.outcome in gone and (one.criterion, one.subject) in failed
+    ]
 
 
 def decision_of(verdicts: Sequence[Verdict], judged: Judged, problems: Sequence[str]) -> Decision:

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from rigproof.plugin.conclusion import Judged, decision_of, exit_status
+from rigproof.plugin.conclusion import Judged, decision_of, exit_status, unexplained
 from rigproof.records.verdict import Decision, Outcome, Verdict
 
 WELL = [Verdict("c.x", "n", Outcome.PASS)]
@@ -49,3 +49,25 @@ def test_zero_is_accepted_and_one_is_rejected_and_nothing_else_is(interrupted, b
     decision, found = ended(WELL, **session)
     assert (decision == Decision.ACCEPTED) == (found == 0)
     assert found != 1
+
+
+@pytest.mark.parametrize(
+    ("at_the_end", "number"),
+    [
+        (Outcome.FAIL, 0),
+        (Outcome.NOT_MEASURED, 0),  # later records show that others caused it
+        (Outcome.PASS, 1),
+        (Outcome.WARN, 1),
+        (Outcome.NO_LIMIT, 1),
+        (Outcome.NOT_APPLICABLE, 1),
+    ],
+)
+def test_a_failure_that_only_its_test_saw_makes_no_accepted_run(at_the_end, number):
+    """The verdict is that of the whole recording, so that `judge` and `report` say the same."""
+    failed = Verdict("c.y", "n", Outcome.FAIL, detail="slow")
+    judged = Judged({("c.y", "n"): failed}, False, False, 1)
+    end = [*WELL, Verdict("c.y", "n", at_the_end)]
+    problems = unexplained(end, judged)
+    assert len(problems) == number
+    assert all("n c.y: slow" in one and one.endswith("the whole recording does not") for one in problems)
+    assert decision_of(end, judged, problems) is not Decision.ACCEPTED
