@@ -1,8 +1,9 @@
 """Strangers: foreign processes that started, grew or computed on a device while it was under test.
 
 What they took is not the card's fault: `slowed_by`, `crowded_by` and `crashed_by` decide whether a stranger
-explains a criterion's failure or warning. Only a stranger that was there at the time explains anything, and
-none explains what a stranger cannot cause: a wrong result, a killed worker, a lost card.
+explains a criterion's failure or warning. Only a stranger that was there at the time explains anything, no
+more than it can have taken in that time (`slowed_while_settled`), and none explains what a stranger cannot
+cause: a wrong result, a killed worker, a lost card.
 """
 
 import math
@@ -11,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rigproof.criteria.criterion import NotApplicable, NotMeasured, Trouble
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, Trouble
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import Foreign, Life, State, foreign_lives, lives_of
+from rigproof.criteria.evidence.rates import settled
 from rigproof.criteria.evidence.tasks import FREE, WANTED, amount_mib
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.room import IDLE_MIB, room_of
@@ -28,6 +30,7 @@ from rigproof.records.processes import (
     process_text,
 )
 from rigproof.records.verdict import figure
+from rigproof.telemetry.process_watch import READINGS
 
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 # As torch words them when memory ran out.
@@ -35,6 +38,9 @@ CAPACITY = re.compile(r"total capacity of (\d+(?:\.\d+)?) ([KMGT]iB)")
 OWN = re.compile(r"this process has (\d+(?:\.\d+)?) ([KMGT]iB) memory in use")
 LONGEST_GAP_S = 10.0  # between two readings of the process list, normally a second apart
 AT_THE_TIME_S = 3.0  # the list is read every second, and a process takes a while to end after its error
+# The share of a rate that a stranger can have taken is that of the time while it was there, if it took all of
+# the card. Twice that, since what it evicted and heated outlasts it: half of the time explains any loss.
+TAKEN_PER_TIME = 2.0
 # Failures of the card, the worker or the rig itself, whatever strangers were there.
 NOT_BY_STRANGERS = (
     *("wrong_result", "worker_died", "worker_hung", "agent_died", "node_lost"),
@@ -44,9 +50,10 @@ NOT_BY_STRANGERS = (
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A foreign process that disturbed the run, from `from_s` to `to_s` (infinity: it stayed).
+    """A foreign process that was seen to disturb the run, from `from_s` to `to_s` (infinity: it stayed).
 
-    `most_mib` and `most_percent` (of the SMs) are the highest values reported since then, or None.
+    `since_s`: when it can have begun to, as the list is read about once a second. `most_mib` and
+    `most_percent` (of the SMs) are the highest values reported since then, or None.
     """
 
     pid: int
@@ -54,6 +61,7 @@ class Stranger:
     name: str | None
     from_s: float
     to_s: float
+    since_s: float
     most_mib: float | None
     most_percent: float | None
     graphics: bool
@@ -83,9 +91,13 @@ class Stranger:
             parts.append(f"up to {self.most_percent:.0f} % of the SMs")
         return ", ".join(parts)
 
-    def overlaps(self, from_s: float, to_s: float) -> bool:
-        """Whether it was there in that time, within AT_THE_TIME_S."""
-        return self.from_s - AT_THE_TIME_S <= to_s and self.to_s + AT_THE_TIME_S >= from_s
+    def near(self, t_s: float) -> bool:
+        """Whether it was there at that moment, within AT_THE_TIME_S."""
+        return self.from_s - AT_THE_TIME_S <= t_s <= self.to_s + AT_THE_TIME_S
+
+    def inside_s(self, window: Window) -> float:
+        """How long it can have been there in that time, at most."""
+        return max(0.0, min(self.to_s, window.to_s) - max(self.since_s, window.from_s))
 
 
 def strangers_of(device: DeviceEvidence) -> tuple[Stranger, ...]:
@@ -136,18 +148,39 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
 
     Raises Disturbed if others ended a worker, or kept it from starting.
     """
+    return _first_of(about, lambda device: _slowed(device, trouble, lambda _strangers: True))
+
+
+def slowed_while_settled(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
+    """The same for a rate over the whole settled load: it must reach its limit without what strangers took.
+
+    How much of the SMs a stranger used is not asked: a few can fill the link, or the memory's bandwidth.
+    """
+    return _first_of(
+        about, lambda device: _slowed(device, trouble, lambda those: _enough(device, those, trouble.finding))
+    )
+
+
+def _first_of(
+    about: DeviceEvidence | Evidence, explain: Callable[[DeviceEvidence], str | None]
+) -> str | None:
+    """The explanation of the first device that has one."""
     devices = about.devices if isinstance(about, Evidence) else (about,)
-    reasons = [_slowed(device, trouble) for device in devices]
-    return next(filter(None, reasons), None)
+    return next(filter(None, [explain(device) for device in devices]), None)
 
 
-def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
+def _slowed(
+    device: DeviceEvidence, trouble: Trouble, enough: Callable[[Sequence[Stranger]], bool]
+) -> str | None:
     if (lost := device.lost_to_others(trouble.stages)) is not None:
         raise lost
-    computed = _there(device, trouble.stages, lambda one: _computed(device, one))
-    if computed:
+    stages = _stages(device, trouble)
+    suspects, spans = _suspects(device, stages), [_during(trouble.finding, one) for one in stages]
+    there = [one for one in suspects if any(one.inside_s(span) > 0 for span in spans)]
+    computed = [one for one in there if _computed(device, one)]
+    if computed and enough(computed):
         return _explanation(computed, "computed on this card")
-    crowding = _there(device, trouble.stages, lambda one: _ran_short(device, one))
+    crowding = [one for one in suspects if _ran_short(device, one)]
     if crowding:
         return _explanation(crowding, "held memory that the work needed")
     return _short_for_others(device)
@@ -156,7 +189,8 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
 def crowded_by(device: DeviceEvidence, trouble: Trouble) -> str | None:
     """Explains a lack of memory if a stranger held some at the time, or others held what was missing."""
     moment_s = trouble.finding.from_s
-    holding = _there(device, trouble.stages, lambda one: moment_s is None or one.overlaps(moment_s, moment_s))
+    suspects = _suspects(device, _stages(device, trouble))
+    holding = [one for one in suspects if moment_s is None or one.near(moment_s)]
     return _explanation(holding, "held memory of this card") if holding else _short_for_others(device)
 
 
@@ -223,14 +257,37 @@ def _known(device: DeviceEvidence) -> tuple[Stranger, ...]:
         return ()
 
 
-def _there(device: DeviceEvidence, stages: Sequence[str], fits: Callable[[Stranger], bool]) -> list[Stranger]:
-    """The fitting strangers that were there in one of these stages; none if something else is to blame."""
+def _suspects(device: DeviceEvidence, stages: Sequence[Window]) -> list[Stranger]:
+    """The strangers that were about in one of these stages; none if something else is to blame."""
     if device.events(*NOT_BY_STRANGERS) or _failed_by_itself(device):
         return []
-    ran = [stage for name in stages if (stage := device.evidence.recording.stages.get(name)) is not None]
-    spans = [(one.start_s, math.inf if one.end_s is None else one.end_s) for one in ran]
-    found = [one for one in _known(device) if any(one.overlaps(*span) for span in spans)]
-    return [one for one in found if fits(one)]
+    around = [Window(one.from_s - AT_THE_TIME_S, one.to_s + AT_THE_TIME_S) for one in stages]
+    return [one for one in _known(device) if any(one.inside_s(each) > 0 for each in around)]
+
+
+def _stages(device: DeviceEvidence, trouble: Trouble) -> list[Window]:
+    """The stages that were judged, as far as they ran."""
+    ran = [one for name in trouble.stages if (one := device.evidence.recording.stages.get(name)) is not None]
+    return [Window(one.start_s, math.inf if one.end_s is None else one.end_s) for one in ran]
+
+
+def _during(finding: Finding, stage: Window) -> Window:
+    """The part of a stage from when the trouble began, as long as it is said to have lasted."""
+    from_s = -math.inf if finding.from_s is None else finding.from_s
+    length_s = math.inf if finding.length_s is None else finding.length_s
+    return Window(max(stage.from_s, from_s), min(stage.to_s, from_s + length_s))
+
+
+def _enough(device: DeviceEvidence, strangers: Sequence[Stranger], finding: Finding) -> bool:
+    """Whether the mean over the settled load would reach its limit without what these can have taken."""
+    if finding.measured is None or finding.limit is None:
+        return True
+    try:
+        window, _ = settled(device)
+    except NotMeasured:
+        return True
+    share = sum(one.inside_s(window) for one in strangers) / window.length_s
+    return finding.measured >= finding.limit.value * (1 - TAKEN_PER_TIME * share)
 
 
 def _failed_by_itself(device: DeviceEvidence) -> bool:
@@ -245,7 +302,7 @@ def _computed(device: DeviceEvidence, stranger: Stranger) -> bool:
 
 
 def _ran_short(device: DeviceEvidence, stranger: Stranger) -> bool:
-    return any(stranger.overlaps(event.t_s, event.t_s) for event in device.events("oom"))
+    return any(stranger.near(event.t_s) for event in device.events("oom"))
 
 
 def _explanation(strangers: Sequence[Stranger], did: str) -> str:
@@ -269,7 +326,10 @@ def _strangers(device: DeviceEvidence) -> tuple[Stranger, ...]:
             continue
         from_s = _disturbs_from_s(life, load, _begin_s(device), limits)
         if from_s is not None:
-            found.append(_stranger(life, foreign, from_s))
+            # Old ones are seen to compute by the mean of READINGS readings.
+            unseen = 1 if from_s == life.from_s else READINGS
+            since_s = from_s - unseen * watch.longest_gap_s
+            found.append(_stranger(life, foreign, from_s, since_s))
     if not found and not watch.sm_readable:
         _require_known_sm_use(foreign, load)
     return tuple(sorted(found, key=lambda one: (one.from_s, one.pid)))
@@ -279,9 +339,9 @@ def _require_known_sm_use(foreign: Foreign, load: Window) -> None:
     """NotApplicable if a foreign process was there before the run, and SM use per process is not reported."""
     for life in foreign.lives:
         if not life.last.graphics and life.around(load.from_s, load.to_s):
+            who = _stranger(life, foreign, life.from_s, life.from_s).who
             raise NotApplicable(
-                f"{_stranger(life, foreign, life.from_s).who} was there before the run, and the driver does "
-                "not report which process uses the SMs"
+                f"{who} was there before the run, and the driver does not report which process uses the SMs"
             )
 
 
@@ -315,7 +375,7 @@ def _disturbs_from_s(life: Life, load: Window, begin_s: float, limits: ProcessLi
     return next((one.from_s for one in life.states if disturbs(one)), None)
 
 
-def _stranger(life: Life, foreign: Foreign, from_s: float) -> Stranger:
+def _stranger(life: Life, foreign: Foreign, from_s: float, since_s: float) -> Stranger:
     since = [state.process for state in life.states if state.to_s >= from_s]
     return Stranger(
         pid=life.pid,
@@ -323,6 +383,7 @@ def _stranger(life: Life, foreign: Foreign, from_s: float) -> Stranger:
         name=life.last.name if foreign.named else None,
         from_s=from_s,
         to_s=life.to_s,
+        since_s=since_s,
         most_mib=_most(one.used_mib for one in since),
         most_percent=_most(one.sm_percent for one in since),
         graphics=life.last.graphics,

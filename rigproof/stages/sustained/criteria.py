@@ -20,7 +20,7 @@ from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import Steady, settled, steady, sustained_rate
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.repeated import deepest_fall
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.strangers import slowed_by, slowed_while_settled
 from rigproof.criteria.evidence.windows import work_of_groups
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome, figure
@@ -52,7 +52,7 @@ MOST_NAMED = 16
     figures=(FIGURE,),
     stages=("sustained",),
     rate=True,
-    explained=slowed_by,
+    explained=slowed_while_settled,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all the device's workers, over the loaded time of the sustained stage."""
@@ -83,7 +83,7 @@ def _measured(device: DeviceEvidence) -> Measured:
     sum_of="throughput.sustained",
     stages=("sustained",),
     rate=True,
-    explained=slowed_by,
+    explained=slowed_while_settled,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""

@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, com
 from rigproof.criteria.effects import BROKEN, WORKER_LOST, WRONG_RESULTS, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rates import of_sustained, peers_of, sustained_rate, with_peers, work_of
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.strangers import slowed_while_settled
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 
 
@@ -33,7 +33,7 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     applies_to_cpu=False,
     among=with_peers,
     rate=True,
-    explained=slowed_by,
+    explained=slowed_while_settled,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU is a straggler that all others would wait for."""

@@ -346,6 +346,69 @@ def test_where_it_is_unknown_who_uses_the_sms_a_stranger_explains_a_rate_by_bein
     assert bench.verdict(SUSTAINED, GPU).outcome is NOT_MEASURED
 
 
+# The sustained stage is from 26 to 71 s; the list is read every 1.1 s.
+
+
+@pytest.mark.parametrize(
+    ("from_s", "gone_s", "percent", "outcome"),
+    [
+        (40, 41, 6, FAIL),
+        (40, 41, 100, FAIL),
+        (40, 41, None, FAIL),
+        (40, 43, 100, FAIL),
+        (40, 55, 6, NOT_MEASURED),
+        (40, 55, None, NOT_MEASURED),
+        (26, None, 6, NOT_MEASURED),
+        (15, 25.9, 100, FAIL),
+        (73, 80, 100, FAIL),
+    ],
+)
+def test_a_stranger_explains_no_more_of_the_sustained_rate_than_it_can_have_taken(
+    bench, from_s, gone_s, percent, outcome
+):
+    """All of the card for twice the time that it was there, whatever it used of the SMs."""
+    bench.slow(GPU, 0.5)
+    bench.stranger(from_s, gone_s=gone_s, sm_percent=[percent])
+    assert bench.verdict(SUSTAINED, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("gone_s", "outcome"), [(41, FAIL), (55, NOT_MEASURED)])
+def test_so_it_does_of_the_rig_s_sum(bench, gone_s, outcome):
+    bench.slow(GPU, 0.3)
+    bench.stranger(40, gone_s=gone_s, sm_percent=[60])
+    assert bench.verdict("throughput.combined", "rig").outcome is outcome
+
+
+def test_two_brief_strangers_explain_more_than_one(bench):
+    bench.slow(GPU, 0.5)
+    bench.stranger(30, gone_s=33, sm_percent=[60])
+    assert bench.verdict(SUSTAINED, GPU).outcome is FAIL
+    bench.stranger(40, gone_s=46, pid=6000, sm_percent=[60])
+    assert bench.verdict(SUSTAINED, GPU).outcome is NOT_MEASURED
+
+
+def test_one_that_was_there_before_may_have_computed_for_five_readings_until_it_is_seen_to(bench):
+    bench.slow(GPU, 0.5, from_s=56)
+    bench.stranger(0.5, sm_percent=[0])
+    bench.stranger(61, sm_percent=[20])
+    assert bench.verdict(STABILITY, GPU).outcome is NOT_MEASURED
+
+
+@pytest.mark.parametrize(("gone_s", "outcome"), [(50, FAIL), (65, NOT_MEASURED)])
+def test_a_stranger_that_had_gone_when_the_rate_fell_explains_nothing(bench, gone_s, outcome):
+    bench.slow(GPU, 0.5, from_s=60)
+    bench.stranger(30, gone_s=gone_s, sm_percent=[60])
+    assert bench.verdict(STABILITY, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("from_s", "outcome"), [(26, NOT_MEASURED), (26.2, FAIL)])
+def test_a_stranger_can_have_come_a_reading_before_it_was_seen(bench, from_s, outcome):
+    """The gemm stage is over at 25 s."""
+    bench.slow(GPU, 0.5, stage="gemm")
+    bench.stranger(from_s, sm_percent=[60])
+    assert bench.verdict("throughput.gemm_fp32", GPU).outcome is outcome
+
+
 def test_the_rig_s_sum_is_explained_by_a_card_s_stranger(bench):
     bench.slow(GPU, 0.3)
     bench.stranger(31, sm_percent=[70])
