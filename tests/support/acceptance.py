@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 240  # a step of seconds on a quiet machine
@@ -112,11 +115,20 @@ PRELOADED = (
     *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.second_chance"),
 )
 _FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload(list(PRELOADED))
+_FORKED.set_forkserver_preload([*PRELOADED, "support.built_models"])
+
+
+@cache
+def _start_server() -> None:
+    """Start what is forked, where it finds `support`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", _environment()["PYTHONPATH"])
+        forkserver.ensure_running()
 
 
 def forked(module: str, arguments: tuple[str, ...], cwd: Path) -> subprocess.CompletedProcess[str]:
     """As `python -m module`, in a process that has imported much of rigproof already."""
+    _start_server()
     with tempfile.TemporaryDirectory() as folder:
         written = (Path(folder) / "out", Path(folder) / "err")
         process = _FORKED.Process(target=_as_main, args=(module, arguments, cwd, _environment(), written))
