@@ -73,8 +73,9 @@ def _explained_by_cpus(
         finding, stage = trouble.finding, device.evidence.recording.stages.get(STAGE)
         pool = max((one.processes for one in _rewards(device)), default=0)
         node = device.evidence.single(device.node_name)
-        if finding.measured is None or finding.limit is None or stage is None or not pool:
+        if finding.measured is None or stage is None or not pool:
             return
+        assert finding.limit is not None
         assert isinstance(node, NodeEvidence)
         if stage.loaded_from_s is None or stage.loaded_to_s is None:
             return

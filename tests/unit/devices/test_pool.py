@@ -167,6 +167,22 @@ def test_golden_products_are_those_of_whole_numbers(golden, cpu, precision, size
     assert set(pool.checksums) == {"1·0", "0·1", "1·2", "2·3", "3·0"}
 
 
+@pytest.mark.parametrize(
+    ("precision", "scale", "numbers"),
+    [
+        ("fp8", 1, [-6, -3, 7, -4, 0, -6, -2, -4]),
+        ("bf16", 1, [101, 6, -65, -26, 40, -99, -13, -30]),
+        ("tf32", 1, [101, 6, -65, -26, 40, -99, -13, -30]),
+        ("fp32", 1, [101, 6, -65, -26, 40, -99, -13, -30]),
+        ("fp16", 16, [101, 6, -65, -26, 40, -99, -13, -30]),
+    ],
+)
+def test_golden_numbers_are_the_same_in_every_version(precision, scale, numbers):
+    """Checksums that were made by another version, on another card, are those of the same numbers."""
+    found = Numbers(8192, precision, 3).part(10**6, 8, torch.device("cpu"))
+    assert (found * scale).tolist() == numbers
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "fp8"])
 def test_golden_numbers_are_whole_in_every_precision_and_no_sum_of_their_products_is_rounded(cpu, precision):
     matrix = cpu.empty(512, precision)

@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.rates import of_sustained, peers_of, settled, sustained_rate
+from rigproof.criteria.evidence.rates import of_sustained, peers_of, settled, sustained_rate, with_peers
 from rigproof.profiles.tables.sku import PowerPoint
 from rigproof.records.verdict import Outcome
 from support.peers import make_peers, subject_of
@@ -133,6 +133,20 @@ def test_who_was_not_found_is_nobodys_peer(bench):
     del bench.recording.gpus[subject_of(1)]
     assert of_sustained(device) is None
     assert peers(bench) is None
+
+
+def test_who_has_no_rate_or_no_peer_is_not_compared(bench):
+    make_peers(bench, 2)
+    assert of_sustained(device_of(bench, subject_of(1))) is not None
+    bench.rounds(subject_of(1), "sustained", verified=False)
+    assert of_sustained(device_of(bench, subject_of(1))) is None
+    bench.loaded = replace(
+        bench.loaded,
+        rig=bench.loaded.rig.model_copy(
+            update={"limits": bench.loaded.rig.limits.model_copy(update={"peer_share": None})}
+        ),
+    )
+    assert with_peers(bench.loaded, bench.loaded.devices()) == []
 
 
 @pytest.mark.parametrize(("own", "middle"), [(0, 1.0), (1, 0.98), (2, 1.0)])
