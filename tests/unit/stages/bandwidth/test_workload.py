@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from rigproof.devices.reporting import Reporter
 from rigproof.stages.bandwidth import operations
 from rigproof.stages.bandwidth.settings import FIGURES, GB
 from rigproof.stages.bandwidth.specs import BandwidthSpec, buffer_size
-from rigproof.stages.bandwidth.workload import FEWEST_ROUNDS, run_bandwidth
+from rigproof.stages.bandwidth.workload import FEWEST_ROUNDS, MeasuredOperation, run_bandwidth
 
 SIZE = 256
 SPEC = BandwidthSpec("bandwidth", size=SIZE, duration_s=0.4, round_s=0.02)
@@ -22,6 +23,15 @@ def test_each_operation_is_warmed_up_then_measured_and_all_of_it_is_verified(cpu
         assert phases.count("measure") >= FEWEST_ROUNDS
     assert all(one.verified for one in context.rounds)
     assert not context.events("wrong_result")
+
+
+def test_it_ends_as_soon_as_its_time_is_over_and_enough_was_measured(cpu, stopping_context, monkeypatch):
+    """Of no length: a round that warms up, and the fewest that measure."""
+    context = stopping_context(lambda own: len(own.rounds) > 3 * FEWEST_ROUNDS)
+    monkeypatch.setattr(context, "now_s", lambda: 5.0)
+    buffers = operations.Buffers(cpu, SIZE)
+    MeasuredOperation(SPEC, operations.Write(buffers), Reporter(context, "bandwidth")).run(0.0)
+    assert [one.phase for one in context.rounds] == ["warmup", *["measure"] * FEWEST_ROUNDS]
 
 
 def test_a_round_states_the_bytes_that_were_moved(cpu, context):

@@ -154,6 +154,17 @@ def test_each_prompt_has_references_and_later_steps_equal_them(cpu, context):
     bursts.release()
 
 
+def test_a_step_begins_after_the_last_round_of_the_one_before(cpu, context):
+    bursts = bursts_of(cpu, context)
+    (rounds, rest), begins = divmod(len(context.rounds), PROMPTS), []
+    assert (rounds > 1, rest) == (True, 0)
+    for _ in range(2 * rounds):
+        begins.append(bursts.between)
+        bursts.add("measure")
+    assert begins == [True, *[False] * (rounds - 1)] * 2
+    bursts.release()
+
+
 @pytest.mark.parametrize("product", range(LAYERS + 1))
 def test_the_lowest_bit_flipped_in_one_product_is_caught(faulty_cpu, context, product):
     calls = []
