@@ -47,3 +47,8 @@ def test_the_cuda_of_torch_is_read_from_its_version_file(tmp_path, monkeypatch, 
 def test_no_torch_has_no_cuda(monkeypatch, spec):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
     assert torch_cuda() is None
+
+
+def test_a_folder_s_size_is_told_in_gib(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.statvfs", lambda folder: SimpleNamespace(f_blocks=2**20, f_frsize=4096))
+    assert offers(tmp_path, tmp_path / "shm", tmp_path / "module").shm_gib == 4.0

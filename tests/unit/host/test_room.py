@@ -1,6 +1,7 @@
 """What a host leaves to a run, in made-up trees; the loopback interface in a real namespace."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,29 @@ def test_the_limit_of_the_user_counts_the_threads_of_all_its_processes(tmp_path)
     assert (room.limit, room.used, room.free) == (6, counted, max(0, 6 - counted))
     assert room.where == f"RLIMIT_NPROC of user {os.getuid()}"
     assert "ulimit -u" in room.remedy
+
+
+@pytest.mark.parametrize(
+    ("limit", "user", "status", "expected"),
+    [
+        (100, 1000, "CapEff:\t0000000000000000\n", 100),
+        (100, 1000, "CapEff:\t0000000001000000\n", None),  # CAP_SYS_RESOURCE
+        (100, 1000, "CapEff:\t0000000000200000\n", None),  # CAP_SYS_ADMIN
+        (100, 1000, "", 100),
+        (100, 1, "CapEff:\t0000000000000000\n", 100),
+        (100, 0, "CapEff:\t0000000000000000\n", None),
+        (resource.RLIM_INFINITY, 1000, "CapEff:\t0000000000000000\n", None),
+    ],
+)
+def test_the_limit_of_a_user_holds_but_for_root_and_some_capabilities(
+    tmp_path, monkeypatch, limit, user, status, expected
+):
+    proc, cgroup = trees(tmp_path, "0::/\n", {}, {})
+    (proc / "self" / "status").write_text(status)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, resource.RLIM_INFINITY))
+    monkeypatch.setattr("os.getuid", lambda: user)
+    room = thread_room(proc, cgroup)
+    assert (None if room is None else room.limit) == expected
 
 
 def test_more_threads_than_allowed_leave_none():

@@ -174,6 +174,15 @@ def test_crc_errors_warn_until_they_are_many(errors, expected):
     assert bench.verdict(NVLINK, GPU).outcome is expected
 
 
+@pytest.mark.parametrize(("errors", "expected"), [(99, Outcome.WARN), (100, Outcome.FAIL)])
+def test_crc_errors_of_less_than_a_second_are_those_of_one(errors, expected):
+    bench = two_cards()
+    links(bench, "after", ALL, nvlink_crc_errors=errors)
+    (after,) = (one for one in bench.recording.counters if (one.subject, one.moment) == (GPU, "after"))
+    bench.counters(GPU, "before", t_s=after.t_s - 0.5)
+    assert bench.verdict(NVLINK, GPU).outcome is expected
+
+
 def test_errors_from_before_the_run_do_not_count():
     bench = two_cards()
     for moment in ("before", "after"):

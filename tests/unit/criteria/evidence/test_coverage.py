@@ -45,3 +45,10 @@ def test_no_stretch_may_be_without_readings(rate_hz, longest_s):
     assert why == f"no power was read for {longest_s + 0.5:.1f} s under load, from t=20 s on"
     assert cover(longest_s + 0.5, -0.1).endswith("from t=0 s on")
     assert cover(9.0, 31.9).endswith("from t=32 s on")
+
+
+def test_one_reading_is_enough_where_one_is_due_and_none_never_is():
+    window = Window(10.0, 11.0)
+    assert reason([10.5], window, 0.8, 1.0) == ""
+    assert reason([], window, 0.8, 1.0) == "no power was read under load"
+    assert reason([10.5], window, 0.8, 2.0).startswith("only 1 of the 2 readings of power")

@@ -7,7 +7,7 @@ import pytest
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.sensors import _clear, _doubt, require_moving, require_possible
+from rigproof.criteria.evidence.sensors import _clear, _doubt, _may_be_still, require_moving, require_possible
 from rigproof.judging.judge import judge_all
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
@@ -255,3 +255,17 @@ def test_sensors_of_two_cards_that_agree_in_every_digit_are_those_of_one():
         verdict = judged()[DRAW, subject]
         assert verdict.outcome is NOT_MEASURED
         assert f"every reading of its power is also that of {other}" in verdict.detail
+
+
+def test_a_power_may_be_still_where_its_instant_reading_was_constant_or_a_sensor_was_not_always_read(bench):
+    def may_be_still():
+        return _may_be_still(Evidence(bench.recording, bench.loaded).device(GPU))
+
+    assert not may_be_still()
+    bench.samples(GPU, 40, 44, power_average_w=600.0)
+    assert not may_be_still()
+    bench.samples(GPU, 40, 44, power_w=600.0)
+    assert may_be_still()
+    bench.samples(GPU, 40, 44, power_w=lambda one: 600.0 + one.t_s % 1)
+    bench.samples(GPU, 50, 50.05, core_temperature_c=None)
+    assert may_be_still()
