@@ -154,6 +154,11 @@ def _by_second(device: DeviceEvidence) -> dict[Of, _Work]:
     verified = rounds.table.mask("verified", "", (True,))[rows]
     rows, own = rows[verified], own[verified]
     begins, ends = own + 1j * rounds.table.begins_s[rows], own + 1j * rounds.table.t_s[rows]
+    still = {one.subject: one.uncounted for one in device.block.devices if len(one.uncounted)}
+    for (subject, _), number in rounds.numbers.items() if still else ():
+        if subject in still:  # while its host stood still, no card could work, and none is to blame
+            from_still, to_still = (number + 1j * still[subject]).T
+            begins, ends = np.append(begins, from_still), np.append(ends, to_still)
     (idle,) = without_work(begins, ends, groups + 1j * from_s, groups + 1j * to_s).nonzero()
     measured = rounds.table.mask("phase", "", ("measure",))[rows]
     numbers = len(rounds.numbers)

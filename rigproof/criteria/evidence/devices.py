@@ -13,6 +13,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.stage_rounds import StageRounds, require_told
+from rigproof.criteria.evidence.standstills import Spans, cut_into, uncounted
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.stages import StageSettings
@@ -303,14 +304,33 @@ class DeviceEvidence:
 
         def made() -> StageRounds:
             devices = self.block.devices
-            rounds = {one.subject: self.evidence.rounds(one.subject) for one in devices}
+            rounds = {one.subject: one.felt_rounds for one in devices}
             return StageRounds(rounds, [one.device.gpu.device for one in devices], self.evidence.kinds)
 
         return self.block.kept("rounds", made)
 
     @property
+    def felt_rounds(self) -> Rounds:
+        """All its rounds, as recorded, without those that a standstill of its host cut into."""
+        rounds, still = self.evidence.rounds(self.subject), self.evidence.standstills(self.node_name)
+        return rounds.only(~cut_into(rounds, still)) if len(still) else rounds
+
+    @property
+    def uncounted(self) -> Spans:
+        """When its host stood still, with the rounds that this cut into."""
+
+        def made() -> Spans:
+            still = self.evidence.standstills(self.node_name)
+            if not len(still):
+                return still
+            rounds = self.evidence.rounds(self.subject)
+            return uncounted(rounds.only(cut_into(rounds, still)), still)
+
+        return self.kept("uncounted", made)
+
+    @property
     def all_rounds(self) -> Rounds:
-        """The rounds of all stages, as recorded, including those of the CPU in place of a GPU."""
+        """The rounds of all stages, including those of the CPU in place of a GPU."""
         return self.stage_rounds.all[self.subject]
 
     def records(self, kind: type[Kept], stage: str) -> list[Kept]:

@@ -16,6 +16,8 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeVar
 
+import numpy as np
+
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.clocks import moved_clocks
@@ -26,6 +28,7 @@ from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
 from rigproof.criteria.evidence.series import Series, grouped, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.criteria.evidence.standstills import Spans, gaps_of, standstills
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
@@ -216,6 +219,18 @@ class Evidence:
         """Of one moment: columns and places do not fit together once rounds were added in between."""
         rows = self.kept("rounds", lambda: copy(self.recording.rounds))
         return rows, self.kept("table of rounds", lambda: RoundTable(rows.columns))
+
+    def standstills(self, node: str) -> Spans:
+        """When this node stood still."""
+
+        def found() -> Spans:
+            gaps = gaps_of(self.host_samples(node).times_s, self.rate_hz)
+            if not len(gaps):
+                return gaps
+            ends_s = [self.rounds(one.subject).t_s for one in self.devices_on(node)]
+            return standstills(gaps, np.concatenate(ends_s) if ends_s else np.empty(0), self.rate_hz)
+
+        return self.kept(("standstills", node), found)
 
     def require_clock(self, node: str) -> None:
         """Disturbed if this node's clock and the driver's came apart: its work is not in its stages."""

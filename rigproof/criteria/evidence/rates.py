@@ -14,11 +14,13 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.power_limits import share_left
 from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.stage_rounds import StageRounds
+from rigproof.criteria.evidence.standstills import Spans
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
+from rigproof.records.columns import Numbers
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
 FEWEST_ROUNDS = 3  # a rate from fewer is a single reading
@@ -39,21 +41,45 @@ class Steady:
     """The verified rounds of a continuous load, of all devices of a block.
 
     `groups` (n,) are the numbers of the rounds' devices. `from_s`: when each group's first measured round
-    began, infinite if it has none, or the load, if that was later; `to_s`: when the load ended.
+    began, infinite if it has none, or the load, if that was later; `to_s`: when the load ended. Where a host
+    stood still, what came later is moved to before that, as if no time had passed.
     """
 
-    def __init__(self, done: StageRounds, stage: str, window: Window) -> None:
+    def __init__(self, done: StageRounds, stage: str, window: Window, uncounted: Mapping[str, Spans]) -> None:
+        """`uncounted`: by device, when its host stood still."""
         verified = done.every.same("stage", stage) & done.every.same("verified", True)
-        self.rounds, self.groups, self.to_s = done.every.only(verified), done.groups[verified], window.to_s
+        self.rounds, self.groups = done.every.only(verified), done.groups[verified]
         measured = self.rounds.same("phase", "measure")
         begun_s = np.full(len(done.numbers), np.inf)
         np.minimum.at(begun_s, self.groups[measured], self.rounds.begins_s[measured])
         self.from_s: Floats = np.maximum(begun_s, window.from_s)
+        self.to_s: Floats = np.full(len(begun_s), window.to_s)
+        for subject, spans in uncounted.items():
+            group = done.numbers.get((subject, stage))
+            if group is not None and self.from_s[group] < window.to_s:
+                for span in spans[::-1].clip(self.from_s[group], window.to_s).tolist():
+                    self._leave_out(group, *span)
+
+    def _leave_out(self, group: int, from_s: float, to_s: float) -> None:
+        """Move what is after `to_s` to `from_s`, and drop the work in between."""
+        rounds, own = self.rounds, self.groups == group
+        begins_s, ends_s = (
+            np.where(own, one - (one - from_s).clip(0, to_s - from_s), one)
+            for one in (rounds.begins_s, rounds.t_s)
+        )
+        left_s = ends_s - begins_s
+        work = rounds.work * left_s / rounds.seconds
+        table = RoundTable(
+            {name: column.taken(rounds.rows) for name, column in rounds.table.columns.items()}
+            | {"t_s": Numbers(ends_s), "seconds": Numbers(left_s), "work": Numbers(work)}
+        )
+        self.rounds = Rounds(table, slice(0, len(work))).only(left_s > 0)
+        self.groups, self.to_s[group] = self.groups[left_s > 0], self.to_s[group] - (to_s - from_s)
 
     @cached_property
     def rates(self) -> Floats:
         """TFLOP/s of each group from its `from_s` on."""
-        rounds, ends_s = self.rounds, np.minimum(self.rounds.t_s, self.to_s)
+        rounds, ends_s = self.rounds, np.minimum(self.rounds.t_s, self.to_s[self.groups])
         inside_s = (ends_s - np.maximum(rounds.begins_s, self.from_s[self.groups])).clip(min=0)
         done = np.bincount(self.groups, rounds.work * inside_s / rounds.seconds, len(self.from_s))
         with np.errstate(invalid="ignore"):  # of a group that began when the load had ended
@@ -65,7 +91,8 @@ def steady(device: DeviceEvidence) -> tuple[Steady, int]:
     evidence, done = device.evidence, device.stage_rounds
     stage = evidence.steady_stage
     window = evidence.complete_window(stage)
-    found = device.block.kept("steady", lambda: Steady(done, stage, window))
+    still = {one.subject: one.uncounted for one in device.block.devices if len(one.uncounted)}
+    found = device.block.kept("steady", lambda: Steady(done, stage, window, still))
     return found, done.numbers.get((device.subject, stage), -1)
 
 

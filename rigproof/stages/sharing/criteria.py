@@ -11,6 +11,7 @@ from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.floors import SLOW
 from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.standstills import NONE, Spans
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
@@ -32,11 +33,13 @@ class SharedRate:
     gib_each: float | None  # operands; None if not recorded
 
 
-def shared_rate(rounds: Iterable[Round], events: Iterable[Event], number: int) -> SharedRate:
+def shared_rate(
+    rounds: Iterable[Round], events: Iterable[Event], number: int, uncounted: Spans = NONE
+) -> SharedRate:
     """The rate of `number` processes, from one device's rounds and events of the sharing stage.
 
-    Verified rounds after the warm-up count. Raises NotMeasured if one of the processes has too few of them,
-    or if they did not work at the same time.
+    `uncounted`: when its host stood still. Verified rounds after the warm-up count. Raises NotMeasured if one
+    of the processes has too few of them, or if they did not work at the same time.
     """
     by_process: dict[int, list[Round]] = defaultdict(list)
     for done in rounds:
@@ -52,11 +55,14 @@ def shared_rate(rounds: Iterable[Round], events: Iterable[Event], number: int) -
         max(min(done.t_s - done.seconds for done in own) for own in by_process.values()),
         min(max(done.t_s for done in own) for own in by_process.values()),
     )
-    if window.length_s < SHORTEST_LOAD_S:
-        raise NotMeasured(f"{number} processes worked together for {max(0.0, window.length_s):.1f} s")
-    counted = [done for own in by_process.values() for done in own]
-    tflops = work_by_slice(Rounds.of_records(counted), (window,))[0] / window.length_s
-    return SharedRate(number, str(counted[-1].label("precision")), tflops, window, _gib_each(events, number))
+    edges_s = [window.from_s, *uncounted.clip(window.from_s, max(window[:2])).ravel().tolist(), window.to_s]
+    pieces = [Window(*both) for both in zip(edges_s[::2], edges_s[1::2], strict=True) if both[1] > both[0]]
+    length_s = sum(one.length_s for one in pieces)
+    if length_s < SHORTEST_LOAD_S:
+        raise NotMeasured(f"{number} processes worked together for {length_s:.1f} s")
+    counted = Rounds.of_records([done for own in by_process.values() for done in own])
+    tflops = sum(work_by_slice(counted, (one,))[0] for one in pieces) / length_s
+    return SharedRate(number, str(counted.labels("precision")[-1]), tflops, window, _gib_each(events, number))
 
 
 def _gib_each(events: Iterable[Event], number: int) -> float | None:
@@ -99,7 +105,7 @@ def sharing(device: DeviceEvidence) -> Finding:
     if not rounds:
         cause = device.cause()
         raise NotMeasured("no round in the sharing stage" + (f": {cause}" if cause else ""))
-    alone, *others = (shared_rate(rounds, events, number) for number in numbers)
+    alone, *others = (shared_rate(rounds, events, number, device.uncounted) for number in numbers)
     if not device.is_cpu:
         device.silicon.require_possible((rate.precision, rate.tflops) for rate in (alone, *others))
     ratios = {other: other.tflops / alone.tflops for other in others}

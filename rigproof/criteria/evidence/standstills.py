@@ -1,0 +1,58 @@
+"""When a whole host stood still, as a virtual machine does that its hypervisor stops for a moment.
+
+Then neither was a sensor read nor did a round of any of its devices end. That is no failure of a card:
+heat and a weak power supply make rounds slower, they make no hole. So such a time, and the rounds that it cut
+into, count in no rate. A card that pauses by itself leaves the sampling as it is, and all of its time counts.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.rounds import Mask, Rounds
+
+GAP_STEPS = 1.5  # between two samples; 0.12 s was the longest at 10 Hz on H100 and H200
+FELT_SHARE = 0.05  # of a round: a shorter standstill changes its rate by less than limits leave
+Spans = npt.NDArray[np.float64]  # (n, 2): when each begins and ends, run time
+NONE: Spans = np.empty((0, 2))
+
+
+def gaps_of(times_s: Floats, rate_hz: float) -> Spans:
+    """The gaps in samples at these times that a grid of `rate_hz` does not explain."""
+    (places,) = np.nonzero(np.diff(times_s) > GAP_STEPS / rate_hz)
+    return np.stack((times_s[places], times_s[places + 1]), axis=1)
+
+
+def standstills(gaps: Spans, ends_s: Floats, rate_hz: float) -> Spans:
+    """The gaps in which no round ended, but for a step of the grid at each end, where the host still ran."""
+    inside_s, step_s = np.sort(ends_s), 1 / rate_hz
+    before = inside_s.searchsorted(gaps[:, 0] + step_s, "right")
+    return gaps[inside_s.searchsorted(gaps[:, 1] - step_s) <= before]
+
+
+def cut_into(rounds: Rounds, still: Spans) -> Mask:
+    """The verified rounds that a standstill cut into. An unverified one always counts."""
+    found = np.zeros(len(rounds), np.bool_)
+    begins_s, ends_s, verified = rounds.begins_s, rounds.t_s, rounds.same("verified", True)
+    for from_s, to_s in still.tolist():
+        overlap_s = np.minimum(ends_s, to_s) - np.maximum(begins_s, from_s)
+        found |= verified & (overlap_s > FELT_SHARE * rounds.seconds)
+    return found
+
+
+def uncounted(rounds: Rounds, still: Spans) -> Spans:
+    """From when to when nothing of a device counts: each standstill, and the `rounds` that it cut into."""
+    begins_s, ends_s = rounds.begins_s, rounds.t_s
+    found: list[tuple[float, float]] = []
+    for from_s, to_s in still.tolist():
+        cut = (begins_s < to_s) & (ends_s > from_s)
+        first_s, last_s = begins_s[cut].min(initial=from_s), ends_s[cut].max(initial=to_s)
+        if found and first_s < found[-1][1]:
+            first_s = found.pop()[0]
+        found.append((float(first_s), float(last_s)))
+    return np.asarray(found).reshape(-1, 2)
+
+
+def within(spans: Spans, from_s: float, to_s: float) -> float:
+    """How much of the time from `from_s` to `to_s` these spans take, in seconds."""
+    return float((spans.clip(from_s, to_s) @ (-1.0, 1.0)).sum())

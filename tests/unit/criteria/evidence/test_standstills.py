@@ -1,0 +1,144 @@
+"""A host that stands still slows no card: that time counts in no rate. A card's own pauses do."""
+
+from copy import copy
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.standstills import cut_into, gaps_of, standstills, uncounted, within
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.records.disk.store import read_recording
+from rigproof.records.measurements import TFLOP, Round
+from rigproof.records.verdict import Outcome
+from rigproof.stages.registry import KINDS
+
+SAMPLES = Path(__file__).resolve().parents[4] / "reports" / "samples"
+RATES = ("throughput.stability", "throughput.sustained", "throughput.peer_outlier", "activity.gpu_active")
+OTHERS = ("throughput.gemm_fp32", "throughput.gemm_fp8", "training.step", "scaling.sharing")
+OTHERS += ("memory.bandwidth", "feeding.idle_gaps", "transfer.h2d", "power.transient")
+
+
+@cache
+def sample(name):
+    return read_recording(SAMPLES / name)
+
+
+def paused(recording, stage, share, seconds, *, inside=False):
+    """The same run if its host had stood still for `seconds` at that share of a stage's load.
+
+    `inside`: during a round, which then took longer; else between two.
+    """
+    run, its = copy(recording), recording.stages[stage]
+    at_s = its.loaded_from_s + share * (its.loaded_to_s - its.loaded_from_s)
+
+    def later(one):
+        return replace(one, t_s=one.t_s + seconds) if one.t_s > at_s else one
+
+    def later_round(one):
+        longer = inside and one.t_s - one.seconds < at_s < one.t_s
+        return replace(later(one), seconds=one.seconds + seconds * longer)
+
+    run.rounds = [later_round(one) for one in recording.rounds]
+    run.gpu_samples = list(map(later, recording.gpu_samples))
+    run.host_samples = list(map(later, recording.host_samples))
+    moments = ("start_s", "end_s", "loaded_from_s", "loaded_to_s")
+    run.stages = {
+        name: replace(
+            one, **{key: t_s + seconds for key in moments if (t_s := getattr(one, key)) and t_s > at_s}
+        )
+        for name, one in recording.stages.items()
+    }
+    return run
+
+
+def failed(recording, names=RATES):
+    """What of these fails."""
+    evidence = Evidence(recording, LoadedRig.restore(recording.run.rig, KINDS))
+    return {
+        (name, subject)
+        for name in names
+        for subject in recording.gpus
+        if judge(CATALOGUE[name], subject, evidence).outcome is Outcome.FAIL
+    }
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("seconds", [0.2, 0.5, 0.8, 3.0])
+@pytest.mark.parametrize("name", ["h100-quick", "h200-x2-quick"])
+def test_a_host_that_stands_still_slows_no_card(name, seconds, inside):
+    for share in (0.34, 0.6, 0.85, 0.97):
+        assert not failed(paused(sample(name), "sustained", share, seconds, inside=inside)), share
+
+
+@pytest.mark.parametrize("stage", ["gemm", "training", "feeding", "sharing", "bandwidth", "transient"])
+def test_nor_does_it_in_any_other_stage(stage):
+    for inside in (False, True):
+        run = paused(sample("h100-extended"), stage, 0.6, 0.8, inside=inside)
+        assert not failed(run, (*RATES, *OTHERS))
+
+
+def slower(recording, subject, since_s, share=0.88):
+    recording.rounds = [
+        replace(one, work=one.work * share) if one.subject == subject and one.t_s > since_s else one
+        for one in recording.rounds
+    ]
+    return recording
+
+
+def test_a_card_that_sags_meanwhile_is_still_rejected():
+    run = paused(sample("h200-x2-quick"), "sustained", 0.7, 0.5)
+    run = slower(run, "vm/gpu0", run.stages["sustained"].loaded_to_s - 4)
+    assert ("throughput.stability", "vm/gpu0") in failed(run)
+
+
+def test_a_card_that_pauses_by_itself_is_still_rejected():
+    run = copy(sample("h100-quick"))
+    to_s = run.stages["sustained"].loaded_to_s - 0.5
+    run.rounds = [one for one in run.rounds if not to_s - 0.6 < one.t_s < to_s]
+    assert failed(run) == {("throughput.stability", "vm/gpu0")}
+
+
+# The parts
+
+
+def rounds_of(*spans, verified=True):
+    labels = {"precision": "bf16"}
+    who = ("gemm", "n/gpu0#0", "n/gpu0", "measure")
+    return Rounds.of_records(
+        [Round(end, *who, end - begin, 1.0, TFLOP, verified, labels) for begin, end in spans]
+    )
+
+
+def test_a_gap_is_longer_than_the_grid_of_the_samples_explains():
+    assert gaps_of(np.asarray([0.0, 0.1, 0.25, 0.41, 0.5]), 10.0).tolist() == [[0.25, 0.41]]
+    assert not len(gaps_of(np.asarray([0.0, 1.0, 2.2]), 1.0))
+    assert not len(gaps_of(np.empty(0), 10.0))
+
+
+def test_the_host_ran_where_a_round_ended_in_the_gap():
+    gap = np.asarray([[1.0, 2.0]])
+    assert standstills(gap, np.asarray([0.9, 1.05, 1.95, 2.5]), 10.0).tolist() == gap.tolist()
+    assert not len(standstills(gap, np.asarray([0.9, 1.5]), 10.0))
+
+
+def test_the_rounds_that_it_cut_into_and_their_time_do_not_count():
+    rounds, still = rounds_of((0.0, 0.9), (0.9, 1.1), (1.8, 2.2), (2.2, 3.0)), np.asarray([[1.0, 2.0]])
+    cut = cut_into(rounds, still)
+    assert cut.tolist() == [False, True, True, False]
+    assert uncounted(rounds.only(cut), still).tolist() == [[0.9, 2.2]]
+    both = np.asarray([[1.0, 2.0], [2.1, 2.3]])
+    assert uncounted(rounds, both).tolist() == [[0.9, 3.0]]
+    assert within(np.asarray([[0.9, 2.2], [5.0, 6.0]]), 2.0, 5.5) == pytest.approx(0.7)
+
+
+def test_a_long_round_does_not_feel_it_and_a_wrong_one_always_counts():
+    still = np.asarray([[1.0, 1.2]])
+    assert not cut_into(rounds_of((0.0, 9.0)), still).any()
+    assert not cut_into(rounds_of((0.9, 1.1), verified=False), still).any()
