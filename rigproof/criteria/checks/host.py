@@ -37,6 +37,7 @@ OWN_WORK = (
 )
 SHORT_FREEZE = 2.0  # of the longest delay: a single delay of up to this only warns
 FEW_FREEZES = 3  # a busy host is late repeatedly
+TURN_S = 1.0  # for which a hypervisor leaves a CPU waiting; Linux gives a turn of 0.1 s at most
 STALLED = (
     "see `dmesg` for stalls of disk, memory or driver; if there are none, lower `cpu.band_percent` or end "
     "other programs"
@@ -277,14 +278,18 @@ def _require_own_delays(
     """Disturbed if the host would be responsive without the late wake-ups that others explain.
 
     One is explained if in its second, or while it waited, a hypervisor or a quota took at least as much CPU
-    time as it waited, or other programs had brought the CPU over its band.
+    time as it waited, or other programs had brought the CPU over its band. A hypervisor lets one CPU wait
+    for TURN_S at most while it serves the others: of a longer delay, it must have taken more of all CPUs than
+    `cpu.stolen_warn_percent`, since on a host of 128 CPUs 1 % is always more than a second each second.
     """
     p99_ms, longest_ms = limits_ms
     late = np.flatnonzero(delays > min(limits_ms))
     waited_s, seconds, high = delays[late] / 1000, cpu_seconds(node, window), node.cpu.band_percent[1]
     from_s, to_s = reported_s[late] - waited_s - 1.0, reported_s[late] + 0.5 / node.evidence.rate_hz
     times_s, withheld_s = _withheld(node, window)
-    enough = np.interp(to_s, times_s, withheld_s) - np.interp(from_s, times_s, withheld_s) >= waited_s
+    taken_s = np.interp(to_s, times_s, withheld_s) - np.interp(from_s, times_s, withheld_s)
+    most = (node.cpu.stolen_warn_percent or 0.0) / 100 * node.identity.cpus
+    enough = (taken_s >= waited_s) & ((waited_s <= TURN_S) | (taken_s > most * (to_s - from_s)))
     hogs_s = np.asarray([one.from_s for one in seconds if one.hogged(high)])
     explained = late[enough | (hogs_s.searchsorted(to_s) > hogs_s.searchsorted(from_s))]
     rest = np.delete(delays, explained)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Disturbed, Finding, NotMeasured, Trouble, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
-from rigproof.criteria.evidence.cpu_use import cpu_seconds, taken
+from rigproof.criteria.evidence.cpu_use import TOLD_PERCENT, cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -65,8 +65,9 @@ def _explained_by_cpus(
 ) -> Callable[[DeviceEvidence, Trouble], None]:
     """Raises Disturbed if the figure is good for the part of the pools' CPUs that others left in this stage.
 
-    Who took less than was left unused took nothing from the pools. `good_with(measured, limit, left)`:
-    whether it is, with that part from 0 to 1.
+    Programs and quotas that took less than was left unused took nothing from the pools. A hypervisor takes
+    its part of the time of each CPU that runs, whether others are idle or not. `good_with(measured, limit,
+    left)`: whether it is, with that part from 0 to 1.
     """
 
     def explained(device: DeviceEvidence, trouble: Trouble) -> None:
@@ -87,7 +88,13 @@ def _explained_by_cpus(
         unused = 100 - fmean(one.used for one in seconds)
         left = node.identity.cpus * (1 - away / 100) / (pool * len(node.devices))
         limit = finding.limit.value
-        if unused < away and left < 1 and good_with(finding.measured, limit, left):
+        if unused >= away or left >= 1:
+            left = 1.0
+        stolen = fmean(one.stolen for one in seconds)
+        of_running = stolen / max(stolen, 100 - unused, TOLD_PERCENT)
+        if 100 * of_running >= TOLD_PERCENT:
+            left = min(left, 1 - of_running)
+        if left < 1 and good_with(finding.measured, limit, left):
             who, remedy = taken(node, seconds)
             figures = f"{finding.measured:.3g}, limit {limit:.3g}"
             raise Disturbed(f"{figures}: {who} while rewards were computed", remedy, finding.from_s)

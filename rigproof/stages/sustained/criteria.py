@@ -17,7 +17,7 @@ from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, WRONG_RESULTS
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
-from rigproof.criteria.evidence.rates import Steady, settled, steady, sustained_rate
+from rigproof.criteria.evidence.rates import Steady, precision_rate, settled, steady, sustained_rate
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.repeated import deepest_fall
 from rigproof.criteria.evidence.strangers import slowed_by, slowed_while_settled
@@ -134,8 +134,11 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     unit="%",
     direction="at_least",
     limit="`stages.sustained.stability_drop_share` (median window of the last quarter, relative to the "
-    "first) and `limits.stability_worst_window_share` (worst window, relative to the median). The settled "
-    "load is divided into windows of about 5 s, at least four. In every other stage each quarter of any work "
+    "first), `limits.stability_worst_window_share` (worst window, relative to the median), and "
+    "`stages.sustained.best_window_share` (worst window, relative to the median of the best quarter of all "
+    "windows, or to the card's own products of the same precision and size alone, whichever is higher). The "
+    "settled load is divided into windows of about 5 s, at least four; time in which the whole host stood "
+    "still is left out. In every other stage each quarter of any work "
     "that the card repeats for a second and more must reach `limits.best_quarter_share` of the best quarter; "
     "the first 2 s after a break, before the power cap holds, are not counted. None for the CPU as the "
     "device, which others also use",
@@ -143,7 +146,10 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a drop",
     unmeasured="less than 4 s of settled load",
-    also=Also(fails=(*BROKEN, *WRONG_RESULTS), unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes")),
+    also=Also(
+        fails=(*BROKEN, *WRONG_RESULTS, "gpu-idle"),
+        unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes", "stranger-computes:after=5%"),
+    ),
     stages=("sustained",),
     duties=DUTIES,
     explained=slowed_by,
@@ -181,10 +187,35 @@ def stability(device: DeviceEvidence) -> Finding:
         from_s = window.from_s + (number - quarter) * width_s
         return compared(end_share, drop, good=False, detail=detail, from_s=from_s)
     detail = f"worst window {min(rates):.1f} TFLOP/s, median {middle:.1f}"
+    low = {"from_s": window.from_s + rates.index(min(rates)) * width_s, "length_s": width_s}
     if worst < dip.value:
-        from_s = window.from_s + rates.index(min(rates)) * width_s
-        return compared(worst, dip, good=False, detail=detail, from_s=from_s, length_s=width_s)
+        return compared(worst, dip, good=False, detail=detail, **low)
+    least = device.optional_limit("best_window_share", "sustained")
+    if least is not None:
+        best, which = max((median(sorted(rates)[-quarter:]), "best ones"), _alone(device))
+        if min(rates) < least.value * best:
+            detail = f"worst window {min(rates):.1f} TFLOP/s, {which} {best:.1f}"
+            return compared(100 * min(rates) / best, least.times(100), good=False, detail=detail, **low)
     return compared(end_share, drop, good=True, detail=detail)
+
+
+def _alone(device: DeviceEvidence) -> tuple[float, str]:
+    """TFLOP/s of the same products in the stage that measures each precision alone; 0 if there are none.
+
+    A load that was slow from its first second on shows by it. A card without a power limit, such as a
+    laptop's, shares its power with the CPU, which works only beside the continuous load.
+    """
+    precision, (_, verified) = sustained_rate(device).precision, settled(device)
+    if device.identity.power_limit_w is None:
+        return 0.0, ""
+    try:
+        alone = precision_rate(device, precision)
+    except NotMeasured:  # the criterion of that stage reports it
+        return 0.0, ""
+    if alone is None or alone.rounds.distinct_labels("size") != verified.measured.distinct_labels("size"):
+        return 0.0, ""
+    sharing = device.optional_limit("floor_sharing_share") if len(device.planned_workers) > 1 else None
+    return alone.tflops * (sharing.value if sharing else 1.0), f"{precision} products alone"
 
 
 def _fallen(device: DeviceEvidence) -> Finding | None:

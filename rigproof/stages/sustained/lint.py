@@ -13,6 +13,7 @@ from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
 BOUNDS = {
     # Thermal throttling halves a rate; the allowed drop must be smaller.
     "stability_drop_share": Bound(lowest=0.5, below="allows a rate that halves"),
+    "best_window_share": Bound(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
 }
 
 

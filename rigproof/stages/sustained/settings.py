@@ -23,6 +23,11 @@ class SustainedSettings(TimedSettings):
         description="Smallest rate in the last quarter of the stage, as a share of the rate in the first "
         "quarter."
     )
+    best_window_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of any 5 s window, as a share of the median of the best quarter of the "
+        "windows, or of the same products alone, whichever is higher.",
+    )
     combined_floor_tflops: Positive | None = Field(
         default=None,
         description="Smallest sum of the sustained rates of all GPUs, in TFLOP/s. Left out: the sum is not "

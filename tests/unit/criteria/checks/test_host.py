@@ -298,6 +298,24 @@ def test_wake_ups_that_were_late_while_others_took_the_cpu_are_not_the_hosts(ben
         assert verdict.from_s == pytest.approx(50.4)
 
 
+@pytest.mark.parametrize(
+    ("waited_ms", "stolen", "outcome"),
+    [
+        (300.0, 1.0, Outcome.NOT_MEASURED),
+        (300.0, 3.0, Outcome.NOT_MEASURED),
+        (5000.0, 1.0, Outcome.FAIL),
+        (5000.0, 3.0, Outcome.FAIL),
+        (5000.0, 60.0, Outcome.NOT_MEASURED),
+    ],
+)
+def test_a_little_of_many_cpus_explains_a_late_turn_but_no_freeze(bench, waited_ms, stolen, outcome):
+    bench.node("pc1", cpus=128)
+    bench.host("pc1", stolen_percent=min(stolen, 3.0))
+    bench.host("pc1", 49, 56, stolen_percent=stolen)
+    bench.host("pc1", 55.35, 55.45, wakeup_delays_ms=(waited_ms,) * 2)
+    assert bench.verdict(AWAKE, "pc1").outcome is outcome
+
+
 def test_a_late_wake_up_in_a_quiet_second_fails_beside_others_that_are_explained(bench):
     bench.host("pc1", 50, 50.95, stolen_percent=30)
     bench.host("pc1", 50.35, 50.45, wakeup_delays_ms=(300.0, 300.0))

@@ -21,6 +21,22 @@ def test_a_single_spike_of_the_instant_power_is_no_alarm(bench):
     assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(
+    ("length_s", "power_w", "outcome"),
+    [(3.0, 760.0, Outcome.FAIL), (3.0, 734.0, Outcome.PASS), (1.5, 760.0, Outcome.PASS)],
+)
+def test_the_average_over_the_limit_for_three_seconds_is_noticed_wherever_they_are(
+    bench, length_s, power_w, outcome
+):
+    """A quarter of the load has 10 s and more."""
+    bench.samples(GPU, 38, 38 + length_s, power_average_w=lambda sample: power_w + sample.t_s % 2 / 10)
+    verdict = bench.verdict(DRAW, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert 38 <= verdict.from_s <= 38.6
+        assert verdict.length_s == pytest.approx(2.4)
+
+
 def test_the_instant_power_stands_in_for_a_missing_average(bench):
     bench.samples(GPU, power_average_w=None)
     assert bench.verdict(DRAW, GPU).measured == pytest.approx(630, abs=1)

@@ -373,6 +373,31 @@ def test_what_a_hypervisor_took_counts_as_well(bench):
     assert "a hypervisor took 54 % of the CPU" in bench.verdict(REWARDS, GPU).detail
 
 
+@pytest.mark.parametrize(
+    ("used", "stolen", "outcome"),
+    [
+        (60.0, 30.0, NOT_MEASURED),  # half of the time of each CPU that ran, though 40 % were idle
+        (60.0, 12.0, FAIL),  # a fifth explains 2.4 of 3.0
+        (60.0, 0.9, FAIL),
+        (5.0, 2.5, NOT_MEASURED),  # a pool of 8 on many CPUs
+    ],
+)
+@pytest.mark.parametrize("criterion", [REWARDS, IDLE])
+def test_a_hypervisor_takes_from_each_cpu_that_runs_whether_others_are_idle_or_not(
+    bench, criterion, used, stolen, outcome
+):
+    bench.rewards(
+        GPU,
+        seconds=lambda one: 0.019 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
+    )
+    bench.rounds(GPU, "feeding", seconds=lambda one: one.seconds * 0.85)
+    busy(bench, used - stolen, cpu_percent=used, stolen_percent=stolen)
+    verdict = bench.verdict(criterion, GPU)
+    assert verdict.outcome is outcome
+    if outcome is NOT_MEASURED:
+        assert f"a hypervisor took {stolen:.0f} % of the CPU" in verdict.detail
+
+
 def test_others_explain_no_other_rewards(bench):
     busy(bench, 5.0)
     bench.rewards(GPU, matches=lambda one: one.matches and False)

@@ -161,6 +161,61 @@ def test_what_the_cpu_as_the_device_keeps_is_only_reported(bench):
     assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, pytest.approx(50.0))
 
 
+# Against its best windows, and its products alone
+
+
+@pytest.mark.parametrize(
+    ("rates", "outcome"),
+    [
+        (at(8, 90.0), Outcome.PASS),
+        (at(8, 89.9), Outcome.FAIL),
+        ([*[88.0] * 12, *STEADY[12:]], Outcome.FAIL),  # a sag that ends: the median is in it
+        ([115.0, *STEADY[1:]], Outcome.PASS),  # a single boost is no reference
+        ([*[111.0] * 4, *STEADY[4:12], *[106.0] * 4], Outcome.PASS),
+        ([*[112.0] * 4, *STEADY[4:12], *[107.0] * 4], Outcome.FAIL),
+    ],
+)
+def test_no_window_is_far_below_the_best_quarter_of_them(bench, rates, outcome):
+    bench.settings("sustained", best_window_share=0.90)
+    bench.rounds(GPU, "gemm", work=lambda one: one.work / 1000)  # no reference here
+    verdict = judged(bench, rates)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert "best ones" in verdict.detail
+        assert verdict.limit == pytest.approx(90.0)
+
+
+def alone(bench, rate, **labels):
+    """Products alone, at this rate; its two workers together are due 0.9 of it."""
+    bench.rounds(
+        GPU,
+        "gemm",
+        work=lambda one: rate * one.seconds,
+        labels=lambda one: {"precision": "bf16", "size": 1024} | labels,
+    )
+
+
+@pytest.mark.parametrize(("rate", "outcome"), [(123.0, Outcome.PASS), (124.0, Outcome.FAIL)])
+def test_a_load_that_was_slow_from_its_beginning_is_held_against_its_products_alone(bench, rate, outcome):
+    bench.settings("sustained", best_window_share=0.90)
+    alone(bench, rate)
+    verdict = judged(bench, STEADY)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert verdict.detail == "worst window 100.0 TFLOP/s, bf16 products alone 111.6"
+
+
+@pytest.mark.parametrize("why", ["other size", "other precision", "no power limit", "no key"])
+def test_products_that_do_not_compare_are_no_reference(bench, why):
+    if why != "no key":
+        bench.settings("sustained", best_window_share=0.90)
+    size = 512 if why == "other size" else 1024
+    alone(bench, 200.0, size=size, precision="fp16" if why == "other precision" else "bf16")
+    if why == "no power limit":
+        bench.gpu(GPU, power_limit_w=None)
+    assert judged(bench, STEADY).outcome is Outcome.PASS
+
+
 # In the other stages
 
 
