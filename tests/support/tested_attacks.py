@@ -417,6 +417,30 @@ TESTED = (
         "unit/stages/training/test_criteria.py::test_steps_whose_losses_were_not_reported",
     ),
     Tested(
+        "a worker that says it ran on the CPU or another node, or a replacement without a loss",
+        "ACCEPTED",
+        "`distribution.workers_spread` not measured",
+        "unit/criteria/checks/test_distribution.py::test_a_worker_that_contradicts_its_uuid",
+    ),
+    Tested(
+        "a card with another model's name than the one that it was taken for",
+        "ACCEPTED",
+        "`inventory.gpus_present` not measured",
+        "unit/criteria/checks/test_inventory.py::test_a_card_with_the_name_of_another_model",
+    ),
+    Tested(
+        "PCIe replays that rise by 100,000 in mid-run and fall back",
+        "ACCEPTED",
+        "`transfer.link` not measured",
+        "unit/criteria/checks/test_transfer.py::test_replays_that_rise_and_fall_back",
+    ),
+    Tested(
+        "a failed test whose failure later records explain, such as by the kernel's OOM killer",
+        "REJECTED by the run, INCOMPLETE by `judge` and `report`",
+        "INCOMPLETE by all; one that vanishes unexplained is a problem of the run, never green",
+        "unit/plugin/test_conclusion.py::test_a_failure_that_only_its_test_saw",
+    ),
+    Tested(
         "a disk test that read nothing back, or more than it wrote",
         "ACCEPTED",
         "`host.disk` not measured",

@@ -2,7 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import WorkerIdentity
@@ -22,7 +22,8 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     severity="config",
     remedy="check CUDA_VISIBLE_DEVICES and the `--num-gpus` that `ray start` got on the node",
     unmeasured="no worker started anywhere, or a process was kept from starting by something that is not the "
-    "device; or this device was deliberately left out; or the run was planned "
+    "device; a worker says otherwise than its UUID, or replaced one of whose loss no event tells; or this "
+    "device was deliberately left out; or the run was planned "
     "with other work than the profile of `rigproof judge --hwprofile` plans",
     also=Also(unmeasured=("foreign-memory",)),
 )
@@ -39,6 +40,7 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     measured = right + len({worker.worker for worker in strangers})
     good = not strayed and not strangers and right == planned.value
     if good:
+        _require_agreeing(device)
         require_judged_plan(device)
     detail = "" if good else _whereabouts(device, strayed, strangers)
     lost = not good and not strayed and not strangers  # none runs elsewhere: some did not start
@@ -48,6 +50,18 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     if not good and measured == planned.value:  # as many as planned, but not those
         return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=planned.source)
     return compared(measured, planned, good=good, detail=detail, remedy=remedy)
+
+
+def _require_agreeing(device: DeviceEvidence) -> None:
+    """NotMeasured if a process says otherwise than its UUID does, or replaced one that was not lost."""
+    lost = {event.worker for event in device.events(*LOSSES, "worker_replaced")}
+    promised = (device.node_name, device.device.gpu.device)
+    for one in device.workers:
+        if (one.node, one.device) != promised:
+            where = f"{one.node} ({one.device})"
+            raise NotMeasured(f"{one.worker} reports the UUID of this device, and that it runs on {where}")
+        if one.generation > 0 and one.worker not in lost:
+            raise NotMeasured(f"{one.worker} was replaced at t={one.t_s:.0f} s, and no event tells why")
 
 
 def _planned(device: DeviceEvidence) -> Limit:

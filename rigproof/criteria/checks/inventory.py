@@ -9,6 +9,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
+from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
@@ -43,7 +44,8 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="another job of the cluster holds it, or CUDA_VISIBLE_DEVICES hides it where Ray was started; "
     "the run was given no cluster in which its node could be; the cluster itself did not start, or the run "
-    "was of another rig and did not look for it; or another card of the node has its PCI bus id",
+    "was of another rig and did not look for it; another card of the node has its PCI bus id; or its name is "
+    "that of another model than it was taken for",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
@@ -64,6 +66,7 @@ def gpus_present(device: DeviceEvidence) -> Finding:
     if wrong:
         return Finding(Outcome.FAIL, detail=wrong, remedy=step)
     _require_own_slot(device)
+    _require_own_name(device)
     return _with_less_memory(device, device.identity) or _with_vbios(device)
 
 
@@ -130,6 +133,14 @@ def _require_own_slot(device: DeviceEvidence) -> None:
     for other in device.neighbours if bus else ():
         if other.found and other.identity.pci_bus_id == bus and other.identity.uuid != device.identity.uuid:
             raise NotMeasured(f"{other.subject} has its PCI bus id, {bus}: which card was read is not known")
+
+
+def _require_own_name(device: DeviceEvidence) -> None:
+    """NotMeasured if the card has the name of another model than the one that it was taken for."""
+    own = device.identity
+    sku = device.evidence.loaded.skus.get(own.sku or "")
+    if own.sku is not None and sku is not None and match_sku(own.name, {own.sku: sku}) is None:
+        raise NotMeasured(f"it was taken for a {own.sku}, and NVML calls it {own.name}")
 
 
 def _place(device: DeviceEvidence) -> str:

@@ -139,6 +139,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
     if all(one is not None and one.pcie_replays is None for one in (before, after)):
         return good._replace(detail=f"{name}; its replays are not counted")
     replays = growth(before, after, "pcie_replays", "PCIe replays")
+    _require_rising(device, before, after)
     per_minute = replays / _minutes(before, after)
     allowed = replays_allowed(rate.value, *best)
     if per_minute <= allowed:
@@ -149,6 +150,19 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
     )
     remedy = "clean the contacts, and reseat card and riser"
     return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
+
+
+def _require_rising(device: DeviceEvidence, before: GpuCounters | None, after: GpuCounters | None) -> None:
+    """NotMeasured if the counter went back between two readings: then it is not known how far it had come."""
+    read = device.samples.readings("pcie_replays")
+    ends = [[one.pcie_replays] if one is not None else [] for one in (before, after)]
+    counts = np.asarray([*ends[0], *read.values, *ends[1]], np.float64)
+    back = np.nonzero(np.diff(counts) < 0)[0]
+    if len(back):
+        place = int(back[0])
+        raise NotMeasured(
+            f"the counter of PCIe replays went back from {counts[place]:.0f} to {counts[place + 1]:.0f}"
+        )
 
 
 def _minutes(before: GpuCounters | None, after: GpuCounters | None) -> float:

@@ -121,8 +121,8 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
         if overlap_s > 0:
             raise NotMeasured(
                 f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
-                f"{overlap_s:.1f} s at t={found.t_s[place]:.0f} s and would count twice, "
-                "which is not a valid measurement"
+                f"{overlap_s:.1f} s at t={found.t_s[place]:.0f} s: they would count twice, or their node's "
+                "clock was set back, which is not a valid measurement"
             )
     return found
 

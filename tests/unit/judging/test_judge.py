@@ -75,7 +75,7 @@ def cpu_bench(new_bench):
         replace(one, **cpu, device_free_mib=None) for one in recording.memory if one.subject == GPU
     ]
     recording.workers = [
-        replace(one, **cpu, uuid="CPU-pc1") for one in recording.workers if one.subject == GPU
+        replace(one, **cpu, device="cpu", uuid="CPU-pc1") for one in recording.workers if one.subject == GPU
     ]
     recording.events = [replace(one, **cpu) for one in recording.events if one.subject == GPU]
     rewards = [replace(one, **cpu) for one in recording.of(RewardBatch) if one.subject == GPU]

@@ -58,6 +58,7 @@ def test_a_worker_that_did_not_come_up_fails_with_the_cause(bench):
 
 def test_a_replaced_worker_on_the_same_gpu_passes(bench):
     first = bench.recording.workers[0]
+    bench.event("worker_died", GPU, "it is gone", worker=first.worker)
     bench.recording.add(replace(first, pid=999, generation=1))
     assert bench.verdict(SPREAD, GPU).outcome is Outcome.PASS
 
@@ -141,7 +142,7 @@ def test_on_a_cpu_nobody_is_a_stranger(bench):
     bench.rig(nodes=[cpu, {"name": "pc2", "gpus": [{"sku": "h200", "workers": 1}]}])
     first, _, other = bench.recording.workers
     bench.recording.gpus["pc1/cpu0"] = replace(bench.recording.gpus[GPU], subject="pc1/cpu0", uuid="CPU-pc1")
-    own = replace(first, subject="pc1/cpu0", worker="pc1/cpu0#0", uuid="CPU-pc1")
+    own = replace(first, subject="pc1/cpu0", worker="pc1/cpu0#0", uuid="CPU-pc1", device="cpu")
     bench.recording.workers = [own, replace(other, uuid="CPU-pc1")]
     assert bench.verdict(SPREAD, "pc1/cpu0").outcome is Outcome.PASS
 
@@ -159,3 +160,20 @@ def test_to_land_on_another_gpu_takes_two(bench):
     assert fault.lacks(bench.loaded, bench.loaded.devices()[0]) == ""
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200", "workers": 2}]}])
     assert fault.lacks(bench.loaded, bench.loaded.devices()[0]) == "the rig has one GPU only"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"device": "cpu"}, "reports the UUID of this device, and that it runs on pc1 (cpu)"),
+        ({"node": "other"}, "reports the UUID of this device, and that it runs on other (cuda)"),
+        ({"generation": 1, "t_s": 80.0}, "was replaced at t=80 s, and no event tells why"),
+    ],
+)
+def test_a_worker_that_contradicts_its_uuid_or_the_events_is_no_measurement(bench, changes, said):
+    bench.recording.workers = [
+        replace(one, **changes) if one.worker == "pc1/gpu0#1" else one for one in bench.recording.workers
+    ]
+    verdict = bench.verdict(SPREAD, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, f"pc1/gpu0#1 {said}")
+    assert bench.verdict(SPREAD, OTHER).outcome is Outcome.PASS

@@ -391,3 +391,12 @@ def test_two_cards_at_one_place_on_the_bus_contradict_each_other(bench):
         verdict = bench.verdict(PRESENT, subject)
         assert verdict.outcome is Outcome.NOT_MEASURED
         assert verdict.detail.startswith(f"{other} has its PCI bus id, 00000000:01:00.0: ")
+
+
+def test_a_card_with_the_name_of_another_model_than_its_own_is_no_measurement(bench):
+    bench.gpu(GPU, name="NVIDIA GeForce RTX 4090")
+    verdict = bench.verdict("inventory.gpus_present", GPU)
+    assert (verdict.outcome, verdict.detail) == (
+        Outcome.NOT_MEASURED,
+        "it was taken for a h200, and NVML calls it NVIDIA GeForce RTX 4090",
+    )

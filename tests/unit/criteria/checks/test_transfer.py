@@ -228,3 +228,10 @@ def test_a_worse_link_never_passes_where_a_better_one_failed(new_bench, generati
     after = bench.verdict(LINK, GPU)
     assert not (before.outcome is Outcome.FAIL and after.outcome is not Outcome.FAIL)
     assert after.measured <= before.measured
+
+
+def test_replays_that_rise_and_fall_back_are_not_known(bench):
+    bench.samples(GPU, 40.0, 50.0, pcie_replays=100_000)
+    verdict = bench.verdict("transfer.link", GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.startswith("the counter of PCIe replays went back from 100000 to ")
