@@ -1,9 +1,8 @@
 """Root causes: a rate falls with the clock, and a host that restarted does no work.
 
-Only the remedy changes: that of a failure whose criterion gave just its general one, and that of what was not
-measured because its subject was lost. The outcomes remain as each criterion found them by itself.
-Only the remedy of a failure changes, and only if its criterion gave just its general one; it then asks for no
-action of its own, and has no severity. The outcomes remain as each criterion found them by itself.
+Only the remedy changes: that of a failure whose criterion gave just its general one, which then asks for no
+action of its own, and has no severity; and that of what was not measured because its subject was lost. The
+outcomes remain as each criterion found them by itself.
 """
 
 from collections.abc import Iterator, Sequence

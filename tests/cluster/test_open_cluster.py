@@ -1,9 +1,7 @@
 """A cluster that has no token authentication: refused, and joined only where the user says so."""
 
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,37 +11,17 @@ import pytest
 from rigproof.cluster.driver.rig_cluster import ClusterUnreachable
 from rigproof.monitor.command import Options, monitor
 from support.acceptance import PYTEST, python
-from support.ray_start import ON_LOOPBACK, address_of, end_all
+from support.ray_start import one_node
 
 # Each of them would be a token for a cluster that asks for one.
 TOKENS = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64}
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def open_cluster() -> Iterator[str]:
     """The address of a one-node cluster on loopback without token authentication, at a port of its choice."""
-    folder = Path(tempfile.mkdtemp(prefix="rpo-", dir="/tmp"))  # short enough for Ray's sockets
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_AUTH")}
-    environment |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
-    command = [
-        *(sys.executable, "-c", ON_LOOPBACK, "start", "--head", "--block", "--port=0", "--node-name=pc1"),
-        *("--node-ip-address=127.0.0.1", "--include-dashboard=false", f"--temp-dir={folder}"),
-        *("--num-cpus=2", "--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats"),
-    ]
-    with (folder / "start.log").open("wb") as log:
-        head = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        yield address_of(head, folder)
-    finally:
-        end_all([head], folder)
+    with one_node({"RAY_AUTH_MODE": "disabled"}, "rpo-") as address:
+        yield address
 
 
 @pytest.mark.parametrize("variables", [{}, TOKENS], ids=["no token here", "a token here"])

@@ -1,49 +1,25 @@
 """A Ray that somebody else started, whose memory monitor ends what it likes: no fault of the rig."""
 
-import os
 import secrets
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rigproof.judging.judge import judge_all
 from rigproof.records.verdict import Outcome
-from support.ray_start import ON_LOOPBACK, address_of, end_all
-
-ROOT = Path(__file__).resolve().parents[2]
+from support.ray_start import one_node
 
 
 @pytest.fixture
 def full_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a Ray of one node whose RAM counts as full: its monitor ends every actor."""
-    folder = Path(tempfile.mkdtemp(prefix="rpm-", dir="/tmp"))  # short enough for Ray's sockets
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     monitor = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": "100"}
     for key, value in token.items():
         monkeypatch.setenv(key, value)
-    with (folder / "start.log").open("wb") as log:
-        head = subprocess.Popen(
-            [
-                *(sys.executable, "-c", ON_LOOPBACK, "start", "--head", "--block", "--port=0"),
-                *("--node-name=pc1", "--node-ip-address=127.0.0.1", "--include-dashboard=false"),
-                *("--num-cpus=2", "--num-gpus=0", "--object-store-memory=78643200"),
-                *("--disable-usage-stats", f"--temp-dir={folder}"),
-            ],
-            env=os.environ | token | monitor | {"PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        yield address_of(head, folder)
-    finally:
-        end_all([head], folder)
+    with one_node(token | monitor, "rpm-") as address:
+        yield address
 
 
 def test_an_agent_that_its_memory_monitor_ended_is_named_and_rejects_nothing(

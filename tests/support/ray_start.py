@@ -1,16 +1,21 @@
 """`ray start` on loopback, as two PCs would type it, and its end."""
 
+import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from rigproof.host import processes
 
+ROOT = Path(__file__).resolve().parents[2]
 # Ray puts this host's outer address in the place of 127.0.0.1, which a test has no business on; and it starts
 # a dashboard and more that nobody asks here.
 ON_LOOPBACK = """
@@ -22,6 +27,34 @@ services.get_node_ip_address = lambda address=None: "127.0.0.1"
 from ray.scripts.scripts import main
 main()
 """
+
+
+@contextmanager
+def one_node(variables: Mapping[str, str], prefix: str) -> Iterator[str]:
+    """A cluster of one node, `pc1`, on loopback at a port of its choice; yields its address.
+
+    `variables` are added to this process's, without what those say of Ray's token. `prefix`: of its folder.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))  # short enough for Ray's sockets
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_AUTH")}
+    command = [
+        *(sys.executable, "-c", ON_LOOPBACK, "start", "--head", "--block", "--port=0", "--node-name=pc1"),
+        *("--node-ip-address=127.0.0.1", "--include-dashboard=false", f"--temp-dir={folder}"),
+        *("--num-cpus=2", "--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats"),
+    ]
+    with (folder / "start.log").open("wb") as log:
+        head = subprocess.Popen(
+            command,
+            env=environment | {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)} | dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield address_of(head, folder)
+    finally:
+        end_all([head], folder)
 
 
 def address_of(head: subprocess.Popen[bytes], folder: Path) -> str:
