@@ -5,10 +5,11 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from rigproof.cli import screen
 from rigproof.cli.last_words import add_last_words
@@ -41,13 +42,11 @@ from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 
-# What verdict.json says of the run and the recording does not: how long it took, that it was interrupted,
-# and what else than the rig kept it from its end. It is in the first lines, so the rest, which grows with the
-# rig, is not read.
-ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
-INTERRUPTED = re.compile(rb'^ "interrupted": true,?$', re.MULTILINE)
-PROBLEMS = re.compile(rb'^ "problems": (\[.*?^ \]),?$', re.MULTILINE | re.DOTALL)
+# What verdict.json says of the run and the recording does not (how long it took, that it was interrupted, and
+# what else than the rig kept it from its end) is in its first lines. The rest grows with the rig: not read.
+KEY = r'"%s"\s*:\s*'  # however somebody has formatted it
 HEAD_BYTES = 1 << 16
+LONGEST_S = 1e9  # more is no length of a run
 WRITABLE = re.compile(rf"(^|/)({'|'.join(map(re.escape, FILES))}): not written: ")  # `report` writes it anew
 ROW_BYTES = 50  # of a sample on disk; other records take less
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
@@ -58,9 +57,11 @@ EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
 def interrupted(run: Path, recording: Recording) -> bool:
     """Whether the run was stopped from outside."""
-    return any(event.kind == "interrupted" for event in recording.events) or bool(
-        INTERRUPTED.search(_head(run))
-    )
+    try:
+        told = _told(run, "interrupted") is True
+    except ValueError:
+        told = True
+    return told or any(event.kind == "interrupted" for event in recording.events)
 
 
 def earlier_problems(run: Path) -> list[str]:
@@ -68,21 +69,29 @@ def earlier_problems(run: Path) -> list[str]:
 
     A file that was not written then is no problem now if `rigproof report` writes it.
     """
-    found = PROBLEMS.search(_head(run))
     try:
-        problems = [] if found is None else json.loads(found[1])
-    except ValueError:  # somebody else wrote it
-        return []
-    return [str(one) for one in problems if not WRITABLE.search(str(one))]
+        problems = _told(run, "problems")
+    except ValueError:
+        return ["verdict.json: what kept the run from being accepted cannot be read there any more"]
+    told = problems if isinstance(problems, list) else []  # else somebody else wrote it
+    return [str(one) for one in told if not WRITABLE.search(str(one))]
 
 
-def _head(run: Path) -> bytes:
-    """The first lines of the run's verdict.json; nothing if there is none."""
+def _told(run: Path, key: str) -> Any:
+    """What the first lines of the run's verdict.json say under a key; None if they do not have it.
+
+    ValueError: it cannot be read.
+    """
     try:
         with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:
-            return file.read(HEAD_BYTES)
+            head = file.read(HEAD_BYTES).decode(errors="replace")
     except (FileRefusedError, OSError):
-        return b""
+        return None
+    found = re.search(KEY % key, head)
+    try:
+        return None if found is None else json.JSONDecoder().raw_decode(head, found.end())[0]
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
 
 
 @without_collections()
@@ -312,9 +321,10 @@ def elapsed_s(run: Path, recording: Recording) -> float:
 
     Raises RecordingError if nothing was recorded and no verdict.json gives a length.
     """
-    found = ELAPSED.search(_head(run))
-    if found is not None:
-        return float(found[1])
+    with suppress(ValueError):
+        told_s = _told(run, "elapsed_s")
+        if isinstance(told_s, int | float) and 0 <= told_s < LONGEST_S:
+            return float(told_s)
     last_s = recording.last_s()
     if last_s is None:
         raise RecordingError(f"{run}: nothing was recorded; there is nothing to report")

@@ -122,6 +122,28 @@ def test_what_kept_a_run_from_being_accepted_still_does_when_it_is_judged_again(
     assert rejudge(run / "shared", None, lines.append) == status
 
 
+FORMATS = {
+    "jq": lambda result: json.dumps(result, indent=2),
+    "compact": json.dumps,
+    "CRLF": lambda result: json.dumps(result, indent=1).replace("\n", "\r\n"),
+    "cut inside": lambda result: json.dumps(result | {"problems": ["x" * 100_000]}, indent=1),
+    "no JSON": lambda result: json.dumps(result, indent=1).replace("though", r"th\qough"),
+    "too deep": lambda result: json.dumps(result).replace('["tests', "[" * 60_000 + '"tests'),
+}
+
+
+@pytest.mark.parametrize("how", FORMATS)
+def test_so_it_does_however_somebody_has_formatted_verdict_json(tmp_path, how):
+    run = tmp_path / "run"
+    shutil.copytree(SAMPLES / ACCEPTED, run)
+    problems = ["tests/test_own.py::test_it failed, though no criterion did"]
+    result = {"problems": problems} | json.loads((run / "verdict.json").read_text())
+    (run / "verdict.json").write_text(FORMATS[how](result), newline="")
+    lines: list[str] = []
+    assert rejudge(run, None, lines.append) == 6, lines
+    assert "INCOMPLETE" in lines[-1]
+
+
 @pytest.mark.parametrize("processes", [2, 7])
 def test_several_processes_give_the_verdicts_that_one_gives(tmp_path, monkeypatch, processes):
     """On a rig of four cards, so that some of them have nothing to judge."""
