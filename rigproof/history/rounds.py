@@ -7,7 +7,7 @@ column, rounds over total seconds, is the rate in TFLOP/s or GB/s.
 import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -182,10 +182,11 @@ def means_of(recording: Recording, subject: str, rounds: Sequence[Round]) -> dic
     """
     begin_s = min((one.t_s - one.seconds for one in rounds), default=0.0)
     end_s = max((one.t_s for one in rounds), default=0.0)
-    samples = [one for one in recording.gpu_samples.of(subject) if begin_s <= one.t_s <= end_s]
+    samples = recording.gpu_samples
+    within = [begin_s <= t_s <= end_s for t_s in samples.moments(subject)]
 
     def mean(field: str) -> float | None:
-        values = [value for one in samples if (value := getattr(one, field)) is not None]
+        values = [one for one in compress(samples.values(subject, field), within) if one is not None]
         return round(fmean(values), 2) if values else None
 
     return {

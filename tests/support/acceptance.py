@@ -115,7 +115,7 @@ PRELOADED = (
     *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.second_chance"),
 )
 _FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload([*PRELOADED, "support.built_models"])
+_FORKED.set_forkserver_preload([*PRELOADED, "support.before_forks"])
 
 
 @cache
