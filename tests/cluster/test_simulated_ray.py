@@ -118,20 +118,6 @@ def _nothing_is_left(folder: Path) -> None:
     assert not list(folder.glob("rigproof-ray-*"))
 
 
-def test_the_rig_of_two_pcs_is_accepted_on_three_raylets_and_nothing_is_left(run, folder):
-    done, raylets = run(RIG)
-    assert done.status == 0, done.output
-    assert "SIMULATED ACCEPTED" in done.output
-    assert done.result["simulated"] is True
-    assert len(raylets) == 3  # Ray's own, and one for each node
-    recording = read_recording(done.folder)
-    pids = {node.agent_pid for node in recording.nodes.values()} | {one.pid for one in recording.workers}
-    assert len(pids) == 4  # two agents and two workers, each a process
-    assert max(pids) < FIRST_PID
-    assert "warning" not in done.output.splitlines()[-1]
-    _nothing_is_left(folder)
-
-
 def test_a_killed_worker_is_a_killed_process_and_a_node_that_never_joins_is_missing_by_name(
     run, folder, patient
 ):
@@ -160,15 +146,27 @@ OF_SOMEBODY_ELSE = {
 }
 
 
-def test_a_ray_of_our_own_inherits_neither_a_setting_nor_a_jobs_environment(run, folder):
-    """Below `uv run`, too, by whose command line Ray's driver has its workers started."""
+def test_the_rig_of_two_pcs_is_accepted_on_three_raylets_whatever_is_set_around_it_and_nothing_is_left(
+    run, folder
+):
+    """A Ray of our own inherits neither a setting nor a job's environment.
+
+    Below `uv run`, too, by whose command line Ray's driver has its workers started.
+    """
     script = folder / "run"
     script.write_text('"$@"\n')
     uv = ("bash", "-c", 'exec -a uv bash run "$@"', "-")
     path = f"{folder}:{os.environ['PATH']}"  # where bash finds `run`
     done, raylets = run(RIG, below=uv, PATH=path, **OF_SOMEBODY_ELSE)
     assert done.status == 0, done.output
-    assert len(raylets) == 3
+    assert "SIMULATED ACCEPTED" in done.output
+    assert done.result["simulated"] is True
+    assert len(raylets) == 3  # Ray's own, and one for each node
+    recording = read_recording(done.folder)
+    pids = {node.agent_pid for node in recording.nodes.values()} | {one.pid for one in recording.workers}
+    assert len(pids) == 4  # two agents and two workers, each a process
+    assert max(pids) < FIRST_PID
+    assert "warning" not in done.output.splitlines()[-1]
     _nothing_is_left(folder)
 
 
