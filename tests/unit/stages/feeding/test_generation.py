@@ -83,6 +83,22 @@ def test_work_is_counted_by_its_products():
     assert pass_tflop(64, 1024) == pytest.approx(sum(2 * a * b * c for a, b, c in products) / 1e12)
 
 
+def test_a_token_is_drawn_as_often_as_its_share_says(cpu, monkeypatch):
+    """Half of the rows get the one that has half; all others have the same share."""
+    rows, words = 4096, len(WORDS)
+    decoder = Decoder(cpu, rows, VRAM_MIB)
+    shares = torch.full((words,), 0.5 / (words - 1))
+    shares[3] = 0.5
+    monkeypatch.setattr(decoder, "_pass", list)  # of no product: the logits stay
+    decoder._logits.copy_(shares.log().expand(rows, words))
+    decoder._random.manual_seed(1)
+    decoder._next()
+    drawn = torch.bincount(decoder._tokens, minlength=words) / rows
+    assert float(drawn[3]) == pytest.approx(0.5, abs=0.03)
+    others = drawn[torch.arange(words) != 3]
+    assert float(others.max()) < 3 * 0.5 / (words - 1) + 0.01
+
+
 def test_the_same_prompt_and_length_give_the_same_completions(decoder):
     first, sums = written(decoder, 1, 9)
     others = written(decoder, 2, 9)
