@@ -83,7 +83,7 @@ class Stranger:
 
     @property
     def took(self) -> str:
-        """`1.2 GiB, up to 48 % of the SMs`; empty if nothing is known."""
+        """`1.20 GiB, up to 48 % of the SMs`; empty if nothing is known."""
         parts = []
         if self.most_mib is not None:
             parts.append(figure(self.most_mib / MIB_PER_GIB, "GiB"))

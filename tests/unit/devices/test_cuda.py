@@ -27,6 +27,21 @@ def test_precisions_follow_the_compute_capability(capability, precisions, half):
     assert best_half(precisions) == half
 
 
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (ValueError("CUDA error: out of memory"), False),
+    ],
+)
+def test_only_what_lacks_memory_is_a_lack_of_memory(error, is_one):
+    device = CudaDevice.__new__(CudaDevice)  # without a card
+    assert device.is_out_of_memory(error) is is_one
+
+
 def test_tf32_is_switched_both_ways_without_a_warning():
     settings = torch.backends.cuda.matmul
     with warnings.catch_warnings():

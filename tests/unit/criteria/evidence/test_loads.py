@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.loads import load_of, over_loads, over_stages
+from rigproof.criteria.evidence.loads import load_of, measured_stretches, over_loads, over_stages
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
@@ -329,3 +329,14 @@ def test_each_load_is_judged_by_what_the_device_did_in_it(bench):
     seen = []
     over_loads(device_of(bench), ("arms", "continuous"), lambda load: seen.append(load) or HIGH)
     assert [load.stage for load in seen] == ["gemm", "sustained", "sharing"]
+
+
+@pytest.mark.parametrize(("phase", "from_s"), [("warmup", 31.0), ("measure", 28.0)])
+def test_measured_work_counts_from_two_seconds_into_its_stage_on(bench, phase, from_s):
+    """The device's rounds begin at 26 s; those that begin at 31 s and later are measured in any case."""
+    bench.only("sustained")
+    bench.rounds(GPU, "sustained", to_s=31.2, phase=phase)
+    device = Evidence(bench.recording, bench.loaded).device(GPU)
+    _, begins_s, ends_s = measured_stretches(device)
+    assert begins_s == pytest.approx([from_s])
+    assert (ends_s > begins_s).all()
