@@ -441,6 +441,12 @@ TESTED = (
         "unit/plugin/test_conclusion.py::test_a_failure_that_only_its_test_saw",
     ),
     Tested(
+        "a process that a worker started, killed by somebody's SIGKILL",
+        "REJECTED: memory ran out",
+        "INCOMPLETE: find out who killed it",
+        "unit/cluster/driver/test_workers.py::test_a_task_whose_own_process_was_killed",
+    ),
+    Tested(
         "a disk test that read nothing back, or more than it wrote",
         "ACCEPTED",
         "`host.disk` not measured",

@@ -1,5 +1,6 @@
 """The workers as the driver sees them: started, polled, killed if they hang, replaced if they are lost."""
 
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,12 @@ from rigproof.records.recording import Record, Sample
 
 NEVER_UP = "see what kept it from starting in Ray's logs on that node, mend that, and run again"
 INSTALL = "install on that node, for the Python of its Ray, what is missing, and run again"
+# What is said of a process that a worker has started (`devices/own_process.py`); no card sends signal 9.
+SIGKILLED = f"ended with status {-signal.SIGKILL:d}"
+FIND_KILLER = (
+    "find out who killed it (`dmesg` names what the kernel's OOM killer ended; earlyoom, systemd-oomd and "
+    "batch systems have logs of their own), and run again"
+)
 IMPORT_ERRORS = ("ModuleNotFoundError:", "ImportError:")
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once is not replaced endlessly
 
@@ -271,7 +278,9 @@ class Workers:
             slot.finished_s = slot.last_round_s or self._now_s()
         elif reply.state == "failed":
             slot.outcome = "failed"
-            self.event("worker_failed", slot, f"its task failed: {reply.error}", error=reply.error)
+            disturbed = {"disturbed": FIND_KILLER} if SIGKILLED in (reply.error or "") else {}
+            message = f"its task failed: {reply.error}"
+            self.event("worker_failed", slot, message, error=reply.error, **disturbed)
             # Some CUDA errors persist in the process, and so may its memory.
             self._replace(slot, "its task had failed")
 

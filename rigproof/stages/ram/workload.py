@@ -49,7 +49,7 @@ class RamProcess:
             test="memory test",
             silent="the memory test was silent",
             stall_s=STALL_S,
-            endings={-signal.SIGKILL: "; memory ran out, and the kernel ended it first"},
+            endings={-signal.SIGKILL: "; the kernel killed it since memory ran out, or somebody did"},
         ) as messages:
             for message in messages:
                 self._take(message)

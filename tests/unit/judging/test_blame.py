@@ -82,6 +82,7 @@ CASES = {
     ),
     "`agent_died`: in the run, cause unknown": lambda b: b.event("agent_died", "pc1", "it is gone", 50),
     "`worker_failed`: never started, or cannot load torch": lost_for_others("worker_failed"),
+    "`worker_failed`: a process that it had started was killed (SIGKILL)": lost_for_others("worker_failed"),
     "`worker_failed`: its device or its task failed": lambda b: b.lose(WORKER, "worker_failed", "CUDA", 50),
     "`worker_died`: by the kernel's OOM killer, or Ray's memory monitor": killed,
     "`worker_died`: cause unknown": lambda b: b.lose(WORKER, "worker_died", "signal 9", 50),

@@ -1,10 +1,11 @@
 """Workers that do not come up, fail or end: the driver's deadlines on a clock set by hand."""
 
+import signal
 from types import SimpleNamespace
 
 import pytest
 
-from rigproof.cluster.driver.workers import INSTALL, NEVER_UP
+from rigproof.cluster.driver.workers import FIND_KILLER, INSTALL, NEVER_UP
 from rigproof.cluster.ray.calls import Gone
 from rigproof.host.processes import ProcessId
 from support.driven_workers import CPU, FIRST, PLANS, SECOND, STALL_S, START_S, Calls, Staff
@@ -207,6 +208,15 @@ def test_a_task_that_failed_is_reported_and_its_process_replaced(lonely):
     assert lonely.slot().outcome == "failed"
     assert lonely.slot().replacing == "its task had failed"
     assert len(lonely.made) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"), [(-signal.SIGKILL, FIND_KILLER), (-signal.SIGSEGV, None), (1, None)]
+)
+def test_a_task_whose_own_process_was_killed_is_not_the_rigs_failure(lonely, status, remedy):
+    lonely.works()
+    lonely.answers(state="failed", error=f"RuntimeError: the memory test ended with status {status:d}")
+    assert lonely.events[0].data.get("disturbed") == remedy
 
 
 def test_workers_of_a_node_that_is_gone_are_given_up_and_no_others(staff):
