@@ -50,6 +50,35 @@ The transient stage switches all cards of a host on and off together: what that 
 card that rests half of the time may let it go down, and no data is sent over it. `transfer.link` judges it in
 the stages before; what a link under switching load lacks shows as replays, which warn.
 """
+RATES = """\
+## What each rate is held against
+
+Within a stage every rate is held against its own best quarter (`throughput.stability`), and a card against
+cards of its model (`throughput.peer_outlier` and the criteria of the stage). A lone card whose rate is low
+from the beginning of a stage to its end is held against:
+
+| Stage | The card's own | At least |
+|---|---|---|
+| gemm, sustained, bandwidth | champion; else its model's figure or architecture | see their criteria |
+| training | champion; else its model's figure, products; its other steps | see `training.step` |
+| sharing | products of one process | see `scaling.sharing` |
+| transfer | floor of its link; later, in company, its rate alone | see `transfer.h2d` |
+| transient | sustained rate, slower waves, its median burst | see `power.transient` |
+__OWN__
+
+The fastest work of the stage counts. A lone card cannot show that one size, pattern or batch is slow by
+itself, nor less than the figures leave room for. There is no such reference:
+
+- for pattern at level quick, which has no bandwidth stage, and where torch's operations take the place of
+  Triton's kernels, since they are several times slower;
+- for feeding where there is no bandwidth stage, and for replay where the training stage did not do its batch;
+- for the passes of bit-fade after its pauses: 30 ms on a card that wakes from idle are no rate;
+- for ram and disk of a lone host, whose models are not known.
+
+Two cards of a host that lose the same share of their links in company may share lanes of a switch: that is
+reported (`stages.transfer.together_share` judges it where each has lanes of its own). A direction of 0.15 s
+that is slow in company warns, two fail: a busy moment of the host slows one.
+"""
 SIMULATED = f"""\
 ## On a simulated rig
 
@@ -136,11 +165,20 @@ def simulated(level: str) -> list[Share]:
 
 def markdown() -> str:
     """The whole page."""
-    found = [INTRODUCTION, SIMULATED]
+    found = [INTRODUCTION, RATES.replace("__OWN__", "\n".join(_held_against())), SIMULATED]
     found += [_table(f"Level {level}", simulated(level)) for level in LEVELS]
     found.append(MEASURED)
     found += [_table(name, shares(read_recording(FOLDER / name))) for name in SAMPLES]
     return "\n".join(found).rstrip() + "\n"
+
+
+def _held_against() -> Iterator[str]:
+    """The rows of the stages without a figure of their own."""
+    stages = load_rig(RIG, KINDS).rig.stages
+    for kind in KINDS:
+        if kind.held_against is not None:
+            share = getattr(stages, kind.name).own_share
+            yield f"| {kind.name} | {kind.held_against.words} | {share:g} of what they let expect |"
 
 
 def _table(title: str, rows: Iterable[Share]) -> str:

@@ -78,19 +78,68 @@ def judged_today(recording):
     return {(one.criterion, one.subject): one.outcome.value for one in verdicts if one.outcome != "pass"}
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-def test_a_sound_card_holds_the_shares_of_its_own_work(run):
-    """Limits that came later than these runs: of its best quarter, and of a step in another precision."""
-    recording = read_recording(run)
+def with_shares(recording):
+    """The rig as recorded, with limits of later: of a card's best quarter and of its own work elsewhere."""
     rig = LoadedRig.restore(recording.run.rig, KINDS)
     today = load_rig("h200-x2", KINDS).rig
     limits = rig.rig.limits.model_copy(update={"best_quarter_share": today.limits.best_quarter_share})
-    stages = rig.rig.stages
-    if (training := getattr(stages, "training", None)) is not None:
-        share = {"precision_share": today.stages.training.precision_share}
-        stages = stages.model_copy(update={"training": training.model_copy(update=share)})
-    new = dataclasses.replace(rig, rig=rig.rig.model_copy(update={"limits": limits, "stages": stages}))
-    assert not {v.outcome for v in judge_all(recording, new)} & {Outcome.FAIL, Outcome.NOT_MEASURED}
+    later = {}
+    for name in KINDS.names:
+        table, now = getattr(rig.rig.stages, name, None), getattr(today.stages, name)
+        shares = {key: getattr(now, key) for key in ("precision_share", "own_share") if hasattr(now, key)}
+        if table is not None and shares:
+            later[name] = table.model_copy(update=shares)
+    stages = rig.rig.stages.model_copy(update=later)
+    return dataclasses.replace(rig, rig=rig.rig.model_copy(update={"limits": limits, "stages": stages}))
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_a_sound_card_holds_the_shares_of_its_own_work(run):
+    """Limits that came later than these runs: of its best quarter, and of what its other work lets expect."""
+    recording = read_recording(run)
+    verdicts = judge_all(recording, with_shares(recording))
+    assert not {v.outcome for v in verdicts} & {Outcome.FAIL, Outcome.NOT_MEASURED}
+
+
+LONE, PAIR = "h100-extended", "h200-x2-extended"
+
+
+def edited(name, stage, share, *, after=0.0):
+    """The work of a stage times a share, from a part of it on."""
+    recording = read_recording(next(run for run in RUNS if run.name == name))
+    ran = recording.stages[stage]
+    from_s = ran.start_s + after * (ran.end_s - ran.start_s)
+    recording.rounds = [
+        dataclasses.replace(one, work=share * one.work) if one.stage == stage and one.t_s >= from_s else one
+        for one in recording.rounds
+    ]
+    return recording
+
+
+@pytest.mark.parametrize("stage", ["feeding", "pattern", "replay", "shapes"])
+@pytest.mark.parametrize("name", [LONE, PAIR])
+def test_a_stage_that_is_slow_throughout_is_noticed_on_each_card_alone(name, stage):
+    recording = edited(name, stage, 0.6)
+    slow = [v for v in judge_all(recording, with_shares(recording)) if v.outcome is Outcome.FAIL]
+    assert {(v.criterion, v.subject) for v in slow} == {
+        ("throughput.stability", gpu) for gpu in recording.gpus
+    }
+    assert all(v.detail.startswith(f"the rate of {stage} is 0.") for v in slow)
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    # Not in the pattern stage of the pair: its last 40 % are pauses, and three passes of 30 ms.
+    [(LONE, one) for one in ("feeding", "pattern", "replay", "shapes")]
+    + [(PAIR, one) for one in ("feeding", "replay", "shapes")],
+)
+def test_a_rate_that_halves_after_sixty_percent_of_a_stage_is_noticed(name, stage):
+    recording = edited(name, stage, 0.5, after=0.6)
+    slow = [v for v in judge_all(recording, with_shares(recording)) if v.outcome is Outcome.FAIL]
+    assert {(v.criterion, v.subject) for v in slow} == {
+        ("throughput.stability", gpu) for gpu in recording.gpus
+    }
+    assert all(f" in a quarter of {stage} (" in v.detail for v in slow)
 
 
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)

@@ -410,5 +410,6 @@ FAULTS = (
         ("clock.ratio",),
         keys=("stage", "to"),
         duties=FED,
+        why="It generates more slowly than its peers.",
     ),
 )

@@ -246,7 +246,7 @@ FAULTS = (
         keys=("stage", "to"),
         duties=FED,
         lacks=unstated("working_power_w"),
-        why="A card that draws half of what it should stays colder than it should.",
+        why="A card that draws half of what it should stays colder and generates more slowly than it should.",
     ),
     FaultKind(
         "power-capped",

@@ -14,7 +14,7 @@ The stages themselves are in the layer above profiles, each in a folder of its o
 the list of stages (`rigproof.stages.registry.KINDS`), and the loaded rig carries it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
@@ -24,7 +24,7 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import StageSettings, TimedSettings
 from rigproof.records.crews import CrewKind
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.measurements import EVENT_KINDS, TFLOP, Labels
+from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Labels
 
 if TYPE_CHECKING:  # the loaded rig carries the kinds
     from rigproof.profiles.loading.loaded import LoadedRig
@@ -110,6 +110,39 @@ class Label:
         return type(value) in kinds and (not self.values or value in self.values)
 
 
+def _one(_spec: Mapping[str, Any]) -> float:
+    return 1.0
+
+
+def _always(_events: Sequence[Event]) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Need:
+    """What a unit of a stage's work takes: `amount` in `unit` of the work of stages that measure a figure.
+
+    By the worker's recorded spec; 0 if that does not say. `labels`: those that their work must share.
+    """
+
+    unit: str
+    labels: tuple[str, ...] = ()
+    amount: Callable[[Mapping[str, Any]], float] = _one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldAgainst:
+    """A card's own work in other stages that lets expect its rate in this one: each need takes its time.
+
+    The setting `own_share` of the stage is the share that it must reach. `words`: what that work is. `holds`:
+    whether it can be held against it, by the events of the stage that are about it.
+    """
+
+    words: str
+    needs: tuple[Need, ...]
+    holds: Callable[[Sequence[Event]], bool] = _always
+
+
 LabelValues = tuple[tuple[str, str | int], ...]  # names and values
 
 
@@ -133,6 +166,7 @@ class StageKind(Generic[S]):
     - `host_load`: whether each host's CPU use is held in its band during the stage.
     - `unit`: of the work of its rounds; a round in another unit is no valid measurement.
     - `labels`: the labels of its rounds. A label that several stages have means the same in all of them.
+    - `held_against`: what lets expect its rates, for a stage without figures.
     - `events`: the kinds of events that only this stage reports, with their meanings. All other kinds are in
       EVENT_KINDS.
     """
@@ -151,6 +185,7 @@ class StageKind(Generic[S]):
     host_load: bool = False
     unit: str = TFLOP
     labels: tuple[Label, ...] = ()
+    held_against: HeldAgainst | None = None
     events: Mapping[str, str] = field(default_factory=dict)
 
     @property

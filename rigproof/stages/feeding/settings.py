@@ -41,3 +41,8 @@ class FeedingSettings(OptionalSettings):
         description="Largest share of the valid completions whose reward may time out, crash or run out of "
         "memory."
     )
+    own_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of the generation, as a share of what the card's own memory bandwidth "
+        "(it reads all weights for each token) and products let expect.",
+    )

@@ -51,6 +51,11 @@ class PatternSettings(OptionalSettings):
         description="Smallest rate of reading at the end of the passes, as a share of the rate at their "
         "beginning, for a card without a memory temperature sensor."
     )
+    own_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of the fastest passes, as a share of what the card's own memory bandwidth "
+        "lets expect.",
+    )
     cpu_mib: Positive = Field(description="Host memory that is tested if the CPU is the device, in MiB.")
 
 

@@ -1,6 +1,9 @@
 """The pattern stage, put together."""
 
-from rigproof.profiles.kinds.stages import Label, StageKind
+from collections.abc import Sequence
+
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
+from rigproof.records.measurements import Event
 from rigproof.stages.pattern.criteria import CRITERIA
 from rigproof.stages.pattern.faults import FAULTS, NOTICED
 from rigproof.stages.pattern.lint import problems
@@ -10,6 +13,12 @@ from rigproof.stages.pattern.simulated import SIMULATED
 from rigproof.stages.pattern.specs import specs
 from rigproof.stages.pattern.table import pattern_tables
 from rigproof.stages.slice import StageSlice
+
+
+def _by_triton(events: Sequence[Event]) -> bool:
+    """Whether its passes were Triton's: torch's operations take several times as long."""
+    return any(one.kind == "pattern_kernels" and one.data.get("by") == "Triton" for one in events)
+
 
 KIND = StageKind(
     STAGE,
@@ -22,9 +31,10 @@ KIND = StageKind(
     labels=(  # none separates work: a pass is too short for the sensors, but all of them together are not
         Label("pattern", str),
         Label("operation", str),
-        Label("size", int),  # MiB that each pass goes over
+        Label("size", int, amount=True),  # MiB that each pass goes over
         Label("heat", str, optional=True),  # of passes that are compared with each other: "cold" or "hot"
     ),
+    held_against=HeldAgainst("memory bandwidth", (Need(GB),), _by_triton),
     events={
         "pattern_kernels": "what does the passes over the memory; data.by, reason if it is not Triton",
         "pattern_unchecked": "a pass that proves nothing: it skipped words, or missed a wrong one",

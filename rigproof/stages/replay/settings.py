@@ -28,3 +28,8 @@ class ReplaySettings(OptionalSettings):
         description="Highest loss of the last step, as a share of the first one's: the batch is the same in "
         "every step, so its loss must fall.",
     )
+    own_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of the steps, as a share of what the card's own training steps of "
+        "the same model and batch let expect.",
+    )

@@ -11,7 +11,6 @@ from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
-from rigproof.stages.replay.faults import unnoticed
 from rigproof.stages.replay.places import Place, places_of
 from rigproof.stages.replay.records import StepDigest
 from rigproof.stages.replay.specs import ReplaySpec
@@ -21,7 +20,7 @@ STEPPING = Work(0.80, 0.98, 0.06, 0.04)
 SETUP_S = 0.5  # weights, the first use of each kernel
 RUN_S = 0.4
 MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192}
-RATE = 0.5  # of plain products, as training steps; a strict attention and the checksums cost some of it
+RATE = 0.42  # of plain products: 0.65 of training steps; a strict attention and the checksums cost the rest
 FIRST_LOSS, KEPT = 9.514, 0.93  # and the share of it that each step leaves; an H200's is 0.48 after ten
 SPOILED_RUN = 2
 SPOILED = Place(3, "gradient", "block 5", "up")
@@ -94,4 +93,5 @@ def digests(sku: str, steps: int) -> tuple[int, ...]:
     return tuple(int(sha256(f"{sku}/{place}".encode()).hexdigest()[:16], 16) for place in places)
 
 
-SIMULATED = SimulatedStage(segments, records, unnoticed=unnoticed)
+# Its rate is held against its best quarter, and against 0.45 of training steps.
+SIMULATED = SimulatedStage(segments, records, least_by={"throughput-sag": 0.35})

@@ -1,7 +1,8 @@
 """The replay stage, put together."""
 
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
+from rigproof.records.measurements import TFLOP
 from rigproof.stages.replay.criteria import CRITERIA
 from rigproof.stages.replay.faults import FAULTS, NOTICED
 from rigproof.stages.replay.lint import problems
@@ -23,6 +24,7 @@ KIND = StageKind(
         Label("batch", int, told=True),  # examples of each step
         Label("steps", int, amount=True, told=True),  # of the round
     ),
+    held_against=HeldAgainst("training steps", (Need(TFLOP, ("size", "batch")),)),
     events={"replay": "the outcome of a device's replayed steps; data.precision, width, losses, runs, …"},
 )
 REPLAY = StageSlice(

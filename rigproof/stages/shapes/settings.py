@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from rigproof.profiles.tables.base import Share
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count, OfEight, Portion
 
@@ -18,4 +19,9 @@ class ShapesSettings(OptionalSettings):
     )
     tokens: Count = Field(
         description="Tokens of a step; halved until the largest product fits the memory of the GPU's workers."
+    )
+    own_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of the fastest product, as a share of what the card's own products in the "
+        "same precision let expect.",
     )

@@ -1,7 +1,8 @@
-"""The shapes stage, put together. It has a table and no criterion: which size runs best is nobody's fault."""
+"""The shapes stage, put together. It has a table, no criterion of its own: no size is anybody's fault."""
 
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
+from rigproof.records.measurements import TFLOP
 from rigproof.simulation.faults.kinds import Noticed
 from rigproof.stages.shapes.settings import STAGE, ShapesSettings
 from rigproof.stages.shapes.simulated import SIMULATED
@@ -21,6 +22,7 @@ KIND = StageKind(
         Label("product", str),
         Label("tokens", int),
     ),
+    held_against=HeldAgainst("products", (Need(TFLOP, ("precision",)),)),
 )
-NOTICED = {"gpu-idle": Noticed(ends="not measured")}
+NOTICED = {"gpu-idle": Noticed(ends="not measured"), "throughput-sag": Noticed("by=60%")}
 SHAPES = StageSlice(KIND, specs, SIMULATED, noticed=NOTICED, tables=shapes_tables)

@@ -22,6 +22,7 @@ from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.repeated import deepest_fall
 from rigproof.criteria.evidence.strangers import slowed_by, slowed_while_settled
 from rigproof.criteria.evidence.windows import work_of_groups
+from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
@@ -138,8 +139,10 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     "`stages.sustained.best_window_share` (worst window, relative to the median of the best quarter of all "
     "windows, or to the card's own products of the same precision and size alone, whichever is higher). The "
     "settled load is divided into windows of about 5 s, at least four; time in which the whole host stood "
-    "still is left out. In every other stage each quarter of any work "
-    "that the card repeats for a second and more must reach `limits.best_quarter_share` of the best quarter; "
+    "still is left out. In every other stage each quarter of any work that the card repeats for a second and "
+    "more, and of all shorter work together, must reach `limits.best_quarter_share` of the best quarter; and "
+    "in stages without a figure of their own the fastest work `own_share` of what the card's other stages let "
+    "expect (docs/judged.md); "
     "the first 2 s after a break, before the power cap holds, are not counted. None for the CPU as the "
     "device, which others also use",
     severity="reseat",
@@ -147,7 +150,7 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     "supply show as a drop",
     unmeasured="less than 4 s of settled load",
     also=Also(
-        fails=(*BROKEN, *WRONG_RESULTS, "gpu-idle"),
+        fails=(*BROKEN, *WRONG_RESULTS, "gpu-idle", "power-out-of-range"),
         unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes", "stranger-computes:after=5%"),
     ),
     stages=("sustained",),
@@ -157,11 +160,12 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
 def stability(device: DeviceEvidence) -> Finding:
     """The rate at the end of the sustained stage equals that at its start, and no window is far below.
 
-    Nor does the rate of repeated work fall inside another stage: whatever the card, it is its own reference.
+    Nor does the rate of repeated work fall inside another stage, nor is it low there from the beginning to
+    the end: whatever the card, it is its own reference.
     """
-    fallen = None if device.is_cpu else _fallen(device)
-    if fallen is not None:
-        return fallen
+    slower = None if device.is_cpu else _fallen(device) or _slow_throughout(device)
+    if slower is not None:
+        return slower
     window, _ = settled(device)
     all_of_them, group = steady(device)
     rates = device.block.kept("rates by window", lambda: _by_window(all_of_them))[group].tolist()
@@ -224,10 +228,23 @@ def _fallen(device: DeviceEvidence) -> Finding | None:
     if limit is None or fall is None or fall.share >= limit.value:
         return None
     device.possible(fall.stage)
-    best, rate = figure(fall.best, f"{fall.unit}/s"), figure(fall.rate)
-    detail = f"{rate} of {best} in a quarter of {fall.stage} ({fall.work})"
+    best = figure(fall.best, f"{fall.unit}/s") if fall.unit else f"{fall.best:.2f} of the mean rate"
+    detail = f"{figure(fall.rate)} of {best} in a quarter of {fall.stage} ({fall.work})"
     span = {"from_s": fall.from_s, "length_s": fall.length_s}
     return compared(100 * fall.share, limit.times(100), good=False, detail=detail, **span)
+
+
+def _slow_throughout(device: DeviceEvidence) -> Finding | None:
+    """The failure of a stage that is slow from its beginning to its end."""
+    shares = ((one, device.optional_limit("own_share", one.stage)) for one in beside_itself(device))
+    found = [(one, limit) for one, limit in shares if limit is not None and one.share < limit.value]
+    if not found:
+        return None
+    slowest, limit = min(found, key=lambda one: one[0].share / one[1].value)
+    detail = f"the rate of {slowest.stage} is {slowest.share:.2f} of {slowest.of}"
+    span = device.evidence.whole_window(slowest.stage)
+    when = {"from_s": span.from_s, "length_s": span.length_s}
+    return compared(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)
 
 
 def _by_window(load: Steady) -> list[Floats]:

@@ -5,6 +5,7 @@ from rigproof.simulation.faults.lacks import no_peer
 
 # They make a card slow from the beginning of the run.
 SLOW_CARD = ("clock-stuck", "thermal-throttle", "gpu-idle")
+SLOW_FED = ("clock-drops-idle", "power-out-of-range")  # while it is fed
 # They leave a card without work of its own, and so without a rate.
 NO_RATE = ("cpu-fallback", "foreign-memory")
 

@@ -2,12 +2,20 @@
 
 from typing import NoReturn
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, Trouble, compared, criterion
 from rigproof.criteria.effects import BROKEN, WORKER_LOST, WRONG_RESULTS, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rates import of_sustained, peers_of, sustained_rate, with_peers, work_of
-from rigproof.criteria.evidence.strangers import slowed_while_settled
-from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
+from rigproof.criteria.evidence.strangers import slowed_by, slowed_while_settled
+from rigproof.criteria.evidence.works import beside_peers
+from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD, SLOW_FED
+
+
+def _slowed_by_strangers(device: DeviceEvidence, trouble: Trouble) -> str | None:
+    """Only a finding about another stage says when it was."""
+    settled = trouble.finding.from_s is None
+    return slowed_while_settled(device, trouble) if settled else slowed_by(device, trouble)
 
 
 @criterion(
@@ -18,7 +26,10 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     direction="at_least",
     limit="`limits.peer_share`, of the median (of two in the middle the higher one) of the sustained rates "
     "of the other GPUs of the same SKU with the same number of workers, matrix size and precision, scaled "
-    "down to this GPU's enforced power limit by the SKU file's curve. Promised if the profile has another "
+    "down to this GPU's enforced power limit by the SKU file's curve. In each stage without a figure of its "
+    "own, the time that such peers would have taken for this GPU's work, relative to its own, must be "
+    "`limits.stability_worst_window_share` for those of its host, and `limits.best_quarter_share` for all. "
+    "Promised if the profile has another "
     "such GPU",
     severity="isolate",
     remedy="compare its clock, temperature and power with the others', then swap it with one: if it stays "
@@ -26,17 +37,21 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     unmeasured="the device has no sustained rate, or none of its peers has one; not applicable if of "
     "this GPU and its peers only some report a power limit",
     also=Also(
-        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, *WRONG_RESULTS),
+        fails=(*SLOW_CARD, "clock-locked", *SLOW_FED, *BROKEN, *WORKER_LOST, *WRONG_RESULTS),
         unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
     ),
     stages=("sustained",),
+    duties=DUTIES,
     applies_to_cpu=False,
     among=with_peers,
     rate=True,
-    explained=slowed_while_settled,
+    explained=_slowed_by_strangers,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU is a straggler that all others would wait for."""
+    behind = _behind(device)
+    if behind is not None:
+        return behind
     own = sustained_rate(device).tflops
     peers = peers_of(device, "sustained rate", of_sustained)
     if peers is None:
@@ -47,6 +62,26 @@ def peer_outlier(device: DeviceEvidence) -> Finding:
     limit = device.limit("peer_share").times(100)
     detail = f"{own:.1f} TFLOP/s, {peers.in_words} of {device.device.sku_stem} {peers.middle:.1f}"
     return compared(share, limit, good=share >= limit.value, detail=detail)
+
+
+def _behind(device: DeviceEvidence) -> Finding | None:
+    """The failure of another stage in which it is slower than its peers."""
+    names = {True: "stability_worst_window_share", False: "best_quarter_share"}
+    found = [
+        (one, limit)
+        for of_host, name in names.items()
+        if (limit := device.optional_limit(name)) is not None
+        for one in beside_peers(device, of_host=of_host)
+        if one.share < limit.value
+    ]
+    if not found:
+        return None
+    slowest, limit = min(found, key=lambda one: one[0].share / one[1].value)
+    device.possible(slowest.stage)
+    detail = f"{slowest.stage} at {slowest.share:.2f} of {slowest.of}"
+    span = device.evidence.whole_window(slowest.stage)
+    when = {"from_s": span.from_s, "length_s": span.length_s}
+    return compared(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)
 
 
 def _raise_without_peers(device: DeviceEvidence) -> NoReturn:

@@ -42,6 +42,7 @@ from rigproof.stages.transfer.settings import (
     TransferSettings,
 )
 
+FEWEST_FALLEN = 2  # directions: a busy moment of the host slows one of them
 FEWEST_ROUNDS = 3  # of a direction: fewer would be single readings
 UNIT = "GB/s"
 TITLES = {H2D: "host to card", D2H: "card to host", BOTH: "both ways"}
@@ -49,7 +50,9 @@ ON_CPU = "the CPU has no link of its own: what it copies stays in the host's mem
 FLOOR = (
     "`stages.transfer.floor_x16_gbps` for the generation that the link has under load, in proportion to its "
     "lanes{both}; or, if that is higher, `limits.champion_share` of this GPU's champion (docs/champions.md); "
-    "a floor in the rig profile stands alone. No floor if the link cannot be read. While all GPUs of the "
+    "a floor in the rig profile stands alone. Later, in company, a direction "
+    "keeps `limits.best_quarter_share` of its rate alone, or of what GPUs of the host with the same link "
+    "keep: one that does not warns, two fail. No floor if the link cannot be read. While all GPUs of the "
     "host transfer, `stages.transfer.together_share` of the rate alone, if the rig states that"
 )
 STAYS_DOWN = (
@@ -86,7 +89,7 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     wrong = _wrong(direction, device)
     if wrong is not None:
         return wrong
-    found = measured(device, direction)
+    found = _found(device, direction)
     link = link_under_load(device, STAGE)
     _require_possible(device, direction, found.best)
     kind = FIGURES[direction]
@@ -108,6 +111,11 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
             Outcome.NO_LIMIT, found.best, detail="; ".join(filter(None, (detail, why))), rates=rates
         )
     good = found.best >= floor.value
+    fallen = _fallen(device) if good else {}
+    if direction in fallen:
+        limit = fallen[direction].times(found.alone, f" of the {figure(found.alone, UNIT)} alone, before")
+        lost = compared(found.together, limit, good=False, detail=detail, rates=rates)
+        return lost if len(fallen) >= FEWEST_FALLEN else lost._replace(outcome=Outcome.WARN)
     if good and found.alone < floor.value:
         detail += f"; {figure(found.alone, UNIT)} alone, so something else was busy then"
     here = None if good else link_in(device, STAGE)
@@ -123,6 +131,37 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
         remedy=STAYS_DOWN if down else "",
         rates=rates,
     )
+
+
+def _found(device: DeviceEvidence, direction: str) -> Found:
+    return device.kept(("transfers", direction), lambda: measured(device, direction))
+
+
+def _fallen(device: DeviceEvidence) -> dict[str, Limit]:
+    """The directions whose later rate, in company, is far below that alone, and the share that it must reach.
+
+    What several GPUs share of a link, those with the same link lose alike.
+    """
+    share = device.optional_limit("best_quarter_share")
+    if share is None:
+        return {}
+    fallen = {}
+    for direction in MEANINGS:
+        try:
+            found = _found(device, direction)
+            kept = _least_kept_by_others(device, direction) if found.others else 1.0
+        except NotMeasured:
+            continue
+        if found.ratio < share.value * kept:
+            fallen[direction] = share.times(kept)
+    return fallen
+
+
+def _least_kept_by_others(device: DeviceEvidence, direction: str) -> float:
+    """The least share that another GPU of the host, with the same link, keeps in company; 0 without one."""
+    own = link_under_load(device, STAGE)
+    alike = [one for one in device.neighbours if not one.is_cpu and link_under_load(one, STAGE) == own]
+    return min((min(1.0, _found(one, direction).ratio) for one in alike), default=0.0)
 
 
 def _in_company(found: Found) -> str:

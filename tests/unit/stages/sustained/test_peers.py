@@ -227,3 +227,33 @@ def test_a_slower_card_never_passes_where_it_failed(new_bench, share, less, numb
     bench.slow(FIRST, less)
     after = bench.verdict(PEERS, FIRST).outcome
     assert not (before is Outcome.FAIL and after is not Outcome.FAIL)
+
+
+# In stages without a figure of their own
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.86, Outcome.PASS), (0.84, Outcome.FAIL)])
+def test_a_card_slower_than_its_peers_throughout_a_stage_fails(bench, share, outcome):
+    make_peers(bench, 4)
+    bench.slow(subject_of(2), share, "feeding")
+    verdict = bench.verdict(PEERS, subject_of(2))
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert (verdict.measured, verdict.limit) == (pytest.approx(84), 85)
+        assert verdict.detail == "feeding at 0.84 of the rate of the median of 3 others of h200"
+    assert bench.verdict(PEERS, FIRST).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.71, Outcome.PASS), (0.69, Outcome.FAIL)])
+def test_peers_of_other_hosts_leave_more_room(bench, share, outcome):
+    bench.rig(nodes=[{"name": name, "gpus": [{"sku": "h200"}]} for name in ("pc1", "pc2")])
+    bench.slow("pc1/gpu0", share, "feeding")
+    assert bench.verdict(PEERS, "pc1/gpu0").outcome is outcome
+
+
+def test_what_a_power_limit_leaves_of_a_stage_is_no_straggler(bench):
+    make_peers(bench, 2)
+    bench.gpu(FIRST, power_limit_w=420)
+    for stage in ("sustained", "feeding", "sharing"):
+        bench.slow(FIRST, 0.6, stage)
+    assert bench.verdict(PEERS, FIRST).outcome is Outcome.PASS

@@ -261,6 +261,19 @@ def test_work_that_is_repeated_for_less_than_a_second_is_no_reference(bench):
     assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(("fallen", "outcome"), [(0.85, Outcome.PASS), (0.5, Outcome.FAIL)])
+def test_short_work_counts_together_each_relative_to_its_own_rate(bench, fallen, outcome):
+    places = iter(range(10**6))
+    sizes = lambda _: 512 * (1 + next(places) % 9)  # noqa: E731 - none is done for a second
+    bench.rounds(GPU, "feeding", seconds=0.25, work=lambda one: one.work / 2, size=sizes)
+    bench.rounds(GPU, "feeding", work=lambda one: one.work * one.label("size") / 4608)
+    bench.slow(GPU, fallen, "feeding", from_s=105.5)
+    verdict = bench.verdict(STABILITY, GPU)
+    assert verdict.outcome is outcome
+    short = " of the mean rate in a quarter of feeding (all work of less than a second)"
+    assert verdict.detail.endswith(short) is (outcome is Outcome.FAIL)
+
+
 def test_one_slow_round_of_a_quarter_is_a_hiccup(bench):
     bench.slow(GPU, 0.5, "feeding", from_s=111.4)
     assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS

@@ -9,7 +9,7 @@ import pytest
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.history.champion_keeping import gpu_figures
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge, promised
+from rigproof.judging.judge import judge, judge_all, promised
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.planning.planning import make_plan
@@ -210,11 +210,13 @@ def test_a_rate_may_be_a_quarter_over_what_its_link_carries_and_no_more(
 ):
     """63 GB/s are nominal for Gen5 x16, twice as many both ways."""
     nominal = 63.0 * (2 if direction == "both" else 1)
-    for share, outcome in ((1.15, Outcome.PASS), (1.35, Outcome.NOT_MEASURED)):
+    # What is alone so fast both ways keeps too little of it in company.
+    good = {Outcome.WARN} if (direction, company) == ("both", ALONE) else {Outcome.PASS}
+    for share, outcomes in ((1.15, good), (1.35, {Outcome.NOT_MEASURED})):
         again = copy(recording)
         work = share * nominal / verdict(again, loaded, direction).measured
         changed(again, direction=direction, company=company, work=work)
-        assert verdict(again, loaded, direction).outcome is outcome
+        assert verdict(again, loaded, direction).outcome in outcomes
 
 
 # What was not measured
@@ -326,6 +328,7 @@ def test_what_arrived_changed_fails_whatever_its_rate(recording, loaded, directi
 
 
 def test_less_in_company_is_reported_and_not_judged(recording, loaded):
+    changed(recording, subject=OTHER, company=TOGETHER, work=0.5)
     found = verdict(changed(recording, company=TOGETHER, work=0.5), loaded)
     assert found.outcome is Outcome.PASS
     assert "GB/s (0.49 of it) with both GPUs" in found.detail
@@ -510,3 +513,36 @@ def test_a_card_in_a_better_slot_than_the_rig_states_is_no_measurement_error(rec
     assert verdict(recording, narrow, planned_by=loaded).outcome is Outcome.PASS
     found = verdict(changed(recording, work=1.5), narrow, planned_by=loaded)
     assert (found.outcome, "a measurement error" in found.detail) == (Outcome.NOT_MEASURED, True)
+
+
+# From the first slot to the last
+
+
+@pytest.mark.parametrize(
+    ("fallen", "outcome"),
+    [(("both",), Outcome.WARN), (("d2h", "both"), Outcome.FAIL), (("h2d",), Outcome.WARN)],
+)
+def test_a_direction_that_falls_in_company_warns_and_two_fail(recording, loaded, fallen, outcome):
+    for direction in fallen:
+        changed(recording, direction=direction, company=TOGETHER, work=0.5)
+    for direction in DIRECTIONS:
+        expected = outcome if direction in fallen else Outcome.PASS
+        assert verdict(recording, loaded, direction).outcome is expected
+    assert "alone, before" in verdict(recording, loaded, fallen[0]).limit_source
+
+
+def test_what_gpus_with_the_same_link_lose_alike_in_company_is_shared(recording, loaded):
+    for subject in (GPU, OTHER):
+        changed(recording, subject=subject, company=TOGETHER, work=0.5)
+    assert {verdict(recording, loaded, one).outcome for one in DIRECTIONS} == {Outcome.PASS}
+
+
+def test_a_lone_gpu_that_falls_in_all_directions_fails():
+    node = {"name": "n1", "cpus": 16, "ram_gib": 256, "gpus": [{"sku": "h200-sxm"}]}
+    alone = over_defaults({"name": "alone", "nodes": [node]}, "alone.toml", KINDS)
+    recording = simulated_recording(alone, "quick")
+    subject = next(iter(recording.gpus))
+    changed(recording, subject=subject, company=TOGETHER, work=0.5)
+    judged = judge_all(recording, alone)
+    found = {one.criterion: one.outcome for one in judged if one.subject == subject}
+    assert {found[f"transfer.{one}"] for one in DIRECTIONS} == {Outcome.FAIL}
