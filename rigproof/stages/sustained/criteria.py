@@ -141,10 +141,9 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     "settled load is divided into windows of about 5 s, at least four; time in which the whole host stood "
     "still is left out. In every other stage each quarter of any work that the card repeats for a second and "
     "more, and of all shorter work together, must reach `limits.best_quarter_share` of the best quarter; and "
-    "in stages without a figure of their own the fastest work `own_share` of what the card's other stages let "
-    "expect (docs/judged.md); "
-    "the first 2 s after a break, before the power cap holds, are not counted. None for the CPU as the "
-    "device, which others also use",
+    "in stages without a figure of their own the fastest work `own_share` of what its other stages let "
+    "expect (docs/judged.md); the first 2 s after a break, before the power cap holds, are not counted. "
+    "None for the CPU as the device, which others also use",
     severity="reseat",
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a drop",
