@@ -258,6 +258,7 @@ def test_a_loss_that_is_no_number_fails(recording, ends, shown):
         ("4", "3.88", Outcome.PASS, 97.0),  # at the limit
         ("4", "3.89", Outcome.FAIL, 97.25),
         ("4", "0", Outcome.PASS, 0.0),
+        ("0.5", "0.4", Outcome.PASS, 80.0),
         ("0", "0", Outcome.NOT_MEASURED, None),  # of nothing there is no share
         ("-1", "-2", Outcome.NOT_MEASURED, None),
     ],
