@@ -6,7 +6,7 @@ import torch
 from rigproof.devices.cpu import CpuDevice
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.verification import tolerance
-from rigproof.stages.feeding.bursts import PROMPTS, Bursts
+from rigproof.stages.feeding.bursts import PROMPTS, Bursts, _combined
 from rigproof.stages.feeding.generation import LAYERS, Decoder, pass_tflop, width_for
 from rigproof.stages.feeding.strategies import ANSWER, WORDS, InvalidStrategyError, parse
 
@@ -168,6 +168,11 @@ def test_each_prompt_has_references_and_later_steps_equal_them(cpu, context):
     expected = 2 * PROMPTS * bursts.passes * pass_tflop(ROWS, measured[0].label("size"))
     assert sum(one.work for one in measured) == pytest.approx(expected)
     bursts.release()
+
+
+def test_the_checksums_of_several_passes_are_one_of_64_bits():
+    assert _combined([1, 2, 3]) == 6
+    assert _combined([2**64 - 1, 2, 2**63]) == 2**63 + 1
 
 
 def test_a_step_begins_after_the_last_round_of_the_one_before(cpu, context):

@@ -24,6 +24,13 @@ def test_losses_like_those_of_fp32_are_verified():
     assert (judge.first, judge.last) == (pytest.approx(FIRST * 1.001), 0.5)
 
 
+def test_losses_that_equal_those_of_fp32_are_not_apart():
+    judge = Judge(SHAPE, "fp16", FALLING)
+    assert judge.difference == 0.0
+    assert judge.take(steps(*FALLING)) == (True, "")
+    assert judge.difference == 0.0
+
+
 @pytest.mark.parametrize(("precision", "apart"), [("tf32", 0.0021), ("fp16", 0.0021), ("bf16", 0.017)])
 def test_a_loss_that_differs_from_fp32_spoils_all_of_the_run(precision, apart):
     assert tolerance(precision) < apart < 1.1 * tolerance(precision)

@@ -119,4 +119,6 @@ def test_a_card_that_slows_down_is_noticed_if_there_is_a_step_to_compare_with(sk
     late = replace(whole, after=Span(0.4, share=True))
     assert unnoticed(late, work) == ""  # it is held against itself
     assert (unnoticed(replace(late, by=0.01), work) == "") is noticed
+    small = unnoticed(replace(late, by=0.01), work)
+    assert noticed or small.endswith(": write stage=training, after=40% and by=40%, or more")
     assert unnoticed(replace(whole, name="tensor-cores-unused"), work) == ""

@@ -133,6 +133,7 @@ def test_samples_of_a_simulated_card_show_each_wave_that_is_not_too_short_for_th
         length_s = max(0.5 / hz, 0.25)
         begins_s = [10.0 + 2 * length_s * number for number in range(int(waves / hz / length_s / 2))]
         assert [one.from_s for one in found] == pytest.approx(begins_s)
+        assert found[0].from_s < 10.0  # a sample of the very moment at which the waves begin shows the first
         assert [one.to_s - one.from_s for one in found] == pytest.approx([length_s] * len(begins_s))
 
 

@@ -72,6 +72,13 @@ def test_draws_follow_the_waves_as_sampled_and_add_up_over_the_cards(simulated):
     assert 0 < float(both["Begin apart, ms"]) < 2
 
 
+def test_the_peak_of_a_card_is_told_as_a_share_of_its_own_limit(simulated):
+    recording = copy(simulated)
+    recording.gpus = {name: replace(one, power_limit_w=1000.0) for name, one in simulated.gpus.items()}
+    for row in rows(recording):
+        assert float(row["Of its limit, %"]) == pytest.approx(float(row["Peak of a card, W"]) / 10, rel=0.02)
+
+
 def test_what_was_not_read_is_a_dash(simulated):
     recording = copy(simulated)
     unread = {"power_w": None, "power_average_w": None, "energy_j": None}

@@ -121,8 +121,10 @@ def test_a_gpu_that_joins_later_waits_idle_and_reports_that_it_lives(device, clo
     assert context.signs >= 3
 
 
-def test_matrices_are_made_smaller_until_several_products_fit_the_shortest_burst(clock):
-    context = made(SlowCpu(clock, 0.005), clock, size=2 * SIZE)  # 40 ms of a burst of 25 ms
+@pytest.mark.parametrize("product_s", [0.005, 0.0025])  # of the larger size 40 and 20 ms
+def test_matrices_are_made_smaller_until_several_products_fit_the_shortest_burst(clock, product_s):
+    """Of 25 ms; four of 20 ms would fit the longest."""
+    context = made(SlowCpu(clock, product_s), clock, size=2 * SIZE)
     assert {one.label("size") for one in context.rounds} == {SIZE}
     assert max(one.seconds for one in context.rounds if one.label("hz") == 20) <= 0.025
 
