@@ -12,6 +12,7 @@ import pytest
 from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.proc import TICKS_PER_S
 
+ANOTHER_CHANCE_S = 3  # for a process to be among the three hungriest: other tests beside it may be as busy
 OWN, RAYLET = os.getpid(), os.getppid()
 WORKER, FEEDER, SIBLING, HOG, KWORKER = 900_001, 900_002, 900_003, 900_004, 900_005
 
@@ -186,6 +187,8 @@ def test_a_busy_process_of_this_host_is_told_from_a_worker_and_its_own_children(
             users.read()
             time.sleep(0.2)
             named = {one.pid for one in users.hungriest()}
+            if foreign not in named and users._counted_s > ANOTHER_CHANCE_S:
+                users.restart()
         assert foreign in named
         assert named.isdisjoint(one.pid for one in own)
         assert users.own_percent is not None

@@ -24,6 +24,7 @@ from rigproof.simulation.nvml.model import SimulatedDriver
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
 
 LIMIT_S = 30.0
+ANOTHER_CHANCE_S = 3  # for a process to be among the three hungriest: other tests beside it may be as busy
 MANY = HostLoad(primary_threads=56, secondary_threads=12, target_percent=1)  # of 80 CPUs, hardly working
 
 
@@ -167,7 +168,11 @@ def test_the_agent_of_a_run_names_who_else_used_the_cpu_and_says_what_its_own_ru
         def named():
             samples.extend(one for one in agent.poll().records if isinstance(one, HostSample))
             known = any(one.own_percent is not None for one in samples)
-            return known and foreign in [one.pid for one in agent._sensing.users.hungriest()]
+            users = agent._sensing.users
+            found = known and foreign in [one.pid for one in users.hungriest()]
+            if not found and users._counted_s > ANOTHER_CHANCE_S:
+                users.restart()
+            return found
 
         wait_until(named)
         agent.stop_host_load()

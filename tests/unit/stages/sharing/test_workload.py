@@ -301,7 +301,7 @@ def test_the_processes_die_with_the_worker():
         parent.send_signal(signal.SIGKILL)
         parent.wait()
         parent.stdout.close()
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 120  # for a host that is busy with other tests
     while b"sharing.child" in command_of(child) and time.monotonic() < end_s:
         time.sleep(0.05)
     assert b"sharing.child" not in command_of(child)
