@@ -31,11 +31,12 @@ def lacking(loaded: LoadedRig, plan: Plan, *, simulated: bool) -> list[str]:
     if not nodes:
         return []
     limits = loaded.rig.limits
-    workers = sum(worker.node in nodes for worker in plan.workers)
+    here = [worker for worker in plan.workers if worker.node in nodes]
+    contexts = 0 if simulated else sum(worker.device == "cuda" for worker in here)
     load = None if simulated else planned_load(loaded, nodes[0], HostReader().usable_cpus())
-    needed = threads_needed(limits, len(nodes) + simulated, workers, os.cpu_count() or 1)
+    needed = threads_needed(limits, len(nodes) + simulated, len(here), contexts, os.cpu_count() or 1)
     return [
-        *too_few_threads(thread_room(), needed + (load.threads if load else 0), workers),
+        *too_few_threads(thread_room(), needed + (load.threads if load else 0), len(here)),
         *no_loopback(loopback_problem()),
         *no_room(temp_root(), SHARED_MEMORY, limits),
     ]
@@ -49,12 +50,13 @@ def _nodes_here(loaded: LoadedRig, simulated: bool) -> Sequence[str]:
     return [] if here is None else [here]
 
 
-def threads_needed(limits: Limits, raylets: int, workers: int, cpus: int) -> int:
-    """About how many threads a run starts, without its CPU load, as measured."""
+def threads_needed(limits: Limits, raylets: int, workers: int, contexts: int, cpus: int) -> int:
+    """The threads of a run without its CPU load, about as measured; `contexts`: workers with CUDA."""
     parts = (
         limits.run_threads,
         (limits.run_threads_per_node or 0) * raylets,
         (limits.run_threads_per_worker or 0) * workers,
+        (limits.run_threads_per_context or 0) * contexts,
         (limits.run_threads_per_cpu or 0) * cpus,
     )
     return round(sum(part or 0 for part in parts))

@@ -187,13 +187,16 @@ class Limits(Table):
     run_threads: Positive | None = Field(
         default=None,
         description="Threads that the driver and the head of a Ray of our own start. If a limit on this host "
-        "leaves fewer than this and the next three make, the run is refused.",
+        "leaves fewer than this and the next four make, the run is refused.",
     )
     run_threads_per_node: Positive | None = Field(
         default=None, description="Threads of a node's raylet and agent, for that."
     )
     run_threads_per_worker: Positive | None = Field(
         default=None, description="Threads of a worker, for that."
+    )
+    run_threads_per_context: Positive | None = Field(
+        default=None, description="Threads of a worker's CUDA context, in addition."
     )
     run_threads_per_cpu: Positive | None = Field(
         default=None, description="Threads that Ray starts for each CPU of the host, for that."

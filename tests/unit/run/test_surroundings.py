@@ -16,28 +16,31 @@ LIMITS = Limits(
     run_threads=60,
     run_threads_per_node=65,
     run_threads_per_worker=25,
-    run_threads_per_cpu=1.25,
+    run_threads_per_context=33,
+    run_threads_per_cpu=4.75,
     run_temp_mib=16,
 )
 
 
 @pytest.mark.parametrize(
-    ("raylets", "workers", "cpus", "needed"), [(1, 1, 2, 152), (3, 2, 2, 308), (1, 16, 128, 685)]
+    ("raylets", "workers", "contexts", "cpus", "needed"),
+    [(1, 1, 0, 2, 160), (1, 1, 1, 2, 192), (3, 2, 0, 2, 314), (1, 2, 2, 32, 393), (1, 16, 8, 128, 1397)],
 )
-def test_threads_grow_with_nodes_workers_and_cpus(raylets, workers, cpus, needed):
-    assert threads_needed(LIMITS, raylets, workers, cpus) == needed
+def test_threads_grow_with_nodes_workers_and_cpus(raylets, workers, contexts, cpus, needed):
+    assert threads_needed(LIMITS, raylets, workers, contexts, cpus) == needed
 
 
 def test_a_profile_without_these_limits_refuses_nothing(tmp_path):
-    assert threads_needed(Limits(), 3, 2, 64) == 0
+    assert threads_needed(Limits(), 3, 2, 2, 64) == 0
     assert list(no_room(tmp_path, tmp_path, Limits())) == []
 
 
 def test_the_defaults_are_what_was_measured():
-    """Of two simulated PCs 286 threads, of one node with two workers 169; both on two CPUs."""
+    """Threads of two simulated PCs, of a node with two workers on 2 CPUs, and of two H100 with 32 CPUs."""
     limits = default_rig(KINDS).rig.limits
-    assert 286 <= threads_needed(limits, 3, 2, 2) <= 286 * 1.1
-    assert 169 <= threads_needed(limits, 1, 2, 2) + 2 <= 169 * 1.1
+    assert 286 <= threads_needed(limits, 3, 2, 0, 2) <= 286 * 1.1
+    assert 169 <= threads_needed(limits, 1, 2, 0, 2) + 2 <= 169 * 1.1
+    assert 393 <= threads_needed(limits, 1, 2, 2, 32) <= 393 * 1.1
 
 
 def test_too_few_threads_are_named_with_the_limit_the_need_and_the_way_out():
