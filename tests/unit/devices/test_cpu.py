@@ -1,3 +1,5 @@
+import resource
+
 import pytest
 import torch
 
@@ -108,3 +110,15 @@ def test_memory_that_cannot_be_read_is_none(cpu, monkeypatch):
     memory = cpu.memory()
     assert (memory.device_free_mib, memory.device_total_mib) == (None, None)
     assert memory.reserved_mib > 0
+
+
+def test_the_process_may_have_256_mib_beside_the_capped_memory(cpu, monkeypatch):
+    held = 2**40
+    monkeypatch.setattr("rigproof.devices.cpu.own_data_bytes", lambda: held)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    try:
+        assert cpu.limit_memory(200.5)
+        assert resource.getrlimit(resource.RLIMIT_DATA) == (held + int(456.5 * 2**20), before[1])
+    finally:
+        cpu.limit_memory(None)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before

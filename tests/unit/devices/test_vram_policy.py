@@ -420,15 +420,3 @@ def test_no_policy_plans_nothing(cpu, context):
     policy = VramPolicy(NO_POLICY, cpu, Reporter(context, "sustained"))
     assert not policy.recovers
     assert policy.precision() == cpu.half
-
-
-def test_the_process_may_have_256_mib_beside_the_capped_memory(cpu, monkeypatch):
-    held = 2**40
-    monkeypatch.setattr("rigproof.devices.cpu.own_data_bytes", lambda: held)
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    try:
-        assert cpu.limit_memory(200.5)
-        assert resource.getrlimit(resource.RLIMIT_DATA) == (held + int(456.5 * 2**20), before[1])
-    finally:
-        cpu.limit_memory(None)
-    assert resource.getrlimit(resource.RLIMIT_DATA) == before
