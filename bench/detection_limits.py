@@ -325,6 +325,10 @@ stage; `after=` is the latest beginning that shows by that stage's end. A letter
 rejected, I incomplete, W accepted with a warning. "–": not even the strongest value is noticed. "refused":
 `--hw-inject` refuses the fault on this rig. An empty cell: the level does not have the stage. The criterion
 named is that in which the fault shows most often.
+
+A length that is too short for a fault to act reliably is refused, and the next one tried is listed. 3 s of
+`telemetry-gap`: 2 s are no finding, since a busy host may give no readings for so long. 3 s of
+`power-over-limit`: the driver's average, which some cards exceed for a second, is judged over 2.5 s.
 """
 RIG_TITLES = {
     "two-pcs": "Two unlike PCs: RTX 3090 and RTX 3070",

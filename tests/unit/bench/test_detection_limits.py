@@ -38,3 +38,10 @@ def test_what_is_refused_says_so():
     row = _least("straggler", "by")
     assert (row.least, row.noticed) == (None, 0)
     assert "the rig has no other GPU of that SKU" in row.refused
+
+
+def test_a_sag_that_begins_before_the_load_has_settled_is_noticed_on_a_lone_card_of_an_unknown_model():
+    verdicts = limits.verdicts_of(
+        "unknown-card", "quick", 0, "throughput-sag:stage=sustained,after=30%,by=12%"
+    )
+    assert {one.criterion for one in verdicts if one.outcome == "fail"} == {"throughput.stability"}
