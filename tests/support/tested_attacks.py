@@ -291,6 +291,30 @@ TESTED = (
         "unit/stages/sustained/test_peers.py::test_a_watt_more_or_less_hides_no_straggler",
     ),
     Tested(
+        "feeding, pattern, replay or shapes at 0.6 of its rate throughout, on one card or all",
+        "ACCEPTED",
+        "`throughput.stability` fails; of one of several cards `throughput.peer_outlier`, too",
+        "unit/test_samples.py::test_a_stage_that_is_slow_throughout_is_noticed",
+    ),
+    Tested(
+        "every third burst of the waves at 0.3 of its rate",
+        "ACCEPTED",
+        "`power.transient` fails",
+        "unit/stages/transient/test_criteria.py::test_every_third_burst_that_is_slow_fails",
+    ),
+    Tested(
+        "rounds whose size is not what the worker was told",
+        "ACCEPTED",
+        "not measured",
+        "unit/criteria/evidence/test_stage_rounds.py::test_a_label_that_is_not_what_the_worker_was_told",
+    ),
+    Tested(
+        "training at 0.6 of its rate on a lone H100",
+        "ACCEPTED",
+        "`training.step` fails",
+        "unit/stages/training/test_criteria.py::test_a_lone_h100_that_trains_at_sixty_percent",
+    ),
+    Tested(
         "two stragglers of three, two of four, three of five, four of eight",
         "ACCEPTED, some",
         "each is named",

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.judging.judge import Judgement, promised
+from rigproof.judging.judge import Judgement, judge_all, promised
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS
 from rigproof.stages.training.criteria import step
 from rigproof.stages.training.settings import STEP
 from support.fault_changes import GPU, OTHER
@@ -346,3 +349,16 @@ def test_a_loss_of_which_no_fall_is_expected_yet_fails_nobody(bench):
     bench.rounds(GPU, "training", steps=lambda one: one.label("steps") / 100)
     report(bench, precision="fp32", last_loss=9.6)
     assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+
+
+def test_a_lone_h100_that_trains_at_sixty_percent_fails_by_the_figure_of_its_model():
+    node = {"name": "n1", "cpus": 16, "ram_gib": 256, "gpus": [{"sku": "h100-sxm"}]}
+    alone = over_defaults({"name": "alone", "nodes": [node]}, "alone.toml", KINDS)
+    recording = simulated_recording(alone, "standard")
+    rounds = recording.rounds
+    recording.rounds = [
+        replace(one, work=0.6 * one.work) if one.stage == "training" else one for one in rounds
+    ]
+    found = {one.criterion: one for one in judge_all(recording, alone) if one.subject == "n1/gpu0"}
+    assert found[NAME].outcome is Outcome.FAIL
+    assert "360 TFLOP/s, measured on 3 cards" in found[NAME].limit_source
