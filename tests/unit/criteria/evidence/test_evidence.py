@@ -361,3 +361,14 @@ def test_only_cuda_devices_have_a_uuid_that_cards_share(bench):
     assert evidence(bench).subjects_by_uuid == {f"GPU-{GPU}": [GPU, OTHER]}
     bench.gpu(OTHER, device="cpu")
     assert evidence(bench).subjects_by_uuid == {f"GPU-{GPU}": [GPU]}
+
+
+def test_a_gap_of_a_host_s_samples_in_which_its_card_worked_is_no_standstill(bench):
+    bench.recording.host_samples = [
+        one for one in bench.recording.host_samples if one.subject != "pc1" or not 50 < one.t_s < 54
+    ]
+    assert len(Evidence(bench.recording, bench.loaded).standstills("pc1")) == 0
+    bench.recording.rounds = [
+        one for one in bench.recording.rounds if one.subject != "pc1/gpu0" or not 49 < one.t_s < 55
+    ]
+    assert len(Evidence(bench.recording, bench.loaded).standstills("pc1")) == 1
