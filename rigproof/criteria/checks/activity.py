@@ -68,7 +68,7 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     window, duty = device.evidence.complete_window(stage), device.evidence.kinds[stage].duty
     work = _work(device, stage)
     if work is None or not work.measured:
-        return _without_work(device, window)
+        return _without_work(device, window, stage)
     if device.is_cpu and duty != "continuous":
         limit = device.limit("active_work_share").times(100)
         return compared(100.0, limit, good=True, detail="verified work was measured")
@@ -99,7 +99,11 @@ def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
     )
 
 
-def _without_work(device: DeviceEvidence, window: Window) -> Finding:
+def _without_work(device: DeviceEvidence, window: Window, stage: str) -> Finding:
+    every = device.evidence.rounds(device.subject)
+    worked = every.same("stage", stage) & every.same("verified", True) & every.same("phase", "measure")
+    if len(device.uncounted) and worked.any():
+        raise NotMeasured("its host stood still in each of its rounds")
     cause = device.cause()
     detail = "no verified work was measured" + (f"; {cause}" if cause else "")
     limit = device.limit("active_work_share").times(100)

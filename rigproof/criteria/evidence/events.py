@@ -10,6 +10,7 @@ from rigproof.criteria.evidence.series import grouped
 from rigproof.records.measurements import Event
 
 KILLABLE = ("worker_died", "worker_failed", "agent_died")  # a worker's task fails if its child was killed
+CUDA_ERROR, NO_MEMORY = "CUDA error", "out of memory"  # the first is the device's, unless it is the second
 SEEN_BEFORE_S, SEEN_AFTER_S = (
     10.0,
     5.0,
@@ -74,11 +75,14 @@ def _oom_kills(events: Iterable[Event]) -> dict[str, list[float]]:
 
 
 def _marked(loss: Event, kills: Mapping[str, Sequence[float]]) -> Event:
-    """The loss, marked if the OOM killer ended a process of its node at that time."""
+    """The loss, marked if the OOM killer ended a process of its node at that time, and no device failed."""
     node = loss.subject.partition("/")[0]
     after_s = ANEW_S if loss.kind == "agent_died" else SEEN_AFTER_S
-    if "disturbed" in loss.data or not any(
-        loss.t_s - SEEN_BEFORE_S <= t_s <= loss.t_s + after_s for t_s in kills.get(node, ())
+    by_device = CUDA_ERROR in loss.message and NO_MEMORY not in loss.message
+    if (
+        by_device
+        or "disturbed" in loss.data
+        or not any(loss.t_s - SEEN_BEFORE_S <= t_s <= loss.t_s + after_s for t_s in kills.get(node, ()))
     ):
         return loss
     message = f"{loss.message}; the kernel's OOM killer ended a process of {node} then"

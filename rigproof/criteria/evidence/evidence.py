@@ -28,7 +28,7 @@ from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
 from rigproof.criteria.evidence.series import Series, grouped, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.criteria.evidence.standstills import Spans, gaps_of, standstills
+from rigproof.criteria.evidence.standstills import Spans, awake, gaps_of, standstills
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
@@ -224,9 +224,14 @@ class Evidence:
         """When this node stood still."""
 
         def found() -> Spans:
-            gaps = gaps_of(self.host_samples(node).times_s, self.rate_hz)
+            samples = self.host_samples(node)
+            gaps = gaps_of(samples.times_s, self.rate_hz)
             if not len(gaps):
                 return gaps
+            rows = zip(samples.times_s.tolist(), samples.column("wakeup_delays_ms"), strict=True)
+            told = [(t_s, max(delays) / 1000) for t_s, delays in rows if delays is not None and len(delays)]
+            reported_s, delays_s = np.asarray(told).reshape(-1, 2).T
+            gaps = gaps[~awake(gaps, reported_s, delays_s, self.rate_hz)]
             ends_s = [self.rounds(one.subject).t_s for one in self.devices_on(node)]
             return standstills(gaps, np.concatenate(ends_s) if ends_s else np.empty(0), self.rate_hz)
 

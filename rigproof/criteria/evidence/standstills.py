@@ -1,8 +1,9 @@
 """When a whole host stood still, as a virtual machine does that its hypervisor stops for a moment.
 
-Then neither was a sensor read nor did a round of any of its devices end. That is no failure of a card:
-heat and a weak power supply make rounds slower, they make no hole. So such a time, and the rounds that it cut
-into, count in no rate. A card that pauses by itself leaves the sampling as it is, and all of its time counts.
+Then neither was a sensor read nor did a round of any of its devices end, and the responsiveness probe, a
+process of its own, woke up late. That is no failure of a card: heat and a weak power supply make rounds
+slower, they make no hole. So such a time, and the rounds that it cut into, count in no rate. A card that
+pauses by itself leaves the probe as it is, and all of its time counts, also where only the sampling was late.
 """
 
 import numpy as np
@@ -12,6 +13,8 @@ from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Mask, Rounds
 
 GAP_STEPS = 1.5  # between two samples; 0.12 s was the longest at 10 Hz on H100 and H200
+TOLD_S = 0.5  # after a standstill, within which the probe reports it: it does four times a second
+PROBED_S = 0.01  # by which the probe's delay is shorter than what kept it from waking up
 FELT_SHARE = 0.05  # of a round: a shorter standstill changes its rate by less than limits leave
 Spans = npt.NDArray[np.float64]  # (n, 2): when each begins and ends, run time
 NONE: Spans = np.empty((0, 2))
@@ -28,6 +31,19 @@ def standstills(gaps: Spans, ends_s: Floats, rate_hz: float) -> Spans:
     inside_s, step_s = np.sort(ends_s), 1 / rate_hz
     before = inside_s.searchsorted(gaps[:, 0] + step_s, "right")
     return gaps[inside_s.searchsorted(gaps[:, 1] - step_s) <= before]
+
+
+def awake(gaps: Spans, reported_s: Floats, delays_s: Floats, rate_hz: float) -> Mask:
+    """The gaps (n,) in which the probe woke up in time, by the delays that it reported just after.
+
+    A gap is longer than the standstill by a step of the grid at each end, at most, and the standstill has
+    at least what is over one step in GAP_STEPS. Without a report nobody knows.
+    """
+    step_s = 1 / rate_hz
+    least_s = np.maximum(np.diff(gaps).ravel() - 2 * step_s, (GAP_STEPS - 1) * step_s) - PROBED_S
+    near = (gaps[:, 1:] <= reported_s) & (reported_s <= gaps[:, 1:] + TOLD_S)
+    longest_s = np.where(near, delays_s, -np.inf).max(axis=1, initial=-np.inf)
+    return np.isfinite(longest_s) & (longest_s < least_s)
 
 
 def cut_into(rounds: Rounds, still: Spans) -> Mask:

@@ -56,6 +56,20 @@ def test_a_loss_while_the_kernel_killed_for_lack_of_memory_is_no_fault_of_the_ri
     assert loss.message == "it is gone" + ("; the kernel's OOM killer ended a process of pc1 then" * marked)
 
 
+@pytest.mark.parametrize(
+    ("error", "marked"),
+    [
+        ("its task failed: AcceleratorError: CUDA error: uncorrectable ECC error encountered", False),
+        ("its device did not open: CUDA error 802", False),
+        ("its task failed: RuntimeError: CUDA error: out of memory", True),  # pinned memory is the host's
+        ("its task failed: RuntimeError: the memory test ended with status -9", True),
+    ],
+)
+def test_no_killing_explains_a_device_that_failed(error, marked):
+    events = [*oom_kills((3.0, "pc1", 7), (40.5, "pc1", 8)), Event(40.0, "worker_failed", GPU, error)]
+    assert ("disturbed" in EventIndex(events).of_kind("worker_failed")[0].data) is marked
+
+
 def test_killings_before_the_run_explain_nothing():
     """The first count is what there was; so is the same count of a second agent."""
     events = [*oom_kills((39.0, "pc1", 7), (41.0, "pc1", 7)), Event(40.0, "worker_died", GPU, "it is gone")]

@@ -371,4 +371,9 @@ def test_a_gap_of_a_host_s_samples_in_which_its_card_worked_is_no_standstill(ben
     bench.recording.rounds = [
         one for one in bench.recording.rounds if one.subject != "pc1/gpu0" or not 49 < one.t_s < 55
     ]
+    assert len(Evidence(bench.recording, bench.loaded).standstills("pc1")) == 0, "its probe woke up in time"
+    bench.recording.host_samples = [
+        replace(one, wakeup_delays_ms=(3900.0,)) if one.subject == "pc1" and 54 <= one.t_s < 54.1 else one
+        for one in bench.recording.host_samples
+    ]
     assert len(Evidence(bench.recording, bench.loaded).standstills("pc1")) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.standstills import cut_into, gaps_of, standstills, uncounted, within
+from rigproof.criteria.evidence.standstills import awake, cut_into, gaps_of, standstills, uncounted, within
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -47,7 +47,11 @@ def paused(recording, stage, share, seconds, *, inside=False):
 
     run.rounds = [later_round(one) for one in recording.rounds]
     run.gpu_samples = list(map(later, recording.gpu_samples))
-    run.host_samples = list(map(later, recording.host_samples))
+    woke = next(one for one in recording.host_samples if one.t_s > at_s).t_s
+    run.host_samples = [
+        replace(later(one), wakeup_delays_ms=(1000 * seconds,)) if one.t_s == woke else later(one)
+        for one in recording.host_samples
+    ]
     moments = ("start_s", "end_s", "loaded_from_s", "loaded_to_s")
     run.stages = {
         name: replace(
@@ -105,6 +109,33 @@ def test_a_card_that_pauses_by_itself_is_still_rejected():
     assert failed(run) == {("throughput.stability", "vm/gpu0")}
 
 
+def test_a_host_whose_probe_woke_up_in_time_did_not_stand_still():
+    """The samples are missing, and so is the card's work: it paused, and the sampling was late."""
+    run = copy(sample("h100-quick"))
+    to_s = run.stages["sustained"].loaded_to_s - 0.5
+    run.rounds = [one for one in run.rounds if not to_s - 0.6 < one.t_s < to_s]
+    run.host_samples = [one for one in run.host_samples if not to_s - 0.6 < one.t_s < to_s]
+    assert failed(run) == {("throughput.stability", "vm/gpu0")}
+
+
+def test_readings_that_come_half_as_often_disturb_no_sound_card():
+    run = copy(sample("h100-quick"))
+    run.host_samples = run.host_samples[::2]
+    assert not failed(run)
+
+
+def test_a_host_that_stands_still_in_each_round_measures_nothing_and_fails_nothing():
+    run = copy(sample("h100-quick"))
+    run.host_samples = [replace(one, wakeup_delays_ms=(100.0,)) for one in run.host_samples[::2]]
+    assert not failed(run)
+    verdict = judge(
+        CATALOGUE["activity.gpu_active"],
+        "vm/gpu0",
+        Evidence(run, LoadedRig.restore(run.run.rig, KINDS)),
+    )
+    assert "its host stood still in each of its rounds" in verdict.detail
+
+
 # The parts
 
 
@@ -120,6 +151,13 @@ def test_a_gap_is_longer_than_the_grid_of_the_samples_explains():
     assert gaps_of(np.asarray([0.0, 0.1, 0.25, 0.41, 0.5]), 10.0).tolist() == [[0.25, 0.41]]
     assert not len(gaps_of(np.asarray([0.0, 1.0, 2.2]), 1.0))
     assert not len(gaps_of(np.empty(0), 10.0))
+
+
+def test_the_host_ran_where_its_probe_woke_up_in_time():
+    gaps, told_s = np.asarray([[1.0, 2.0], [3.0, 3.2], [5.0, 6.0]]), np.asarray([2.1, 3.4, 4.9])
+    assert awake(gaps, told_s, np.asarray([0.7, 0.03, 0.01]), 10.0).tolist() == [True, True, False]
+    assert awake(gaps, told_s, np.asarray([0.8, 0.05, 0.01]), 10.0).tolist() == [False, False, False]
+    assert not awake(gaps, np.empty(0), np.empty(0), 10.0).any()
 
 
 def test_the_host_ran_where_a_round_ended_in_the_gap():
