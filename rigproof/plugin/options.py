@@ -91,7 +91,9 @@ def refuse_untyped(config: pytest.Config) -> None:
     After a `--help` of PYTEST_ADDOPTS pytest reads nothing of what was typed, so that is looked at here.
     """
     typed = _typed(config)
-    asked = _selects(config.option.markexpr) or MARKER in typed or _first(typed) is not None
+    asked = (
+        _selects(config.option.markexpr) or any(MARKER in one for one in typed) or _first(typed) is not None
+    )
     names = _given(config, QUESTIONS | SHOWING | PLAN)
     if not (acts(config) and asked) or names is None:
         return

@@ -24,14 +24,17 @@ def _level(text: str) -> str:
     return text
 
 
+SHORTEST_MIN = 0.05  # in less than 2 s a sound card may finish no round, which would be called its failure
+
+
 def _minutes(text: str) -> float:
     try:
         minutes = float(text)
     except ValueError:
         minutes = math.nan
-    if not (math.isfinite(minutes) and 0 < minutes <= 7 * 24 * 60):
+    if not SHORTEST_MIN <= minutes <= 7 * 24 * 60:  # NaN is outside, too
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a length: write minutes, more than 0 and at most a week, such as 3"
+            f"{text!r} is not a length: write minutes, {SHORTEST_MIN} at least and at most a week, such as 3"
         )
     return minutes
 

@@ -80,6 +80,7 @@ def test_missing_profile_names_what_there_is(hardware, tmp_path):
         (["--hw-level", "thorough"], "quick, standard, extended, soak"),
         (["--hw-duration", "-3"], "-3"),
         (["--hw-duration", "nan"], "nan"),
+        (["--hw-duration", "0.01"], "0.05 at least"),
         (["--hw-ray-address", "pc1"], "HOST:PORT"),
     ],
 )

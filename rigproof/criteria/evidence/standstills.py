@@ -43,7 +43,8 @@ def awake(gaps: Spans, reported_s: Floats, delays_s: Floats, rate_hz: float) -> 
     least_s = np.maximum(np.diff(gaps).ravel() - 2 * step_s, (GAP_STEPS - 1) * step_s) - PROBED_S
     near = (gaps[:, 1:] <= reported_s) & (reported_s <= gaps[:, 1:] + TOLD_S)
     longest_s = np.where(near, delays_s, -np.inf).max(axis=1, initial=-np.inf)
-    return np.isfinite(longest_s) & (longest_s < least_s)
+    found: Mask = np.isfinite(longest_s) & (longest_s < least_s)
+    return found
 
 
 def cut_into(rounds: Rounds, still: Spans) -> Mask:
