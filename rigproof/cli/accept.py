@@ -84,12 +84,24 @@ def accept(given: Sequence[str]) -> int:
     watching = _Watching()
     arguments = [*own, str(suite_folder()), *_for_pytest(options), *others]
     with _elsewhere() if as_json else nullcontext() as answer:
-        status = int(pytest.main(arguments, plugins=[watching]))
+        status = _status(arguments, watching)
         if answer is not None and watching.folder is not None:
             answer.write((watching.folder / "verdict.json").read_text())
     if status == USAGE:
         _suggest(others)
     return status
+
+
+def _status(arguments: list[str], watching: _Watching) -> int:
+    """The exit status of pytest. Who leaves it with Python's 0 or 1 before there is a run says no verdict."""
+    try:
+        return int(pytest.main(arguments, plugins=[watching]))
+    except SystemExit as left:
+        if watching.folder is not None or (isinstance(left.code, int) and left.code not in (0, 1)):
+            raise
+        why = f"a plugin or a conftest.py ended pytest before the run (SystemExit: {left.code})"
+        typer.echo(f"rigproof: {why}; no verdict", err=True)
+        return pytest.ExitCode.INTERNAL_ERROR
 
 
 @contextmanager

@@ -4,6 +4,7 @@ The last line, verdict.json and the exit status say the same.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -235,6 +236,31 @@ def test_an_option_that_nobody_typed_and_that_only_shows_is_refused(
     assert f"ERROR: {named}: PYTEST_ADDOPTS or an ini file asks for it, and nothing would be" in done.stderr
     assert "or type it" in done.stderr
     assert not (tmp_path / "reports").exists()
+
+
+def test_so_is_help_where_the_marker_is_part_of_what_was_typed(monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--help")
+    assert run_pytest("-mhardware").returncode == 4
+
+
+@pytest.mark.parametrize(
+    "plugin", ["sys.exit(0)", "def pytest_load_initial_conftests(): sys.exit()", "sys.exit('no rig here')"]
+)
+def test_a_plugin_that_leaves_before_the_run_is_no_verdict(tmp_path, plugin):
+    (tmp_path / "leaves.py").write_text(f"import sys\n{plugin}\n")
+    command = [sys.executable, "-m", "rigproof.cli.main", "accept", "-p", "leaves", *ACCEPTED_AS]
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "rigproof: a plugin or a conftest.py ended pytest before the run (SystemExit" in done.stderr
 
 
 def test_nor_does_one_of_an_ini_file_make_rigproof_accept_green(tmp_path):
