@@ -26,12 +26,22 @@ def second_chance(recording: Recording, loaded: LoadedRig, stage: str) -> str:
     rates, others = [one for one in own if one.rate], [one for one in own if not one.rate]
     marginal: list[Verdict] = []
     for criterion, verdict in _failures(rates, evidence):
+        if not _is_of(stage, criterion, verdict, evidence):
+            continue
         if not is_marginal(criterion, verdict, evidence.marginal_share(verdict.subject)):
             return ""
         marginal.append(verdict)
     if not marginal or _failures(others, evidence):
         return ""
     return _message(stage, marginal)
+
+
+def _is_of(stage: str, criterion: Criterion, verdict: Verdict, evidence: Evidence) -> bool:
+    """Whether it failed in this stage, and not in another one that the criterion judges, too."""
+    if verdict.from_s is None:
+        return stage in criterion.stages or not criterion.stages
+    window = evidence.whole_window(stage)
+    return window.from_s <= verdict.from_s <= window.to_s
 
 
 def _failures(criteria: list[Criterion], evidence: Evidence) -> list[tuple[Criterion, Verdict]]:

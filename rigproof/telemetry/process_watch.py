@@ -5,11 +5,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rigproof.host.process_names import Who, who_is
-from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch, descends
+from rigproof.records.processes import READINGS, GpuProcess, ProcessLimits, ProcessWatch, descends
 from rigproof.telemetry.nvml.processes import Listed
 
 RATE_HZ = 1.0
-READINGS = 5  # over which the use of the SMs is averaged, so that drawing one frame does not count as work
 WATCH_EVERY_S = 30.0  # between two records of the watch itself
 MORE = 1.5  # use of the SMs over the limit is recorded again once it is this many times the last record's
 

@@ -23,6 +23,7 @@ from rigproof.profiles.planning.room import IDLE_MIB, room_of
 from rigproof.records.measurements import Event
 from rigproof.records.processes import (
     MIB_PER_GIB,
+    READINGS,
     GpuProcess,
     ProcessLimits,
     ProcessWatch,
@@ -30,7 +31,6 @@ from rigproof.records.processes import (
     process_text,
 )
 from rigproof.records.verdict import figure
-from rigproof.telemetry.process_watch import READINGS
 
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 # As torch words them when memory ran out.

@@ -101,7 +101,7 @@ def beside_itself(device: DeviceEvidence) -> Iterator[Kept]:
         amounts = [need.amount(told) for need in reference.needs]
         if all(rates) and all(amounts):
             needed_s = sum(amount / rate for amount, rate in zip(amounts, rates, strict=True))
-            yield Kept(stage, done.rate * needed_s, f"what its own {reference.words} let expect")
+            yield Kept(stage, done.rate * needed_s, f"its own {reference.words}")
 
 
 def _other_rate(device: DeviceEvidence, works: Mapping[Work, Done], work: Work, need: Need) -> float:
@@ -136,7 +136,7 @@ def beside_peers(device: DeviceEvidence, *, of_host: bool) -> Iterator[Kept]:
                 done, words = works[work], peers.in_words
                 own_s, needed_s = own_s + done.seconds, needed_s + done.seconds * done.rate / peers.middle
         if own_s:
-            yield Kept(stage, needed_s / own_s, f"the rate of {words} of {device.device.sku_stem}")
+            yield Kept(stage, needed_s / own_s, f"{words} of {device.device.sku_stem}")
 
 
 def _grouped(work: Work, *, of_host: bool) -> GroupOf:

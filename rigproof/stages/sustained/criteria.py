@@ -240,7 +240,7 @@ def _slow_throughout(device: DeviceEvidence) -> Finding | None:
     if not found:
         return None
     slowest, limit = min(found, key=lambda one: one[0].share / one[1].value)
-    detail = f"the rate of {slowest.stage} is {slowest.share:.2f} of {slowest.of}"
+    detail = f"{slowest.stage}, against {slowest.of}"
     span = device.evidence.whole_window(slowest.stage)
     when = {"from_s": span.from_s, "length_s": span.length_s}
     return compared(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)

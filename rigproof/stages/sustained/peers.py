@@ -78,7 +78,7 @@ def _behind(device: DeviceEvidence) -> Finding | None:
         return None
     slowest, limit = min(found, key=lambda one: one[0].share / one[1].value)
     device.possible(slowest.stage)
-    detail = f"{slowest.stage} at {slowest.share:.2f} of {slowest.of}"
+    detail = f"{slowest.stage}, against {slowest.of}"
     span = device.evidence.whole_window(slowest.stage)
     when = {"from_s": span.from_s, "length_s": span.length_s}
     return compared(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)

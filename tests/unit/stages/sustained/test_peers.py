@@ -240,7 +240,7 @@ def test_a_card_slower_than_its_peers_throughout_a_stage_fails(bench, share, out
     assert verdict.outcome is outcome
     if outcome is Outcome.FAIL:
         assert (verdict.measured, verdict.limit) == (pytest.approx(84), 85)
-        assert verdict.detail == "feeding at 0.84 of the rate of the median of 3 others of h200"
+        assert verdict.detail == "feeding, against the median of 3 others of h200"
     assert bench.verdict(PEERS, FIRST).outcome is Outcome.PASS
 
 
