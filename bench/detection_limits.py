@@ -95,7 +95,7 @@ TO: Mapping[str, Callable[[LoadedRig], Sequence[str]]] = {
 class Row:
     """What was found for one key of one fault. `least`: None where not even the strongest is noticed."""
 
-    level: str
+    level: LevelName
     rig: str
     fault: str
     key: str
@@ -292,7 +292,11 @@ def rows_of(file: Path) -> list[Row]:
 
 
 def _write(file: Path, rows: Iterable[Row]) -> None:
-    known = [row for row in rows if row.fault in FAULTS]
+    order = {fault: number for number, fault in enumerate(FAULTS)}
+    known = sorted(
+        (row for row in rows if row.fault in order),
+        key=lambda row: (LEVELS.index(row.level), RIGS.index(row.rig), order[row.fault], row.key),
+    )
     document = {"seeds": SEEDS, "enough": ENOUGH, "rows": [asdict(row) for row in known]}
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
