@@ -1,9 +1,12 @@
 """A node whose clock and the driver's came apart is not measured, and no hardware is blamed for the hole."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from rigproof.criteria.evidence.clocks import MOVED_S, _moved
 from rigproof.records.verdict import Outcome
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -67,3 +70,20 @@ def test_a_stage_that_was_measured_once_more_moved_no_clock(bench):
     for subject in (GPU, OTHER):
         assert "came apart" not in bench.verdict("throughput.sustained", subject).detail
         assert bench.verdict("throughput.sustained", subject).outcome is not Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("early_s", "says"),
+    [
+        (
+            0.0,
+            "work of the gemm stage until t=80 s after a hole of 43 s from t=35 s on, which ended at t=60 s",
+        ),
+        (0.5, "work of the gemm stage from t=24 s on, which began at t=26 s"),
+    ],
+)
+def test_work_that_begins_as_early_as_it_may_is_wrong_only_at_its_end(early_s, says):
+    begun_s = 26.0 - MOVED_S - early_s
+    table = SimpleNamespace(begins_s=np.asarray([begun_s, 78.0]), t_s=np.asarray([35.0, 80.0]))
+    from_s, said = _moved("gemm", table, np.asarray([True, True]), (26.0, 60.0))
+    assert (from_s, said) == (begun_s if early_s else 35.0, says)
