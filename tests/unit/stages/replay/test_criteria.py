@@ -307,3 +307,10 @@ def test_fewer_runs_reported_than_recorded_are_no_measurement(recording):
     found = verdict(recording)
     assert found.outcome is Outcome.NOT_MEASURED
     assert found.detail.startswith("1 runs were reported, and ")
+
+
+def test_a_wrong_gradient_of_a_simulated_card_spoils_its_first_measured_run():
+    loaded = rig()
+    recording = simulated_recording(loaded, "extended", [f"wrong-gradient@{GPU}"])
+    found = verdict(recording, loaded=loaded)
+    assert (found.outcome, "run 2 differs" in found.detail) == (Outcome.FAIL, True), found.detail
