@@ -327,7 +327,8 @@ can be typed after `--hw-inject FAULT:`.
 `for=` and `after=` are found with the fault's default magnitude. `for=` counts from 30 % of the fault's own
 stage; `after=` is the latest beginning that shows by that stage's end. A letter says how such a run ends: R
 rejected, I incomplete, W accepted with a warning. "–": not even the strongest value is noticed. "refused":
-`--hw-inject` refuses the fault on this rig. An empty cell: the level does not have the stage. The criterion
+`--hw-inject` refuses the fault on this rig. An empty cell: the level does not have the stage.
+"not looked for": nobody has run it yet, so nothing is known. The criterion
 named is that in which the fault shows most often.
 
 A length that is too short for a fault to act reliably is refused, and the next one tried is listed. 3 s of
