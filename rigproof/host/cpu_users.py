@@ -12,8 +12,9 @@ from rigproof.host.process_names import who_is
 
 NAMED = 3  # foreign processes that are reported
 NAMED_PERCENT = 1.0  # of the CPUs: who uses less in every reading is not
+STALE_S = 2.0  # from when on a reading says nothing about now: they are a second apart
 NAMED_S = 1.0  # a reading after less counts as after so long: one tick of 1/100 s says nothing
-READING_SHARE = 0.02  # of the time, at most, goes into readings: of thousands of processes one takes long
+READING_SHARE = 0.02  # of a CPU, at most, goes into readings: one of thousands of processes takes long
 KERNEL = 2  # kthreadd, the parent of the kernel's threads
 
 
@@ -56,7 +57,9 @@ class CpuUsers:
 
     `roots` returns the pids whose descendants are this run's own besides this process's: its workers and its
     driver. This process's parent, the raylet, is the run's own too, but not what else that one started: in
-    a cluster of others these are their jobs. `cpus` are those that shares refer to.
+    a cluster of others these are their jobs. `cpus` are those that shares refer to. `spent_s` is the CPU time
+    of the thread that reads: by the clock a reading takes long where others have the CPU, which is when it is
+    needed.
     """
 
     def __init__(
@@ -65,11 +68,13 @@ class CpuUsers:
         cpus: Callable[[], float],
         proc: Path = PROC,
         clock: Callable[[], float] = time.monotonic,
+        spent_s: Callable[[], float] = time.thread_time,
     ) -> None:
         self._roots = roots
         self._cpus = cpus
         self._proc = proc
         self._clock = clock
+        self._spent_s = spent_s
         self._lock = threading.Lock()  # held while a reading is made, too: each continues the one before
         self._next_s = 0.0
         self._own_since: Reading | None = None
@@ -97,14 +102,20 @@ class CpuUsers:
             return [Hungry(one[0], *self._whose[one], 100 * self._totals[one] / whole) for one in most]
 
     def read(self) -> None:
-        """Count once more, unless the last reading took so long that it is too soon."""
+        """Count once more, unless the last reading took so much CPU time that it is too soon."""
         with self._lock:
-            begun_s = self._clock()
-            if begun_s >= self._next_s:
+            if self._clock() >= self._next_s:
+                begun_s = self._spent_s()
                 reading = self._reading()
-                self._next_s = reading.t_s + (reading.t_s - begun_s) / READING_SHARE
+                self._next_s = reading.t_s + (self._spent_s() - begun_s) / READING_SHARE
                 self._count_own(reading)
                 self._count_foreign(reading)
+
+    def own_now(self) -> float | None:
+        """`own_percent`; reads once more if the last reading is old, as where the CPU is not to be had."""
+        if self._own_since is not None and self._clock() - self._own_since.t_s > STALE_S:
+            self.read()
+        return self.own_percent
 
     def _reading(self) -> Reading:
         used = dict(_processes(self._proc))

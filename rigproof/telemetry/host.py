@@ -20,6 +20,8 @@ from rigproof.records.samples import CpuTimes, HostSample
 # Drivers of sensors that sit in the CPU package.
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
 TEMPERATURE_HELD_S = 1.0  # reading one file per core takes milliseconds
+SHORTEST_S = 0.02  # two ticks of the kernel's counters: a share of less says nothing
+AT_ONCE_S, TRIES = 0.005, 5  # counters and clock are of one moment; if the thread waited in between, again
 HIGHEST_CREDIBLE_C = 150.0  # silicon does not survive this: a sensor that reports it is broken
 
 
@@ -100,10 +102,14 @@ class HostReader:
 
         Under a quota `cpu_percent` can exceed 100 for one short sample and fall below in the next, since
         quota periods (100 ms) and samples do not begin together: averages over windows are correct.
+        A sample right after the one before has no shares, and the next one has those since then: on a host
+        without a free CPU a reading comes whenever its thread gets its turn.
         """
         memory = cgroup.usable_memory(self._memory_limit, self._proc_root)
-        before, self._before = self._before, self._read()
-        now = self._before
+        before, now = self._before, self._read()
+        if now.passed_s(before) < SHORTEST_S:
+            now = before
+        self._before = now
         return HostSample(
             t_s=t_s,
             subject=subject,
@@ -124,6 +130,15 @@ class HostReader:
         )
 
     def _read(self) -> "_Reading":
+        """The counters of one moment, as far as the CPU is to be had for that."""
+        for _ in range(TRIES):
+            begun_s, spent_s = self._clock(), time.thread_time()
+            reading = self._read_now()
+            if self._clock() - begun_s - (time.thread_time() - spent_s) < AT_ONCE_S:
+                break
+        return reading
+
+    def _read_now(self) -> "_Reading":
         times, cores = self._read_cpu()
         pressures = [self._proc_root / proc.PRESSURE, *(group / "cpu.pressure" for group in self._groups[:1])]
         return _Reading(

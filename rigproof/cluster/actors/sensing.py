@@ -155,7 +155,7 @@ class Sensing:
             self._xids.stop(timeout_s / 4)
 
     def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Record]:
-        own_percent = None if self.users is None else self.users.own_percent
+        own_percent = None if self.users is None else self.users.own_now()
         sample = self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain(), own_percent)
         return [sample, *self._pcie.when_due(t_s)]
 

@@ -24,15 +24,21 @@ class Processes:
     def __init__(self, proc: Path) -> None:
         self.proc = proc
         self.now_s = 100.0
-        self.reading_s = 0.0
+        self.reading_s = 0.0  # of the clock
+        self.cost_s = 0.0  # of the CPU
+        self.spent_s = 0.0
         self.used_s: dict[int, float] = {}
         self.parents = {OWN: RAYLET, WORKER: RAYLET, FEEDER: WORKER, SIBLING: RAYLET, HOG: 1, KWORKER: 2}
         self.starts = dict.fromkeys(self.parents, 7)
-        self.users = CpuUsers(lambda: {WORKER}, lambda: 10.0, proc, self.clock)
+        self.users = CpuUsers(lambda: {WORKER}, lambda: 10.0, proc, self.clock, self.spent)
 
     def clock(self) -> float:
         self.now_s += self.reading_s
         return self.now_s
+
+    def spent(self) -> float:
+        self.spent_s += self.cost_s
+        return self.spent_s
 
     def spend(self, **percent: float) -> None:
         """In one second these percent of the ten CPUs; then read."""
@@ -121,11 +127,11 @@ def test_a_process_that_ends_while_it_is_read_is_left_out(processes: Processes) 
     assert processes.users.own_percent == pytest.approx(10.0)
 
 
-def test_readings_that_take_long_are_rare(processes: Processes) -> None:
+def test_readings_that_take_much_cpu_time_are_rare(processes: Processes) -> None:
     """A fifth of a second for one: the next one is due ten seconds later."""
-    processes.reading_s = 0.2
+    processes.cost_s = 0.2
     processes.spend(WORKER=10)
-    processes.reading_s = 0.0
+    processes.cost_s = 0.0
     own_percent = processes.users.own_percent
     processes.spend(WORKER=90)
     assert processes.users.own_percent == own_percent
@@ -134,14 +140,33 @@ def test_readings_that_take_long_are_rare(processes: Processes) -> None:
     assert processes.users.own_percent != own_percent
 
 
-@pytest.mark.parametrize("reading_s", [0.0, 0.2])
+def test_a_reading_that_waits_for_the_cpu_delays_no_other(processes: Processes) -> None:
+    processes.reading_s = 1.2
+    for share in (10, 80, 30):
+        before_s = processes.now_s
+        processes.spend(WORKER=share)
+        passed_s = processes.now_s - before_s
+        assert processes.users.own_percent == pytest.approx(share / passed_s)
+
+
+def test_who_asks_for_now_gets_a_reading_of_the_last_two_seconds(processes: Processes) -> None:
+    assert processes.users.own_now() is None
+    processes.spend(WORKER=10)
+    processes.pass_a_second(WORKER=50)
+    assert processes.users.own_now() == pytest.approx(10.0)
+    processes.pass_a_second(WORKER=50)
+    processes.now_s += 0.5
+    assert processes.users.own_now() == pytest.approx(100 / 2.5)
+
+
+@pytest.mark.parametrize("cost_s", [0.0, 0.2])
 def test_who_came_since_the_last_reading_is_counted_when_the_load_ends(
-    processes: Processes, reading_s: float
+    processes: Processes, cost_s: float
 ) -> None:
     """With readings of a fifth of a second, none of the four seconds of this load would be read."""
-    processes.reading_s = reading_s
+    processes.cost_s = cost_s
     processes.spend()
-    processes.reading_s = 0.0
+    processes.cost_s = 0.0
     processes.users.restart()
     for share in (0, 0, 40, 80):
         processes.spend(HOG=share)
@@ -184,7 +209,7 @@ def test_a_busy_process_of_this_host_is_told_from_a_worker_and_its_own_children(
         os.setpriority(os.PRIO_PROCESS, foreign, -20)
     try:
         users = CpuUsers(lambda: {own[0].pid}, lambda: float(os.cpu_count() or 1))
-        end_s = time.monotonic() + 240  # a reading that took a second allows the next one after 50
+        end_s = time.monotonic() + 60
         named: set[int] = set()
         while not (foreign in named and users.own_percent is not None) and time.monotonic() < end_s:
             users.read()

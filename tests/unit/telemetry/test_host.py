@@ -114,6 +114,32 @@ def test_a_sample_without_time_before_it_is_not_zero_but_none(host: Host) -> Non
     assert (sample.cpu_percent, sample.core_percent, sample.wakeup_delays_ms) == (None, None, None)
 
 
+def test_a_sample_right_after_another_leaves_its_time_to_the_next(host: Host) -> None:
+    reader, every = host.reader(), dict.fromkeys(range(4), 1.0)
+    shares = []
+    for seconds in (1.0, 0.01, 0.09, 0.1):
+        host.spend(seconds, every if seconds < 0.1 else {})
+        shares.append(reader.sample("pc1", 0.0, 0.0, None).cpu_percent)
+    assert shares == [0.0, None, pytest.approx(100.0), 0.0]
+
+
+def test_counters_and_clock_are_of_one_moment_though_the_thread_had_to_wait_between(host: Host) -> None:
+    reader, every = host.reader(), dict.fromkeys(range(4), 1.0)
+    waits = [3.0, 2.0]
+
+    def allowed() -> set[int]:
+        """Asked for when the counters have been read, and before the clock is."""
+        if waits:
+            host.spend(waits.pop(), every)
+        return host.affinity
+
+    reader._affinity = allowed
+    host.spend(1.0, every)
+    assert reader.sample("pc1", 0.0, 0.0, None).cpu_percent == pytest.approx(100.0)
+    host.spend(1.0, {})
+    assert reader.sample("pc1", 0.0, 0.0, None).cpu_percent == 0.0
+
+
 def test_with_fewer_cpus_allowed_the_share_is_over_those(host: Host) -> None:
     host.affinity = {2, 3}
     reader = host.reader()
