@@ -17,7 +17,7 @@ from rigproof.criteria.evidence.power_limits import (
     keeps_power_limit,
 )
 from rigproof.criteria.evidence.readings import Readings
-from rigproof.criteria.evidence.sensors import readings_by_piece
+from rigproof.criteria.evidence.sensors import readings_by_piece, require_possible
 from rigproof.criteria.evidence.working_range import nearest_edge, power_failure
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -134,8 +134,8 @@ def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float
     "file's): a lower one warns, and one under `limits.power_cap_fail_share` of it fails",
     severity="config",
     remedy="set it with `nvidia-smi -pl`, or state the intended range as `limits.power_limit_w`",
-    unmeasured="NVML reports no enforced limit; not applicable to a card whose driver has none, such as "
-    "laptops and virtual GPUs",
+    unmeasured="NVML reports no enforced limit, or one that no card can have, such as 0 W; not applicable "
+    "to a card whose driver has none, such as laptops and virtual GPUs",
     also=Also(fails=("power-capped:to=300",)),
     applies_to_cpu=False,
 )
@@ -146,6 +146,7 @@ def limit(device: DeviceEvidence) -> Finding:
     that the rig states, the lowest and the highest do.
     """
     require_power_limit(device)
+    require_possible(device, "power_limit_w", "power limit")
     in_force = sorted({enforced_power_w(device), *device.samples.readings("power_limit_w").values.tolist()})
     changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
     allowed = device.device.limits.power_limit_w

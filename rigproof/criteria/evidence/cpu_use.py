@@ -50,13 +50,14 @@ class CpuSecond:
     def hogged(self, high: float) -> bool:
         """Whether others, or a quota, left less of the CPU than what is over the band's high end."""
         return self.used + self.crowded > high and (
-            self.throttled > 0 or (self.own is not None and self.own <= high)
+            self.throttled >= TOLD_PERCENT or (self.own is not None and self.own <= high)
         )
 
     def explained(self, low: float, high: float) -> bool:
         """Whether the second would be inside the band, or may be, had nobody taken CPU time from this run.
 
-        Over the band: this run's own part is not over it; or a quota was reached, of which `used` is a share.
+        Over the band: this run's own part is not over it; or a quota, of which `used` is a share, was reached
+        for more than a moment: it withheld TOLD_PERCENT.
         Under the band: with what was taken added once more, it would not be under it. `used` has it once,
         since the load gives way to it; and the load's threads lose up to as much again, since their slots end
         before they got their share: where a hypervisor took 17 %, a load that wanted 66.5 % got 52.9 %.

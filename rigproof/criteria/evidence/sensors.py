@@ -2,7 +2,8 @@
 
 The rules, all of them about validity and none a limit of a rig:
 
-1. A reading is possible: no negative temperature under load, no clock above what overclocking reaches.
+1. A reading is possible: no negative temperature under load, no clock above what overclocking reaches, no
+   power limit of 0 W.
 2. Power does not stay constant under load. NVML counts milliwatts, and an H200 at its cap never gave the same
    value for more than 0.4 s. Ten seconds of one value mean a frozen sensor; so do three if the energy counter
    shows that the card drew a different power in that time.
@@ -45,6 +46,7 @@ CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
 HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
+LOWEST = {"power_limit_w": 1.0}  # with less no card works; all other readings may be 0
 # Of power: so many values that follow each other are no chance. NVML counts milliwatts, some cards watts.
 FEWEST_CHANGES, MOST_COMPARED = 20, 1000
 UNITS = {
@@ -52,6 +54,7 @@ UNITS = {
     "memory_temperature_c": "°C",
     "power_w": "W",
     "power_average_w": "W",
+    "power_limit_w": "W",
     "sm_clock_mhz": "MHz",
     "utilization_percent": "%",
 }
@@ -152,7 +155,8 @@ def _possible(device: DeviceEvidence, field: str) -> frozenset[str]:
 
         def doubt(one: DeviceEvidence) -> bool:
             of = one.subject
-            return not (one.series.finite(field) and lowest[of] >= 0 and highest[of] <= _most(one, field))
+            low, high = _range(one, field)
+            return not (one.series.finite(field) and lowest[of] >= low and highest[of] <= high)
 
         return _without_doubt(device, doubt)
 
@@ -221,8 +225,8 @@ def _at(device: DeviceEvidence, t_s: float) -> str:
     return f"{max(begun, key=attrgetter('start_s')).name}: " if begun else ""
 
 
-def _most(device: DeviceEvidence, field: str) -> float:
-    """The highest possible reading; infinite if that is not known."""
+def _range(device: DeviceEvidence, field: str) -> tuple[float, float]:
+    """The lowest and the highest possible reading; the latter is infinite if it is not known."""
     limit_w, clock_mhz = device.identity.power_limit_w, device.identity.sm_clock_max_mhz
     highest = {
         "core_temperature_c": HIGHEST_C,
@@ -232,15 +236,15 @@ def _most(device: DeviceEvidence, field: str) -> float:
         "sm_clock_mhz": None if clock_mhz is None else OVERCLOCK_RATIO * clock_mhz,
         "utilization_percent": 100.0,
     }.get(field)
-    return highest if highest is not None and highest > 0 else math.inf
+    return LOWEST.get(field, 0.0), highest if highest is not None and highest > 0 else math.inf
 
 
 def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
     """Rule 1."""
-    most = _most(device, field)
-    if not pairs or 0 <= pairs.lowest <= pairs.highest <= most:
+    least, most = _range(device, field)
+    if not pairs or least <= pairs.lowest <= pairs.highest <= most:
         return ""
-    t_s, value = next(pair for pair in pairs if not 0 <= pair[1] <= most)
+    t_s, value = next(pair for pair in pairs if not least <= pair[1] <= most)
     unit = UNITS.get(field, "")
     bound = f" (at most {most:g} {unit})" if value > most else ""
     return (

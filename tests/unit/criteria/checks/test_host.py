@@ -151,7 +151,12 @@ def test_a_band_that_is_missed_by_what_a_hypervisor_took_is_not_measured(bench, 
 
 @pytest.mark.parametrize(
     ("percent", "throttled", "outcome"),
-    [(60, 10, Outcome.NOT_MEASURED), (60, 9, Outcome.FAIL), (100, 1, Outcome.NOT_MEASURED)],
+    [
+        (60, 10, Outcome.NOT_MEASURED),
+        (60, 9, Outcome.FAIL),
+        (100, 1, Outcome.NOT_MEASURED),
+        (100, 0.9, Outcome.FAIL),  # a trifle, beside a CPU that is full of this run's own processes
+    ],
 )
 def test_a_band_that_is_missed_by_what_a_quota_withheld_is_not_measured(bench, percent, throttled, outcome):
     busy(bench, percent)

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -188,6 +189,20 @@ def test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest(bench):
     assert "between 400 and 700 W during the run" in verdict.detail
     bench.limits(power_limit_w=(500.0, 700.0))
     assert bench.verdict(LIMIT, GPU).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("to_s", [50.05, 136.0])
+@pytest.mark.parametrize("watts", [0.0, -700.0])
+@pytest.mark.parametrize("stated", [None, (500.0, 700.0)])
+def test_a_limit_that_no_card_can_have_is_no_setting(bench, to_s, watts, stated):
+    """Once, or in every sample: the sensor is at fault, and it says nothing about the card."""
+    bench.limits(power_limit_w=stated)
+    bench.samples(GPU, power_limit_w=700.0)
+    bench.samples(GPU, 50 if to_s < 60 else 0, to_s, power_limit_w=watts)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert re.search(rf"the power limit reads {watts:g} W at t=\d+ s, which is not possible", verdict.detail)
+    assert Outcome.FAIL not in {one.outcome for one in bench.verdicts()}
 
 
 def test_of_limits_that_all_are_in_the_range_the_lowest_is_shown(bench):
