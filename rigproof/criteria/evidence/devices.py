@@ -9,7 +9,7 @@ from rigproof.criteria.criterion import Disturbed, Limit, NotApplicable, NotMeas
 from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.coverage import uncovered
 from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import Mask, Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.stage_rounds import StageRounds, require_told
@@ -313,7 +313,7 @@ class DeviceEvidence:
     def felt_rounds(self) -> Rounds:
         """All its rounds, as recorded, without those that a standstill of its host cut into."""
         rounds, still = self.evidence.rounds(self.subject), self.evidence.standstills(self.node_name)
-        return rounds.only(~cut_into(rounds, still)) if len(still) else rounds
+        return rounds.only(~self._cut_into(rounds, still)) if len(still) else rounds
 
     @property
     def uncounted(self) -> Spans:
@@ -324,9 +324,13 @@ class DeviceEvidence:
             if not len(still):
                 return still
             rounds = self.evidence.rounds(self.subject)
-            return uncounted(rounds.only(cut_into(rounds, still)), still)
+            return uncounted(rounds.only(self._cut_into(rounds, still)), still)
 
         return self.kept("uncounted", made)
+
+    def _cut_into(self, rounds: Rounds, still: Spans) -> Mask:
+        least = self.optional_limit("standstill_share")
+        return cut_into(rounds, still, 0.0 if least is None else least.value)
 
     @property
     def all_rounds(self) -> Rounds:

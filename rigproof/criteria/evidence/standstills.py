@@ -15,7 +15,6 @@ from rigproof.criteria.evidence.rounds import Mask, Rounds
 GAP_STEPS = 1.5  # between two samples; 0.12 s was the longest at 10 Hz on H100 and H200
 TOLD_S = 0.5  # after a standstill, within which the probe reports it: it does four times a second
 PROBED_S = 0.01  # by which the probe's delay is shorter than what kept it from waking up
-FELT_SHARE = 0.05  # of a round: a shorter standstill changes its rate by less than limits leave
 Spans = npt.NDArray[np.float64]  # (n, 2): when each begins and ends, run time
 NONE: Spans = np.empty((0, 2))
 
@@ -47,13 +46,13 @@ def awake(gaps: Spans, reported_s: Floats, delays_s: Floats, rate_hz: float) -> 
     return found
 
 
-def cut_into(rounds: Rounds, still: Spans) -> Mask:
-    """The verified rounds that a standstill cut into. An unverified one always counts."""
+def cut_into(rounds: Rounds, still: Spans, share: float) -> Mask:
+    """The verified rounds of which a standstill took more than `share`. An unverified one always counts."""
     found = np.zeros(len(rounds), np.bool_)
     begins_s, ends_s, verified = rounds.begins_s, rounds.t_s, rounds.same("verified", True)
     for from_s, to_s in still.tolist():
         overlap_s = np.minimum(ends_s, to_s) - np.maximum(begins_s, from_s)
-        found |= verified & (overlap_s > FELT_SHARE * rounds.seconds)
+        found |= verified & (overlap_s > share * rounds.seconds)
     return found
 
 

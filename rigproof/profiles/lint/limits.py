@@ -58,6 +58,8 @@ MEANINGFUL = {
     "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that almost stops"),
     # A card at half its clock does half the work; sound ones keep 0.83 of their best quarter at least.
     "best_quarter_share": Bound(0.5, 0.95, "accepts a card that falls to half its rate", "fails sound cards"),
+    # Rates may lack 15 % at most.
+    "standstill_share": Bound(highest=0.15, above="calls a card slow whose host stood still"),
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
     "peer_share": Bound(0.5, 0.99, "accepts a card that works at half the rate", "fails sound cards"),
     # The known stragglers lack 8 to 15 %.

@@ -94,6 +94,11 @@ class Limits(Table):
         "time, as a share of the best quarter; and smallest rate of a training step, as a share of what the "
         "card's steps of other batch sizes imply.",
     )
+    standstill_share: Share | None = Field(
+        default=None,
+        description="A round counts in no rate if its host stood still for more than this share of it, as a "
+        "virtual machine does that its hypervisor stops for a moment.",
+    )
     peer_share: Share | None = Field(
         default=None,
         description="Smallest sustained rate, as a share of the median of the other GPUs of the same SKU "

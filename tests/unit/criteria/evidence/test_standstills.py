@@ -168,8 +168,9 @@ def test_the_host_ran_where_a_round_ended_in_the_gap():
 
 def test_the_rounds_that_it_cut_into_and_their_time_do_not_count():
     rounds, still = rounds_of((0.0, 0.9), (0.9, 1.1), (1.8, 2.2), (2.2, 3.0)), np.asarray([[1.0, 2.0]])
-    cut = cut_into(rounds, still)
+    cut = cut_into(rounds, still, 0.05)
     assert cut.tolist() == [False, True, True, False]
+    assert cut_into(rounds, still, 0.6).tolist() == [False] * 4
     assert uncounted(rounds.only(cut), still).tolist() == [[0.9, 2.2]]
     both = np.asarray([[1.0, 2.0], [2.1, 2.3]])
     assert uncounted(rounds, both).tolist() == [[0.9, 3.0]]
@@ -178,5 +179,6 @@ def test_the_rounds_that_it_cut_into_and_their_time_do_not_count():
 
 def test_a_long_round_does_not_feel_it_and_a_wrong_one_always_counts():
     still = np.asarray([[1.0, 1.2]])
-    assert not cut_into(rounds_of((0.0, 9.0)), still).any()
-    assert not cut_into(rounds_of((0.9, 1.1), verified=False), still).any()
+    assert not cut_into(rounds_of((0.0, 9.0)), still, 0.05).any()
+    assert cut_into(rounds_of((0.0, 9.0)), still, 0.0).all()
+    assert not cut_into(rounds_of((0.9, 1.1), verified=False), still, 0.05).any()
