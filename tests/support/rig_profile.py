@@ -128,6 +128,7 @@ RIG = {
         "in_band_share": 0.8,
         "false_alarm_share": 0.01,
         "stolen_warn_percent": 5,
+        "starved_percent": 10,
         "primary_thread_share": 0.7,
         "secondary_thread_share": 0.15,
     },

@@ -218,7 +218,7 @@ class Agents:
         for link in self.links.values():
             limit_s = self._stall_s if link.process is not None else self._start_s
             if link.line is not None and link.line.silent_s(now_s) > limit_s:
-                self._died(link, Gone(f"no answer for {limit_s:g} s"))
+                self._died(link, Gone(f"no answer for {limit_s:g} s"), limit_s=limit_s)
 
     def lost(self, node: str) -> None:
         """The node is gone, and its agent with it."""
@@ -334,17 +334,17 @@ class Agents:
             link.identity = dataclasses.replace(link.identity, agent_pid=process.pid)
             self._sink(link.identity)
 
-    def _died(self, link: AgentLink, gone: Gone) -> None:
+    def _died(self, link: AgentLink, gone: Gone, **data: float) -> None:
         assert link.line is not None
-        self._give_up(link, f"the node agent is gone: {gone.reason}", gone.remedy)
+        self._give_up(link, f"the node agent is gone: {gone.reason}", gone.remedy, **data)
         if link.starts > RESTARTS or link.duty is None:
             return
         link.starts += 1
         link.line = self._line(link)
 
-    def _give_up(self, link: AgentLink, message: str, remedy: str) -> None:
+    def _give_up(self, link: AgentLink, message: str, remedy: str, **more: float) -> None:
         """Report it as gone. `remedy`: what to do about it, if it is no fault of the rig."""
-        data = {"node": link.node, "starts": link.starts} | ({"disturbed": remedy} if remedy else {})
+        data = {"node": link.node, "starts": link.starts, **more} | ({"disturbed": remedy} if remedy else {})
         self._sink(Event(self._now_s(), "agent_died", link.node, message, data=data))
         if link.line is not None:
             self._kill_agent(link, link.line)

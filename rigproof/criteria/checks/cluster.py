@@ -121,8 +121,9 @@ def looked_for(evidence: Evidence) -> bool:
     severity="isolate",
     remedy=FIRST_LOSS,
     unmeasured="no stage ran, or one was aborted before its waits were over; or the only losses are "
-    "processes that never started, that Ray's memory monitor or the kernel's OOM killer ended, or children "
-    "of workers that were killed (SIGKILL), which is not the rig's doing",
+    "processes that never started, that Ray's memory monitor or the kernel's OOM killer ended, children of "
+    "workers that were killed (SIGKILL), or waits during which others left the host less than "
+    "`cpu.starved_percent` of its CPU time, which is not the rig's doing",
     also=Also(fails=BROKEN),
 )
 def no_timeouts(rig: Evidence) -> Finding:

@@ -150,8 +150,8 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     severity="config",
     remedy="read the first error of this device's workers in the report; if memory ran out, lower its load",
     unmeasured="no stage ran on the device, or it was deliberately left out; or one of its workers never "
-    "started or was ended by Ray's memory monitor; or a round was not verified, and neither a wrong "
-    f"result nor an overflow was recorded; {OTHER_PLAN}",
+    "started, was ended by Ray's memory monitor, or hung while others had the CPU; or a round was not "
+    f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
     also=Also(
         fails=(*BROKEN, "oom", *WORKER_LOST, "timeout"),
         unmeasured=("foreign-memory", "stranger-takes-memory"),

@@ -1,16 +1,25 @@
 """Whose CPU time it was, second by second: this run's own, what others took, and what was withheld.
 
 REJECTED is said of the rig alone. A band that is missed because a hypervisor, another program or the quota
-of a container took the CPU is not the rig's failure, so each second is asked whether that explains it.
+of a container took the CPU is not the rig's failure, so each second is asked whether that explains it. Nor
+is a wait that passed its deadline while they left the host next to nothing.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.windows import Window, values_by_slice
+from rigproof.profiles.subjects import RIG
 from rigproof.records.measurements import Event
+
+if TYPE_CHECKING:  # evidence marks waits by these
+    from rigproof.criteria.evidence.evidence import Evidence
 
 WINDOW_S = 1.0
 TOLD_PERCENT = 1.0  # who took less is not worth a word
@@ -26,7 +35,7 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class CpuSecond:
-    """Means of one second, in % of the CPUs that the node can use.
+    """Means of one second, or of a wait, in % of the CPUs that the node can use.
 
     `used`: by everybody, and stolen. `own`: by this run's processes; None if that was not recorded. `stolen`
     by a hypervisor, `throttled` by a quota; `crowded`: of a quota, what others outside of it left no CPU for.
@@ -46,6 +55,17 @@ class CpuSecond:
         """What neither this run used nor a hypervisor took: other programs, and the kernel."""
         beside = 0.0 if self.own is None else max(0.0, self.used - self.stolen - self.own)
         return self.crowded + beside
+
+    @property
+    def left(self) -> float:
+        """What others left to this run, used or not; of a quota, the part that it did not withhold.
+
+        All that was used may be others' where it was not recorded whose it was.
+        """
+        if self.own is None:
+            return max(0.0, 100 - self.used - self.crowded)
+        free = max(0.0, 100 - self.stolen - self.others)
+        return free * self.used / (self.used + self.throttled) if self.throttled > 0 else free
 
     def hogged(self, high: float) -> bool:
         """Whether others, or a quota, left less of the CPU than what is over the band's high end."""
@@ -85,6 +105,56 @@ def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
         for piece, used, own, stolen, throttled, crowded in zip(slices, *columns, strict=True)
         if used
     ]
+
+
+def excused(evidence: "Evidence", wait: Event) -> Event:
+    """A wait that passed its deadline, marked (`data.disturbed`) if others left its node too little CPU.
+
+    That is less than `cpu.starved_percent`, on average over the time that was waited. A head that does not
+    answer may be on any of them.
+    """
+    limit_s = wait.data.get("limit_s")
+    if not isinstance(limit_s, int | float) or "disturbed" in wait.data:
+        return wait
+    own = wait.subject.partition("/")[0]
+    for node in [one for one in evidence.nodes if own in (one.subject, RIG)]:
+        least, whole = node.cpu.starved_percent, _meanwhile(node, wait.t_s - limit_s, wait.t_s)
+        if least is None or whole is None or not whole.left < least:
+            continue
+        why, remedy = taken(node, [whole])
+        if whole.own is None:
+            why, remedy = "by whom the rest was used is not in this recording", REMEDIES["others"]
+        left = f"meanwhile others left {whole.left:.0f} % of the CPU of {node.subject}"
+        return replace(wait, message=f"{wait.message}; {left}: {why}", data=wait.data | {"disturbed": remedy})
+    return wait
+
+
+def _meanwhile(node: NodeEvidence, from_s: float, to_s: float) -> CpuSecond | None:
+    """The means of a wait, as far as the node's samples tell; None if there are none.
+
+    A sample says what happened since the one before it, however long that took: a host without free CPU time
+    is sampled late. After the last one of all it is taken to have gone on as in the second before.
+    """
+    samples = node.evidence.host_samples(node.subject)
+    times_s = samples.times_s
+    if not len(times_s) or not from_s < to_s < math.inf:
+        return None
+    begins_s = np.concatenate((times_s[:1], times_s[:-1]))
+    weights = np.clip(np.minimum(times_s, to_s) - np.maximum(begins_s, from_s), 0.0, None)
+    if to_s > times_s[-1]:
+        latest = times_s > times_s[-1] - WINDOW_S
+        weights[latest] += (to_s - max(from_s, times_s[-1])) / np.count_nonzero(latest)
+
+    def mean(name: str) -> float | None:
+        values = samples.numbers(name)
+        known = np.isfinite(values) & (weights > 0)
+        return float(np.average(values[known], weights=weights[known])) if known.any() else None
+
+    used, own, stolen = mean("cpu_percent"), mean("own_percent"), mean("stolen_percent")
+    if used is None:
+        return None
+    throttled, crowded = mean("throttled_percent") or 0.0, mean("crowded_percent") or 0.0
+    return CpuSecond(from_s, used, own, stolen or 0.0, throttled, crowded, told=own is not None)
 
 
 def load_report(node: NodeEvidence) -> Event | None:

@@ -1,7 +1,7 @@
 """The events of a run, found by their kind and their subject."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
@@ -10,6 +10,7 @@ from rigproof.criteria.evidence.series import grouped
 from rigproof.records.measurements import Event
 
 KILLABLE = ("worker_died", "worker_failed", "agent_died")  # a worker's task fails if its child was killed
+WAITS = ("timeout", "worker_hung", "agent_died")  # data.limit_s: how long was waited, if it was a wait
 CUDA_ERROR, NO_MEMORY = "CUDA error", "out of memory"  # the first is the device's, unless it is the second
 SEEN_BEFORE_S, SEEN_AFTER_S = (
     10.0,
@@ -23,10 +24,15 @@ class EventIndex:
     """The events of a run, in the order of time; those of a kind are indexed by subject on first use.
 
     A loss while the kernel's OOM killer ended a process of its node is marked as no fault of the rig
-    (`data.disturbed`): somebody held too much RAM, or a container has too little.
+    (`data.disturbed`): somebody held too much RAM, or a container has too little. `excused` marks a wait that
+    passed its deadline in the same way, if its node was kept from the CPU meanwhile.
     """
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(
+        self, events: Iterable[Event], excused: Callable[[Event], Event] = lambda event: event
+    ) -> None:
+        self._excused = excused
+        self._unasked = set(WAITS)
         self._by_kind: dict[str, list[Event]] = defaultdict(list)
         in_order = sorted(events, key=attrgetter("t_s"))
         kills = _oom_kills(in_order)
@@ -37,6 +43,9 @@ class EventIndex:
 
     def of_kind(self, kind: str) -> Sequence[Event]:
         """The events of this kind."""
+        if kind in self._unasked:
+            self._unasked.remove(kind)
+            self._by_kind[kind] = list(map(self._excused, self._by_kind.get(kind, ())))
         return self._by_kind.get(kind, ())
 
     def of(self, subject: str, *kinds: str) -> list[Event]:

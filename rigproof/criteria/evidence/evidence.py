@@ -21,6 +21,7 @@ import numpy as np
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.clocks import moved_clocks
+from rigproof.criteria.evidence.cpu_use import excused
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import EventIndex
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -338,6 +339,7 @@ class Evidence:
         self.release(tuple(self._devices))
         for indexed in (self._devices, self._nodes, self._kept):
             indexed.clear()
+        vars(self).pop("events", None)
 
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:
@@ -355,7 +357,7 @@ class Evidence:
     @cached_property
     def events(self) -> EventIndex:
         """The events, by kind and by subject."""
-        return EventIndex(self.recording.events)
+        return EventIndex(self.recording.events, lambda wait: excused(self, wait))
 
     def unplaced(self, kind: str | type[StageRecord]) -> list[tuple[str, str]]:
         """The subjects of events or records of this kind that are no device, or devices together, that was

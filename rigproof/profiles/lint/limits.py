@@ -130,6 +130,8 @@ OF_THE_CPU = {
     ),
     # Twice the share at which the CPU load misses its band.
     "stolen_warn_percent": Bound(highest=30, above="is silent about a host of which a third is taken away"),
+    # Work takes three times as long with a third of the CPU; the deadlines are far wider.
+    "starved_percent": Bound(highest=30, above="excuses hangs on hosts that left enough of the CPU"),
 }
 RANGES = {"working_power_w": [100, 150], "working_temperature_c": [60, 65], "power_limit_w": [350, 420]}
 

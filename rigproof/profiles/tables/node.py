@@ -34,6 +34,11 @@ class CpuLoad(Table):
         description="If a hypervisor takes more than this of the host's CPU time under load, in percent, "
         "that warns.",
     )
+    starved_percent: Percent | None = Field(
+        default=None,
+        description="A wait that passes its deadline is no failure of the rig if others left the host less "
+        "than this of its CPU time meanwhile, in percent.",
+    )
     primary_thread_share: Share = Field(
         description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "
         "bring an idle host to the low end of its band."

@@ -1,0 +1,183 @@
+"""A wait that passed its deadline while others had the CPU of its host is no finding about the rig."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import Decision, Outcome, decide
+from support.fault_changes import GPU, LONE_WORKER, OTHER, WORKER
+
+TIMEOUTS = "cluster.no_timeouts"
+HUNG_S, LIMIT_S = 60.0, 30.0  # when a worker was given up, and how long it was waited for
+HOGS = ["pid 71 (stress-ng, user ml) 60 %", "pid 72 (python3, user ml) 30 %"]
+HOGGED = {"cpu_percent": 100.0, "own_percent": 2.0}
+
+
+def gives_up(bench, worker=WORKER, **data):
+    """The driver waits for a worker for LIMIT_S, in vain."""
+    bench.lose(worker, "worker_hung", "killed: no finished round for 30 s", HUNG_S)
+    bench.recording.events[-1] = replace(bench.recording.events[-1], data={"limit_s": LIMIT_S, **data})
+
+
+def during(bench, from_s=HUNG_S - LIMIT_S, to_s=HUNG_S, node="pc1", **fields):
+    bench.host(node, from_s, to_s, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({}, Outcome.FAIL),
+        (HOGGED, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 100, "own_percent": 9.9}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 100, "own_percent": 10.1}, Outcome.FAIL),
+        ({"cpu_percent": 91, "own_percent": 0.5}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 89, "own_percent": 0.5}, Outcome.FAIL),
+        ({"cpu_percent": 12, "own_percent": 2}, Outcome.FAIL),
+        ({"cpu_percent": 99, "own_percent": 97}, Outcome.FAIL),  # its own processes had it
+        ({"cpu_percent": 96, "own_percent": 1, "stolen_percent": 94}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 70, "own_percent": 18, "stolen_percent": 50}, Outcome.FAIL),
+        ({"cpu_percent": 100, "own_percent": 99, "throttled_percent": 1900}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 100, "own_percent": 99, "throttled_percent": 100}, Outcome.FAIL),
+        ({"cpu_percent": 4, "own_percent": 4, "crowded_percent": 95}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 4, "own_percent": 4, "crowded_percent": 60}, Outcome.FAIL),
+        ({"cpu_percent": 99, "own_percent": None, "stolen_percent": None}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 77, "own_percent": None, "stolen_percent": None}, Outcome.FAIL),
+        ({"cpu_percent": None, "own_percent": None}, Outcome.FAIL),
+        ({"cpu_percent": float("nan"), "own_percent": 2}, Outcome.FAIL),
+        ({"cpu_percent": float("inf"), "own_percent": 2}, Outcome.FAIL),
+    ],
+)
+def test_a_hang_is_the_rigs_unless_others_left_too_little_of_the_cpu(bench, fields, outcome):
+    gives_up(bench)
+    during(bench, **fields)
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+    wanted = Decision.REJECTED if outcome is Outcome.FAIL else Decision.INCOMPLETE
+    assert decide(bench.verdicts()) is wanted
+
+
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "node", "outcome"),
+    [
+        (30, 60, "pc1", Outcome.NOT_MEASURED),
+        (32, 70, "pc1", Outcome.NOT_MEASURED),
+        (35, 60, "pc1", Outcome.FAIL),  # for five seconds it had all that it needs
+        (0, 29.9, "pc1", Outcome.FAIL),
+        (60.2, 136, "pc1", Outcome.FAIL),
+        (0, 136, "pc2", Outcome.FAIL),
+    ],
+)
+def test_who_took_the_cpu_of_another_host_or_at_another_time_explains_nothing(
+    bench, from_s, to_s, node, outcome
+):
+    gives_up(bench)
+    during(bench, from_s, to_s, node, **HOGGED)
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
+def test_who_took_it_is_named_with_what_to_do(bench):
+    gives_up(bench)
+    during(bench, **HOGGED)
+    bench.event("host_load", "pc1", "the CPU load has ended", 70, own_percent=0.4, foreign_percent=98,
+                short_cpus=0.0, foreign=HOGS)  # fmt: skip
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert verdict.detail == (
+        f"{WORKER}: killed: no finished round for 30 s; meanwhile others left 2 % of the CPU of pc1: other "
+        f"programs took 98 % of the CPU ({HOGS[0]}, {HOGS[1]})"
+    )
+    assert verdict.remedy.startswith("end these programs")
+    during(bench, cpu_percent=99, own_percent=None, stolen_percent=None)
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert "meanwhile others left 1 % of the CPU of pc1: by whom the rest was used is not" in verdict.detail
+
+
+def test_a_real_failure_beside_a_starved_one_still_fails(bench):
+    gives_up(bench)
+    gives_up(bench, LONE_WORKER)
+    during(bench, **HOGGED)
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 1)
+    assert verdict.detail.startswith(f"{LONE_WORKER}: ")
+
+
+def only(bench, *kept):
+    """Of the samples of pc1 from the wait on those of these times."""
+    bench.recording.host_samples = [
+        one
+        for one in bench.recording.host_samples
+        if one.subject != "pc1" or one.t_s < 30 or any(a <= one.t_s <= b for a, b in kept)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "outcome"),
+    [
+        ([(59.85, 60.05)], Outcome.NOT_MEASURED),  # a single one, which says what was since the one before
+        ([(62.0, 62.05)], Outcome.NOT_MEASURED),  # and after the agent was given up
+        ([(30, 31.5)], Outcome.NOT_MEASURED),  # then none came any more
+        ([], Outcome.FAIL),  # nothing says that anybody took it
+    ],
+)
+def test_a_host_without_a_free_cpu_is_sampled_late_or_not_at_all(bench, kept, outcome):
+    gives_up(bench)
+    during(bench, to_s=65, **HOGGED)
+    only(bench, *kept)
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
+@pytest.mark.parametrize("kept", [[(59.85, 60.05)], [(62.0, 62.05)], [(30, 31.5)], []])
+def test_an_idle_host_that_is_sampled_late_excuses_nothing(bench, kept):
+    gives_up(bench)
+    during(bench, to_s=65, cpu_percent=5, own_percent=1)
+    only(bench, *kept)
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
+    bench.drop("host_samples", "pc1")
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
+
+
+def lost(kind, subject, **fields):
+    return Event(HUNG_S, kind, subject, "it does not answer", **({"data": {"limit_s": LIMIT_S}} | fields))
+
+
+@pytest.mark.parametrize(
+    ("loss", "outcome"),
+    [
+        (lost("timeout", GPU, worker=WORKER, stage="sustained"), Outcome.NOT_MEASURED),
+        (lost("timeout", GPU), Outcome.NOT_MEASURED),  # NVML
+        (lost("timeout", OTHER), Outcome.FAIL),
+        (lost("timeout", "rig"), Outcome.NOT_MEASURED),  # the head, wherever it is
+        (lost("worker_hung", OTHER, worker=LONE_WORKER), Outcome.FAIL),
+        (lost("agent_died", "pc1"), Outcome.NOT_MEASURED),
+        (lost("agent_died", "pc1", data={}), Outcome.FAIL),  # it ended, and was not waited for
+        (lost("worker_died", GPU), Outcome.FAIL),
+        (lost("timeout", "pc9"), Outcome.FAIL),
+        *(
+            (lost("timeout", GPU, data={"limit_s": limit_s}), Outcome.FAIL)
+            for limit_s in (0, -5, float("nan"), None, "30")
+        ),
+    ],
+)
+def test_every_wait_is_held_against_the_host_that_it_was_for(bench, loss, outcome):
+    bench.recording.add(loss)
+    during(bench, **HOGGED)
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
+def test_the_work_that_a_starved_host_did_not_do_is_not_the_cards(bench):
+    bench.recording.add(lost("timeout", GPU, worker=WORKER, stage="sustained"))
+    gives_up(bench)
+    during(bench, **HOGGED)
+    for criterion in ("memory.success_rate", "throughput.sustained", "activity.gpu_active"):
+        verdict = bench.verdict(criterion, GPU)
+        assert verdict.outcome is not Outcome.FAIL, criterion
+
+
+def test_how_little_is_too_little_is_the_profiles(bench):
+    gives_up(bench)
+    during(bench, cpu_percent=100, own_percent=15)
+    cpu = bench.loaded.rig.cpu.model_dump()
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
+    bench.rig(cpu=cpu | {"starved_percent": 20})
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
+    bench.rig(cpu=cpu | {"starved_percent": None})
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
