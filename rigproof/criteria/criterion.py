@@ -74,7 +74,8 @@ class Finding(NamedTuple):
     A large rig has a million: a dataclass would take three times as long.
 
     `rates`: what it measured of each of its figures. `excused`: why the figure is good although it is beyond
-    its limit; the verdict then has that reason instead of the limit.
+    its limit; the verdict then has that reason instead of the limit. `over`: of a mean, the spans of run time
+    in which it was measured.
     """
 
     outcome: Outcome
@@ -88,6 +89,7 @@ class Finding(NamedTuple):
     rates: tuple[FigureRate, ...] = ()
     excused: str = ""
     severity: Severity | None = None  # of the remedy; None: the criterion's own
+    over: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)

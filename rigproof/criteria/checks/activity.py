@@ -101,13 +101,15 @@ def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
 
 def _without_work(device: DeviceEvidence, window: Window, stage: str) -> Finding:
     every = device.evidence.rounds(device.subject)
-    worked = every.same("stage", stage) & every.same("verified", True) & every.same("phase", "measure")
-    if len(device.uncounted) and worked.any():
+    verified = every.only(every.same("stage", stage) & every.same("verified", True))
+    if len(device.uncounted) and len(verified.measured):
         raise NotMeasured("its host stood still in each of its rounds")
     cause = device.cause()
     detail = "no verified work was measured" + (f"; {cause}" if cause else "")
     limit = device.limit("active_work_share").times(100)
-    return compared(0.0, limit, good=False, detail=detail, from_s=window.from_s)
+    idle_s = float(verified.t_s.max(initial=window.from_s))  # since its warm-up, if it began one
+    over = ((min(idle_s, window.to_s), window.to_s),)
+    return compared(0.0, limit, good=False, detail=detail, from_s=window.from_s, over=over)
 
 
 class _Work(NamedTuple):

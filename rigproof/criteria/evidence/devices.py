@@ -1,6 +1,6 @@
 """The evidence about one device. Missing data raises NotMeasured with the reason."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -377,16 +377,17 @@ class DeviceEvidence:
         events = self.events("gpu_taken", "gpu_skipped")
         return events[0].message if events and not len(self.all_rounds) else ""
 
-    def lost_to_others(self, stages: Collection[str] | None = None) -> Disturbed | None:
-        """Why a worker's work is no finding about the device: it never started, or was ended by others.
-
-        None if neither happened, or not in these stages. `stages`: None for any.
-        """
+    def losses_to_others(self) -> Iterator[tuple[Event, Disturbed]]:
+        """Each loss of a worker that is no finding about the device: it never started, or others ended it."""
         for event in self.events(*LOSSES):
-            if "disturbed" in event.data and (stages is None or event.stage is None or event.stage in stages):
+            if "disturbed" in event.data:
                 who = event.worker or event.subject
-                return Disturbed(f"{who}: {event.message}", str(event.data["disturbed"]), event.t_s)
-        return None
+                reason = f"{who}: {event.message}"
+                yield event, Disturbed(reason, str(event.data["disturbed"]), event.t_s)
+
+    def lost_to_others(self) -> Disturbed | None:
+        """The first of them, in words; None if there is none."""
+        return next((reason for _, reason in self.losses_to_others()), None)
 
     def require_placed(self, kind: str | type[StageRecord]) -> None:
         """NotMeasured if an event or a record of this kind is of no device there is, on this node or none."""

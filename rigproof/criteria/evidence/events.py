@@ -16,6 +16,7 @@ SEEN_BEFORE_S, SEEN_AFTER_S = (
     10.0,
     5.0,
 )  # a killing from the loss that it explains; agents look twice a second
+MOST = 100  # killings at a time that are told apart: more explain whatever was lost then
 ANEW_S = 60.0  # after the loss of the agent itself, the next one has to start before it looks
 FREE_RAM = "free RAM of that node, or raise the memory limit of its container, and run again"
 
@@ -24,8 +25,9 @@ class EventIndex:
     """The events of a run, in the order of time; those of a kind are indexed by subject on first use.
 
     A loss while the kernel's OOM killer ended a process of its node is marked as no fault of the rig
-    (`data.disturbed`): somebody held too much RAM, or a container has too little. `excused` marks a wait that
-    passed its deadline in the same way, if its node was kept from the CPU meanwhile.
+    (`data.disturbed`): somebody held too much RAM, or a container has too little. Each process that it ended
+    explains one loss, the nearest in time. `excused` marks a wait that passed its deadline in the same way,
+    if its node was kept from the CPU meanwhile.
     """
 
     def __init__(
@@ -35,10 +37,9 @@ class EventIndex:
         self._unasked = set(WAITS)
         self._by_kind: dict[str, list[Event]] = defaultdict(list)
         in_order = sorted(events, key=attrgetter("t_s"))
-        kills = _oom_kills(in_order)
-        for one in in_order:
-            event = _marked(one, kills) if kills and one.kind in KILLABLE else one
-            self._by_kind[event.kind].append(event)
+        killed = _killed(in_order, _oom_kills(in_order))
+        for place, one in enumerate(in_order):
+            self._by_kind[one.kind].append(_marked(one) if place in killed else one)
         self._by_subject: dict[str, dict[str, list[Event]]] = {}
 
     def of_kind(self, kind: str) -> Sequence[Event]:
@@ -71,28 +72,43 @@ class EventIndex:
 
 
 def _oom_kills(events: Iterable[Event]) -> dict[str, list[float]]:
-    """When the OOM killer was seen to have ended more processes than before, by node."""
+    """When the OOM killer was seen to have ended a process, by node: one moment for each process."""
     found: dict[str, list[float]] = defaultdict(list)
     before: dict[str, int] = {}
     for event in events:
         killed = event.data.get("killed")
         if event.kind == "oom_kills" and isinstance(killed, int):
-            if killed > before.get(event.subject, killed):
-                found[event.subject].append(event.t_s)
+            found[event.subject] += [event.t_s] * min(MOST, killed - before.get(event.subject, killed))
             before[event.subject] = killed
-    return dict(found)
+    return {node: moments for node, moments in found.items() if moments}
 
 
-def _marked(loss: Event, kills: Mapping[str, Sequence[float]]) -> Event:
-    """The loss, marked if the OOM killer ended a process of its node at that time, and no device failed."""
-    node = loss.subject.partition("/")[0]
-    after_s = ANEW_S if loss.kind == "agent_died" else SEEN_AFTER_S
+def _killed(events: Sequence[Event], kills: Mapping[str, Sequence[float]]) -> set[int]:
+    """The places of the losses that a process which the OOM killer ended at that time explains, one each."""
+    near: list[tuple[float, int, str, int]] = []
+    for place, loss in enumerate(events if kills else ()):
+        node = loss.subject.partition("/")[0]
+        for number, t_s in enumerate(kills.get(node, ()) if _killable(loss) else ()):
+            after_s = ANEW_S if loss.kind == "agent_died" else SEEN_AFTER_S
+            if loss.t_s - SEEN_BEFORE_S <= t_s <= loss.t_s + after_s:
+                near.append((abs(t_s - loss.t_s), place, node, number))
+    explained: set[int] = set()
+    used: set[tuple[str, int]] = set()
+    for _, place, node, number in sorted(near):
+        if place not in explained and (node, number) not in used:
+            explained.add(place)
+            used.add((node, number))
+    return explained
+
+
+def _killable(loss: Event) -> bool:
+    """Whether a killed process can be the cause: not where a device failed, or another cause is known."""
     by_device = CUDA_ERROR in loss.message and NO_MEMORY not in loss.message
-    if (
-        by_device
-        or "disturbed" in loss.data
-        or not any(loss.t_s - SEEN_BEFORE_S <= t_s <= loss.t_s + after_s for t_s in kills.get(node, ()))
-    ):
-        return loss
+    return loss.kind in KILLABLE and not by_device and "disturbed" not in loss.data
+
+
+def _marked(loss: Event) -> Event:
+    """The loss as no fault of the rig."""
+    node = loss.subject.partition("/")[0]
     message = f"{loss.message}; the kernel's OOM killer ended a process of {node} then"
     return replace(loss, message=message, data=loss.data | {"disturbed": FREE_RAM})

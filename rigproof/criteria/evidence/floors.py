@@ -239,10 +239,13 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     return float(np.median(found))
 
 
-def against(device: DeviceEvidence, rate: float, measured: Measured, *others: Limit) -> Finding:
+def against(
+    device: DeviceEvidence, rate: float, measured: Measured, *others: Limit, over: Rounds | None = None
+) -> Finding:
     """Compare a rate with its floor; without one it becomes the baseline, and the detail says why.
 
-    `others` are candidates for the floor besides those of champion and SKU file.
+    `others` are candidates for the floor besides those of champion and SKU file. `over`: the rounds whose
+    mean rate it is.
     """
     floor = floor_of(device, measured, *others)
     bounded = device.is_cpu or not measured.figure.counts_work
@@ -254,4 +257,5 @@ def against(device: DeviceEvidence, rate: float, measured: Measured, *others: Li
         return Finding(Outcome.NO_LIMIT, rate, detail=detail, rates=rates)
     good = rate >= floor.value
     detail = "; ".join(filter(None, ["" if good else device.cause(), *notes]))
-    return compared(rate, floor, good=good, detail=detail, rates=rates)
+    spans = () if good or over is None else over.unbroken(device.evidence.kinds)
+    return compared(rate, floor, good=good, detail=detail, rates=rates, over=spans)

@@ -2,21 +2,22 @@
 
 What they took is not the card's fault: `slowed_by`, `crowded_by` and `crashed_by` decide whether a stranger
 explains a criterion's failure or warning. Only a stranger that was there at the time explains anything, no
-more than it can have taken in that time (`slowed_while_settled`), and none explains what a stranger cannot
-cause: a wrong result, a killed worker, a lost card.
+more than it can have taken in that time, and none explains what a stranger cannot cause: a wrong result, a
+killed worker, a lost card. Nor does a worker that others ended explain more than the work that is missing.
 """
 
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, Trouble
+from rigproof.criteria.criterion import Disturbed, Finding, NotApplicable, NotMeasured, Trouble
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
+from rigproof.criteria.evidence.events import SEEN_BEFORE_S
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import Foreign, Life, State, foreign_lives, lives_of
-from rigproof.criteria.evidence.rates import settled
+from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.tasks import FREE, WANTED, amount_mib
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.room import IDLE_MIB, room_of
@@ -39,8 +40,10 @@ OWN = re.compile(r"this process has (\d+(?:\.\d+)?) ([KMGT]iB) memory in use")
 LONGEST_GAP_S = 10.0  # between two readings of the process list, normally a second apart
 AT_THE_TIME_S = 3.0  # the list is read every second, and a process takes a while to end after its error
 # The share of a rate that a stranger can have taken is that of the time while it was there, if it took all of
-# the card. Twice that, since what it evicted and heated outlasts it: half of the time explains any loss.
-TAKEN_PER_TIME = 2.0
+# the card. Of a mean (`Finding.over`) a quarter more, since what it evicted and heated outlasts it; a median,
+# such as that of a quarter of a stage, is lost with half of its time. When a stranger came and went is known
+# to a second, which counts as time while it was there: so in a short stage less is left to the card.
+OF_MEAN, OF_MEDIAN = 1.25, 2.0
 # Failures of the card, the worker or the rig itself, whatever strangers were there.
 NOT_BY_STRANGERS = (
     *("wrong_result", "worker_died", "worker_hung", "agent_died", "node_lost"),
@@ -144,43 +147,93 @@ def _held_at(device: DeviceEvidence, t_s: float) -> list[GpuProcess]:
 
 
 def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
-    """Explains a low rate if a stranger computed at the time, or left too little memory for the work.
+    """Explains a low rate if strangers that computed at the time can have taken what it lacks.
 
-    Raises Disturbed if others ended a worker, or kept it from starting.
+    How much of the SMs they used is not asked: a few can fill the link, or the memory's bandwidth. Or it is
+    explained if one left too little memory for the work. Raises Disturbed if others ended a worker, or kept
+    it from starting, and the work that it did not do is what the rate lacks.
     """
-    return _first_of(about, lambda device: _slowed(device, trouble, lambda _strangers: True))
-
-
-def slowed_while_settled(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
-    """The same for a rate over the whole settled load: it must reach its limit without what strangers took.
-
-    How much of the SMs a stranger used is not asked: a few can fill the link, or the memory's bandwidth.
-    """
-    return _first_of(
-        about, lambda device: _slowed(device, trouble, lambda those: _enough(device, those, trouble.finding))
-    )
-
-
-def _first_of(
-    about: DeviceEvidence | Evidence, explain: Callable[[DeviceEvidence], str | None]
-) -> str | None:
-    """The explanation of the first device that has one."""
     devices = about.devices if isinstance(about, Evidence) else (about,)
-    return next(filter(None, [explain(device) for device in devices]), None)
+    taken = [(device, _taken(device, trouble)) for device in devices]
+    if _enough(trouble.finding, taken):
+        for _, one in taken:
+            if one.lost is not None:
+                raise one.lost
+            if one.strangers:
+                return _explanation(one.strangers, "computed on this card")
+    return next(filter(None, (_ran_short(device, trouble) for device in devices)), None)
 
 
-def _slowed(
-    device: DeviceEvidence, trouble: Trouble, enough: Callable[[Sequence[Stranger]], bool]
-) -> str | None:
-    if (lost := device.lost_to_others(trouble.stages)) is not None:
-        raise lost
-    stages = _stages(device, trouble)
-    suspects, spans = _suspects(device, stages), [_during(trouble.finding, one) for one in stages]
-    there = [one for one in suspects if any(one.inside_s(span) > 0 for span in spans)]
-    computed = [one for one in there if _computed(device, one)]
-    if computed and enough(computed):
-        return _explanation(computed, "computed on this card")
-    crowding = [one for one in suspects if _ran_short(device, one)]
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What others can have taken of a device's work at a time, at most: its share, who, and a lost worker."""
+
+    share: float
+    strangers: tuple[Stranger, ...]
+    lost: Disturbed | None
+
+
+def _taken(device: DeviceEvidence, trouble: Trouble) -> _Taken:
+    finding, stages = trouble.finding, _stages(device, trouble)
+    spans = [(name, one) for name, stage in stages.items() for one in _during(finding, stage)]
+    length_s = sum(one.length_s for _, one in spans)
+    there = tuple(
+        one
+        for one in _suspects(device, stages.values())
+        if _computed(device, one) and any(one.inside_s(span) > 0 for _, span in spans)
+    )
+    computed_s = sum(one.inside_s(span) for one in there for _, span in spans)
+    taken_s = (OF_MEAN if finding.over else OF_MEDIAN) * computed_s
+    lost = None
+    for reason, worker, hole in _holes(device):
+        missing_s = sum(_part(device, worker, name) * _overlap_s(hole, span) for name, span in spans)
+        if missing_s > 0:
+            lost, taken_s = lost or reason, taken_s + missing_s
+    return _Taken(taken_s / length_s if length_s > 0 else 0.0, there, lost)
+
+
+def _enough(finding: Finding, taken: Sequence[tuple[DeviceEvidence, _Taken]]) -> bool:
+    """Whether the rate, or the sum of the devices' sustained rates, would be good without what was taken."""
+    if finding.measured is None or finding.limit is None or any(one.share >= 1 for _, one in taken):
+        return True
+    if len(taken) == 1:
+        return finding.measured >= finding.limit.value * (1 - taken[0][1].share)
+    rates = [(rate.tflops, one.share) for device, one in taken if (rate := rate_or_none(device)) is not None]
+    return sum(rate / (1 - share) for rate, share in rates) >= finding.limit.value
+
+
+def _holes(device: DeviceEvidence) -> Iterator[tuple[Disturbed, str | None, Window]]:
+    """When a worker that others ended did nothing, from its last round before to its first one after.
+
+    A loss is noticed late, but not by more than SEEN_BEFORE_S, or than was waited for it.
+    """
+    rounds = device.evidence.rounds(device.subject)
+    for loss, reason in device.losses_to_others():
+        own = rounds.only(rounds.same("worker", loss.worker)) if loss.worker else rounds
+        ends_s, begins_s = own.t_s, own.begins_s
+        waited_s = loss.data.get("limit_s")
+        late_s = max(SEEN_BEFORE_S, waited_s if isinstance(waited_s, int | float) else 0.0)
+        from_s = float(ends_s[ends_s <= loss.t_s].max(initial=loss.t_s - late_s))
+        to_s = float(begins_s[begins_s > loss.t_s].min(initial=math.inf))
+        yield reason, loss.worker, Window(from_s, to_s)
+
+
+def _part(device: DeviceEvidence, worker: str | None, stage: str) -> float:
+    """A worker's part of the device's work in a stage."""
+    planned = device.planned_workers
+    working = planned if device.evidence.kinds[stage].all_workers else planned[:1]
+    return 1 / len(working) if worker in working else float(worker is None)
+
+
+def _overlap_s(one: Window, other: Window) -> float:
+    return max(0.0, min(one.to_s, other.to_s) - max(one.from_s, other.from_s))
+
+
+def _ran_short(device: DeviceEvidence, trouble: Trouble) -> str | None:
+    """Explains a low rate if strangers, or others, held the memory that the work needed."""
+    ooms = device.events("oom")
+    suspects = _suspects(device, _stages(device, trouble).values())
+    crowding = [one for one in suspects if any(one.near(event.t_s) for event in ooms)]
     if crowding:
         return _explanation(crowding, "held memory that the work needed")
     return _short_for_others(device)
@@ -189,7 +242,7 @@ def _slowed(
 def crowded_by(device: DeviceEvidence, trouble: Trouble) -> str | None:
     """Explains a lack of memory if a stranger held some at the time, or others held what was missing."""
     moment_s = trouble.finding.from_s
-    suspects = _suspects(device, _stages(device, trouble))
+    suspects = _suspects(device, _stages(device, trouble).values())
     holding = [one for one in suspects if moment_s is None or one.near(moment_s)]
     return _explanation(holding, "held memory of this card") if holding else _short_for_others(device)
 
@@ -257,7 +310,7 @@ def _known(device: DeviceEvidence) -> tuple[Stranger, ...]:
         return ()
 
 
-def _suspects(device: DeviceEvidence, stages: Sequence[Window]) -> list[Stranger]:
+def _suspects(device: DeviceEvidence, stages: Iterable[Window]) -> list[Stranger]:
     """The strangers that were about in one of these stages; none if something else is to blame."""
     if device.events(*NOT_BY_STRANGERS) or _failed_by_itself(device):
         return []
@@ -265,29 +318,21 @@ def _suspects(device: DeviceEvidence, stages: Sequence[Window]) -> list[Stranger
     return [one for one in _known(device) if any(one.inside_s(each) > 0 for each in around)]
 
 
-def _stages(device: DeviceEvidence, trouble: Trouble) -> list[Window]:
-    """The stages that were judged, as far as they ran."""
-    ran = [one for name in trouble.stages if (one := device.evidence.recording.stages.get(name)) is not None]
-    return [Window(one.start_s, math.inf if one.end_s is None else one.end_s) for one in ran]
+def _stages(device: DeviceEvidence, trouble: Trouble) -> dict[str, Window]:
+    """The stages that were judged, and ran; only the one in which the trouble began, if that is said."""
+    evidence, from_s = device.evidence, trouble.finding.from_s
+    ran = {one: evidence.whole_window(one) for one in trouble.stages if one in evidence.recording.stages}
+    here = {name: one for name, one in ran.items() if from_s is not None and one.from_s <= from_s < one.to_s}
+    return here or ran
 
 
-def _during(finding: Finding, stage: Window) -> Window:
-    """The part of a stage from when the trouble began, as long as it is said to have lasted."""
+def _during(finding: Finding, stage: Window) -> list[Window]:
+    """The parts of a stage in which the figure was measured, or else in which the trouble lasted."""
     from_s = -math.inf if finding.from_s is None else finding.from_s
     length_s = math.inf if finding.length_s is None else finding.length_s
-    return Window(max(stage.from_s, from_s), min(stage.to_s, from_s + length_s))
-
-
-def _enough(device: DeviceEvidence, strangers: Sequence[Stranger], finding: Finding) -> bool:
-    """Whether the mean over the settled load would reach its limit without what these can have taken."""
-    if finding.measured is None or finding.limit is None:
-        return True
-    try:
-        window, _ = settled(device)
-    except NotMeasured:
-        return True
-    share = sum(one.inside_s(window) for one in strangers) / window.length_s
-    return finding.measured >= finding.limit.value * (1 - TAKEN_PER_TIME * share)
+    spans = [Window(*one) for one in finding.over] or [Window(from_s, from_s + length_s)]
+    within = (Window(max(stage.from_s, one.from_s), min(stage.to_s, one.to_s)) for one in spans)
+    return [one for one in within if one.length_s > 0]
 
 
 def _failed_by_itself(device: DeviceEvidence) -> bool:
@@ -299,10 +344,6 @@ def _computed(device: DeviceEvidence, stranger: Stranger) -> bool:
     """Whether it used the SMs; if the driver does not report that, it may have."""
     limit = device.limit("stranger_sm_percent").value
     return stranger.most_percent is None or stranger.most_percent > limit
-
-
-def _ran_short(device: DeviceEvidence, stranger: Stranger) -> bool:
-    return any(stranger.near(event.t_s) for event in device.events("oom"))
 
 
 def _explanation(strangers: Sequence[Stranger], did: str) -> str:

@@ -66,7 +66,8 @@ def bandwidth(device: DeviceEvidence) -> Finding:
     good = rate >= floor.value
     others = ", ".join(f"{one} {figure(rates[one], UNIT)}" for one in rates if one != lowest)
     detail = "; ".join(filter(None, [f"{lowest}, the others: {others}", "" if good else device.cause()]))
-    return compared(rate, floor, good=good, detail=detail, rates=kept)
+    spans = () if good else rounds[lowest].unbroken(device.evidence.kinds)
+    return compared(rate, floor, good=good, detail=detail, rates=kept, over=spans)
 
 
 def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:

@@ -25,7 +25,7 @@ def _gemm(precision: Precision) -> Criterion:
         if done is None or len(done.rounds) < FEWEST_ROUNDS:
             _raise_without_rounds(device, precision, 0 if done is None else len(done.rounds))
         measured = Measured.of(device, FIGURES[precision], precision, workers=1, rounds=done.rounds)
-        return against(device, done.tflops, measured)
+        return against(device, done.tflops, measured, over=done.rounds)
 
     gemm.__doc__ = (
         f"Verified {precision} matrix products in the steady state: their work over time by the device's own "

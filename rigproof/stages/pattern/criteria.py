@@ -193,7 +193,8 @@ def hot(device: DeviceEvidence) -> Finding:
     limit = device.limit("hot_share", STAGE).times(100)
     detail = f"{figure(warm.rate(), 'GB/s')} after the passes, {figure(cold.rate(), 'GB/s')} before"
     if share < limit.value:
-        return compared(share, limit, good=False, detail=detail, from_s=float(warm.begins_s[0]))
+        over = warm.unbroken(device.evidence.kinds)
+        return compared(share, limit, good=False, detail=detail, from_s=float(warm.begins_s[0]), over=over)
     errors = device.records(VramError, STAGE)
     if errors and min(one.t_s for one in errors) > float(cold.t_s[-1]):
         first_s = min(one.t_s for one in errors)

@@ -109,7 +109,8 @@ def sharing(device: DeviceEvidence) -> Finding:
     if not device.is_cpu:
         device.silicon.require_possible((rate.precision, rate.tflops) for rate in (alone, *others))
     ratios = {other: other.tflops / alone.tflops for other in others}
-    worst = min(ratios.values())
+    slowest = min(ratios, key=lambda other: ratios[other])
+    worst = ratios[slowest]
     detail = f"{_processes(alone)}: {figure(alone.tflops, 'TFLOP/s')}; "
     detail += ", ".join(f"{_processes(other)}: {ratio:.2f}×" for other, ratio in ratios.items())
     if device.is_cpu:
@@ -119,7 +120,8 @@ def sharing(device: DeviceEvidence) -> Finding:
     if slow is not None:
         return slow
     limit = device.limit("sharing_share", "sharing")
-    return compared(worst, limit, good=worst >= limit.value, detail=detail)
+    good = worst >= limit.value
+    return compared(worst, limit, good=good, detail=detail, over=(slowest.window[:2],))
 
 
 def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
@@ -140,6 +142,7 @@ def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
         detail=detail,
         remedy=SLOW,
         from_s=alone.window.from_s,
+        over=(alone.window[:2],),
     )
 
 

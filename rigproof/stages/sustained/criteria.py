@@ -20,7 +20,7 @@ from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import Steady, precision_rate, settled, steady, sustained_rate
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.repeated import deepest_fall
-from rigproof.criteria.evidence.strangers import slowed_by, slowed_while_settled
+from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.windows import work_of_groups
 from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.kinds.stages import DUTIES
@@ -53,11 +53,12 @@ MOST_NAMED = 16
     figures=(FIGURE,),
     stages=("sustained",),
     rate=True,
-    explained=slowed_while_settled,
+    explained=slowed_by,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all the device's workers, over the loaded time of the sustained stage."""
-    return against(device, sustained_rate(device).tflops, _measured(device))
+    finding = against(device, sustained_rate(device).tflops, _measured(device))
+    return finding._replace(over=(settled(device)[0][:2],))
 
 
 def _measured(device: DeviceEvidence) -> Measured:
@@ -84,7 +85,7 @@ def _measured(device: DeviceEvidence) -> Measured:
     sum_of="throughput.sustained",
     stages=("sustained",),
     rate=True,
-    explained=slowed_while_settled,
+    explained=slowed_by,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""
@@ -103,7 +104,8 @@ def combined(rig: Evidence) -> Finding:
     limit = Limit(floor, rig.source_of("stages.sustained.combined_floor_tflops"))
     good = sum(rates.values()) >= floor
     detail = _in_words(rates, {} if good else _parts(rig, floor))
-    return compared(sum(rates.values()), limit, good=good, detail=detail)
+    spans = [settled(device)[0][:2] for device in rig.devices]
+    return compared(sum(rates.values()), limit, good=good, detail=detail, over=spans)
 
 
 def _in_words(rates: Mapping[str, float], parts: Mapping[str, float]) -> str:

@@ -2,20 +2,21 @@
 
 from typing import NoReturn
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, Trouble, compared, criterion
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WORKER_LOST, WRONG_RESULTS, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.rates import of_sustained, peers_of, sustained_rate, with_peers, work_of
-from rigproof.criteria.evidence.strangers import slowed_by, slowed_while_settled
+from rigproof.criteria.evidence.rates import (
+    of_sustained,
+    peers_of,
+    settled,
+    sustained_rate,
+    with_peers,
+    work_of,
+)
+from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.works import beside_peers
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD, SLOW_FED
-
-
-def _slowed_by_strangers(device: DeviceEvidence, trouble: Trouble) -> str | None:
-    """Only a finding about another stage says when it was."""
-    settled = trouble.finding.from_s is None
-    return slowed_while_settled(device, trouble) if settled else slowed_by(device, trouble)
 
 
 @criterion(
@@ -45,7 +46,7 @@ def _slowed_by_strangers(device: DeviceEvidence, trouble: Trouble) -> str | None
     applies_to_cpu=False,
     among=with_peers,
     rate=True,
-    explained=_slowed_by_strangers,
+    explained=slowed_by,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU is a straggler that all others would wait for."""
@@ -61,7 +62,8 @@ def peer_outlier(device: DeviceEvidence) -> Finding:
     share = 100 * own / peers.middle
     limit = device.limit("peer_share").times(100)
     detail = f"{own:.1f} TFLOP/s, {peers.in_words} of {device.device.sku_stem} {peers.middle:.1f}"
-    return compared(share, limit, good=share >= limit.value, detail=detail)
+    good = share >= limit.value
+    return compared(share, limit, good=good, detail=detail, over=(settled(device)[0][:2],))
 
 
 def _behind(device: DeviceEvidence) -> Finding | None:

@@ -17,6 +17,7 @@ from rigproof.stages.training.precision import (
     SWEEP,
     StepTime,
     raise_unmeasured,
+    spans_of,
     speedup,
     step_conditions,
     training_steps,
@@ -88,7 +89,9 @@ def step(device: DeviceEvidence) -> Finding:
     peers = None if share is None else _peer_floor(device, PART, own, share)
     others = [floor for floor in (peers, _gemm_floor(device, measured)) if floor is not None]
     finding = against(device, own.tflops, measured, *others)
-    return finding if finding.outcome is Outcome.FAIL else _slow_step(device, own) or finding
+    if finding.outcome is Outcome.FAIL:
+        return finding._replace(over=spans_of(device, PART, own))
+    return _slow_step(device, own) or finding
 
 
 def _step(device: DeviceEvidence) -> StepTime:
@@ -158,7 +161,8 @@ def _slow_step(device: DeviceEvidence, own: StepTime) -> Finding | None:
     part, step, limit = min(slow, key=lambda one: one[1].tflops / one[2].value)
     where = " in the sweep" if part == SWEEP else ""
     detail = f"a step of {step.batch} examples in {step.precision}{where}"
-    return compared(step.tflops, limit, good=False, detail=detail)
+    over = spans_of(device, part, step)
+    return compared(step.tflops, limit, good=False, detail=detail, over=over)
 
 
 def _limits(

@@ -192,7 +192,16 @@ def speedup(device: DeviceEvidence) -> Finding:
         return Finding(Outcome.NO_LIMIT, ratio, detail=detail)
     good = ratio >= floor.value
     cause = "" if good else device.cause()
-    return compared(ratio, floor, good=good, detail=detail + (f"; {cause}" if cause else ""))
+    detail += f"; {cause}" if cause else ""
+    return compared(ratio, floor, good=good, detail=detail, over=() if good else spans_of(device, PART, fast))
+
+
+def spans_of(device: DeviceEvidence, part: str, step: StepTime) -> list[tuple[float, float]]:
+    """When such steps were measured in a part of the stage, run time."""
+    done = device.rounds("training").measured
+    labels = {"part": part, "precision": step.precision, "batch": step.batch}
+    same = [done.labelled(name, value) for name, value in labels.items()]
+    return done.only(np.logical_and.reduce(same)).unbroken(device.evidence.kinds)
 
 
 def step_conditions(device: DeviceEvidence, step: StepTime) -> Conditions:

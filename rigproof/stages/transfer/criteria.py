@@ -104,7 +104,8 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
             raise NotMeasured(f"{found.absent} did not transfer {direction} at the same time")
         if found.others and found.ratio < share.value:
             limit = share.times(found.alone, f" of the {figure(found.alone, UNIT)} alone")
-            return compared(found.together, limit, good=False, detail=detail, rates=rates)
+            over = _spans(device, direction, TOGETHER)
+            return compared(found.together, limit, good=False, detail=detail, rates=rates, over=over)
     if isinstance(floor, NoFloor):
         why = "no floor: the link's generation and width were not read"
         return Finding(
@@ -114,7 +115,8 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     fallen = _fallen(device) if good else {}
     if direction in fallen:
         limit = fallen[direction].times(found.alone, f" of the {figure(found.alone, UNIT)} alone, before")
-        lost = compared(found.together, limit, good=False, detail=detail, rates=rates)
+        over = _spans(device, direction, TOGETHER)
+        lost = compared(found.together, limit, good=False, detail=detail, rates=rates, over=over)
         return lost if len(fallen) >= FEWEST_FALLEN else lost._replace(outcome=Outcome.WARN)
     if good and found.alone < floor.value:
         detail += f"; {figure(found.alone, UNIT)} alone, so something else was busy then"
@@ -130,7 +132,14 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
         detail="; ".join(filter(None, (detail, cause))),
         remedy=STAYS_DOWN if down else "",
         rates=rates,
+        over=() if good else _spans(device, direction, ALONE, TOGETHER),
     )
+
+
+def _spans(device: DeviceEvidence, direction: str, *companies: str) -> list[tuple[float, float]]:
+    """When the transfers of a direction were measured, run time."""
+    kinds = device.evidence.kinds
+    return [span for one in companies for span in arm(device, direction, one).unbroken(kinds)]
 
 
 def _found(device: DeviceEvidence, direction: str) -> Found:

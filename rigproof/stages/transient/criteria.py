@@ -29,10 +29,9 @@ LINK = "reseat the card and its riser; a link that repeats packets only under sw
 
 
 def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
-    """Explains a lost rate, and nothing else, if a stranger computed on a card of the node at the time."""
-    if trouble.finding.measured is None:
-        return None
-    return next(filter(None, (slowed_by(one, trouble) for one in node.cards)), None)
+    """Explains a lost rate, and nothing else, if a stranger computed on that card at the time."""
+    lowest = None if trouble.finding.measured is None else _lowest(node, Waves(node))
+    return None if lowest is None else slowed_by(lowest[0].device, trouble)
 
 
 @criterion(
@@ -89,7 +88,8 @@ def transient(node: NodeEvidence) -> Finding:
     whole = node.evidence.whole_window(STAGE)
     for found in consequences(waves, whole):
         return found
-    worst = _worst(node, waves)
+    lowest = _lowest(node, waves)
+    worst = None if lowest is None else _found(*lowest, waves)
     if worst is not None and worst.outcome is Outcome.FAIL:
         return worst
     waves.require_size()
@@ -102,7 +102,7 @@ def transient(node: NodeEvidence) -> Finding:
     return worst._replace(detail=_passed(waves, worst.detail, phase_s))
 
 
-def _worst(node: NodeEvidence, waves: Waves) -> Finding | None:
+def _lowest(node: NodeEvidence, waves: Waves) -> tuple[Lost, Limit] | None:
     """The GPU that kept least, against its limit; None if no rate could be compared."""
     settings = node.evidence.loaded.settings(TransientSettings)
     others, fall = (
@@ -124,7 +124,7 @@ def _worst(node: NodeEvidence, waves: Waves) -> Finding | None:
         return None
     # The first of them that fails says most about the cause.
     failed = next(filter(None, ([one for one in way if _share(one) < 1] for way in ways)), None)
-    return _found(*min(failed or lost, key=_share), waves)
+    return min(failed or lost, key=_share)
 
 
 def _share(one: tuple[Lost, Limit]) -> float:

@@ -372,9 +372,12 @@ def test_a_stranger_explains_no_more_of_the_sustained_rate_than_it_can_have_take
     assert bench.verdict(SUSTAINED, GPU).outcome is outcome
 
 
-@pytest.mark.parametrize(("gone_s", "outcome"), [(41, FAIL), (55, NOT_MEASURED)])
-def test_so_it_does_of_the_rig_s_sum(bench, gone_s, outcome):
-    bench.slow(GPU, 0.3)
+@pytest.mark.parametrize(
+    ("share", "gone_s", "outcome"), [(0.3, 41, FAIL), (0.3, 55, FAIL), (0.5, 55, NOT_MEASURED)]
+)
+def test_so_it_does_of_the_rig_s_sum(bench, share, gone_s, outcome):
+    """Of this card's part in it alone: in 16 of 40 s it can have taken half of that, and not two thirds."""
+    bench.slow(GPU, share)
     bench.stranger(40, gone_s=gone_s, sm_percent=[60])
     assert bench.verdict("throughput.combined", "rig").outcome is outcome
 
@@ -394,18 +397,32 @@ def test_one_that_was_there_before_may_have_computed_for_five_readings_until_it_
     assert bench.verdict(STABILITY, GPU).outcome is NOT_MEASURED
 
 
-@pytest.mark.parametrize(("gone_s", "outcome"), [(50, FAIL), (65, NOT_MEASURED)])
+@pytest.mark.parametrize(("gone_s", "outcome"), [(50, FAIL), (65, FAIL), (68.5, NOT_MEASURED)])
 def test_a_stranger_that_had_gone_when_the_rate_fell_explains_nothing(bench, gone_s, outcome):
+    """The last quarter begins at 64.4 s."""
     bench.slow(GPU, 0.5, from_s=60)
     bench.stranger(30, gone_s=gone_s, sm_percent=[60])
     assert bench.verdict(STABILITY, GPU).outcome is outcome
 
 
-@pytest.mark.parametrize(("from_s", "outcome"), [(26, NOT_MEASURED), (26.2, FAIL)])
-def test_a_stranger_can_have_come_a_reading_before_it_was_seen(bench, from_s, outcome):
-    """The gemm stage is over at 25 s."""
-    bench.slow(GPU, 0.5, stage="gemm")
-    bench.stranger(from_s, sm_percent=[60])
+# Of the gemm stage, from 5 to 25 s, fp32 is measured from 7.5 to 10 s.
+
+
+@pytest.mark.parametrize(
+    ("from_s", "gone_s", "share", "outcome"),
+    [
+        (9.5, 10, 0.5, NOT_MEASURED),  # it can have been there for 1.6 s
+        (9.5, 10, 0.1, FAIL),
+        (6, 9.5, 0.1, NOT_MEASURED),
+        (11.2, 20, 0.5, FAIL),  # while other precisions were measured
+        (15, None, 0.5, FAIL),
+    ],
+)
+def test_a_stranger_explains_of_a_rate_only_what_it_can_have_taken_while_that_was_measured(
+    bench, from_s, gone_s, share, outcome
+):
+    bench.slow(GPU, share, stage="gemm")
+    bench.stranger(from_s, gone_s=gone_s, sm_percent=[60])
     assert bench.verdict("throughput.gemm_fp32", GPU).outcome is outcome
 
 
@@ -525,3 +542,54 @@ def test_an_xid_while_the_stranger_stayed_is_not_its(bench):
     bench.stranger(45)
     bench.event("xid", GPU, "Xid 31: GPU memory page fault", 50.2, xid=31)
     assert bench.verdict("health.xid", GPU).outcome is WARN
+
+
+# A worker that others ended: of two on this card, the first one
+
+WORKER = "pc1/gpu0#0"
+
+
+def killed(bench, t_s, **fields):
+    """By Ray's monitor, and not replaced."""
+    bench.lose(WORKER, "worker_died", "it is gone", t_s)
+    bench.recording.events[-1] = replace(bench.recording.events[-1], data={"disturbed": "free RAM"}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("t_s", "share", "outcome"),
+    [
+        (50, 0.8, NOT_MEASURED),
+        (50, 0.6, FAIL),
+        (32, 0.8, NOT_MEASURED),
+        (32, 0.5, FAIL),  # the other worker was slow as well
+        (69, 0.5, FAIL),
+    ],
+)
+def test_a_worker_that_others_ended_explains_the_work_that_it_did_not_do(bench, t_s, share, outcome):
+    bench.slow(GPU, share)
+    killed(bench, t_s)
+    assert outcomes(bench, SUSTAINED) == [outcome]
+
+
+def test_a_rate_that_was_measured_before_a_worker_was_ended_is_the_card_s(bench):
+    bench.slow(GPU, 0.5, stage="gemm")
+    killed(bench, 24, stage="gemm")
+    assert bench.verdict("throughput.gemm_fp32", GPU).outcome is FAIL
+
+
+def test_a_worker_that_others_ended_explains_nothing_of_another_card(bench):
+    bench.slow(OTHER, 0.5)
+    killed(bench, 50)
+    assert bench.verdict(SUSTAINED, OTHER).outcome is FAIL
+
+
+def test_a_card_that_stood_idle_before_its_worker_was_ended_is_to_blame(bench):
+    """The loss can have been noticed 10 s late, and not more."""
+    worker = "pc2/gpu0#0"
+    for lost_s, outcome in ((39, NOT_MEASURED), (60, FAIL)):
+        bench.recording.rounds = [
+            one for one in bench.recording.rounds if (one.stage, one.subject) != ("sustained", OTHER)
+        ]
+        bench.event("worker_died", OTHER, "it is gone", lost_s, worker, disturbed="free RAM")
+        assert bench.verdict("activity.gpu_active", OTHER).outcome is outcome
+        bench.recording.events.pop()

@@ -79,3 +79,28 @@ def test_killings_before_the_run_explain_nothing():
 def test_what_was_not_the_rig_s_already_keeps_its_own_cause():
     loss = Event(40.0, "worker_died", GPU, "it is gone", data={"disturbed": "Ray's own"})
     assert EventIndex([*oom_kills((3.0, "pc1", 7), (40.5, "pc1", 8)), loss]).of_kind("worker_died") == [loss]
+
+
+def marked(*events):
+    return [one.t_s for one in EventIndex(events).of_kind("worker_died") if "disturbed" in one.data]
+
+
+def died(*moments_s, subject=GPU):
+    return [Event(t_s, "worker_died", subject, "it is gone") for t_s in moments_s]
+
+
+@pytest.mark.parametrize(
+    ("counts", "lost_s", "explained_s"),
+    [
+        ([(40.5, 8)], [40.0, 40.2], [40.2]),
+        ([(40.5, 8)], [38.0, 44.0], [38.0]),  # as near as the other one is not
+        ([(40.5, 9)], [38.0, 44.0], [38.0, 44.0]),
+        ([(40.5, 8), (44.5, 9)], [40.0, 44.0], [40.0, 44.0]),
+        ([(40.5, 8), (44.5, 8)], [40.0, 44.0], [40.0]),
+        ([(40.5, 9_000_000)], [40.0, 44.0], [40.0, 44.0]),
+        ([(40.5, 7), (41.0, 3)], [40.0], []),  # a counter that falls
+    ],
+)
+def test_each_process_that_the_kernel_killed_explains_one_loss(counts, lost_s, explained_s):
+    seen = oom_kills((3.0, "pc1", 7), *((t_s, "pc1", killed) for t_s, killed in counts))
+    assert marked(*seen, *died(*lost_s)) == explained_s
