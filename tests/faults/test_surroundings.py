@@ -49,9 +49,11 @@ def test_processes_that_take_the_cpu_are_named_and_fail_nobody(start_run, tmp_pa
 
     assert run.finish() == 6, run.text()
 
+    # Where they leave so little that the stage does not even end in time, that is said of the wait.
     assert run.outcomes()["host.cpu_band", "here"] == "not_measured"
-    assert "here host.cpu_band: not measured" in run.text()
-    named = re.search(r"while other programs took \d+ % of the CPU \(pid (.*?)\)\. End", run.text())
+    named = re.search(
+        r"other programs took \d+ % of the CPU \(pid (.*?)\)(?: \(and \d+ more\))?\. End", run.text()
+    )
     assert named, run.text()
     programs = re.findall(r"(\d+) \(python\S*, user \S+\) \d+ %", named[1])
     assert set(map(int, programs)) & set(pids), named[0]

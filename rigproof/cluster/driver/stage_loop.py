@@ -25,6 +25,7 @@ TICK_S = 0.5
 PAUSE_S = 2.0
 HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
 LAST_CALL_S = 0.5
+NO_ANSWER = "health check"  # as Ray words that a node did not answer its head: a wait, not an end
 
 Sink = Callable[[Record | Sample], None]
 # Waits for the rest of a beat, given its length, the seconds spent so far, and whether a process is starting.
@@ -69,6 +70,8 @@ class Polling:
         If nobody is `working` any more, it ends at once.
         """
         begun_s = time.monotonic()
+        if self._due_s is None:
+            self._due_s = self._now_s() + length_s + FETCH_S + PAUSE_S
         self.gather(length_s)
         if not self._stalled():
             self._notice_lost_nodes()
@@ -89,7 +92,7 @@ class Polling:
         self.agents.tell_steps()
 
     def rest(self) -> None:
-        """Allow any time until the next beat: the driver is not expected to poll until then."""
+        """Allow any time until the next beat begins: the driver is not expected to poll until then."""
         self._due_s = None
 
     def look_again(self, timeout_s: float) -> None:
@@ -121,9 +124,11 @@ class Polling:
     def _notice_lost_nodes(self) -> None:
         for node, reason in self._watch.news().items():
             self.lost.add(node)
-            self._sink(Event(self._now_s(), "node_lost", node, f"the node is gone: {reason}"))
+            wait = {"limit_s": self._head_s} if NO_ANSWER in reason else {}
+            message = f"the node is gone: {reason}"
+            self._sink(Event(self._now_s(), "node_lost", node, message, data=dict(wait)))
             self.agents.lost(node)
-            self.workers.lost(node, reason)
+            self.workers.lost(node, reason, **wait)
 
 
 class StageRun:

@@ -168,11 +168,11 @@ class Workers:
         self.event("worker_hung", slot, f"killed: {why}", limit_s=limit_s, pid=slot.pid)
         self._replace(slot, why)
 
-    def lost(self, node: str, reason: str) -> None:
+    def lost(self, node: str, reason: str, **wait: float) -> None:
         """The node is gone, and its workers with it; they cannot be replaced."""
         for slot in self.slots.values():
             if slot.plan.node == node and slot.line is not None:
-                self.event("worker_died", slot, f"its node is gone: {reason}", pid=slot.pid)
+                self.event("worker_died", slot, f"its node is gone: {reason}", pid=slot.pid, **wait)
                 self._vacate(slot)
 
     def event(self, kind: str, slot: Slot, message: str, **data: Any) -> None:

@@ -25,6 +25,7 @@ WINDOW_S = 1.0
 TOLD_PERCENT = 1.0  # who took less is not worth a word
 TOLD_SHARE = 0.25  # nor, beside somebody who took most, who took less than that of it: the kernel always does
 REPORTED = ("own_percent", "foreign_percent", "short_cpus")
+TOGETHER_S = 5.0  # between the loss of a node and that of its agent, as Ray reports them
 UNSEEN = "none that can be seen from here: the kernel, or another container"
 REMEDIES = {
     "stolen": "ask the provider for dedicated CPUs, or run again while the host's other guests are quiet",
@@ -111,12 +112,17 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
     """A wait that passed its deadline, marked (`data.disturbed`) if others left its node too little CPU.
 
     That is less than `cpu.starved_percent`, on average over the time that was waited. A head that does not
-    answer may be on any of them.
+    answer may be on any of them. An agent that goes with such a node is marked like it.
     """
-    limit_s = wait.data.get("limit_s")
-    if not isinstance(limit_s, int | float) or "disturbed" in wait.data:
+    limit_s, own = wait.data.get("limit_s"), wait.subject.partition("/")[0]
+    if "disturbed" in wait.data:
         return wait
-    own = wait.subject.partition("/")[0]
+    if wait.kind == "agent_died" and limit_s is None:
+        gone = (one for one in evidence.events.of(own, "node_lost") if abs(one.t_s - wait.t_s) <= TOGETHER_S)
+        marks = next((one.data for one in gone if "disturbed" in one.data), {})
+        return replace(wait, data=wait.data | marks)
+    if not isinstance(limit_s, int | float):
+        return wait
     for node in [one for one in evidence.nodes if own in (one.subject, RIG)]:
         least, whole = node.cpu.starved_percent, _meanwhile(node, wait.t_s - limit_s, wait.t_s)
         if least is None or whole is None or not whole.left < least:
@@ -175,7 +181,7 @@ def taken(node: NodeEvidence, seconds: Sequence[CpuSecond]) -> tuple[str, str]:
     words = {
         "stolen": "a hypervisor took {:.0f} % of the CPU",
         "throttled": "a CPU quota withheld {:.0f} % of the CPU",
-        "others": f"other programs took {{:.0f}} % of the CPU ({foreign(node) or UNSEEN})",
+        "others": f"other programs took {{:.0f}} % of the CPU{foreign(node)}",
     }
     return ", ".join(words[what].format(share) for what, share in told), REMEDIES[told[0][0]]
 
@@ -185,10 +191,12 @@ def _shares(seconds: Sequence[CpuSecond]) -> dict[str, float]:
 
 
 def foreign(node: NodeEvidence) -> str:
-    """The foreign processes that used most of the CPU while the load ran; empty if none is known."""
-    load = load_report(node)
-    named = load.data.get("foreign") if load is not None else None
-    return ", ".join(map(str, named)) if isinstance(named, list | tuple) else ""
+    """The foreign processes that used most of the CPU under load, in brackets; empty if not recorded."""
+    for event in reversed(node.events("host_load")):
+        named = event.data.get("foreign")
+        if isinstance(named, list | tuple):
+            return f" ({', '.join(map(str, named)) or UNSEEN})"
+    return ""
 
 
 def users(node: NodeEvidence, seconds: Sequence[CpuSecond]) -> str:
@@ -202,11 +210,11 @@ def users(node: NodeEvidence, seconds: Sequence[CpuSecond]) -> str:
         return f"; rigproof's load used {own:.0f} %, all other processes {load.data['foreign_percent']:.0f} %"
     shares = _shares(known)
     rest = max(0.0, fmean(one.own or 0.0 for one in known) - own)
-    named = foreign(node)
+    named = load.data.get("foreign")
     parts = [
         f"; rigproof's load used {own:.0f} %",
         f"its other processes {rest:.0f} %",
-        f"others {shares['others']:.0f} %" + (f" ({named})" if named else ""),
+        f"others {shares['others']:.0f} %" + (foreign(node) if named else ""),
     ]
     parts += [f"a hypervisor took {shares['stolen']:.0f} %"] if shares["stolen"] >= TOLD_PERCENT else []
     return ", ".join(parts)

@@ -65,9 +65,10 @@ def killed(bench):
 
 def starved(bench):
     bench.host("pc1", 10, 50, cpu_percent=100, own_percent=2)
-    for kind, subject, worker in (("agent_died", "pc1", None), ("timeout", GPU, WORKER)):
-        bench.event(kind, subject, "no answer", 50, worker, limit_s=30)
-    bench.event("worker_hung", GPU, "killed", 50, WORKER, limit_s=30)
+    for kind in ("worker_hung", "timeout", "worker_died"):
+        bench.event(kind, GPU, "no answer", 50, WORKER, limit_s=30)
+    for kind in ("agent_died", "node_lost"):
+        bench.event(kind, "pc1", "no answer", 50, limit_s=30)
 
 
 def crowded(bench):
@@ -96,7 +97,7 @@ CASES = {
     "`worker_hung`: no process of it in time": lost_for_others("worker_hung"),
     "`worker_hung`: no answer, or no progress": lambda b: b.lose(WORKER, "worker_hung", "no answer", 50),
     "`timeout`": lambda b: b.event("timeout", "rig", "processes did not end", 73),
-    "`worker_hung`, `timeout` or an agent without an answer, "
+    "`worker_hung`, `timeout`, or an agent or node that did not answer, "
     "[while others had the CPU](#when-others-took-the-cpu)": starved,
     "`oom`: others held what was missing": crowded,
     "`oom`: the card was the run's own": lambda b: b.event("oom", GPU, WANTED, 40),

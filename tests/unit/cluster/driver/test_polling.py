@@ -124,6 +124,22 @@ def test_between_two_stages_nobody_waits(driver):
     assert driver.events == []
 
 
+def test_the_first_beat_of_a_stage_may_be_the_one_that_stalls(driver):
+    """As where others take the CPU as soon as the load begins."""
+    driver.polling.rest()
+    driver.now_s = 30.0
+
+    def lines():
+        driver.now_s += 45.0
+        return []
+
+    driver.agents.lines = lines
+    driver.polling.beat()
+    (event,) = driver.events
+    assert event.data["paused_s"] == pytest.approx(45.0 - TICK_S - FETCH_S)
+    assert (driver.workers.checks, driver.workers.anew) == (0, 1)
+
+
 def test_a_beat_is_late_only_where_it_could_not_have_come_by_itself(driver):
     beat_at(driver, 1, head=True)
     due_s = driver.polling._due_s

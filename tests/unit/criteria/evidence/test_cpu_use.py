@@ -1,5 +1,6 @@
 """A wait that passed its deadline while others had the CPU of its host is no finding about the rig."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -149,7 +150,8 @@ def lost(kind, subject, **fields):
         (lost("worker_hung", OTHER, worker=LONE_WORKER), Outcome.FAIL),
         (lost("agent_died", "pc1"), Outcome.NOT_MEASURED),
         (lost("agent_died", "pc1", data={}), Outcome.FAIL),  # it ended, and was not waited for
-        (lost("worker_died", GPU), Outcome.FAIL),
+        (lost("worker_died", GPU), Outcome.NOT_MEASURED),  # with its node
+        (lost("worker_died", GPU, data={}), Outcome.FAIL),
         (lost("timeout", "pc9"), Outcome.FAIL),
         *(
             (lost("timeout", GPU, data={"limit_s": limit_s}), Outcome.FAIL)
@@ -161,6 +163,53 @@ def test_every_wait_is_held_against_the_host_that_it_was_for(bench, loss, outcom
     bench.recording.add(loss)
     during(bench, **HOGGED)
     assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
+@pytest.mark.parametrize(("apart_s", "outcome"), [(0.2, Outcome.NOT_MEASURED), (6.0, Outcome.FAIL)])
+def test_an_agent_that_goes_with_a_starved_node_has_its_cause(bench, apart_s, outcome):
+    bench.recording.add(lost("node_lost", "pc1"))
+    bench.recording.add(replace(lost("agent_died", "pc1", data={}), t_s=HUNG_S - apart_s))
+    assert bench.verdict("cluster.nodes_present", "pc1").outcome is Outcome.FAIL
+    during(bench, **HOGGED)
+    assert bench.verdict("cluster.nodes_present", "pc1").outcome is Outcome.NOT_MEASURED
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
+# What an agent read beside eight busy loops at nice -20 on two CPUs, from 9.0 s on: when, the CPU's use, and
+# this run's own, in %. The stage had to end at 18.6 s and was given up at 23.1 s.
+STARVED = (
+    (9.05, 100.9, 5.6), (9.90, 98.8, 5.6), (10.18, 100.2, 0.8), (16.46, None, 0.8), (17.23, 99.4, 0.8),
+    (17.84, 100.1, 0.9), (21.15, None, 0.9), (22.03, 99.9, 0.3), (22.71, 100.6, 0.3), (23.62, 99.3, 0.3),
+    (24.14, 100.0, 1.4), (28.86, None, 1.4), (28.91, 92.0, 1.4),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("until_s", [30, 23, 20, 10.5])
+def test_a_stage_that_really_was_kept_from_its_end_is_nobodys_fault_here(bench, until_s):
+    """However many of these readings still reach the driver."""
+    ago_s = HUNG_S - 23.1
+    read = [
+        replace(
+            one,
+            t_s=t_s + ago_s,
+            cpu_percent=used,
+            own_percent=own,
+            stolen_percent=None if used is None else 0.3,
+        )
+        for one, (t_s, used, own) in zip(bench.recording.host_samples, STARVED, strict=False)
+        if t_s < until_s
+    ]
+    before = [one for one in bench.recording.host_samples if one.t_s < 9.0 + ago_s and one.subject == "pc1"]
+    others = [one for one in bench.recording.host_samples if one.subject != "pc1"]
+    bench.recording.host_samples = [*before, *read, *others]
+    bench.lose(WORKER, "worker_hung", "killed: sustained did not end within 10 s", HUNG_S)
+    bench.recording.events[-1] = replace(bench.recording.events[-1], data={"limit_s": 10.0})
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert re.search(
+        r"meanwhile others left \d % of the CPU of pc1: other programs took 9\d %", verdict.detail
+    )
+    assert decide(bench.verdicts()) is Decision.INCOMPLETE
 
 
 def test_the_work_that_a_starved_host_did_not_do_is_not_the_cards(bench):
