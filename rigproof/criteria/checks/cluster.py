@@ -123,7 +123,7 @@ def looked_for(evidence: Evidence) -> bool:
     unmeasured="no stage ran, or one was aborted before its waits were over; or the only losses are "
     "processes that never started, that Ray's memory monitor or the kernel's OOM killer ended, children of "
     "workers that were killed (SIGKILL), or waits during which others left the host less than "
-    "`cpu.starved_percent` of its CPU time, which is not the rig's doing",
+    "`cpu.starved_percent` of the CPU time that the run needs, which is not the rig's doing",
     also=Also(fails=BROKEN),
 )
 def no_timeouts(rig: Evidence) -> Finding:

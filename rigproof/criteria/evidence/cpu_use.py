@@ -111,7 +111,8 @@ def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
 def excused(evidence: "Evidence", wait: Event) -> Event:
     """A wait that passed its deadline, marked (`data.disturbed`) if others left its node too little CPU.
 
-    That is less than `cpu.starved_percent`, on average over the time that was waited. A head that does not
+    That is less than `cpu.starved_percent` of what this run needs, on average over the time that was waited:
+    of 128 CPUs of which others use 95 %, there are six left for two processes. A head that does not
     answer may be on any of them. An agent that goes with such a node is marked like it.
     """
     limit_s, own = wait.data.get("limit_s"), wait.subject.partition("/")[0]
@@ -124,15 +125,25 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
     if not isinstance(limit_s, int | float):
         return wait
     for node in [one for one in evidence.nodes if own in (one.subject, RIG)]:
-        least, whole = node.cpu.starved_percent, _meanwhile(node, wait.t_s - limit_s, wait.t_s)
-        if least is None or whole is None or not whole.left < least:
+        whole = _meanwhile(node, wait.t_s - limit_s, wait.t_s)
+        if whole is None or not whole.left < (node.cpu.starved_percent or 0.0) * _needed(node):
             continue
         why, remedy = taken(node, [whole])
         if whole.own is None:
             why, remedy = "by whom the rest was used is not in this recording", REMEDIES["others"]
-        left = f"meanwhile others left {whole.left:.0f} % of the CPU of {node.subject}"
+        left = f"meanwhile others left {whole.left:.2g} % of the CPU of {node.subject}"
         return replace(wait, message=f"{wait.message}; {left}: {why}", data=wait.data | {"disturbed": remedy})
     return wait
+
+
+def _needed(node: NodeEvidence) -> float:
+    """The share of the node's CPUs that this run needs: one for each worker, and one for all else.
+
+    All of them, if the CPU is the device, or how many there are is not known.
+    """
+    if not node.found or not node.identity.cpus > 0 or any(one.is_cpu for one in node.devices):
+        return 1.0
+    return min(1.0, (1 + sum(one.device.gpu.workers for one in node.devices)) / node.identity.cpus)
 
 
 def _meanwhile(node: NodeEvidence, from_s: float, to_s: float) -> CpuSecond | None:

@@ -205,14 +205,14 @@ def _enough(finding: Finding, taken: Sequence[tuple[DeviceEvidence, _Taken]]) ->
 def _holes(device: DeviceEvidence) -> Iterator[tuple[Disturbed, str | None, Window]]:
     """When a worker that others ended did nothing, from its last round before to its first one after.
 
-    A loss is noticed late, but not by more than SEEN_BEFORE_S, or than was waited for it.
+    A loss is noticed late, but not by more than SEEN_BEFORE_S after what was waited for it.
     """
     rounds = device.evidence.rounds(device.subject)
     for loss, reason in device.losses_to_others():
         own = rounds.only(rounds.same("worker", loss.worker)) if loss.worker else rounds
         ends_s, begins_s = own.t_s, own.begins_s
         waited_s = loss.data.get("limit_s")
-        late_s = max(SEEN_BEFORE_S, waited_s if isinstance(waited_s, int | float) else 0.0)
+        late_s = SEEN_BEFORE_S + (waited_s if isinstance(waited_s, int | float) else 0.0)
         from_s = float(ends_s[ends_s <= loss.t_s].max(initial=loss.t_s - late_s))
         to_s = float(begins_s[begins_s > loss.t_s].min(initial=math.inf))
         yield reason, loss.worker, Window(from_s, to_s)

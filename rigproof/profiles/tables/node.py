@@ -37,7 +37,8 @@ class CpuLoad(Table):
     starved_percent: Percent | None = Field(
         default=None,
         description="A wait that passes its deadline is no failure of the rig if others left the host less "
-        "than this of its CPU time meanwhile, in percent.",
+        "than this of the CPU time that the run needs, in percent: of a CPU for each worker and one for all "
+        "else, or of all CPUs if they are the device.",
     )
     primary_thread_share: Share = Field(
         description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "

@@ -30,17 +30,18 @@ def during(bench, from_s=HUNG_S - LIMIT_S, to_s=HUNG_S, node="pc1", **fields):
     [
         ({}, Outcome.FAIL),
         (HOGGED, Outcome.NOT_MEASURED),
-        ({"cpu_percent": 100, "own_percent": 9.9}, Outcome.NOT_MEASURED),
-        ({"cpu_percent": 100, "own_percent": 10.1}, Outcome.FAIL),
-        ({"cpu_percent": 91, "own_percent": 0.5}, Outcome.NOT_MEASURED),
-        ({"cpu_percent": 89, "own_percent": 0.5}, Outcome.FAIL),
+        # A tenth of three of its eight CPUs, for two workers and all else, is 3.75 %.
+        ({"cpu_percent": 100, "own_percent": 3.7}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 100, "own_percent": 3.8}, Outcome.FAIL),
+        ({"cpu_percent": 97, "own_percent": 0.5}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 96, "own_percent": 0.5}, Outcome.FAIL),
         ({"cpu_percent": 12, "own_percent": 2}, Outcome.FAIL),
         ({"cpu_percent": 99, "own_percent": 97}, Outcome.FAIL),  # its own processes had it
-        ({"cpu_percent": 96, "own_percent": 1, "stolen_percent": 94}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 98, "own_percent": 1, "stolen_percent": 95}, Outcome.NOT_MEASURED),
         ({"cpu_percent": 70, "own_percent": 18, "stolen_percent": 50}, Outcome.FAIL),
-        ({"cpu_percent": 100, "own_percent": 99, "throttled_percent": 1900}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 100, "own_percent": 99, "throttled_percent": 4900}, Outcome.NOT_MEASURED),
         ({"cpu_percent": 100, "own_percent": 99, "throttled_percent": 100}, Outcome.FAIL),
-        ({"cpu_percent": 4, "own_percent": 4, "crowded_percent": 95}, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 2, "own_percent": 2, "crowded_percent": 97}, Outcome.NOT_MEASURED),
         ({"cpu_percent": 4, "own_percent": 4, "crowded_percent": 60}, Outcome.FAIL),
         ({"cpu_percent": 99, "own_percent": None, "stolen_percent": None}, Outcome.NOT_MEASURED),
         ({"cpu_percent": 77, "own_percent": None, "stolen_percent": None}, Outcome.FAIL),
@@ -61,7 +62,7 @@ def test_a_hang_is_the_rigs_unless_others_left_too_little_of_the_cpu(bench, fiel
     ("from_s", "to_s", "node", "outcome"),
     [
         (30, 60, "pc1", Outcome.NOT_MEASURED),
-        (32, 70, "pc1", Outcome.NOT_MEASURED),
+        (30.5, 70, "pc1", Outcome.NOT_MEASURED),
         (35, 60, "pc1", Outcome.FAIL),  # for five seconds it had all that it needs
         (0, 29.9, "pc1", Outcome.FAIL),
         (60.2, 136, "pc1", Outcome.FAIL),
@@ -187,6 +188,7 @@ STARVED = (
 @pytest.mark.parametrize("until_s", [30, 23, 20, 10.5])
 def test_a_stage_that_really_was_kept_from_its_end_is_nobodys_fault_here(bench, until_s):
     """However many of these readings still reach the driver."""
+    bench.node("pc1", cpus=2)
     ago_s = HUNG_S - 23.1
     read = [
         replace(
@@ -207,7 +209,7 @@ def test_a_stage_that_really_was_kept_from_its_end_is_nobodys_fault_here(bench, 
     verdict = bench.verdict(TIMEOUTS, "rig")
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert re.search(
-        r"meanwhile others left \d % of the CPU of pc1: other programs took 9\d %", verdict.detail
+        r"meanwhile others left [\d.]+ % of the CPU of pc1: other programs took 9\d %", verdict.detail
     )
     assert decide(bench.verdicts()) is Decision.INCOMPLETE
 
@@ -223,10 +225,41 @@ def test_the_work_that_a_starved_host_did_not_do_is_not_the_cards(bench):
 
 def test_how_little_is_too_little_is_the_profiles(bench):
     gives_up(bench)
-    during(bench, cpu_percent=100, own_percent=15)
+    during(bench, cpu_percent=100, own_percent=5)
     cpu = bench.loaded.rig.cpu.model_dump()
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
     bench.rig(cpu=cpu | {"starved_percent": 20})
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
     bench.rig(cpu=cpu | {"starved_percent": None})
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("cpus", "own", "outcome"),
+    [
+        (2, 9.9, Outcome.NOT_MEASURED),  # it would use both of them
+        (2, 10.1, Outcome.FAIL),
+        (128, 2, Outcome.FAIL),  # two and a half CPUs
+        (128, 0.2, Outcome.NOT_MEASURED),  # a quarter of one, for three processes
+    ],
+)
+def test_how_little_depends_on_how_many_cpus_there_are(bench, cpus, own, outcome):
+    gives_up(bench)
+    bench.node("pc1", cpus=cpus)
+    during(bench, cpu_percent=100, own_percent=own)
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
+def test_a_card_whose_only_worker_was_kept_from_the_cpu_is_not_called_idle(bench):
+    """The other card's load goes on meanwhile, so that this one has a window in which it did nothing."""
+    every = list(bench.recording.rounds)
+    bench.lose(LONE_WORKER, "worker_hung", "killed: no finished round for 30 s", HUNG_S)
+    worked_s = HUNG_S - LIMIT_S - 0.9  # the driver looks twice a second, and is late itself
+    bench.recording.events[-1] = replace(bench.recording.events[-1], data={"limit_s": LIMIT_S})
+    bench.recording.rounds = [
+        one for one in every if one.worker != LONE_WORKER or one.t_s <= worked_s or one.stage != "sustained"
+    ]
+    assert bench.verdict("activity.gpu_active", OTHER).outcome is Outcome.FAIL
+    during(bench, node="pc2", **HOGGED)
+    assert bench.verdict("activity.gpu_active", OTHER).outcome is Outcome.NOT_MEASURED
+    assert decide(bench.verdicts()) is Decision.INCOMPLETE
