@@ -53,9 +53,10 @@ the stages before; what a link under switching load lacks shows as replays, whic
 RATES = """\
 ## What each rate is held against
 
-Within a stage every rate is held against its own best quarter (`throughput.stability`), and a card against
-cards of its model (`throughput.peer_outlier` and the criteria of the stage). A lone card whose rate is low
-from the beginning of a stage to its end is held against:
+Within a stage every rate is held against its own best quarter, and the slowest fifth of its rounds against
+the fastest (`throughput.stability`); no card may pause in a measurement (`activity.gpu_active`); and a card
+is held against cards of its model (`throughput.peer_outlier` and the criteria of the stage). A lone card
+whose rate is low from the beginning of a stage to its end is held against:
 
 | Stage | The card's own | At least |
 |---|---|---|
@@ -66,8 +67,8 @@ from the beginning of a stage to its end is held against:
 | transient | sustained rate, slower waves, its median burst | see `power.transient` |
 __OWN__
 
-The fastest work of the stage counts. A lone card cannot show that one size, pattern or batch is slow by
-itself, nor less than the figures leave room for. There is no such reference:
+The fastest work of the stage counts, and of the patterns each operation. A lone card cannot show that one
+size or batch is slow by itself, nor less than the figures leave room for. There is no such reference:
 
 - for pattern at level quick, which has no bandwidth stage, and where torch's operations take the place of
   Triton's kernels, since they are several times slower;

@@ -25,6 +25,8 @@ LIMITS = {
     "active_work_share": 0.90,
     "stability_worst_window_share": 0.85,
     "best_quarter_share": 0.70,
+    "slow_fifth_share": 0.60,
+    "pause_s": 1.5,
     "peer_share": 0.94,
     "headroom_gib": 0.5,
     "champion_share": 0.95,

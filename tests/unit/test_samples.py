@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,8 @@ def with_shares(recording):
     """The rig as recorded, with limits of later: of a card's best quarter and of its own work elsewhere."""
     rig = LoadedRig.restore(recording.run.rig, KINDS)
     today = load_rig("h200-x2", KINDS).rig
-    limits = rig.rig.limits.model_copy(update={"best_quarter_share": today.limits.best_quarter_share})
+    names = ("best_quarter_share", "slow_fifth_share", "pause_s")
+    limits = rig.rig.limits.model_copy(update={name: getattr(today.limits, name) for name in names})
     later = {}
     for name in KINDS.names:
         table, now = getattr(rig.rig.stages, name, None), getattr(today.stages, name)
@@ -140,6 +142,79 @@ def test_a_rate_that_halves_after_sixty_percent_of_a_stage_is_noticed(name, stag
         ("throughput.stability", gpu) for gpu in recording.gpus
     }
     assert all(f" in a quarter of {stage} (" in v.detail for v in slow)
+
+
+@pytest.mark.parametrize(("every", "share"), [(2, 0.4), (3, 0.3), (4, 0.5)])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("stage", ["pattern", "replay", "shapes"])
+@pytest.mark.parametrize("name", [LONE, PAIR])
+def test_work_that_is_slow_by_fits_and_starts_is_noticed(name, stage, first, every, share):
+    """The medians of quarters may all be of slow rounds, or all of fast ones."""
+    recording = read_recording(next(run for run in RUNS if run.name == name))
+    seen = defaultdict(lambda: first)
+
+    def changed(one):
+        work = (one.subject, one.phase, *sorted(one.labels.items()))
+        seen[work] += 1
+        slow = one.stage == stage and seen[work] % every == 0
+        return dataclasses.replace(one, work=share * one.work) if slow else one
+
+    recording.rounds = list(map(changed, recording.rounds))
+    slow = [v for v in judge_all(recording, with_shares(recording)) if v.outcome is Outcome.FAIL]
+    assert {(v.criterion, v.subject) for v in slow} == {
+        ("throughput.stability", gpu) for gpu in recording.gpus
+    }
+    assert all(stage in v.detail for v in slow)
+
+
+@pytest.mark.parametrize("operation", ["write", "invert", "check"])
+@pytest.mark.parametrize("name", [LONE, PAIR])
+def test_an_operation_of_the_patterns_that_is_slow_by_itself_is_noticed(name, operation):
+    recording = read_recording(next(run for run in RUNS if run.name == name))
+    recording.rounds = [
+        dataclasses.replace(one, work=0.6 * one.work) if one.labels.get("operation") == operation else one
+        for one in recording.rounds
+        if one.stage != "bandwidth" or one.labels.get("operation") != operation
+    ]
+    slow = [v for v in judge_all(recording, with_shares(recording)) if v.outcome is Outcome.FAIL]
+    assert {v.criterion for v in slow} == {"throughput.stability"}
+    assert {v.subject for v in slow} == set(recording.gpus)
+
+
+# Too short on the one card to have a hole in their middle: gemm, training.
+HOLES = [(PAIR, "gemm", 2.0), (PAIR, "training", 3.0)]
+HOLES += [(name, stage, 2.0) for name in (LONE, PAIR) for stage in ("pattern", "replay", "shapes")]
+
+
+def with_hole(name, stage, length_s):
+    """A card does nothing for a while in the middle of the longest measurement of one work."""
+    recording = read_recording(next(run for run in RUNS if run.name == name))
+    subject = min(recording.gpus)
+    own = [one for one in recording.rounds if (one.subject, one.stage) == (subject, stage)]
+    spans = defaultdict(list)
+    for one in own:
+        if one.phase == "measure" and one.labels.get("part") != "search":
+            labels = (one.labels.get("precision"), one.labels.get("part"), one.labels.get("batch"))
+            spans[labels].append(one.t_s)
+    times = max(spans.values(), key=lambda each: max(each) - min(each))
+    from_s = (min(times) + max(times) - length_s) / 2
+    recording.rounds = [
+        one
+        for one in recording.rounds
+        if (one.subject, one.stage) != (subject, stage)
+        or not (one.t_s > from_s and one.t_s - one.seconds < from_s + length_s)
+    ]
+    return recording, subject, from_s
+
+
+@pytest.mark.parametrize(("name", "stage", "length_s"), HOLES)
+def test_a_card_that_does_nothing_for_a_while_is_noticed(name, stage, length_s):
+    """All of its rounds are as fast as ever."""
+    recording, subject, from_s = with_hole(name, stage, length_s)
+    failed = [v for v in judge_all(recording, with_shares(recording)) if v.outcome is Outcome.FAIL]
+    (paused,) = [v for v in failed if v.criterion == "activity.gpu_active"]
+    assert (paused.subject, f" in the middle of {stage}" in paused.detail) == (subject, True)
+    assert paused.from_s == pytest.approx(from_s, abs=1)
 
 
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)

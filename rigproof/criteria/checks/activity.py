@@ -1,6 +1,6 @@
 """Did every GPU really work?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +16,14 @@ from rigproof.criteria.evidence.power_limits import (
     enforced_power_within,
     has_no_power_limit,
 )
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
+from rigproof.criteria.evidence.spans import Grouped
+from rigproof.criteria.evidence.standstills import within
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.windows import Window, slice_edges, without_work
-from rigproof.profiles.kinds.stages import DUTIES, Duty
-from rigproof.records.measurements import Event
+from rigproof.profiles.kinds.stages import DUTIES, Duty, StageKinds
+from rigproof.records.measurements import Event, Labels
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
 
@@ -34,9 +37,10 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
     scope="device",
     unit="%",
     direction="at_least",
-    limit="`limits.active_work_share` of 1 s windows with verified work, and a mean power of at least "
-    "`limits.active_power_share` of the enforced limit (if the driver has no limit, a mean utilisation of "
-    "`limits.active_utilization_share`); no wrong result",
+    limit="`limits.active_work_share` of 1 s windows with verified work; at most `limits.pause_s` "
+    "without a round before a measured one of the same work (fed and continuous loads are judged otherwise); "
+    "and a mean power of at least `limits.active_power_share` of the enforced limit (if the driver has no "
+    "limit, a mean utilisation of `limits.active_utilization_share`); no wrong result",
     severity="isolate",
     remedy="find out what that worker waited for: a lost process, another job on the card, a blocked queue",
     unmeasured="the device was deliberately left out, the stage was aborted, or power was not read "
@@ -77,6 +81,9 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     finding = _by_work(device, duty, work)
     if finding.outcome is Outcome.FAIL or device.is_cpu or duty == "fed":
         return finding
+    paused = None if duty == "continuous" else _by_pause(device, stage)
+    if paused is not None:
+        return paused
     load = load_of(device, stage)
     no_limit = device.identity.power_limit_w is None and has_no_power_limit(device)
     if no_limit or device.lacks_sensor(power_field(device)):
@@ -176,6 +183,47 @@ def _by_second(device: DeviceEvidence) -> dict[Of, _Work]:
     )
     found = map(_Work, *(one.tolist() for one in columns))
     return dict(zip(rounds.numbers, found, strict=True))
+
+
+def _by_pause(device: DeviceEvidence, stage: str) -> Finding | None:
+    """The failure of a device that did nothing for a while in the middle of a measurement.
+
+    Its rates do not show that: each round is as fast as ever. A continuous load is judged window by window.
+    """
+    limit = device.optional_limit("pause_s")
+    pauses = device.block.kept("pauses", lambda: _pauses(device))
+    begun_s, ended_s = pauses.get((device.subject, stage), (0.0, 0.0))
+    length_s = ended_s - begun_s - within(device.uncounted, begun_s, ended_s)
+    if limit is None or length_s <= limit.value:
+        return None
+    cause = device.cause()
+    detail = f"no round for {length_s:.1f} s in the middle of {stage}" + (f"; {cause}" if cause else "")
+    source = f"at most {limit.value:g} s; {limit.source}"
+    return Finding(Outcome.FAIL, detail=detail, source=source, from_s=begun_s, length_s=length_s)
+
+
+def _pauses(device: DeviceEvidence) -> dict[Of, tuple[float, float]]:
+    """The longest pause of each device of the block in each stage: before a measured round, within one work.
+
+    After the last round of one work the next is made ready, which is no pause.
+    """
+    done, kinds = device.stage_rounds, device.evidence.kinds
+    order = np.lexsort((done.every.begins_s, done.groups))
+    rounds, groups = Rounds(done.table, done.rows[order]), done.groups[order]
+    ends_s = Grouped(groups).cumulated(np.maximum.accumulate, rounds.t_s, -np.inf)
+    pauses_s, work = rounds.begins_s[1:] - ends_s[:-1], rounds.work_ids(kinds)
+    within_one = (groups[1:] == groups[:-1]) & (work[1:] == work[:-1])
+    measured = rounds.same("phase", "measure") & ~rounds.table.where_labels(_rests(kinds))[rounds.places]
+    (places,) = (within_one & measured[1:] & (pauses_s > 0)).nonzero()
+    longest = places[np.argsort(pauses_s[places], kind="stable")]  # the last one of a group stays
+    names = list(done.numbers)
+    return {names[groups[one]]: (float(ends_s[one]), float(rounds.begins_s[one + 1])) for one in longest}
+
+
+def _rests(kinds: StageKinds) -> Callable[[Labels], bool]:
+    """Whether a device may rest between rounds with these labels."""
+    resting = {label.name: label.rests for kind in kinds for label in kind.labels if label.rests}
+    return lambda labels: any(labels.get(name) in values for name, values in resting.items())
 
 
 def _complete(evidence: Evidence, stage: str) -> tuple[Window, ...]:

@@ -1,6 +1,10 @@
-"""How the rate of work that a card repeats in a stage falls: its slowest quarter against its best one."""
+"""How the rate of work that a card repeats in a stage falls: its slowest quarter against its best one.
 
-from collections.abc import Iterator, Sequence
+Or now and then: the fastest of the slowest fifth of its rounds, against the slowest of the fastest fifth.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,16 +20,19 @@ from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.profiles.kinds.stages import DUTIES, StageKinds
 
 QUARTERS = 4
+SLOW_PART = 5  # one of so many rounds: a slower one alone is a hiccup of the host
 SHORTEST_S = 0.25  # of a quarter: less work is as noisy as the host that starts it
 SHORT = "all work of less than a second"
+QUARTER, FIFTH = "a quarter", "a fifth of the rounds"
 
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """The slowest quarter of the time in which a card repeated the same work in a stage.
+    """The slowest part of what a card repeats in a stage: `a quarter`, or `a fifth of the rounds`.
 
-    `rate` and `best`: of this quarter and of the best one, the median of their rounds, in `unit` per second;
-    without a unit they are shares of the mean rate of each work.
+    `rate` and `best`: of the slowest quarter and of the best one, the median of their rounds; or of the
+    slowest fifth the fastest round, and of the fastest fifth the slowest one; in `unit` per second, without a
+    unit as shares of the mean rate of each work. `over`: when the rounds of the slow fifth ran.
     """
 
     stage: str
@@ -35,6 +42,8 @@ class Fall:
     best: float
     from_s: float
     length_s: float
+    part: str
+    over: tuple[tuple[float, float], ...] = ()
 
     @property
     def share(self) -> float:
@@ -42,8 +51,8 @@ class Fall:
         return self.rate / self.best
 
 
-def deepest_fall(device: DeviceEvidence) -> Fall | None:
-    """The deepest one of all work that it repeats for a while; None if there is no such work.
+def deepest_falls(device: DeviceEvidence) -> Mapping[str, Fall]:
+    """The deepest one of each part, of all work that it repeats for a while; none if there is no such work.
 
     What it repeats for less than that counts together, each work relative to its mean rate.
 
@@ -53,11 +62,11 @@ def deepest_fall(device: DeviceEvidence) -> Fall | None:
     evidence = device.evidence
     stages = set(evidence.stages_with(*DUTIES)) - set(evidence.stages_with("continuous"))
     falls = device.block.kept("falls", lambda: _falls(device.stage_rounds, stages, evidence.kinds))
-    return falls.get(device.subject)
+    return falls.get(device.subject, {})
 
 
-def _falls(done: StageRounds, stages: set[str], kinds: StageKinds) -> dict[str, Fall]:
-    """The deepest fall of each device."""
+def _falls(done: StageRounds, stages: set[str], kinds: StageKinds) -> dict[str, dict[str, Fall]]:
+    """The deepest falls of each device, by part."""
     every = done.every
     counted = every.same("stage", *stages) & every.same("verified", True) & every.same("phase", "measure")
     counted &= _settled(done, kinds)
@@ -79,13 +88,15 @@ def _falls(done: StageRounds, stages: set[str], kinds: StageKinds) -> dict[str, 
     rates = rounds.work / rounds.seconds
     rates = np.where(short[parts.part_of], rates / means[parts.part_of], rates)
     names_of = {place: ", ".join(_labels(names, key[1:])) for place, key in enumerate(parts.keys)}
-    found: dict[str, Fall] = {}
-    for group, fall in _worst_quarters(groups, rounds, rates, number + len(pools)):
+    found: dict[str, dict[str, Fall]] = defaultdict(dict)
+    pooled_of = list(pools)
+    for group, (rate, best, *rest) in _slowest_parts(groups, rounds, rates, number + len(pools)):
         pooled = group >= number
-        subject, stage = list(pools)[group - number] if pooled else parts.keys[group][0]
-        if subject not in found or fall[0] / fall[1] < found[subject].share:
-            work = SHORT if pooled else names_of[group]
-            found[subject] = Fall(stage, work, "" if pooled else kinds[stage].unit, *fall)
+        subject, stage = pooled_of[group - number] if pooled else parts.keys[group][0]
+        work, unit = (SHORT, "") if pooled else (names_of[group], kinds[stage].unit)
+        fall = Fall(stage, work, unit, rate, best, *rest)
+        if fall.part not in found[subject] or fall.share < found[subject][fall.part].share:
+            found[subject][fall.part] = fall
     return found
 
 
@@ -93,10 +104,10 @@ def _labels(names: Sequence[str], values: Sequence[Any]) -> list[str]:
     return [f"{name} {one}" for name, one in zip(names, values, strict=True) if one is not None]
 
 
-def _worst_quarters(
+def _slowest_parts(
     groups: Ids, rounds: Rounds, rates: Floats, number: int
-) -> Iterator[tuple[int, tuple[float, float, float, float]]]:
-    """Of each group that lasts long enough: the rates of its slowest and its best quarter, when, how long."""
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Of each group that lasts long enough its slowest quarter and fifth: what a Fall has from `rate` on."""
     in_time = np.lexsort((rounds.t_s, groups))
     groups, seconds, t_s, rates = (
         groups[in_time],
@@ -117,7 +128,15 @@ def _worst_quarters(
         worst = int(np.argmin(middles))
         first, last = edges[worst], edges[worst + 1] - 1
         begun_s, ended_s = float(t_s[first] - seconds[first]), float(t_s[last])
-        yield group, (middles[worst], max(middles), begun_s, ended_s - begun_s)
+        yield group, (middles[worst], max(middles), begun_s, ended_s - begun_s, QUARTER)
+        in_order = edges[0] + np.argsort(rates[edges[0] : edges[-1]])
+        number_of_slow = len(in_order) // SLOW_PART + 1
+        if number_of_slow > 1:
+            slowest = np.sort(in_order[:number_of_slow])
+            slow, fast = rates[in_order[[number_of_slow - 1, -number_of_slow]]].tolist()
+            spans = tuple(zip((t_s - seconds)[slowest].tolist(), t_s[slowest].tolist(), strict=True))
+            begun_s, ended_s = spans[0][0], spans[-1][1]
+            yield group, (slow, fast, begun_s, ended_s - begun_s, FIFTH, spans)
 
 
 def _settled(done: StageRounds, kinds: StageKinds) -> Mask:

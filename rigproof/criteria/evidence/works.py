@@ -86,14 +86,18 @@ def _by_device(done: StageRounds, stages: tuple[str, ...], kinds: StageKinds) ->
 
 
 def beside_itself(device: DeviceEvidence) -> Iterator[Kept]:
-    """The share that its fastest work of each stage reaches of what its own other stages let expect."""
+    """The share that its work of each stage reaches of what its own other stages let expect.
+
+    That of the fastest work; of the slowest one, if all must reach it.
+    """
     kinds, works = device.evidence.kinds, _works(device)
     for stage in dict.fromkeys(stage for stage, _ in works_of(device)):
         reference = kinds[stage].held_against
         events = [one for one in device.events(*kinds[stage].events) if one.stage == stage]
         if reference is None or not reference.holds(events):
             continue
-        work, done = max(
+        chosen = min if reference.every else max
+        work, done = chosen(
             ((one, done) for one, done in works.items() if one[0] == stage), key=lambda one: one[1].rate
         )
         told = next(iter(device.told(stage)), {})

@@ -85,10 +85,11 @@ class Label:
 
     A round without it, or with another value than one of `values`, is no valid measurement. `optional`: it
     may lack it. `work`: rounds with different values did different work, each in a stretch of time of its
-    own. `process`: the value identifies the process that did the round, for a stage whose workers start
-    processes. `amount`: it only says how much of the work the round did. `told`: the worker's recorded spec
-    has it under the same name, and measured rounds with another value are no valid measurement; with a
-    smaller one they are, if `may_shrink` or if the device ran out of memory in the stage.
+    own. `rests`: between rounds with one of these values the device may rest. `process`: the value
+    identifies the process that did the round, for a stage whose workers start processes. `amount`: it only
+    says how much of the work the round did. `told`: the worker's recorded spec has it under the same name,
+    and measured rounds with another value are no valid measurement; with a smaller one they are, if
+    `may_shrink` or if the device ran out of memory in the stage.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Label:
     values: tuple[str, ...] = ()  # none stated: any
     optional: bool = False
     work: bool = False
+    rests: tuple[str, ...] = ()
     process: bool = False
     amount: bool = False
     told: bool = False
@@ -135,12 +137,14 @@ class HeldAgainst:
     """A card's own work in other stages that lets expect its rate in this one: each need takes its time.
 
     The setting `own_share` of the stage is the share that it must reach. `words`: what that work is. `holds`:
-    whether it can be held against it, by the events of the stage that are about it.
+    whether it can be held against it, by the events of the stage that are about it. `every`: all of the
+    stage's work must reach it, not only the fastest.
     """
 
     words: str
     needs: tuple[Need, ...]
     holds: Callable[[Sequence[Event]], bool] = _always
+    every: bool = False
 
 
 LabelValues = tuple[tuple[str, str | int], ...]  # names and values

@@ -54,10 +54,14 @@ MEANINGFUL = {
     "active_power_share": Bound(lowest=0.15, below="passes what an idle card draws"),
     # Half of the windows empty is a card that waits for its host.
     "active_work_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
+    # Sound cards pause for 0.13 s at most; a stage measures for a few seconds.
+    "pause_s": Bound(0.5, 5, "fails sound cards", "passes a card that stops for a whole stage"),
     # One window of 5 s may contain a hiccup; under a third it contained almost no work.
     "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that almost stops"),
     # A card at half its clock does half the work; sound ones keep 0.83 of their best quarter at least.
     "best_quarter_share": Bound(0.5, 0.95, "accepts a card that falls to half its rate", "fails sound cards"),
+    # Rounds that are all half as fast are no rare hiccups; sound cards keep 0.85 where small batches wait.
+    "slow_fifth_share": Bound(0.3, 0.85, "accepts a card that works by fits and starts", "fails sound cards"),
     # Rates may lack 15 % at most.
     "standstill_share": Bound(highest=0.15, above="calls a card slow whose host stood still"),
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.

@@ -81,6 +81,11 @@ class Limits(Table):
         default=None,
         description="Smallest share of the 1 s windows under load in which verified work was done.",
     )
+    pause_s: Positive | None = Field(
+        default=None,
+        description="Longest time without any round, in s, between a measured round and the one of the same "
+        "work before it. Fed and continuous loads are judged otherwise.",
+    )
     stability_worst_window_share: Share | None = Field(
         default=None,
         description="Smallest rate of any 5 s window of the sustained stage, as a share of the median "
@@ -93,6 +98,11 @@ class Limits(Table):
         description="Smallest rate of work that a card repeats in a stage, in the slowest quarter of its "
         "time, as a share of the best quarter; and smallest rate of a training step, as a share of what the "
         "card's steps of other batch sizes imply.",
+    )
+    slow_fifth_share: Share | None = Field(
+        default=None,
+        description="Smallest rate that all but a fifth of the rounds of work that a card repeats reach, as "
+        "a share of what its fastest fifth reaches.",
     )
     standstill_share: Share | None = Field(
         default=None,

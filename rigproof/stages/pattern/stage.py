@@ -8,7 +8,7 @@ from rigproof.stages.pattern.criteria import CRITERIA
 from rigproof.stages.pattern.faults import FAULTS, NOTICED
 from rigproof.stages.pattern.lint import problems
 from rigproof.stages.pattern.plan import plan
-from rigproof.stages.pattern.settings import GB, STAGE, PatternSettings
+from rigproof.stages.pattern.settings import FADE, GB, STAGE, PatternSettings
 from rigproof.stages.pattern.simulated import SIMULATED
 from rigproof.stages.pattern.specs import specs
 from rigproof.stages.pattern.table import pattern_tables
@@ -29,12 +29,12 @@ KIND = StageKind(
     lint=problems,
     unit=GB,
     labels=(  # none separates work: a pass is too short for the sensors, but all of them together are not
-        Label("pattern", str),
+        Label("pattern", str, rests=(FADE,)),
         Label("operation", str),
         Label("size", int, amount=True),  # MiB that each pass goes over
         Label("heat", str, optional=True),  # of passes that are compared with each other: "cold" or "hot"
     ),
-    held_against=HeldAgainst("memory bandwidth", (Need(GB),), _by_triton),
+    held_against=HeldAgainst("memory bandwidth", (Need(GB),), _by_triton, every=True),
     events={
         "pattern_kernels": "what does the passes over the memory; data.by, reason if it is not Triton",
         "pattern_unchecked": "a pass that proves nothing: it skipped words, or missed a wrong one",

@@ -19,7 +19,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import Steady, precision_rate, settled, steady, sustained_rate
 from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.repeated import deepest_fall
+from rigproof.criteria.evidence.repeated import FIFTH, QUARTER, deepest_falls
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.windows import work_of_groups
 from rigproof.criteria.evidence.works import beside_itself
@@ -142,9 +142,10 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     "windows, or to the card's own products of the same precision and size alone, whichever is higher). The "
     "settled load is divided into windows of about 5 s, at least four; time in which the whole host stood "
     "still is left out. In every other stage each quarter of any work that the card repeats for a second and "
-    "more, and of all shorter work together, must reach `limits.best_quarter_share` of the best quarter; and "
-    "in stages without a figure of their own the fastest work `own_share` of what its other stages let "
-    "expect (docs/judged.md); the first 2 s after a break, before the power cap holds, are not counted. "
+    "more, and of all shorter work together, must reach `limits.best_quarter_share` of the best quarter, "
+    "and all but a fifth of its rounds `limits.slow_fifth_share` of what the fastest fifth reaches; and in "
+    "stages without a figure of their own the fastest work `own_share` of what its other stages let expect "
+    "(docs/judged.md); the first 2 s after a break, before the power cap holds, are not counted. "
     "None for the CPU as the device, which others also use",
     severity="reseat",
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
@@ -225,13 +226,19 @@ def _alone(device: DeviceEvidence) -> tuple[float, str]:
 
 def _fallen(device: DeviceEvidence) -> Finding | None:
     """The failure of a rate that fell inside a stage other than the continuous one."""
-    limit, fall = device.optional_limit("best_quarter_share"), deepest_fall(device)
-    if limit is None or fall is None or fall.share >= limit.value:
+    falls, names = deepest_falls(device), {QUARTER: "best_quarter_share", FIFTH: "slow_fifth_share"}
+    found = [
+        (fall, limit)
+        for part, fall in falls.items()
+        if (limit := device.optional_limit(names[part])) is not None and fall.share < limit.value
+    ]
+    if not found:
         return None
+    fall, limit = min(found, key=lambda one: one[0].share / one[1].value)
     device.possible(fall.stage)
     best = figure(fall.best, f"{fall.unit}/s") if fall.unit else f"{fall.best:.2f} of the mean rate"
-    detail = f"{figure(fall.rate)} of {best} in a quarter of {fall.stage} ({fall.work})"
-    span = {"from_s": fall.from_s, "length_s": fall.length_s}
+    detail = f"{figure(fall.rate)} of {best} in {fall.part} of {fall.stage} ({fall.work})"
+    span = {"from_s": fall.from_s, "length_s": fall.length_s, "over": fall.over}
     return compared(100 * fall.share, limit.times(100), good=False, detail=detail, **span)
 
 

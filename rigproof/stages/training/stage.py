@@ -21,7 +21,8 @@ KIND = StageKind(
     lint=problems,
     labels=(
         Label("precision", str, PRECISIONS, work=True),
-        Label("part", str, work=True),  # "precision", "search" or "sweep"
+        # "precision", "search" or "sweep"; a search allocates memory between its steps
+        Label("part", str, work=True, rests=("search",)),
         Label("size", int),  # the model's width
         Label("batch", int),  # examples of each step
         Label("steps", int, amount=True),  # of the round

@@ -16,6 +16,51 @@ def test_a_tenth_of_the_windows_may_be_without_verified_work(bench, idle_s, outc
     assert (verdict.outcome, verdict.measured) == (outcome, pytest.approx(100 * (1 - idle_s / 40)))
 
 
+def pause(bench, to_s, stage="gemm"):
+    """From 7 s on, in the warm-up of products in fp32, which are measured from 7.5 to 10 s."""
+    kept = [
+        one
+        for one in bench.recording.rounds
+        if (one.subject, one.stage) != (GPU, stage) or not 7 < one.t_s - one.seconds / 2 < to_s
+    ]
+    bench.recording.rounds = kept
+
+
+@pytest.mark.parametrize(("to_s", "outcome"), [(8.5, Outcome.PASS), (9.0, Outcome.FAIL)])
+def test_a_device_that_pauses_in_the_middle_of_a_measurement_fails(bench, to_s, outcome):
+    pause(bench, to_s)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert verdict.detail == "no round for 2.0 s in the middle of gemm"
+        assert (verdict.from_s, verdict.length_s) == (7, 2)
+        assert verdict.limit_source.startswith("at most 1.5 s; ")
+
+
+def test_what_others_took_is_no_pause_of_the_device(bench):
+    pause(bench, 9.0)
+    bench.stranger(8.5, gone_s=9, sm_percent=[60])
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert "pid 5263 (python3, user ml) computed on this card" in verdict.detail
+
+
+def test_while_its_host_stood_still_no_device_pauses(bench):
+    pause(bench, 9.0)
+    still = [one for one in bench.recording.host_samples if not 7 < one.t_s < 9.0]
+    bench.recording.host_samples = [
+        replace(one, wakeup_delays_ms=(1900.0,)) if (one.subject, round(one.t_s, 1)) == ("pc1", 9.1) else one
+        for one in still
+    ]
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+
+
+def test_a_recording_from_before_the_limit_of_pauses_is_not_judged_by_it(bench):
+    pause(bench, 9.0)
+    bench.limits(pause_s=None)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+
+
 def test_work_counts_however_little_a_device_can_do(bench):
     bench.rounds(GPU, "sustained", work=lambda one: one.work / 1e4)
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS

@@ -279,7 +279,16 @@ def test_one_slow_round_of_a_quarter_is_a_hiccup(bench):
     assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(("every", "share", "outcome"), [(6, 0.5, Outcome.PASS), (3, 0.5, Outcome.FAIL)])
+def test_more_than_a_fifth_of_slow_rounds_is_no_hiccup(bench, every, share, outcome):
+    places = iter(range(10**6))
+    bench.rounds(GPU, "feeding", work=lambda one: one.work * (1 if next(places) % every else share))
+    verdict = bench.verdict(STABILITY, GPU)
+    assert verdict.outcome is outcome
+    assert " in a fifth of the rounds of feeding (" in verdict.detail or outcome is Outcome.PASS
+
+
 def test_a_recording_from_before_the_limit_is_not_judged_by_it(bench):
     bench.slow(GPU, 0.5, "feeding", from_s=105.0)
-    bench.limits(best_quarter_share=None)
+    bench.limits(best_quarter_share=None, slow_fifth_share=None)
     assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
