@@ -27,6 +27,7 @@ LIMITS = {
     "best_quarter_share": 0.70,
     "slow_fifth_share": 0.60,
     "pause_s": 1.5,
+    "standstill_share": 0.05,
     "peer_share": 0.94,
     "headroom_gib": 0.5,
     "champion_share": 0.95,

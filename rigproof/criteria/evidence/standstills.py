@@ -50,9 +50,11 @@ def cut_into(rounds: Rounds, still: Spans, share: float) -> Mask:
     """The verified rounds of which a standstill took more than `share`. An unverified one always counts."""
     found = np.zeros(len(rounds), np.bool_)
     begins_s, ends_s, verified = rounds.begins_s, rounds.t_s, rounds.same("verified", True)
+    with np.errstate(invalid="ignore"):  # an endless round, which is no valid measurement
+        felt_s = share * rounds.seconds
     for from_s, to_s in still.tolist():
         overlap_s = np.minimum(ends_s, to_s) - np.maximum(begins_s, from_s)
-        found |= verified & (overlap_s > share * rounds.seconds)
+        found |= verified & (overlap_s > felt_s)
     return found
 
 

@@ -181,4 +181,5 @@ def test_a_long_round_does_not_feel_it_and_a_wrong_one_always_counts():
     still = np.asarray([[1.0, 1.2]])
     assert not cut_into(rounds_of((0.0, 9.0)), still, 0.05).any()
     assert cut_into(rounds_of((0.0, 9.0)), still, 0.0).all()
+    assert not cut_into(rounds_of((-np.inf, 9.0)), still, 0.0).any()
     assert not cut_into(rounds_of((0.9, 1.1), verified=False), still, 0.05).any()
