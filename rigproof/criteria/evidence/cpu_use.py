@@ -5,7 +5,6 @@ of a container took the CPU is not the rig's failure, so each second is asked wh
 is a wait that passed its deadline while they left the host next to nothing.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.windows import Window, values_by_slice
+from rigproof.criteria.evidence.windows import LONGEST_S, Window, values_by_slice
 from rigproof.profiles.subjects import RIG
 from rigproof.records.measurements import Event
 
@@ -136,6 +135,23 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
     return wait
 
 
+def shortage(node: NodeEvidence, window: Window) -> tuple[float, str, str]:
+    """The share of the CPU time that this run needed in a window and others did not leave it: 0 to 1.
+
+    With who took it, and what to do about that. 0 up to `cpu.stolen_warn_percent`, where they took less than
+    was left unused, and where it is not known.
+    """
+    whole = _meanwhile(node, *window[:2])
+    if whole is None or whole.own is None:
+        return 0.0, "", ""
+    missing = 1 - whole.left / (100 * _needed(node))
+    took = whole.stolen + whole.throttled + whole.others
+    if took <= 100 - whole.used or 100 * missing <= (node.cpu.stolen_warn_percent or 0.0):
+        return 0.0, "", ""
+    who, remedy = taken(node, [whole])
+    return missing, f"others left {whole.left:.2g} % of the CPU of {node.subject}: {who}", remedy
+
+
 def _needed(node: NodeEvidence) -> float:
     """The share of the node's CPUs that this run needs: one for each worker, and one for all else.
 
@@ -154,7 +170,7 @@ def _meanwhile(node: NodeEvidence, from_s: float, to_s: float) -> CpuSecond | No
     """
     samples = node.evidence.host_samples(node.subject)
     times_s = samples.times_s
-    if not len(times_s) or not from_s < to_s < math.inf:
+    if not len(times_s) or not 0 < to_s - from_s <= LONGEST_S or not times_s[-1] - times_s[0] <= LONGEST_S:
         return None
     begins_s = np.concatenate((times_s[:1], times_s[:-1]))
     weights = np.clip(np.minimum(times_s, to_s) - np.maximum(begins_s, from_s), 0.0, None)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rigproof.criteria.criterion import Disturbed, Finding, NotApplicable, NotMeasured, Trouble
+from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.events import SEEN_BEFORE_S
 from rigproof.criteria.evidence.evidence import Evidence
@@ -151,7 +152,8 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
 
     How much of the SMs they used is not asked: a few can fill the link, or the memory's bandwidth. Or it is
     explained if one left too little memory for the work. Raises Disturbed if others ended a worker, or kept
-    it from starting, and the work that it did not do is what the rate lacks.
+    it from starting, and the work that it did not do is what the rate lacks; or if they left a GPU's host so
+    much less CPU time than the run needs.
     """
     devices = about.devices if isinstance(about, Evidence) else (about,)
     taken = [(device, _taken(device, trouble)) for device in devices]
@@ -189,7 +191,23 @@ def _taken(device: DeviceEvidence, trouble: Trouble) -> _Taken:
         missing_s = sum(_part(device, worker, name) * _overlap_s(hole, span) for name, span in spans)
         if missing_s > 0:
             lost, taken_s = lost or reason, taken_s + missing_s
+    for _, span in [] if device.is_cpu or _hurt(device) else spans:
+        short, who, remedy = shortage(device.evidence.node(device.node_name), span)
+        if short > 0:
+            lost = lost or Disturbed(f"{_figures(finding)}while {who}", remedy, finding.from_s)
+            taken_s += short * span.length_s
     return _Taken(taken_s / length_s if length_s > 0 else 0.0, there, lost)
+
+
+def _hurt(device: DeviceEvidence) -> bool:
+    """Whether something happened to it that no lack of CPU time explains."""
+    return any("disturbed" not in event.data for event in device.events(*NOT_BY_STRANGERS, "worker_failed"))
+
+
+def _figures(finding: Finding) -> str:
+    if finding.measured is None or finding.limit is None:
+        return ""
+    return f"{finding.measured:.3g}, limit {finding.limit.value:.3g}, "
 
 
 def _enough(finding: Finding, taken: Sequence[tuple[DeviceEvidence, _Taken]]) -> bool:

@@ -263,3 +263,44 @@ def test_a_card_whose_only_worker_was_kept_from_the_cpu_is_not_called_idle(bench
     during(bench, node="pc2", **HOGGED)
     assert bench.verdict("activity.gpu_active", OTHER).outcome is Outcome.NOT_MEASURED
     assert decide(bench.verdicts()) is Decision.INCOMPLETE
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpus", "outcome"),
+    [
+        ({}, 2, Outcome.FAIL),
+        ({"cpu_percent": 100, "own_percent": 40}, 2, Outcome.NOT_MEASURED),  # of two CPUs it needs both
+        ({"cpu_percent": 100, "own_percent": 70}, 2, Outcome.FAIL),  # three tenths are not half
+        ({"cpu_percent": 65, "own_percent": 35}, 2, Outcome.FAIL),  # 30 % were taken, but 35 % were idle
+        ({"cpu_percent": 90, "own_percent": 60, "stolen_percent": 20}, 2, Outcome.FAIL),
+        ({"cpu_percent": 98, "own_percent": 30, "stolen_percent": 60}, 2, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 54, "own_percent": 1}, 2, Outcome.NOT_MEASURED),
+        ({"cpu_percent": 50, "own_percent": 1}, 2, Outcome.FAIL),  # whoever wants idle CPUs has them
+        ({"cpu_percent": 100, "own_percent": 40}, 128, Outcome.FAIL),  # it had fifty
+        ({"cpu_percent": 100, "own_percent": None, "stolen_percent": None}, 2, Outcome.FAIL),
+    ],
+)
+def test_a_card_is_slow_by_itself_unless_others_left_its_host_that_much_less_cpu(
+    bench, fields, cpus, outcome
+):
+    bench.node("pc2", cpus=cpus)
+    bench.slow(OTHER, 0.5)
+    during(bench, 0, 136, "pc2", **fields)
+    assert bench.verdict("throughput.sustained", OTHER).outcome is outcome
+    bench.event("wrong_result", OTHER, "bf16 result of pair 3 changed", 50)
+    assert bench.verdict("throughput.sustained", OTHER).outcome is Outcome.FAIL
+
+
+def test_a_card_that_waited_for_its_host_is_not_idle_by_itself(bench):
+    bench.node("pc2", cpus=2)
+    bench.recording.rounds = [
+        one
+        for one in bench.recording.rounds
+        if one.subject != OTHER or one.stage != "sustained" or not 50 < one.t_s < 60
+    ]
+    assert bench.verdict("activity.gpu_active", OTHER).outcome is Outcome.FAIL
+    during(bench, 49.5, 60, "pc2", **HOGGED)
+    bench.event("host_load", "pc2", "the CPU load has ended", 70, foreign=HOGS)
+    verdict = bench.verdict("activity.gpu_active", OTHER)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert HOGS[0] in verdict.detail
