@@ -139,7 +139,7 @@ def shortage(node: NodeEvidence, window: Window) -> tuple[float, str, str]:
     """The share of the CPU time that this run needed in a window and others did not leave it: 0 to 1.
 
     With who took it, and what to do about that. 0 up to `cpu.stolen_warn_percent`, where they took less than
-    was left unused, and where it is not known.
+    was left unused, and where it is not known; 1 if they left less than `cpu.starved_percent`.
     """
     whole = _meanwhile(node, *window[:2])
     if whole is None or whole.own is None:
@@ -148,6 +148,8 @@ def shortage(node: NodeEvidence, window: Window) -> tuple[float, str, str]:
     took = whole.stolen + whole.throttled + whole.others
     if took <= 100 - whole.used or 100 * missing <= (node.cpu.stolen_warn_percent or 0.0):
         return 0.0, "", ""
+    if 100 * missing > 100 - (node.cpu.starved_percent or 0.0):
+        missing = 1.0
     who, remedy = taken(node, [whole])
     return missing, f"others left {whole.left:.2g} % of the CPU of {node.subject}: {who}", remedy
 

@@ -304,3 +304,6 @@ def test_a_card_that_waited_for_its_host_is_not_idle_by_itself(bench):
     verdict = bench.verdict("activity.gpu_active", OTHER)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert HOGS[0] in verdict.detail
+    assert Outcome.FAIL not in {one.outcome for one in bench.verdicts()}
+    bench.node("pc2", cpus=256)  # of which others left five
+    assert bench.verdict("activity.gpu_active", OTHER).outcome is Outcome.FAIL
