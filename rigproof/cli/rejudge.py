@@ -27,7 +27,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions
-from rigproof.records.disk.reading import TABLE, give_memory_back
+from rigproof.records.disk.reading import PARQUET_FILE, TABLE, give_memory_back
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
@@ -48,6 +48,8 @@ KEY = r'"%s"\s*:\s*'  # however somebody has formatted it
 HEAD_BYTES = 1 << 16
 LONGEST_S = 1e9  # more is no length of a run
 WRITABLE = re.compile(rf"(^|/)({'|'.join(map(re.escape, FILES))}): not written: ")  # `report` writes it anew
+EMPTY = "verdict.json: empty, so what else kept the run from being accepted is not known"
+NEVER_ENDED = "the run never ended: its recording was not closed, and there is no verdict.json"
 ROW_BYTES = 50  # of a sample on disk; other records take less
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
 NAME_MAX = 100
@@ -67,8 +69,14 @@ def interrupted(run: Path, recording: Recording) -> bool:
 def earlier_problems(run: Path) -> list[str]:
     """What else than the rig kept the run from being accepted, as its verdict.json says.
 
-    A file that was not written then is no problem now if `rigproof report` writes it.
+    A file that was not written then is no problem now if `rigproof report` writes it. A recording alone is
+    judged by what it holds, unless its run never ended.
     """
+    file = run / "verdict.json"
+    if file.exists() and not file.stat().st_size:
+        return [EMPTY]
+    if not file.exists() and not (run / PARQUET_FILE).exists():
+        return [NEVER_ENDED]
     try:
         problems = _told(run, "problems")
     except ValueError:

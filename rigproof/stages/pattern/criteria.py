@@ -95,8 +95,9 @@ def _require_told(results: Sequence[Event], compares: Rounds) -> None:
         counted = f"{bad:g} passes were counted as wrong"
         raise NotMeasured(f"{counted}, and neither a wrong word nor a wrong result was recorded")
     whole_gib = float(compares.label_numbers("size").sum()) / MIB_PER_GIB
-    least_gib = whole_gib - len(compares) * ROUNDING_MIB / MIB_PER_GIB
-    if not passes >= len(compares) or not gib >= least_gib:
+    rounding_gib = max(passes, len(compares)) * ROUNDING_MIB / MIB_PER_GIB
+    other_size = passes == len(compares) and gib > whole_gib + rounding_gib
+    if not passes >= len(compares) or not gib >= whole_gib - rounding_gib or other_size:
         raise NotMeasured(
             f"{passes:g} passes over {gib:.0f} GiB were reported, and {len(compares)} over "
             f"{whole_gib:.0f} GiB recorded"

@@ -49,6 +49,8 @@ def replay(device: DeviceEvidence) -> Finding:
         raise NotMeasured(f"{number} from the first one, of which no wrong result tells")
     rounds = device.rounds(STAGE)
     runs = len(rounds.verified)
+    if sizes := rounds.distinct_labels("size") - {own.width}:
+        raise NotMeasured(f"rounds of a model of width {sizes.pop()}, and one of {own.width} was reported")
     if own.runs < len(rounds):
         raise NotMeasured(f"{own.runs} runs were reported, and {len(rounds)} recorded")
     if runs < FEWEST_RUNS:

@@ -29,6 +29,7 @@ class Replayed:
     places: tuple[Place, ...]
     digests: Trajectory
     losses: tuple[float, ...]
+    width: int
     steps: int
     runs: int
     differing: int
@@ -109,7 +110,7 @@ def _compared(
 
 def _read(event: Event, records: list[StepDigest]) -> Replayed:
     data = event.data
-    numbers = [data.get(name) for name in ("blocks", "steps", "runs", "differing")]
+    numbers = [data.get(name) for name in ("width", "blocks", "steps", "runs", "differing")]
     losses, kind = data.get("losses"), kind_of(data, *WORK)
     whole = all(isinstance(one, int) and one >= 0 for one in numbers)
     if not whole or not isinstance(losses, list) or len(losses) != data["steps"]:
@@ -121,9 +122,8 @@ def _read(event: Event, records: list[StepDigest]) -> Replayed:
     if not digest_of.keys() >= set(places):
         raise NotMeasured("it reported checksums of other values than those of its replayed steps")
     digests = tuple([digest_of[place] for place in places])
-    return Replayed(
-        kind, places, digests, tuple(map(_number, losses)), data["steps"], data["runs"], data["differing"]
-    )
+    width, steps, runs, differing = (data[name] for name in ("width", "steps", "runs", "differing"))
+    return Replayed(kind, places, digests, tuple(map(_number, losses)), width, steps, runs, differing)
 
 
 def _number(text: object) -> float:

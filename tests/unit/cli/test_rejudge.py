@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rigproof.cli import screen
-from rigproof.cli.rejudge import rejudge, rewrite
+from rigproof.cli.rejudge import NEVER_ENDED, earlier_problems, rejudge, rewrite
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -93,6 +93,29 @@ def test_another_plan_than_the_runs_is_not_measured(tmp_path):
 def test_a_run_that_was_interrupted_says_so(tmp_path):
     record(tmp_path, HOST, H200, Event(1.0, "interrupted", "rig", "Ctrl-C"))
     assert "the run was interrupted" in judged(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("lost", "status", "said"),
+    [
+        (("verdict.json",), 0, ""),  # a recording alone is judged by what it holds
+        (("verdict.json", "telemetry.parquet"), 6, ""),
+        ((), 6, "verdict.json: empty"),
+    ],
+)
+def test_a_run_without_a_verdict_is_accepted_only_if_it_ended(tmp_path, lost, status, said):
+    run = tmp_path / "run"
+    shutil.copytree(SAMPLES / ACCEPTED, run)
+    (run / "verdict.json").write_text("")
+    for name in lost:
+        (run / name).unlink()
+    lines: list[str] = []
+    assert rejudge(run, None, lines.append) == status, lines
+    assert said in "\n".join(lines)
+
+
+def test_a_run_that_never_ended_says_so(tmp_path):
+    assert earlier_problems(tmp_path) == [NEVER_ENDED]
 
 
 KEPT = {

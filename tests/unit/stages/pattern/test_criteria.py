@@ -135,6 +135,16 @@ def test_a_count_of_fewer_passes_than_were_recorded_is_no_measurement(recording,
     assert "were reported, and" in found.detail
 
 
+def test_passes_that_state_less_memory_than_was_compared_are_no_measurement(recording, loaded):
+    recording.rounds = [
+        replace(one, labels=one.labels | {"size": 512}) if one.stage == "pattern" else one
+        for one in recording.rounds
+    ]
+    found = verdict(recording, loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "were reported, and" in found.detail
+
+
 def test_passes_whose_result_was_not_reported_are_no_measurement(recording, loaded):
     recording.events = [one for one in recording.events if one.kind != "pattern_result"]
     found = verdict(recording, loaded)

@@ -165,11 +165,28 @@ def test_a_lone_card_is_compared_with_itself_and_says_so():
     assert found.detail.endswith("runs on this card alone")
 
 
+def relabel(recording, subject, **labels):
+    """Other labels of a card's rounds of the stage."""
+    recording.rounds = [
+        replace(one, labels=one.labels | labels) if (one.stage, one.subject) == ("replay", subject) else one
+        for one in recording.rounds
+    ]
+
+
+def test_rounds_of_another_model_than_was_reported_are_no_measurement(recording):
+    relabel(recording, GPU, size=512)
+    found = verdict(recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail == "rounds of a model of width 512, and one of 2496 was reported"
+
+
 @pytest.mark.parametrize(
     "data", [{"width": 2432}, {"torch": "2.11"}, {"device": "NVIDIA H100"}, {"batch": 4}]
 )
 def test_cards_that_did_other_work_are_not_compared(recording, data):
     change(recording, GPU, **data)
+    if "width" in data:
+        relabel(recording, GPU, size=data["width"])
     spoil(recording, GPU, PLACE)
     assert verdict(recording).detail.endswith("on this card alone")
     assert verdict(recording, subject=CARDS[0]).detail.endswith("on 1 other card")
