@@ -76,6 +76,12 @@ size or batch is slow by itself, nor less than the figures leave room for. There
 - for the passes of bit-fade after its pauses: 30 ms on a card that wakes from idle are no rate;
 - for ram and disk of a lone host, whose models are not known.
 
+So a lone H100 or H200 shows a loss of a quarter in an operation of the patterns, a third in replay and
+feeding, and two fifths in shapes. Of a model without a figure only the loss of two thirds of a training
+step shows. Less shows beside a peer or by a champion. These limits are not tighter since no card with
+another kind of memory, or a small one, has been measured. A pause shows between rounds of one work, not in
+a warm-up or between two works.
+
 Two cards of a host that lose the same share of their links in company may share lanes of a switch: that is
 reported (`stages.transfer.together_share` judges it where each has lanes of its own). A direction of 0.15 s
 that is slow in company warns, two fail: a busy moment of the host slows one.
