@@ -1,5 +1,6 @@
 """Each fault, at its defaults, in each stage of the seeds' two PCs: refused, or noticed where it acts."""
 
+import tomllib
 from functools import cache
 from itertools import zip_longest
 
@@ -7,7 +8,7 @@ import pytest
 
 from rigproof.judging.catalogue import FAULTS
 from rigproof.judging.judge import judge_all
-from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.load import over_defaults, rig_path
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
@@ -15,7 +16,8 @@ from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.stages.registry import FORMS, KINDS
 
 LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
-RIG = load_rig("dual-3090-3070", KINDS)
+SEEDS = tomllib.loads(rig_path("dual-3090-3070").read_text(encoding="utf-8"))
+RIG = over_defaults(SEEDS | {"sampling": {"rate_hz": 4}}, "seeds", KINDS)
 DUTIES = {kind.name: kind.duty for kind in KINDS}
 # The stages that a level adds to those of the one before.
 ADDED = {

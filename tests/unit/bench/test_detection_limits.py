@@ -19,10 +19,18 @@ def test_the_page_is_current():
     assert limits.PAGE.read_text(encoding="utf-8") == limits.page(limits.rows_of(FOUND))
 
 
+@pytest.fixture
+def few_seeds(monkeypatch):
+    """A search takes the same steps with fewer runs."""
+    monkeypatch.setattr(limits, "SEEDS", 6)
+    monkeypatch.setattr(limits, "ENOUGH", 5)
+
+
 def _least(fault, key):
     return limits.least_of(("quick", "unknown-card", fault, key), limits.healthy("quick", "unknown-card"))
 
 
+@pytest.mark.usefixtures("few_seeds")
 def test_a_slower_link_is_found_by_its_least_step():
     row = _least("pcie-degraded", "to")
     assert (row.least, row.noticed, row.weaker, row.criterion) == (
@@ -34,6 +42,7 @@ def test_a_slower_link_is_found_by_its_least_step():
     assert row.decision == "REJECTED"
 
 
+@pytest.mark.usefixtures("few_seeds")
 def test_what_is_refused_says_so():
     row = _least("straggler", "by")
     assert (row.least, row.noticed) == (None, 0)
