@@ -25,15 +25,15 @@ SLOW_GRANTS = "GcsInMemoryStore.Put=30000:30000"
 @pytest.fixture(scope="module")
 def node() -> Iterator[FoundNode]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_testing_asio_delay_us", SLOW_GRANTS)
+        patch.setenv("RAY_testing_asio_delay_us", SLOW_GRANTS)  # until the end, which puts it back into place
         session = start_local(
             "three", cpus=4, gpus=3, namespace="test", limit_s=LIMIT_S, stop_s=10, stall_s=30
         )
-    try:
-        (node,) = list_nodes()
-        yield node
-    finally:
-        session.close(10)
+        try:
+            (node,) = list_nodes()
+            yield node
+        finally:
+            session.close(10)
 
 
 def kind_of_actor(error: str | None = None, deadly: tuple[str, ...] = ()) -> type:
