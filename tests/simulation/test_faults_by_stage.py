@@ -199,3 +199,13 @@ def test_a_worker_that_something_else_than_the_rig_ended_rejects_nothing(stage):
     assert [sentence(one) for one in verdicts if one.outcome in (Outcome.FAIL, Outcome.WARN)] == []
     named = {one.criterion for one in verdicts if one.remedy == "free some memory"}
     assert named >= {"cluster.no_timeouts", "memory.success_rate"}
+
+
+@pytest.mark.parametrize("name", ["bit-flip", "wrong-element", "wrong-tile"])
+@pytest.mark.parametrize("after", ["31%", "62%", "88%", "92%"])
+def test_a_wrong_result_is_noticed_also_within_a_long_round(name, after):
+    """All results of a round are compared, and a round of three processes takes longer than this fault."""
+    fault = f"{name}:stage=sharing,after={after},for=0.5"
+    verdicts = judge_all(simulated_recording(rig_of(["rtx-3090"], "sharing"), LEVEL, [fault]))
+    failed = {one.criterion for one in verdicts if one.outcome is Outcome.FAIL}
+    assert set(noticing(name, "sharing")) & failed

@@ -66,10 +66,10 @@ class InjectedFault:
                 return (from_s, to_s)
         return None
 
-    def acts(self, t_s: float, stages: Sequence[StageWindow]) -> bool:
-        """Whether it acts at this moment of the run."""
+    def acts(self, t_s: float, stages: Sequence[StageWindow], since_s: float | None = None) -> bool:
+        """Whether it acts at this moment of the run, or at any since `since_s`."""
         window = self.window(stages)
-        return window is not None and window[0] <= t_s < window[1]
+        return window is not None and window[0] <= t_s and (t_s if since_s is None else since_s) < window[1]
 
     def begun(self, t_s: float, stages: Sequence[StageWindow]) -> bool:
         """Whether it has begun by then. Effects that persist, such as counters, go by this."""

@@ -138,10 +138,12 @@ class SimulatedCard:
         """The 16-bit precision that it works in."""
         return timetable.half_of(self.precisions())
 
-    def acting(self, name: str, t_s: float, stages: Sequence[StageWindow]) -> InjectedFault | None:
-        """The fault of that name, if it acts at this moment."""
+    def acting(
+        self, name: str, t_s: float, stages: Sequence[StageWindow], since_s: float | None = None
+    ) -> InjectedFault | None:
+        """The fault of that name, if it acts at this moment, or at any since `since_s`."""
         fault = self.faults.get(name)
-        return fault if fault is not None and fault.acts(t_s, stages) else None
+        return fault if fault is not None and fault.acts(t_s, stages, since_s) else None
 
     def begun(self, name: str, t_s: float, stages: Sequence[StageWindow]) -> InjectedFault | None:
         """The fault of that name, if it has begun by this moment."""

@@ -41,7 +41,8 @@ def damaged(task: Task, records: Records) -> Records:
         number += 1
         if task.acting("gpu-idle", record.t_s) and number % DONE_EVERY:
             continue
-        acting = [name for name in WRONG if task.first and task.acting(name, record.t_s)]
+        begun_s = record.t_s - record.seconds  # every result of the round is compared
+        acting = [name for name in WRONG if task.first and task.acting(name, record.t_s, begun_s)]
         if STUCK in acting and not (multiplies_all and number % STUCK_EVERY == 1):
             acting.remove(STUCK)
         wrong = acting[0] if acting else None

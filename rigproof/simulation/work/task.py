@@ -83,9 +83,9 @@ class Task:
         """What its rounds and events are about: its host if that works, else its card."""
         return self.crew.subject if self.idle else self.plan.subject
 
-    def acting(self, name: str, t_s: float) -> InjectedFault | None:
-        """The same, if it acts at this moment."""
-        return self.card.acting(name, t_s, self.node.stages)
+    def acting(self, name: str, t_s: float, since_s: float | None = None) -> InjectedFault | None:
+        """The same, if it acts at this moment, or at any since `since_s`."""
+        return self.card.acting(name, t_s, self.node.stages, since_s)
 
     def begun(self, name: str, t_s: float) -> bool:
         """Whether it has begun by this moment."""
