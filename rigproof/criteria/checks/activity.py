@@ -191,10 +191,12 @@ def _by_pause(device: DeviceEvidence, stage: str) -> Finding | None:
     Its rates do not show that: each round is as fast as ever. A continuous load is judged window by window.
     """
     limit = device.optional_limit("pause_s")
-    pauses = device.block.kept("pauses", lambda: _pauses(device))
-    begun_s, ended_s = pauses.get((device.subject, stage), (0.0, 0.0))
+    pause = device.block.kept("pauses", lambda: _pauses(device)).get((device.subject, stage))
+    if limit is None or pause is None:
+        return None
+    begun_s, ended_s = pause
     length_s = ended_s - begun_s - within(device.uncounted, begun_s, ended_s)
-    if limit is None or length_s <= limit.value:
+    if length_s <= limit.value:
         return None
     cause = device.cause()
     detail = f"no round for {length_s:.1f} s in the middle of {stage}" + (f"; {cause}" if cause else "")
