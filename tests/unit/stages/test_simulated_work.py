@@ -171,3 +171,8 @@ def test_what_hits_a_process_does_not_hit_the_one_that_takes_over(fault: str, wa
     second = work("sustained", f"{fault}@pc1/gpu0", generation=1)
     all_of(second)
     assert second.ended == "finished"
+
+
+def test_stages_that_fill_the_memory_and_compare_what_it_holds_notice_a_stuck_bit() -> None:
+    verifying = {stage for stage, one in SLICES.items() if one.simulated.verifies_memory}
+    assert verifying == {"sustained", "pattern", "sharing"}
