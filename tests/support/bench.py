@@ -148,6 +148,18 @@ class Bench:
         """Give the GPU samples of a stretch other values; a callable gets the sample."""
         self.recording.gpu_samples = _changed(self.recording.gpu_samples, subject, from_s, to_s, fields)
 
+    def sampled_late(self, node: str, from_s: float, to_s: float, every: int = 3) -> None:
+        """Of a host's samples in that time one of `every` came."""
+        own = [
+            one.t_s
+            for one in self.recording.host_samples
+            if one.subject == node and from_s <= one.t_s <= to_s
+        ]
+        late = {t_s for place, t_s in enumerate(own) if place % every}
+        self.recording.host_samples = [
+            one for one in self.recording.host_samples if one.subject != node or one.t_s not in late
+        ]
+
     def host(self, node: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
         self.recording.host_samples = _changed(self.recording.host_samples, node, from_s, to_s, fields)
 

@@ -65,6 +65,7 @@ def killed(bench):
 
 def starved(bench):
     bench.host("pc1", 10, 50, cpu_percent=100, own_percent=2)
+    bench.sampled_late("pc1", 10, 50)
     for kind in ("worker_hung", "timeout", "worker_died"):
         bench.event(kind, GPU, "no answer", 50, WORKER, limit_s=30)
     for kind in ("agent_died", "node_lost"):

@@ -21,8 +21,10 @@ def gives_up(bench, worker=WORKER, **data):
     bench.recording.events[-1] = replace(bench.recording.events[-1], data={"limit_s": LIMIT_S, **data})
 
 
-def during(bench, from_s=HUNG_S - LIMIT_S, to_s=HUNG_S, node="pc1", **fields):
+def during(bench, from_s=HUNG_S - LIMIT_S, to_s=HUNG_S, node="pc1", every=3, **fields):
+    """Its host's samples say so, and one of `every` came."""
     bench.host(node, from_s, to_s, **fields)
+    bench.sampled_late(node, from_s, to_s, every)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,16 @@ def test_who_took_the_cpu_of_another_host_or_at_another_time_explains_nothing(
     assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("every", "outcome"), [(1, Outcome.FAIL), (2, Outcome.FAIL), (3, Outcome.NOT_MEASURED)]
+)
+def test_a_run_whose_own_samples_come_in_time_gets_the_cpu_that_it_asks_for(bench, every, outcome):
+    """Others use what a run that hangs does not want: that does not explain why it hangs."""
+    gives_up(bench)
+    during(bench, every=every, **HOGGED)
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
 def test_who_took_it_is_named_with_what_to_do(bench):
     gives_up(bench)
     during(bench, **HOGGED)
@@ -88,7 +100,7 @@ def test_who_took_it_is_named_with_what_to_do(bench):
         f"programs took 98 % of the CPU ({HOGS[0]}, {HOGS[1]})"
     )
     assert verdict.remedy.startswith("end these programs")
-    during(bench, cpu_percent=99, own_percent=None, stolen_percent=None)
+    during(bench, every=1, cpu_percent=99, own_percent=None, stolen_percent=None)
     verdict = bench.verdict(TIMEOUTS, "rig")
     assert "meanwhile others left 1 % of the CPU of pc1: by whom the rest was used is not" in verdict.detail
 
@@ -115,7 +127,7 @@ def only(bench, *kept):
     ("kept", "outcome"),
     [
         ([(59.85, 60.05)], Outcome.NOT_MEASURED),  # a single one, which says what was since the one before
-        ([(62.0, 62.05)], Outcome.NOT_MEASURED),  # and after the agent was given up
+        ([(62.0, 62.25)], Outcome.NOT_MEASURED),  # and after the agent was given up
         ([(30, 31.5)], Outcome.NOT_MEASURED),  # then none came any more
         ([], Outcome.FAIL),  # nothing says that anybody took it
     ],
@@ -127,7 +139,7 @@ def test_a_host_without_a_free_cpu_is_sampled_late_or_not_at_all(bench, kept, ou
     assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
 
 
-@pytest.mark.parametrize("kept", [[(59.85, 60.05)], [(62.0, 62.05)], [(30, 31.5)], []])
+@pytest.mark.parametrize("kept", [[(59.85, 60.05)], [(62.0, 62.25)], [(30, 31.5)], []])
 def test_an_idle_host_that_is_sampled_late_excuses_nothing(bench, kept):
     gives_up(bench)
     during(bench, to_s=65, cpu_percent=5, own_percent=1)
