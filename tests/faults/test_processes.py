@@ -12,8 +12,8 @@ LOAD_S = 9  # what is frozen is noticed while the others work
 
 
 def test_three_processes_hurt_at_once_are_all_named_and_the_third_device_is_judged(start_run, tmp_path):
-    # The third one works as long as the others are waited for: of a run that uses nothing while the tests
-    # beside it have all of the CPU, it is not known whether it hangs.
+    # The third one works as long as the others are waited for, so that the run uses some of a busy machine's
+    # CPU: without the agent's samples that alone tells a hang from a lack of CPU time.
     run = start_run(small_rig(tmp_path, devices=3, sustained_s=LOAD_S, stall_s=STALL_S))
     run.wait_for_stage("sustained")
     agent = run.agent()
