@@ -4,12 +4,12 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
+from support.hog import HOG
 from support.small_rigs import small_rig
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -17,46 +17,25 @@ PERIOD_US = 100_000
 LOAD_S = 5
 
 
-@pytest.fixture
-def hogs():
-    """Start as many busy loops as asked for, and return their pids; they are gone at the end."""
-    started = []
-
-    def start(count):
-        started.extend(subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count))
-        for hog in started:
-            with contextlib.suppress(PermissionError):  # without root they share with the tests beside this
-                os.setpriority(os.PRIO_PROCESS, hog.pid, -20)
-        return [hog.pid for hog in started]
-
-    def stop():
-        for hog in started:
-            hog.kill()
-            hog.wait()
-
-    yield start, stop
-    stop()
-
-
-def test_processes_that_take_the_cpu_are_named_and_fail_nobody(start_run, tmp_path, hogs):
-    start, stop = hogs
+def test_processes_that_take_the_cpu_are_named_and_fail_nobody(start_run, tmp_path):
     run = start_run(small_rig(tmp_path, sustained_s=LOAD_S, band=True))
     run.wait_for_stage("sustained", inside_s=0.3)
-    pids = start(2 * len(os.sched_getaffinity(0)))
-    run.hurt_now()
-    run.wait_for(lambda run: run.ended("sustained"))
-    stop()
+    with subprocess.Popen(HOG, start_new_session=True) as hog:
+        try:
+            run.hurt_now()
+            run.wait_for(lambda run: run.ended("sustained"))
+        finally:
+            hog.kill()
 
     assert run.finish() == 6, run.text()
 
-    # Where they leave so little that the stage does not even end in time, that is said of the wait.
     assert run.outcomes()["host.cpu_band", "here"] == "not_measured"
     named = re.search(
         r"other programs took \d+ % of the CPU \(pid (.*?)\)(?: \(and \d+ more\))?\. End", run.text()
     )
     assert named, run.text()
     programs = re.findall(r"(\d+) \(python\S*, user \S+\) \d+ %", named[1])
-    assert set(map(int, programs)) & set(pids), named[0]
+    assert hog.pid in map(int, programs), named[0]
     assert "End these programs" in run.text()
     run.check_recording()
     run.check_nothing_is_left()

@@ -171,10 +171,29 @@ def _needed(node: NodeEvidence) -> float:
 
 
 def _share_in_time(node: NodeEvidence, from_s: float, to_s: float) -> float:
-    """The share of the grid's points in that time that have a sample of the host."""
-    times_s = node.evidence.host_samples(node.subject).times_s
+    """The share of the samples that were due in that time, by the grid, that the host has: 1 if none was.
+
+    None is due from the last one of an agent that ended until the first one of its successor. One that did
+    not answer, or that went with its node, may have had no CPU time: its samples are missing.
+    """
+    times_s, events = node.evidence.host_samples(node.subject).times_s, node.evidence.recording.events
+    own = [one for one in events if one.subject == node.subject]
+    lost_s = [one.t_s for one in own if one.kind == "node_lost"]
+    ended_s = (
+        one.t_s
+        for one in own
+        if one.kind == "agent_died"
+        and "limit_s" not in one.data
+        and all(abs(one.t_s - lost) > TOGETHER_S for lost in lost_s)
+    )
+    without = {
+        (times_s[times_s <= t_s].max(initial=from_s), times_s[times_s > t_s].min(initial=to_s))
+        for t_s in ended_s
+    }
+    due_s = to_s - from_s - sum(max(0.0, min(end, to_s) - max(begin, from_s)) for begin, end in without)
     came = np.count_nonzero((times_s > from_s) & (times_s <= to_s))
-    return float(came) / ((to_s - from_s) * node.evidence.rate_hz)
+    due = due_s * node.evidence.rate_hz
+    return float(came) / due if due >= 1 else 1.0
 
 
 def _meanwhile(node: NodeEvidence, from_s: float, to_s: float) -> CpuSecond | None:

@@ -1,6 +1,5 @@
 """Whose CPU time it is: on a made-up /proc, and a busy process of this very host."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 
 from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.proc import TICKS_PER_S
+from support.hog import orphaned_hog
 
 ANOTHER_CHANCE_S = 3  # for a process to be among the three hungriest: other tests beside it may be as busy
 OWN, RAYLET = os.getpid(), os.getppid()
@@ -203,10 +203,7 @@ def test_a_busy_process_of_this_host_is_told_from_a_worker_and_its_own_children(
     """Three busy processes: a worker, another child of this process, and one whose parent has gone."""
     loop = (sys.executable, "-c", "while True: pass")
     own = [subprocess.Popen(loop, start_new_session=True) for _ in range(2)]
-    orphan = ("sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "orphan", *loop)
-    foreign = int(subprocess.run(orphan, capture_output=True, check=True).stdout)
-    with contextlib.suppress(PermissionError):  # others than root are content with less of a busy CPU
-        os.setpriority(os.PRIO_PROCESS, foreign, -20)
+    foreign = orphaned_hog()
     try:
         users = CpuUsers(lambda: {own[0].pid}, lambda: float(os.cpu_count() or 1))
         end_s = time.monotonic() + 60

@@ -1,6 +1,5 @@
 """The CPU load in its own process: one, humble, and gone with whoever started it."""
 
-import contextlib
 import os
 import re
 import signal
@@ -23,6 +22,7 @@ from rigproof.records.samples import HostSample
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import SimulatedDriver
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
+from support.hog import orphaned_hog
 
 LIMIT_S = 30.0
 ANOTHER_CHANCE_S = 3  # for a process to be among the three hungriest: other tests beside it may be as busy
@@ -150,18 +150,7 @@ def test_the_agent_reports_primary_and_secondary_threads():
 def test_the_agent_of_a_run_names_who_else_used_the_cpu_and_says_what_its_own_run_did(tmp_path, monkeypatch):
     """A busy process whose parent has gone is foreign; the load is the run's own."""
     monkeypatch.setenv("RIGPROOF_STATE_HOME", str(tmp_path))
-    orphan = (
-        "sh",
-        "-c",
-        '"$@" >/dev/null 2>&1 & echo $!',
-        "orphan",
-        sys.executable,
-        "-c",
-        "while True: pass",
-    )
-    foreign = int(subprocess.run(orphan, capture_output=True, check=True).stdout)
-    with contextlib.suppress(PermissionError):  # others than root are content with less of a busy CPU
-        os.setpriority(os.PRIO_PROCESS, foreign, -20)
+    foreign = orphaned_hog()
     agent = NodeAgent(lambda: "")
     samples = []
     try:

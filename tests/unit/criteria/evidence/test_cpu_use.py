@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision, Outcome, decide
 from support.fault_changes import GPU, LONE_WORKER, OTHER, WORKER
@@ -87,6 +88,60 @@ def test_a_run_whose_own_samples_come_in_time_gets_the_cpu_that_it_asks_for(benc
     gives_up(bench)
     during(bench, every=every, **HOGGED)
     assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+
+
+def without_samples(bench, from_s, to_s):
+    bench.recording.host_samples = [
+        one for one in bench.recording.host_samples if one.subject != "pc1" or not from_s < one.t_s < to_s
+    ]
+
+
+@pytest.mark.parametrize(
+    ("died_s", "back_s", "every", "is_excused"),
+    [
+        (35.0, 200.0, 1, False),  # it has no successor
+        (35.0, 200.0, 3, True),
+        (35.0, 58.0, 1, False),
+        (35.0, 58.0, 3, True),
+        (30.4, 33.0, 1, False),
+        (30.4, 33.0, 3, True),
+        (20.0, 65.0, 1, False),  # there was none in all the time that was waited
+        (20.0, 65.0, 3, False),
+        (60.4, 70.0, 1, False),  # its last samples did not reach the driver
+        (60.4, 70.0, 3, True),
+    ],
+)
+def test_samples_that_are_missing_since_their_agent_ended_excuse_no_hang(
+    bench, died_s, back_s, every, is_excused
+):
+    """They are missing from a second before that was noticed until its successor takes some."""
+    gives_up(bench)
+    during(bench, 15, 75, every=every, **HOGGED)
+    without_samples(bench, died_s - 1, back_s)
+    bench.event("agent_died", "pc1", "the node agent is gone: killed", died_s)
+    assert excuses_the_hang(bench) is is_excused
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL  # of the agent itself
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"agent_died": {"limit_s": LIMIT_S}},  # it did not answer
+        {"agent_died": {}, "node_lost": {}},
+    ],
+)
+def test_an_agent_that_may_have_had_no_cpu_time_leaves_the_question_to_its_samples(bench, more):
+    gives_up(bench)
+    during(bench, **HOGGED)
+    without_samples(bench, 33, 200)
+    for kind, data in more.items():
+        bench.event(kind, "pc1", "no answer", HUNG_S, **data)
+    assert excuses_the_hang(bench)
+
+
+def excuses_the_hang(bench):
+    (hang,) = Evidence(bench.recording, bench.loaded).events.of(GPU, "worker_hung")
+    return "disturbed" in hang.data
 
 
 def test_who_took_it_is_named_with_what_to_do(bench):
