@@ -3,7 +3,9 @@
 import argparse
 import difflib
 import os
+import shlex
 import sys
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -72,6 +74,7 @@ class _Watching:
 
 def accept(given: Sequence[str]) -> int:
     """Run the suite with these arguments; returns the exit status. Raises Refused."""
+    _require_what_pytest_needs()
     # The suite's own configuration, so that the project around it changes nothing.
     own = ["-c", os.devnull, f"--rootdir={Path.cwd()}", "--import-mode=importlib"]
     own += ["-o", "rigproof=true"]
@@ -90,6 +93,22 @@ def accept(given: Sequence[str]) -> int:
     if status == USAGE:
         _suggest(others)
     return status
+
+
+def _require_what_pytest_needs() -> None:
+    """Refuse what pytest itself would end with a traceback for, before any plugin is asked."""
+    try:
+        shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
+    except ValueError as error:
+        raise Refused(f"PYTEST_ADDOPTS: {error}; correct it, or unset it") from None
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise Refused(f"the current folder: {error.strerror}; change to one that exists") from None
+    try:
+        tempfile.gettempdir()
+    except OSError as error:
+        raise Refused(f"{error.strerror}; make room there, or name one in TMPDIR") from None
 
 
 def _status(arguments: list[str], watching: _Watching) -> int:

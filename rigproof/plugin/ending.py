@@ -36,6 +36,11 @@ class Ending:
         self._own_junit = own_junit
         self._printed = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether a rig has been brought up."""
+        return self._session.run is not None
+
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         """Return the signals to pytest, and leave no folder in which nothing is recorded.

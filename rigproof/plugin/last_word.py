@@ -25,7 +25,7 @@ class LastWord:
         try:
             status, error = (yield), None
         except BaseException as raised:  # by another plugin, when the tests are over
-            if isinstance(raised, pytest.UsageError) or not wants_hardware(config):
+            if not wants_hardware(config) or (isinstance(raised, pytest.UsageError) and not begun(config)):
                 raise
             status, error = int(pytest.ExitCode.INTERNAL_ERROR), raised
         finally:
@@ -34,7 +34,9 @@ class LastWord:
         if config.option.hw_plan or not wants_hardware(config):
             return status
         ending: Any = config.stash.get(ENDING, None)
-        if error is not None:
+        if isinstance(error, pytest.UsageError):
+            sys.stderr.write(f"ERROR: {error}\n")
+        elif error is not None:
             traceback.print_exception(error, limit=-1, chain=False)
         if (option := shows_only(config)) is not None:
             say(config, f"nothing was tested: {option} only shows what there is; there is no verdict")
@@ -45,6 +47,12 @@ class LastWord:
             status = UNTESTED
         sys.stdout.flush()
         return status
+
+
+def begun(config: pytest.Config) -> bool:
+    """Whether a rig has been brought up: from then on the run ends with a verdict, also after a UsageError."""
+    ending: Any = config.stash.get(ENDING, None)
+    return ending is not None and ending.begun
 
 
 def say(config: pytest.Config, line: str) -> None:

@@ -156,11 +156,16 @@ def test_a_rig_that_failed_stays_rejected(with_plugin, text):
     assert agreed(with_plugin(text, "slow"))[0] == 1
 
 
-@pytest.mark.parametrize("option", ["--exitfirst", "--stepwise", "--reruns=1"])
-def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, option):
+@pytest.mark.parametrize(
+    "options",
+    [["--exitfirst"], ["--stepwise"], ["--reruns=1"], ["--pdb", "--pdbcls=nosuch:Debugger"]],
+    ids=" ".join,
+)
+def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, options):
     fault = "--hw-inject=overheat@pc2/gpu0:stage=sustained"
     where = (f"--hw-report-dir={tmp_path}", f"--override-ini=cache_dir={tmp_path / 'cache'}")
-    done = python("-m", "pytest", "-m", "hardware", *SIMULATED, fault, *where, option)
+    done = python("-m", "pytest", "-m", "hardware", *SIMULATED, fault, *where, *options)
+    assert "Traceback" not in done.stderr
     assert agreed(Run(done.returncode, done.stdout + done.stderr, tmp_path))[0] == 1
 
 
@@ -269,6 +274,33 @@ def test_nor_does_one_of_an_ini_file_make_rigproof_accept_green(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 4, done.stdout + done.stderr
     assert "ERROR: --collect-only: PYTEST_ADDOPTS or an ini file asks for it" in done.stderr
+
+
+def test_a_python_without_asserts_runs_the_suite_too():
+    done = python("-O", "-m", "pytest", "-m", "hardware", *SIMULATED, "--hw-plan")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "named"),
+    [
+        ("PYTEST_ADDOPTS='\"-x'", "PYTEST_ADDOPTS: No closing quotation; correct it, or unset it"),
+        ("mkdir gone; cd gone; rmdir ../gone;", "the current folder: No such file or directory; change to"),
+        ("ulimit -f 0;", "No usable temporary directory found in"),
+    ],
+)
+def test_what_pytest_would_end_with_a_traceback_for_is_refused(tmp_path, script, named):
+    command = [sys.executable, "-m", "rigproof.cli.main", "accept", *ACCEPTED_AS]
+    done = subprocess.run(
+        ["bash", "-c", f'{script} "$@"', "bash", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_failed_test_of_somebody_else_is_no_verdict_on_the_rig(tmp_path, two_nodes):
