@@ -4,6 +4,8 @@ Loaded in every pytest session of an environment that has rigproof, so it import
 rigproof is not wanted (`options.acts`), it only declares its options, and cleans up (`guest`).
 """
 
+from collections.abc import Generator
+
 import pytest
 
 from rigproof.host.standard_streams import outlive_readers
@@ -18,11 +20,24 @@ from rigproof.plugin.options import (
     wants_hardware,
 )
 
+LAST_WORD = "rigproof-last-word"
+
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options of the acceptance suite; see to its exit status from the start."""
     add_options(parser)
-    pluginmanager.register(LastWord(), "rigproof-last-word")
+    pluginmanager.register(LastWord(), LAST_WORD)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Put the last word around the hooks of `-p`, of installed plugins and of the first conftest.py, too."""
+    result = yield
+    plugins = early_config.pluginmanager
+    if (last_word := plugins.get_plugin(LAST_WORD)) is not None:
+        plugins.unregister(last_word)
+        plugins.register(last_word, LAST_WORD)  # who comes last is called first
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -50,7 +50,7 @@ class LastWord:
 
 
 def begun(config: pytest.Config) -> bool:
-    """Whether a rig has been brought up: from then on the run ends with a verdict, also after a UsageError."""
+    """Whether a rig has been brought up: from then on the run ends with a verdict, whatever is raised."""
     ending: Any = config.stash.get(ENDING, None)
     return ending is not None and ending.begun
 

@@ -146,11 +146,12 @@ def test_a_plugin_turns_nothing_green_or_red(with_plugin, does):
     [
         PLUGINS["sets the status"][0].replace("= 1", "= 0"),
         PLUGINS["exits at the very end"][0].replace("(1)", "(0)"),
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\ndef pytest_cmdline_main():\n    yield\n    return 0",
         "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
         "def pytest_runtest_makereport(item, call):\n"
         "    report = yield\n    report.outcome, report.longrepr = 'passed', None\n    return report",
     ],
-    ids=["sets the status", "exits at the very end", "makes every test pass"],
+    ids=["sets the status", "exits at the very end", "answers for the command", "makes every test pass"],
 )
 def test_a_rig_that_failed_stays_rejected(with_plugin, text):
     assert agreed(with_plugin(text, "slow"))[0] == 1
