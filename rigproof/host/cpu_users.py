@@ -1,5 +1,6 @@
 """Whose CPU time it is: what this run's own processes use, and which foreign ones use most."""
 
+import contextlib
 import os
 import threading
 import time
@@ -34,6 +35,7 @@ class Reading:
     t_s: float
     used: Mapping[int, Used]
     own: Collection[int]
+    waited_ns: Mapping[int, Mapping[int, int]]  # by the workers' threads for a CPU: by process and thread
 
     def ticks_since(self, before: "Reading", pid: int) -> int:
         """The CPU time of a process since an earlier reading; if it is new since then, all that it had."""
@@ -55,22 +57,24 @@ class Hungry:
 class CpuUsers:
     """Reads every process of this host now and then; `read` may run in another thread than the rest.
 
-    `roots` returns the pids whose descendants are this run's own besides this process's: its workers and its
-    driver. This process's parent, the raylet, is the run's own too, but not what else that one started: in
-    a cluster of others these are their jobs. `cpus` are those that shares refer to. `spent_s` is the CPU time
+    `workers` and `driver` return pids whose descendants are this run's own besides this process's. This
+    process's parent, the raylet, is the run's own too, but not what else that one started: in a cluster of
+    others these are their jobs. `cpus` are those that shares refer to. `spent_s` is the CPU time
     of the thread that reads: by the clock a reading takes long where others have the CPU, which is when it is
     needed.
     """
 
     def __init__(
         self,
-        roots: Callable[[], Collection[int]],
+        workers: Callable[[], Collection[int]],
         cpus: Callable[[], float],
         proc: Path = PROC,
         clock: Callable[[], float] = time.monotonic,
         spent_s: Callable[[], float] = time.thread_time,
+        *,
+        driver: Callable[[], Collection[int]] = tuple,
     ) -> None:
-        self._roots = roots
+        self._workers, self._driver = workers, driver
         self._cpus = cpus
         self._proc = proc
         self._clock = clock
@@ -82,7 +86,10 @@ class CpuUsers:
         self._totals: dict[tuple[int, int], int] = {}  # ticks of foreign processes, by pid and start
         self._whose: dict[tuple[int, int], tuple[str | None, str | None]] = {}
         self._counted_s = 0.0
-        self.own_percent: float | None = None  # of the CPUs, between the last two readings of `read`
+        # Between the last two readings of `read`: of the CPUs; and of the time, waited for a CPU by the
+        # threads of a process of the workers, the largest of these. None where the kernel does not say.
+        self.own_percent: float | None = None
+        self.own_waited_percent: float | None = None
 
     def restart(self) -> None:
         """Count foreign processes from now on, not from the last reading: that may be seconds ago."""
@@ -120,8 +127,9 @@ class CpuUsers:
     def _reading(self) -> Reading:
         used = dict(_processes(self._proc))
         now_s = self._clock()
-        own = _family({os.getpid(), *self._roots()}, used) | {os.getppid()}
-        return Reading(now_s, used, own)
+        workers = _family(self._workers(), used)
+        own = _family({os.getpid(), *workers, *self._driver()}, used) | {os.getppid()}
+        return Reading(now_s, used, own, {pid: dict(_waits_ns(self._proc / str(pid))) for pid in workers})
 
     def _count_own(self, now: Reading) -> None:
         since, self._own_since = self._own_since, now
@@ -130,6 +138,12 @@ class CpuUsers:
         whole = (now.t_s - since.t_s) * TICKS_PER_S * self._cpus()
         own_ticks = sum(now.ticks_since(since, pid) for pid in now.used if pid in now.own)
         self.own_percent = min(100.0, 100 * own_ticks / whole) if whole > 0 else None
+        waits_s = [
+            1e-9 * sum(max(0, ns - before[thread]) for thread, ns in waited.items() if thread in before)
+            for pid, waited in now.waited_ns.items()
+            if waited and (before := since.waited_ns.get(pid))
+        ]
+        self.own_waited_percent = 100 * max(waits_s) / (now.t_s - since.t_s) if waits_s else None
 
     def _count_foreign(self, now: Reading) -> None:
         since, self._foreign_since = self._foreign_since, now
@@ -157,6 +171,19 @@ def _family(roots: Collection[int], processes: Mapping[int, Used]) -> set[int]:
         grown = bool(younger)
         family |= younger
     return family
+
+
+def _waits_ns(process: Path) -> Iterable[tuple[int, int]]:
+    """How long each of its threads has waited for a CPU so far (kernel: scheduler/sched-stats.rst).
+
+    Where the kernel does not count that, there is no such file, or all is 0, the time that it ran as well.
+    """
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        for thread in (process / "task").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                ran_ns, waited_ns, _ = map(int, (thread / "schedstat").read_bytes().split())
+                if ran_ns > 0:
+                    yield int(thread.name), waited_ns
 
 
 def _processes(proc: Path) -> Iterable[tuple[int, Used]]:

@@ -53,6 +53,9 @@ class HostSample:
     own_percent: float | None = (
         None  # used by this run's own processes, the CPU load included; a second's mean
     )
+    own_waited_percent: float | None = (
+        None  # of a second, waited for a CPU by the threads of a process of its workers, the largest of these
+    )
 
 
 @dataclass(frozen=True, slots=True)

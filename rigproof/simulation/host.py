@@ -102,6 +102,7 @@ class SimulatedHost:
             crowded_percent=0.0,
             pressure_percent=stolen_percent,
             own_percent=OWN_GIVEN_WAY if self._saturated(t_s, stages) else own_percent,
+            own_waited_percent=100.0 - OWN_GIVEN_WAY if self._saturated(t_s, stages) else 0.0,
         )
 
     def _cpu_percent(self, t_s: float, stages: Sequence[StageWindow]) -> float:

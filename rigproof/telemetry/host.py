@@ -94,11 +94,13 @@ class HostReader:
         t_s: float,
         lateness_s: float,
         wakeup_delays_ms: tuple[float, ...] | None,
+        *,
         own_percent: float | None = None,
+        own_waited_percent: float | None = None,
     ) -> HostSample:
         """One sample; CPU shares are since the previous sample (the first: since the reader's creation).
 
-        `own_percent` is passed on: what this run's processes use, as `CpuUsers` counts it.
+        What this run's processes use and wait for is passed on, as `CpuUsers` counts it.
 
         Under a quota `cpu_percent` can exceed 100 for one short sample and fall below in the next, since
         quota periods (100 ms) and samples do not begin together: averages over windows are correct.
@@ -127,6 +129,7 @@ class HostReader:
             crowded_percent=self._crowded_percent(before, now),
             pressure_percent=_growth_percent(before.pressure_s, now.pressure_s, now.passed_s(before)),
             own_percent=own_percent,
+            own_waited_percent=own_waited_percent,
         )
 
     def _read(self) -> "_Reading":

@@ -88,7 +88,7 @@ class Sensing:
         self._probe = ResponsivenessProbe()
         self.users: CpuUsers | None = None
         if duty.run_id is not None:
-            self.users = CpuUsers(lambda: {*own_pids(), *_driver(duty)}, host.usable_cpus)
+            self.users = CpuUsers(own_pids, host.usable_cpus, driver=lambda: _driver(duty))
         self.latest: Mapping[str, GpuSample] = {}
         self._latest_lock = threading.Lock()
         self._xids = nvml.xids(duty.uuids, now_s) if nvml is not None and duty.uuids else None
@@ -156,7 +156,14 @@ class Sensing:
 
     def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Record]:
         own_percent = None if self.users is None else self.users.own_now()
-        sample = self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain(), own_percent)
+        sample = self._host.sample(
+            self._duty.node,
+            t_s,
+            lateness_s,
+            self._probe.drain(),
+            own_percent=own_percent,
+            own_waited_percent=None if self.users is None else self.users.own_waited_percent,
+        )
         return [sample, *self._pcie.when_due(t_s)]
 
     def _read_users(self, _t_s: float, _lateness_s: float) -> Sequence[Sample | Record]:

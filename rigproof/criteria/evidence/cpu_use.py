@@ -43,6 +43,7 @@ class CpuSecond:
     `used`: by everybody, and stolen. `own`: by this run's processes; None if that was not recorded. `stolen`
     by a hypervisor, `throttled` by a quota; `crowded`: of a quota, what others outside of it left no CPU for.
     These are 0 if they were not recorded. `told`: whether it was recorded who else may have taken some.
+    `waited`: of the time, by this run's workers for a CPU; None if that was not recorded.
     """
 
     from_s: float
@@ -52,6 +53,7 @@ class CpuSecond:
     throttled: float = 0.0
     crowded: float = 0.0
     told: bool = True
+    waited: float | None = None
 
     @property
     def others(self) -> float:
@@ -145,12 +147,17 @@ def shortage(node: NodeEvidence, window: Window) -> tuple[float, str, str]:
     """The share of the CPU time that this run needed in a window and others did not leave it: 0 to 1.
 
     With who took it, and what to do about that. 0 up to `cpu.stolen_warn_percent`, where they took less than
-    was left unused, and where it is not known; 1 if they left less than `cpu.starved_percent`.
+    was left unused, and where it is not known; 1 if they left less than `cpu.starved_percent`. But for
+    what a hypervisor or a quota took, not more than the share of the time that its workers waited for a CPU:
+    programs of a low priority fill a host, and let it have all that it asks for.
     """
     whole = _meanwhile(node, *window[:2])
     if whole is None or whole.own is None:
         return 0.0, "", ""
-    missing = 1 - whole.left / (100 * _needed(node))
+    needed = 100 * _needed(node)
+    missing = 1 - whole.left / needed
+    if whole.waited is not None:
+        missing = min(missing, whole.waited / 100 + (whole.stolen + whole.throttled) / needed)
     took = whole.stolen + whole.throttled + whole.others
     if took <= 100 - whole.used or 100 * missing <= (node.cpu.stolen_warn_percent or 0.0):
         return 0.0, "", ""
@@ -221,7 +228,8 @@ def _meanwhile(node: NodeEvidence, from_s: float, to_s: float) -> CpuSecond | No
     if used is None:
         return None
     throttled, crowded = mean("throttled_percent") or 0.0, mean("crowded_percent") or 0.0
-    return CpuSecond(from_s, used, own, stolen or 0.0, throttled, crowded, told=own is not None)
+    waited = mean("own_waited_percent")
+    return CpuSecond(from_s, used, own, stolen or 0.0, throttled, crowded, own is not None, waited)
 
 
 def load_report(node: NodeEvidence) -> Event | None:

@@ -45,6 +45,13 @@ class Processes:
         self.pass_a_second(**percent)
         self.users.read()
 
+    def waits(self, *told: tuple[int, int, int]) -> None:
+        """Process, thread, and how long that one has waited for a CPU so far, ms."""
+        for pid, thread, ms in told:
+            folder = self.proc / str(pid) / "task" / str(thread)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "schedstat").write_text(f"123 {ms * 10**6} 45\n")
+
     def pass_a_second(self, **percent: float) -> None:
         """In one second these percent of the ten CPUs."""
         for name, share in percent.items():
@@ -71,6 +78,24 @@ def test_workers_with_their_children_this_process_and_the_raylet_are_its_own(pro
     assert processes.users.own_percent is None
     processes.spend(OWN=1, RAYLET=0, WORKER=20, FEEDER=5, SIBLING=30, HOG=9, KWORKER=3)
     assert processes.users.own_percent == pytest.approx(26.0)
+
+
+def test_how_long_a_process_of_its_workers_waited_for_a_cpu_is_the_longest(processes: Processes) -> None:
+    """By all its threads together; of the kernel's three figures of each it is the second."""
+    assert processes.users.own_waited_percent is None
+    processes.waits((WORKER, 1, 100), (WORKER, 2, 0), (FEEDER, 3, 50), (HOG, 4, 0), (OWN, 5, 0))
+    processes.spend()
+    processes.waits((WORKER, 1, 250), (WORKER, 2, 150), (FEEDER, 3, 300), (HOG, 4, 999), (OWN, 5, 999))
+    processes.spend()
+    assert processes.users.own_waited_percent == pytest.approx(30.0)
+    processes.waits(
+        (WORKER, 1, 200), (FEEDER, 3, 340), (FEEDER, 6, 900)
+    )  # a new thread, and one of another's id
+    processes.spend()
+    assert processes.users.own_waited_percent == pytest.approx(4.0)
+    (processes.proc / str(WORKER) / "task/2/schedstat").write_text("0 0 0\n")
+    processes.spend()
+    assert processes.users.own_waited_percent == 0.0
 
 
 def test_what_started_the_agent_is_its_own_too_but_not_its_other_children(processes: Processes) -> None:

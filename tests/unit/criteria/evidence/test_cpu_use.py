@@ -1,5 +1,6 @@
 """A wait that passed its deadline while others had the CPU of its host is no finding about the rig."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ TIMEOUTS = "cluster.no_timeouts"
 HUNG_S, LIMIT_S = 60.0, 30.0  # when a worker was given up, and how long it was waited for
 HOGS = ["pid 71 (stress-ng, user ml) 60 %", "pid 72 (python3, user ml) 30 %"]
 HOGGED = {"cpu_percent": 100.0, "own_percent": 2.0}
+FILLED = {"cpu_percent": 100.0}
 
 
 def gives_up(bench, worker=WORKER, **data):
@@ -345,6 +347,21 @@ def test_a_card_whose_only_worker_was_kept_from_the_cpu_is_not_called_idle(bench
         ({"cpu_percent": 50, "own_percent": 1}, 2, Outcome.FAIL),  # whoever wants idle CPUs has them
         ({"cpu_percent": 100, "own_percent": 40}, 128, Outcome.FAIL),  # it had fifty
         ({"cpu_percent": 100, "own_percent": None, "stolen_percent": None}, 2, Outcome.FAIL),
+        # Others of a low priority filled the host: its worker waited for a CPU hardly ever.
+        (FILLED | {"own_percent": 40, "own_waited_percent": 2}, 2, Outcome.FAIL),
+        (FILLED | {"own_percent": 10, "own_waited_percent": 30}, 2, Outcome.FAIL),
+        (FILLED | {"own_percent": 1, "own_waited_percent": 2}, 2, Outcome.FAIL),
+        (FILLED | {"own_percent": 40, "own_waited_percent": 55}, 2, Outcome.NOT_MEASURED),
+        (FILLED | {"own_percent": 1, "own_waited_percent": 95}, 2, Outcome.NOT_MEASURED),
+        (FILLED | {"own_percent": 70, "own_waited_percent": 300}, 2, Outcome.FAIL),  # by its many threads
+        (FILLED | {"own_percent": 40, "own_waited_percent": math.nan}, 2, Outcome.NOT_MEASURED),
+        # A hypervisor's part is none of the waits that the kernel knows of.
+        (
+            FILLED | {"own_percent": 30, "stolen_percent": 60, "own_waited_percent": 0},
+            2,
+            Outcome.NOT_MEASURED,
+        ),
+        (FILLED | {"own_percent": 30, "stolen_percent": 5, "own_waited_percent": 3}, 2, Outcome.FAIL),
     ],
 )
 def test_a_card_is_slow_by_itself_unless_others_left_its_host_that_much_less_cpu(
