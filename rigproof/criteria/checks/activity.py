@@ -201,7 +201,8 @@ def _by_pause(device: DeviceEvidence, stage: str) -> Finding | None:
     cause = device.cause()
     detail = f"no round for {length_s:.1f} s in the middle of {stage}" + (f"; {cause}" if cause else "")
     source = f"at most {limit.value:g} s; {limit.source}"
-    return Finding(Outcome.FAIL, detail=detail, source=source, from_s=begun_s, length_s=length_s)
+    over = (pause,)
+    return Finding(Outcome.FAIL, detail=detail, source=source, from_s=begun_s, length_s=length_s, over=over)
 
 
 def _pauses(device: DeviceEvidence) -> dict[Of, tuple[float, float]]:

@@ -85,9 +85,11 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     """The piece with the lowest unexplained clock; else the one with the lowest clock."""
     reference, whole_mhz = _reference(device, load), _whole_mhz(device)
     read = readings_by_piece(device, load, "sm_clock_mhz", "SM clock")
-    _require_agreeing_rates(device, load, read)
     # A median ignores drops that are shorter than half of the time, so a lower mean counts.
     clocks_mhz = np.minimum(read.medians, read.means)
+    if not clocks_mhz.min() > 0:
+        raise NotMeasured("the SM clock reads 0 MHz while work was measured, which is not possible")
+    _require_agreeing_rates(device, load, read)
     if clocks_mhz.min() >= reference.value:
         share, limit = _shares(float(clocks_mhz.min()), reference, whole_mhz)
         return compared(share, limit, good=True)

@@ -31,6 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 SLEEP_S = 0.010  # how long the probe sleeps each time
 LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing to report
+COUNTED_APART = 25.0  # % of the CPU, between what all and what this run's own processes used: more is misread
 LOAD_KILLED = "see `dmesg` for whether the kernel ended it for want of memory, and run again"
 OWN_WORK = (
     "give the node more CPUs, or raise `cpu.band_percent`: this run's own processes use more than it allows"
@@ -80,6 +81,7 @@ def cpu_band(node: NodeEvidence) -> Finding:
     if inside < limit.value:
         _require_same_aim(node)
         _require_load(node)
+        _require_possible(seconds)
         detail += users(node, seconds)
         first = min(one.from_s for one in (*under, *over))
         explained = [one for one in (*under, *over) if one.explained(low, high)]
@@ -106,6 +108,16 @@ def _covered_seconds(node: NodeEvidence) -> list[CpuSecond]:
     if len(seconds) < node.coverage_limit().value * whole:
         raise NotMeasured(f"only {len(seconds)} of {whole} windows have samples of the CPU load")
     return seconds
+
+
+def _require_possible(seconds: Sequence[CpuSecond]) -> None:
+    """NotMeasured if less of the CPU was used than by this run alone, or less than nothing."""
+    used = fmean(one.used for one in seconds)
+    own = fmean(one.own or 0.0 for one in seconds)
+    if min(one.used for one in seconds) < 0 or used + COUNTED_APART < own:
+        raise NotMeasured(
+            f"{used:.0f} % of the CPU is said to be used, and {own:.0f} % by this run alone: it was misread"
+        )
 
 
 def _require_load(node: NodeEvidence) -> None:

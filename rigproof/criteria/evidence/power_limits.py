@@ -6,6 +6,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.sensors import require_possible
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.power_curve import power_scale
 
@@ -52,9 +53,10 @@ def enforced_power_within(device: DeviceEvidence, window: Window) -> float | Non
 
 
 def keeps_power_limit(device: DeviceEvidence) -> bool:
-    """Whether every power limit that was read is the one at the start."""
+    """Whether every power limit that was read is the one at the start; NotMeasured if one is impossible."""
 
     def kept() -> bool:
+        require_possible(device, "power_limit_w", "power limit")
         read = device.samples.readings("power_limit_w")
         return not read or read.lowest == read.highest == device.identity.power_limit_w
 

@@ -2,8 +2,8 @@
 
 The rules, all of them about validity and none a limit of a rig:
 
-1. A reading is possible: no negative temperature under load, no clock above what overclocking reaches, no
-   power limit of 0 W.
+1. A reading is possible: no core at 0 °C or less, no clock above what overclocking reaches, no power limit
+   of 0 W, or of three times the card's own.
 2. Power does not stay constant under load. NVML counts milliwatts, and an H200 at its cap never gave the same
    value for more than 0.4 s. Ten seconds of one value mean a frozen sensor; so do three if the energy counter
    shows that the card drew a different power in that time.
@@ -46,7 +46,7 @@ CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
 HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
-LOWEST = {"power_limit_w": 1.0}  # with less no card works; all other readings may be 0
+LOWEST = {"power_limit_w": 1.0, "core_temperature_c": 1.0}  # all other readings may be 0
 # Of power: so many values that follow each other are no chance. NVML counts milliwatts, some cards watts.
 FEWEST_CHANGES, MOST_COMPARED = 20, 1000
 UNITS = {
@@ -233,6 +233,7 @@ def _range(device: DeviceEvidence, field: str) -> tuple[float, float]:
         "memory_temperature_c": HIGHEST_C,
         "power_w": None if limit_w is None else PEAK_RATIO * limit_w,
         "power_average_w": None if limit_w is None else PEAK_RATIO * limit_w,
+        "power_limit_w": PEAK_RATIO * max(limit_w or 0.0, device.identity.power_limit_default_w or 0.0),
         "sm_clock_mhz": None if clock_mhz is None else OVERCLOCK_RATIO * clock_mhz,
         "utilization_percent": 100.0,
     }.get(field)

@@ -211,8 +211,16 @@ def _figures(finding: Finding) -> str:
 
 
 def _enough(finding: Finding, taken: Sequence[tuple[DeviceEvidence, _Taken]]) -> bool:
-    """Whether the rate, or the sum of the devices' sustained rates, would be good without what was taken."""
-    if finding.measured is None or finding.limit is None or any(one.share >= 1 for _, one in taken):
+    """Whether the rate, or the sum of the devices' sustained rates, would be good without what was taken.
+
+    Of a pause, which has no figure, no more than `limits.pause_s` may be left. Nothing else without a figure
+    is a low rate.
+    """
+    if finding.measured is None or finding.limit is None:
+        pause = taken[0][0].optional_limit("pause_s")
+        left_s = (finding.length_s or 0.0) * (1 - taken[0][1].share)
+        return bool(finding.over) and pause is not None and left_s <= pause.value
+    if any(one.share >= 1 for _, one in taken):
         return True
     if len(taken) == 1:
         return finding.measured >= finding.limit.value * (1 - taken[0][1].share)

@@ -45,6 +45,16 @@ def test_what_others_took_is_no_pause_of_the_device(bench):
     assert "pid 5263 (python3, user ml) computed on this card" in verdict.detail
 
 
+def test_a_brief_stranger_is_no_excuse_for_a_longer_pause(bench):
+    """It can have been there for 1.1 s, unseen, and leaves 0.6 s of 2 s."""
+    pause(bench, 9.0)
+    bench.stranger(8.5, gone_s=8.51, sm_percent=[60])
+    bench.limits(pause_s=0.7)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.limits(pause_s=0.5)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.FAIL
+
+
 def test_while_its_host_stood_still_no_device_pauses(bench):
     pause(bench, 9.0)
     still = [one for one in bench.recording.host_samples if not 7 < one.t_s < 9.0]

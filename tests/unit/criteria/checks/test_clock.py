@@ -25,6 +25,13 @@ def unknown_card(bench):
     bench.gpu(GPU, sku=None)
 
 
+def test_a_clock_of_nothing_under_load_was_misread(bench):
+    bench.samples(GPU, 5, sm_clock_mhz=0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "gemm: the SM clock reads 0 MHz while work was measured, which is not possible"
+
+
 @pytest.mark.parametrize(("clock_mhz", "outcome"), [(1683, Outcome.PASS), (1682, Outcome.FAIL)])
 def test_an_unexplained_clock_under_85_percent_fails(bench, clock_mhz, outcome):
     bench.samples(GPU, 5, sm_clock_mhz=clock_mhz)

@@ -37,6 +37,18 @@ def test_the_band_includes_its_ends(bench, percent, outcome):
     assert bench.verdict(BAND, "pc1").outcome is outcome
 
 
+@pytest.mark.parametrize("percent", [-1.0, 0.0, 48.0])
+def test_less_cpu_than_this_run_alone_used_was_misread(bench, percent):
+    """The load of the host's own processes is 74 %."""
+    bench.host("pc1", cpu_percent=percent)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert (
+        verdict.detail
+        == f"{percent:.0f} % of the CPU is said to be used, and 74 % by this run alone: it was misread"
+    )
+
+
 @pytest.mark.parametrize(
     ("out_s", "outcome"), [(8, Outcome.PASS), (9, Outcome.WARN), (14, Outcome.WARN), (15, Outcome.FAIL)]
 )

@@ -192,7 +192,7 @@ def test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest(bench):
 
 
 @pytest.mark.parametrize("to_s", [50.05, 136.0])
-@pytest.mark.parametrize("watts", [0.0, -700.0])
+@pytest.mark.parametrize("watts", [0.0, -700.0, 700_000.0])
 @pytest.mark.parametrize("stated", [None, (500.0, 700.0)])
 def test_a_limit_that_no_card_can_have_is_no_setting(bench, to_s, watts, stated):
     """Once, or in every sample: the sensor is at fault, and it says nothing about the card."""
