@@ -32,7 +32,7 @@ from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import EXIT_STATUS, Verdict, decide
+from rigproof.records.verdict import EXIT_STATUS, Decision, Verdict, decide
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.remarks import not_tested, remarks
 from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
@@ -48,7 +48,9 @@ KEY = r'"%s"\s*:\s*'  # however somebody has formatted it
 HEAD_BYTES = 1 << 16
 LONGEST_S = 1e9  # more is no length of a run
 WRITABLE = re.compile(rf"(^|/)({'|'.join(map(re.escape, FILES))}): not written: ")  # `report` writes it anew
-EMPTY = "verdict.json: empty, so what else kept the run from being accepted is not known"
+NOTHING_TOLD = "so what else kept the run from being accepted is not known"
+EMPTY = f"verdict.json: empty, {NOTHING_TOLD}"
+FOREIGN = f"verdict.json: no verdict of a run, {NOTHING_TOLD}"
 NEVER_ENDED = "the run never ended: its recording was not closed, and there is no verdict.json"
 ROW_BYTES = 50  # of a sample on disk; other records take less
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
@@ -78,6 +80,8 @@ def earlier_problems(run: Path) -> list[str]:
     if not file.exists() and not (run / PARQUET_FILE).exists():
         return [NEVER_ENDED]
     try:
+        if file.exists() and str(_told(run, "verdict")) not in set(Decision):
+            return [FOREIGN]
         problems = _told(run, "problems")
     except ValueError:
         return ["verdict.json: what kept the run from being accepted cannot be read there any more"]

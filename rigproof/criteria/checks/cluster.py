@@ -6,6 +6,7 @@ from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, 
 from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.criteria.evidence.strangers import for_want_of_memory
 from rigproof.profiles.kinds.stages import ALL_DUTIES, DEVICE_DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome
@@ -122,13 +123,15 @@ def looked_for(evidence: Evidence) -> bool:
     remedy=FIRST_LOSS,
     unmeasured="no stage ran, or one was aborted before its waits were over; or the only losses are "
     "processes that never started, that Ray's memory monitor or the kernel's OOM killer ended, children of "
-    "workers that were killed (SIGKILL), or waits during which others left the host less than "
-    "`cpu.starved_percent` of the CPU time that the run needs, which is not the rig's doing",
+    "workers that were killed (SIGKILL), tasks that found no memory while others held the card's, or waits "
+    "during which others left the host less than `cpu.starved_percent` of the CPU time that the run needs, "
+    "which is not the rig's doing",
     also=Also(fails=BROKEN),
 )
 def no_timeouts(rig: Evidence) -> Finding:
     """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
-    losses = sorted((event for kind in LOSSES for event in rig.events.of_kind(kind)), key=lambda e: e.t_s)
+    found = (for_want_of_memory(rig, event) for kind in LOSSES for event in rig.events.of_kind(kind))
+    losses = sorted(found, key=lambda event: event.t_s)
     own = [event for event in losses if "disturbed" not in event.data]
     none = Limit(0, "each wait's own deadline")
     if own:

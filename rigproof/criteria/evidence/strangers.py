@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from rigproof.criteria.criterion import Disturbed, Finding, NotApplicable, NotMeasured, Trouble
 from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
-from rigproof.criteria.evidence.events import SEEN_BEFORE_S
+from rigproof.criteria.evidence.events import NO_MEMORY, SEEN_BEFORE_S
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import Foreign, Life, State, foreign_lives, lives_of
 from rigproof.criteria.evidence.rates import rate_or_none
@@ -34,6 +34,7 @@ from rigproof.records.processes import (
 )
 from rigproof.records.verdict import figure
 
+RUN_ALONE = "end what holds memory of that card, and run again"
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 # As torch words them when memory ran out.
 CAPACITY = re.compile(r"total capacity of (\d+(?:\.\d+)?) ([KMGT]iB)")
@@ -271,6 +272,25 @@ def crowded_by(device: DeviceEvidence, trouble: Trouble) -> str | None:
     suspects = _suspects(device, _stages(device, trouble).values())
     holding = [one for one in suspects if moment_s is None or one.near(moment_s)]
     return _explanation(holding, "held memory of this card") if holding else _short_for_others(device)
+
+
+def for_want_of_memory(rig: Evidence, loss: Event) -> Event:
+    """A worker's failed task, marked as no fault of the rig if others held the memory that it had to have.
+
+    The worker itself has to have run out of memory before, and its error to say so.
+    """
+    told = "MemoryError" in loss.message or NO_MEMORY in loss.message
+    devices = [one for one in rig.devices if one.subject == loss.subject]
+    if loss.kind != "worker_failed" or "disturbed" in loss.data or not (told and devices):
+        return loss
+    device = devices[0]
+    ooms = [one for one in device.events("oom") if one.worker == loss.worker and one.t_s <= loss.t_s]
+    holding = [] if device.events(*NOT_BY_STRANGERS) else _known(device)
+    crowding = [one for one in holding if any(one.near(oom.t_s) for oom in ooms)]
+    why = _explanation(crowding, "held memory of this card") if crowding else _short_for_others(device)
+    if not ooms or why is None:
+        return loss
+    return replace(loss, message=f"{loss.message}; {why}", data=loss.data | {"disturbed": RUN_ALONE})
 
 
 def _short_for_others(device: DeviceEvidence) -> str | None:

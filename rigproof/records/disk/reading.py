@@ -99,6 +99,7 @@ def read_recording(
     for path, table in read_tables.items():
         _put_table(recording, path, table)
     _put_samples(recording, first[1])
+    _require_tables(folder, recording, first[1])
     if recording.count() > MANY:
         give_memory_back()
     return recording
@@ -299,6 +300,14 @@ def _put_samples(recording: Recording, read: tuple[Path, Samples] | None) -> Non
     _require_own(recording, path, samples.run_id)
     recording.tables[table_name(GpuSample)] = samples.gpu
     recording.tables[table_name(HostSample)] = samples.host
+
+
+def _require_tables(folder: Path, recording: Recording, read: tuple[Path, Samples] | None) -> None:
+    """RecordingError if a table that the run has written is not there any more: it is no work left undone."""
+    for name in read[1].tables if read else ():
+        if name not in recording.tables:
+            lost = folder / f"{one_line(name, 80)}{TABLE}"
+            raise RecordingError(f"{lost}: is missing, though the run wrote it; {RESTORE}")
 
 
 def _require_own(recording: Recording, path: Path, run_id: str) -> None:

@@ -60,8 +60,11 @@ def required_columns() -> frozenset[str]:
     return frozenset(required)
 
 
-def schema(run_id: str) -> "pa.Schema":
-    """The table's schema, with `schema_version` and `run_id` in its metadata."""
+def schema(run_id: str, tables: Sequence[str] = ()) -> "pa.Schema":
+    """The table's schema, with `schema_version` and `run_id` in its metadata.
+
+    `tables`: the names of the other tables that the run has written, so that a lost one is noticed.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
     def column(name: str) -> "pa.Field":
@@ -76,6 +79,8 @@ def schema(run_id: str) -> "pa.Schema":
         return pa.field(name, kind, nullable=name not in required_columns(), metadata=metadata)
 
     metadata = {"schema_version": str(TELEMETRY_SCHEMA_VERSION), "run_id": run_id}
+    if tables:
+        metadata["tables"] = " ".join(tables)
     return pa.schema([column(name) for name in column_names()], metadata=metadata)
 
 

@@ -253,7 +253,8 @@ def _write_tables(folder: Path, recording: Recording) -> None:
         for name, rows in tuple(recording.tables.items())
         if name not in _SAMPLES and len(rows)
     }
-    tables[TELEMETRY] = (sample_tables.schema(run_id), chain(*samples))  # last: a run that has it has ended
+    layout_of_samples = sample_tables.schema(run_id, sorted(tables))
+    tables[TELEMETRY] = (layout_of_samples, chain(*samples))  # last: a run that has it has ended
     for name, (layout, batches) in tables.items():
         _write_table(folder / f"{name}{TABLE}", layout, batches)
         (folder / f"{name}{STREAM}").unlink(missing_ok=True)

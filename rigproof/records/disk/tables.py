@@ -41,12 +41,16 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """A file's samples. `whole` is False if the file is cut off; `run_id` is empty if it names no run."""
+    """A file's samples. `whole` is False if the file is cut off; `run_id` is empty if it names no run.
+
+    `tables`: the names of the run's other tables, as far as they are known.
+    """
 
     gpu: Rows[GpuSample]
     host: Rows[HostSample]
     run_id: str
     whole: bool = True
+    tables: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -316,12 +320,16 @@ def _of_stream(table: "pa.Table") -> Source:
 
 def _samples(source: Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
     gpu, host = sample_tables.samples_of(sample_tables.completed(source, layout))
-    return Samples(gpu, host, _run_id(layout), whole)
+    return Samples(gpu, host, _run_id(layout), whole, tuple(_told(layout, "tables").split()))
 
 
 def _run_id(layout: "pa.Schema") -> str:
-    run_id: bytes = (layout.metadata or {}).get(b"run_id", b"")
-    return run_id.decode("utf-8", "replace")
+    return _told(layout, "run_id")
+
+
+def _told(layout: "pa.Schema", key: str) -> str:
+    value: bytes = (layout.metadata or {}).get(key.encode(), b"")
+    return value.decode("utf-8", "replace")
 
 
 def _first_line(error: BaseException) -> str:

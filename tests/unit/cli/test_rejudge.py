@@ -96,17 +96,19 @@ def test_a_run_that_was_interrupted_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lost", "status", "said"),
+    ("text", "lost", "status", "said"),
     [
-        (("verdict.json",), 0, ""),  # a recording alone is judged by what it holds
-        (("verdict.json", "telemetry.parquet"), 6, ""),
-        ((), 6, "verdict.json: empty"),
+        ("", ("verdict.json",), 0, ""),  # a recording alone is judged by what it holds
+        ("", ("verdict.json", "telemetry.parquet"), 6, ""),
+        ("", (), 6, "verdict.json: empty"),
+        ("[1]", (), 6, "verdict.json: no verdict of a run"),
+        ('{"verdict": ["ACCEPTED"]}', (), 6, "verdict.json: no verdict of a run"),
     ],
 )
-def test_a_run_without_a_verdict_is_accepted_only_if_it_ended(tmp_path, lost, status, said):
+def test_a_run_without_a_verdict_is_accepted_only_if_it_ended(tmp_path, text, lost, status, said):
     run = tmp_path / "run"
     shutil.copytree(SAMPLES / ACCEPTED, run)
-    (run / "verdict.json").write_text("")
+    (run / "verdict.json").write_text(text)
     for name in lost:
         (run / name).unlink()
     lines: list[str] = []

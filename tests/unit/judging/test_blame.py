@@ -77,6 +77,12 @@ def crowded(bench):
     bench.event("oom", GPU, WANTED, 40)
 
 
+def without_memory(bench):
+    bench.stranger(0.5, used_mib=[3174])
+    bench.event("oom", GPU, WANTED, 40, WORKER)
+    bench.event("worker_failed", GPU, "its task failed: MemoryError: no room", 41, WORKER)
+
+
 CASES = {
     "`node_missing`: the run was given no cluster": without_cluster,
     "`node_missing`: not in the cluster": node_is_missing,
@@ -92,6 +98,7 @@ CASES = {
     "`agent_died`: in the run, cause unknown": lambda b: b.event("agent_died", "pc1", "it is gone", 50),
     "`worker_failed`: never started, or cannot load torch": lost_for_others("worker_failed"),
     "`worker_failed`: a process that it had started was killed (SIGKILL)": lost_for_others("worker_failed"),
+    "`worker_failed`: its task found no memory, since others held the card's": without_memory,
     "`worker_failed`: its device or its task failed": lambda b: b.lose(WORKER, "worker_failed", "CUDA", 50),
     "`worker_died`: by the kernel's OOM killer, or Ray's memory monitor": killed,
     "`worker_died`: cause unknown": lambda b: b.lose(WORKER, "worker_died", "signal 9", 50),

@@ -503,6 +503,30 @@ def test_whom_the_driver_does_not_list_torch_still_counts(bench, own, outcome):
     assert (outcome is FAIL) or "others hold 39.3 GiB of this card" in verdict.detail
 
 
+@pytest.mark.parametrize(
+    ("error", "own", "outcome"),
+    [
+        ("MemoryError: no room for operands of size 128", "1.00 GiB", NOT_MEASURED),
+        ("MemoryError: no room for operands of size 128", "139.80 GiB", FAIL),  # the plan is too large
+        ("RuntimeError: CUDA error: device-side assert triggered", "1.00 GiB", FAIL),
+    ],
+)
+def test_a_task_without_memory_is_no_loss_of_the_rig_if_others_hold_it(bench, error, own, outcome):
+    worker = bench.plan().workers_of(OTHER)[0].worker
+    bench.event("oom", OTHER, f"{WANTED.format('32.00 MiB', '0.00 MiB')} {OWN.format(own)}", 40, worker)
+    bench.event("worker_failed", OTHER, f"its task failed: {error}", 41, worker)
+    verdict = bench.verdict("cluster.no_timeouts", "rig")
+    assert verdict.outcome is outcome
+    assert (outcome is FAIL) or "others hold 139 GiB of this card" in verdict.detail
+
+
+def test_nor_is_it_if_another_worker_had_none_or_none_is_known_to_have_run_out(bench):
+    worker = bench.plan().workers_of(OTHER)[0].worker
+    bench.event("oom", OTHER, f"{WANTED.format('32.00 MiB', '0.00 MiB')} {OWN.format('1 GiB')}", 42, worker)
+    bench.event("worker_failed", OTHER, "its task failed: MemoryError: no room", 41, worker)
+    assert bench.verdict("cluster.no_timeouts", "rig").outcome is FAIL
+
+
 def test_memory_that_others_held_does_not_excuse_a_wrong_result(bench):
     bench.stranger(0.5, used_mib=[3174])
     bench.event("oom", GPU, WANTED.format("3.00 GiB", "72.00 MiB"), 40)

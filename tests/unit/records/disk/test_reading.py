@@ -154,6 +154,14 @@ def test_rows_that_no_sampler_writes_are_refused(tmp_path):
         read_recording(tmp_path)
 
 
+def test_a_table_that_was_lost_is_named(tmp_path):
+    """Without its rounds a sound rig would have worked nothing: that is the copy's fault."""
+    written(tmp_path)
+    (tmp_path / "round.parquet").unlink()
+    with pytest.raises(RecordingError, match=r"round\.parquet: is missing, though the run wrote it; restore"):
+        read_recording(tmp_path)
+
+
 def test_the_samples_of_another_run_are_refused(tmp_path):
     first, second = tmp_path / "a", tmp_path / "b"
     first.mkdir()
