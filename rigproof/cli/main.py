@@ -13,7 +13,7 @@ from rigproof.cli import cluster, screen
 from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
-from rigproof.host.standard_streams import outlive_readers
+from rigproof.host.standard_streams import keep_status, outlive_readers
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.options import short
@@ -288,7 +288,9 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     sys.stdout.flush()
-    sys.exit(INTERRUPTED if status == TYPER_INTERRUPTED else status)
+    status = INTERRUPTED if status == TYPER_INTERRUPTED else status
+    keep_status(status or 0)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

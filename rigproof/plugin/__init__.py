@@ -4,6 +4,7 @@ Loaded in every pytest session of an environment that has rigproof, so it import
 rigproof is not wanted (`options.acts`), it only declares its options, and cleans up (`guest`).
 """
 
+import os
 from collections.abc import Generator
 
 import pytest
@@ -59,6 +60,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if not wants_hardware(config):
         return None
     outlive_readers()  # before pytest's terminal takes standard output
+    os.environ.pop("PYTHONINSPECT", None)  # with which none of Ray's processes ends
     if not config.getoption("hw_plan"):
         refuse_options(config)
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rigproof.host.standard_streams import outlive_readers
+from rigproof.host.standard_streams import keep_status, outlive_readers
 from rigproof.plugin.keys import ENDING
 from rigproof.plugin.options import shows_only, wants_hardware
 from rigproof.records.verdict import EXIT_STATUS, Decision
@@ -46,6 +46,7 @@ class LastWord:
             say(config, "INCOMPLETE: nothing was tested: rigproof's hooks are switched off")
             status = UNTESTED
         sys.stdout.flush()
+        keep_status(int(status or 0))
         return status
 
 

@@ -277,6 +277,14 @@ def test_nor_does_one_of_an_ini_file_make_rigproof_accept_green(tmp_path):
     assert "ERROR: --collect-only: PYTEST_ADDOPTS or an ini file asks for it" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["-m", "pytest", "-m", "hardware"], ["-m", "rigproof", "accept"]])
+def test_a_python_that_is_inspected_at_its_end_keeps_the_status(tmp_path, command):
+    """By itself it ends 1 whatever it was told to."""
+    options = SIMULATED if "pytest" in command else ACCEPTED_AS
+    done = python("-i", *command, *options, "-k", "nosuch", "--override-ini=cache_dir=" + str(tmp_path))
+    assert done.returncode == 5, done.stdout + done.stderr
+
+
 def test_a_python_without_asserts_runs_the_suite_too():
     done = python("-O", "-m", "pytest", "-m", "hardware", *SIMULATED, "--hw-plan")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -290,7 +290,8 @@ def _require_own_delays(
     """Disturbed if the host would be responsive without the late wake-ups that others explain.
 
     One is explained if in its second, or while it waited, a hypervisor or a quota took at least as much CPU
-    time as it waited, or other programs had brought the CPU over its band. A hypervisor lets one CPU wait
+    time as it waited, or other programs had brought the CPU over its band: in a second around it, whenever
+    that begins. A hypervisor lets one CPU wait
     for TURN_S at most while it serves the others: of a longer delay, it must have taken more of all CPUs than
     `cpu.stolen_warn_percent`, since on a host of 128 CPUs 1 % is always more than a second each second.
     """
@@ -302,7 +303,7 @@ def _require_own_delays(
     taken_s = np.interp(to_s, times_s, withheld_s) - np.interp(from_s, times_s, withheld_s)
     most = (node.cpu.stolen_warn_percent or 0.0) / 100 * node.identity.cpus
     enough = (taken_s >= waited_s) & ((waited_s <= TURN_S) | (taken_s > most * (to_s - from_s)))
-    hogs_s = np.asarray([one.from_s for one in seconds if one.hogged(high)])
+    hogs_s = np.asarray([one.from_s for one in _any_seconds(node, window) if one.hogged(high)])
     explained = late[enough | (hogs_s.searchsorted(to_s) > hogs_s.searchsorted(from_s))]
     rest = np.delete(delays, explained)
     if not len(explained) or (len(rest) and (rest.max() > longest_ms or _ninety_ninth(rest) > p99_ms)):
@@ -315,6 +316,13 @@ def _require_own_delays(
         remedy,
         float(at_s[0]),
     )
+
+
+def _any_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
+    """The seconds that begin at any quarter of one, by their begin, from a second before the window on."""
+    begins_s = [window.from_s - 1.0 + quarter / 4 for quarter in range(4)]
+    found = [one for from_s in begins_s for one in cpu_seconds(node, Window(from_s, window.to_s))]
+    return sorted(found, key=lambda one: one.from_s)
 
 
 def _withheld(node: NodeEvidence, window: Window) -> tuple[Floats, Floats]:

@@ -334,6 +334,13 @@ def test_a_little_of_many_cpus_explains_a_late_turn_but_no_freeze(bench, waited_
     assert bench.verdict(AWAKE, "pc1").outcome is outcome
 
 
+@pytest.mark.parametrize("from_s", [29.05, 49.45])  # it ends as the load begins; it is in two seconds
+def test_programs_that_took_the_cpu_for_less_than_a_second_of_the_clock_explain_late_wake_ups(bench, from_s):
+    bench.host("pc1", from_s, from_s + 1.1, cpu_percent=93.0, own_percent=40.0)
+    bench.host("pc1", from_s + 1.0, from_s + 1.1, wakeup_delays_ms=(300.0, 300.0))
+    assert bench.verdict("host.responsiveness", "pc1").outcome is Outcome.NOT_MEASURED
+
+
 def test_a_late_wake_up_in_a_quiet_second_fails_beside_others_that_are_explained(bench):
     bench.host("pc1", 50, 50.95, stolen_percent=30)
     bench.host("pc1", 50.35, 50.45, wakeup_delays_ms=(300.0, 300.0))
