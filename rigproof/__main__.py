@@ -1,5 +1,6 @@
 """The command line `rigproof`, which is `python -m rigproof`, too."""
 
+import contextlib
 import sys
 import traceback
 
@@ -13,8 +14,9 @@ def main() -> None:
 
         command_line()
     except Exception:  # whatever it is, nothing is said of the rig
-        traceback.print_exc()
-        sys.stderr.write("rigproof: an error of rigproof itself, or of its installation; no verdict\n")
+        with contextlib.suppress(Exception):  # nor if standard error cannot be written
+            traceback.print_exc()
+            sys.stderr.write("rigproof: an error of rigproof itself, or of its installation; no verdict\n")
         sys.exit(INTERNAL)
 
 

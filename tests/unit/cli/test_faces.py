@@ -33,6 +33,8 @@ def test_an_installation_that_cannot_be_loaded_is_no_rejected(tmp_path, monkeypa
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 3
     assert done.stderr.endswith("an error of rigproof itself, or of its installation; no verdict\n")
+    unheard = ["bash", "-c", '"$@" 2>&-', "bash", *command]
+    assert subprocess.run(unheard, cwd=CHECKOUT, capture_output=True, check=False).returncode == 3
 
 
 @pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS), ("cluster",), ("cluster", "up")])
