@@ -20,7 +20,7 @@ LOAD_S = 5
 def test_processes_that_take_the_cpu_are_named_and_fail_nobody(start_run, tmp_path):
     run = start_run(small_rig(tmp_path, sustained_s=LOAD_S, band=True))
     run.wait_for_stage("sustained", inside_s=0.3)
-    with subprocess.Popen(HOG, start_new_session=True) as hog:
+    with subprocess.Popen(HOG) as hog:
         try:
             run.hurt_now()
             run.wait_for(lambda run: run.ended("sustained"))
