@@ -10,7 +10,7 @@ LOAD_S = 3
 def test_full_disk_is_reported_and_never_green(start_run, tmp_path, mounted):
     disk = mounted(64)
     run = start_run(small_rig(tmp_path, sustained_s=LOAD_S), report_dir=disk)
-    run.wait_for_stage("sustained")
+    run.wait_for_stage("sustained", inside_s=0.3)
     before = len(run.all_records())
     with pytest.raises(OSError, match="No space"):
         fill(disk / "hog")

@@ -60,8 +60,7 @@ def test_a_killed_driver_leaves_nothing_but_words_and_the_next_one_may_be_frozen
     assert run.outcomes()["health.reset", "here"] == "warn"
     assert f"an earlier run ({killed.folder.name}) never ended: here restarted" in run.text()
     assert {one["data"]["restarted"] for one in run.events("unfinished_run")} == {True, False}
-    (paused,) = run.events("paused")
-    assert paused["data"]["paused_s"] >= STALL_S
+    assert max(one["data"]["paused_s"] for one in run.events("paused")) >= STALL_S
     assert run.outcomes()["cluster.no_timeouts", "rig"] == "pass"
     run.check_recording()
     run.check_nothing_is_left()

@@ -20,7 +20,7 @@ sys.stdin.read()
 def test_out_of_memory_fails_its_device_alone(start_run, tmp_path):
     profile, (first, second) = two_devices(tmp_path, sustained_s=LOAD_S, transfer_s=0.45)
     run = start_run(profile)
-    run.wait_for(lambda run: run.in_stage("gemm"))
+    run.wait_for(lambda run: first in {one["subject"] for one in run.events("reference")})
     worker = next(record for record in run.records("worker") if record["subject"] == first)
     hog = None
     if worker["device"] == "cuda":

@@ -66,7 +66,7 @@ def two(request, start_shared_run, tmp_path_factory):
         jump(clock, seconds)
         time.sleep(1)
     second.wait_for(lambda run: run.ended("sustained"))
-    second.wait_for(lambda run: (run.folder / PARQUET_FILE).exists(), step_s=0.002)
+    second.wait_for(lambda run: (run.folder / PARQUET_FILE).exists(), step_s=0.02)
     second.hurt(None, request.param)
     for run in (first, second):
         run.finish()
