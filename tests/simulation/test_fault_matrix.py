@@ -1,6 +1,8 @@
 """Each fault changes the verdicts that it should, and no other, in sentences that read well."""
 
 import math
+from collections import Counter
+from itertools import chain
 
 import pytest
 
@@ -21,10 +23,12 @@ from support.fault_matrix import (
     changes_of,
     continuous_rig,
     geforce_rig,
+    rig,
     rig_of,
     run,
     run_changes,
     subject_of,
+    subjects_of,
     written,
 )
 from support.lengths import lengths
@@ -32,7 +36,7 @@ from support.sentences import check_sentences
 
 CASES = tuple(cases())
 IDS = list(map(str, CASES))
-CARDS = (FIRST, SECOND, OTHER)
+CARDS, NODES = (FIRST, SECOND, OTHER), ("n1", "n2")
 
 
 def late_of(name):
@@ -53,18 +57,48 @@ LATE_TOGETHER = [(name,) for name in LATE if name not in SHARED] + [
 ]
 
 
+COOLER = ("clock-locked", "clock-drops-idle")  # than the second card's own working range lets it be
+
+
+def places(case):
+    """Where it may be beside others: on each of these subjects it changes no verdicts but theirs."""
+    one_node = case.fault.scope == "node"
+    if rig_of(case.fault) is not rig() or case.fault.name in COOLER:
+        return ()
+    first = subject_of(case.fault)
+    alone = all(where.startswith(first) for _, where in case.changes(first, rig()))
+    every = NODES if one_node else CARDS
+    return every if alone and (one_node or set(every) <= set(subjects_of(case.fault, rig()))) else ()
+
+
+def together():
+    """The cases of each run, with their subjects; those that change others' verdicts have their own run."""
+    found = [[(case, subject_of(case.fault))] for case in CASES if not places(case)]
+    for everywhere in (CARDS, NODES):
+        some = [case for case in CASES if places(case) == everywhere]
+        runs = math.ceil(len(some) / len(everywhere))
+        found += [list(zip(some[one::runs], everywhere, strict=False)) for one in range(runs)]
+    return found
+
+
 def test_a_healthy_rig_changes_nothing():
     assert run_changes() == {}
     assert changes_of(run(on=geforce_rig())) == {}
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(case):
-    on = rig_of(case.fault)
-    verdicts = run(written(case.fault, case.keys), on=on)
-    assert changes_of(verdicts) == case.changes(subject_of(case.fault), on)
+@pytest.mark.parametrize("hurt", together(), ids=lambda hurt: " ".join(str(case) for case, _ in hurt))
+def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(hurt):
+    on = rig_of(hurt[0][0].fault)
+    verdicts = run(*(written(case.fault, case.keys, on=subject) for case, subject in hurt), on=on)
+    expected = [case.changes(subject, on) for case, subject in hurt]
+    assert changes_of(verdicts) == dict(chain.from_iterable(map(dict.items, expected)))
     assert all(map(agrees, verdicts))
     check_sentences(verdicts)
+
+
+def test_every_case_has_its_run():
+    ran = Counter(str(case) for hurt in together() for case, _ in hurt)
+    assert ran == Counter(IDS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)

@@ -47,22 +47,23 @@ def geforce_rig() -> LoadedRig:
 
 def rig_of(fault: FaultKind) -> LoadedRig:
     """The first of these rigs on which it can be noticed."""
-    return next(one for one in (rig(), geforce_rig()) if fault.scope == "node" or _subjects(fault, one))
+    return next(one for one in (rig(), geforce_rig()) if fault.scope == "node" or subjects_of(fault, one))
 
 
 def subject_of(fault: FaultKind) -> str:
     """The first one of its rig on which it can be noticed."""
-    return "n1" if fault.scope == "node" else _subjects(fault, rig_of(fault))[0]
+    return "n1" if fault.scope == "node" else subjects_of(fault, rig_of(fault))[0]
 
 
-def _subjects(fault: FaultKind, on: LoadedRig) -> list[str]:
+def subjects_of(fault: FaultKind, on: LoadedRig) -> list[str]:
+    """The devices of a rig on which it can be noticed."""
     lacks = fault.lacks
     return [one.subject for one in on.devices() if lacks is None or not lacks(on, one)]
 
 
-def written(fault: FaultKind, keys: str = "") -> str:
-    """As it stands behind `--hw-inject`."""
-    return f"{fault.name}@{subject_of(fault)}" + (f":{keys}" if keys else "")
+def written(fault: FaultKind, keys: str = "", on: str = "") -> str:
+    """As it stands behind `--hw-inject`; without `on`, on the first subject on which it can be noticed."""
+    return f"{fault.name}@{on or subject_of(fault)}" + (f":{keys}" if keys else "")
 
 
 def changes_of(verdicts: list[Verdict]) -> Changes:
@@ -95,5 +96,6 @@ __all__ = [
     "run",
     "run_changes",
     "subject_of",
+    "subjects_of",
     "written",
 ]
