@@ -12,9 +12,9 @@ from support.real_runs import EVERY_SIGNAL
 from support.small_rigs import small_rig
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Of a worker alone, beside the CPU load, with processes of its own, and several of them on a device.
-STAGES = ("gemm", "sustained", "feeding", "sharing")
-STAGES += ("training",) if EVERY_SIGNAL else ()
+# Of a worker with processes of its own, and several workers on a device; the others differ in nothing else.
+STAGES = ("feeding", "sharing")
+STAGES += ("gemm", "sustained", "training") if EVERY_SIGNAL else ()
 LONG_S = 60  # of the stage that is hurt; it is broken off, or the test fails
 
 
