@@ -73,9 +73,10 @@ def places(case):
 
 def together():
     """The cases of each run, with their subjects; those that change others' verdicts have their own run."""
-    found = [[(case, subject_of(case.fault))] for case in CASES if not places(case)]
+    of_case = [(case, places(case)) for case in CASES]
+    found = [[(case, subject_of(case.fault))] for case, where in of_case if not where]
     for everywhere in (CARDS, NODES):
-        some = [case for case in CASES if places(case) == everywhere]
+        some = [case for case, where in of_case if where == everywhere]
         runs = math.ceil(len(some) / len(everywhere))
         found += [list(zip(some[one::runs], everywhere, strict=False)) for one in range(runs)]
     return found
@@ -86,7 +87,10 @@ def test_a_healthy_rig_changes_nothing():
     assert changes_of(run(on=geforce_rig())) == {}
 
 
-@pytest.mark.parametrize("hurt", together(), ids=lambda hurt: " ".join(str(case) for case, _ in hurt))
+TOGETHER = together()
+
+
+@pytest.mark.parametrize("hurt", TOGETHER, ids=lambda hurt: " ".join(str(case) for case, _ in hurt))
 def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(hurt):
     on = rig_of(hurt[0][0].fault)
     verdicts = run(*(written(case.fault, case.keys, on=subject) for case, subject in hurt), on=on)
@@ -97,7 +101,7 @@ def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(hurt):
 
 
 def test_every_case_has_its_run():
-    ran = Counter(str(case) for hurt in together() for case, _ in hurt)
+    ran = Counter(str(case) for hurt in TOGETHER for case, _ in hurt)
     assert ran == Counter(IDS)
 
 
