@@ -530,4 +530,28 @@ TESTED = (
         "`power.transient` fails: slower waves are the reference",
         "unit/stages/transient/test_criteria.py::test_faster_waves",
     ),
+    Tested(
+        "a power limit that reads a thousand times the card's, an SM clock of 0 MHz, a CPU that nobody used",
+        "REJECTED",
+        "not measured",
+        "unit/criteria/checks/test_power.py::test_a_limit_that_no_card_can_have",
+    ),
+    Tested(
+        "a pause of 5 s with a stranger in 0.1 s of it",
+        "INCOMPLETE",
+        "`activity.gpu_active` fails",
+        "unit/criteria/checks/test_activity.py::test_a_brief_stranger_is_no_excuse",
+    ),
+    Tested(
+        "patterns, waves or memory copies at three times their rate",
+        "ACCEPTED, or REJECTED for what they are held against",
+        "not measured",
+        "unit/test_samples.py::test_more_than_the_memory_can_do_is_no_rate",
+    ),
+    Tested(
+        "sensors of one card that are another's in one stage",
+        "ACCEPTED",
+        "not measured",
+        "unit/criteria/evidence/test_sensors.py::test_sensors_of_two_cards_that_agree_in_every_digit_of_one_stage",
+    ),
 )

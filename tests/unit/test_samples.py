@@ -295,6 +295,19 @@ def test_a_million_times_the_rate_is_no_rate(run):
             assert verdict.outcome == "not_measured", verdict
 
 
+@pytest.mark.parametrize(("stage", "share"), [("pattern", 3), ("bandwidth", 3)])
+def test_more_than_the_memory_can_do_is_no_rate_of_anything(stage, share):
+    """Neither of its own stage nor of one that is held against it."""
+    recording = edited(LONE, stage, share)
+    found = {
+        one.criterion: one.outcome
+        for one in judge_all(recording, with_shares(recording))
+        if one.outcome is not Outcome.NOT_APPLICABLE
+    }
+    assert found["memory.bandwidth" if stage == "bandwidth" else "throughput.stability"] == "not_measured"
+    assert Outcome.FAIL not in found.values()
+
+
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)
 def test_a_link_of_half_its_lanes_is_noticed(run):
     recording = read_recording(run)

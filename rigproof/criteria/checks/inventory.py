@@ -44,8 +44,8 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="another job of the cluster holds it, or CUDA_VISIBLE_DEVICES hides it where Ray was started; "
     "the run was given no cluster in which its node could be; the cluster itself did not start, or the run "
-    "was of another rig and did not look for it; another card of the node has its PCI bus id; or its name is "
-    "that of another model than it was taken for",
+    "was of another rig and did not look for it; another card of the node has its PCI bus id; a card was "
+    "lost that is not there; or its name is that of another model than it was taken for",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
@@ -62,6 +62,7 @@ def gpus_present(device: DeviceEvidence) -> Finding:
         raise Disturbed(event.message, TAKEN)
     if not device.found:
         return _absent(device)
+    device.require_placed("gpu_lost")
     wrong, step = _mismatch(device, device.identity)
     if wrong:
         return Finding(Outcome.FAIL, detail=wrong, remedy=step)

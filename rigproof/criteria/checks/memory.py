@@ -68,6 +68,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
         detail = "; ".join(filter(None, (shortage(first.message), holders)))
         remedy = END_HOLDER if holders or "holders" in first.data else ""
         return compared(ooms, allowed, good=False, detail=detail, remedy=remedy, from_s=first.t_s)
+    device.require_placed("oom")
     window = device.evidence.complete_window(device.evidence.steady_stage)
     _require_last_readings(device, window)
     if not events:

@@ -219,6 +219,7 @@ def throttle(device: DeviceEvidence) -> Finding:
 
     Every stage of the run is judged, also one in which the card rests while its link or its host is measured.
     """
+    require_possible(device, REASONS, "clock-event reason")
     loaded = device.evidence.stages_with(*DUTIES)
     ran = (one for one in device.evidence.stages if one in device.evidence.recording.stages)
     stages = dict.fromkeys((*loaded, *ran))

@@ -21,6 +21,7 @@ from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
 from rigproof.records.samples import GpuSample
+from rigproof.records.verdict import figure
 
 if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # evidence builds these
 Kept = TypeVar("Kept", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
+GB = "GB"  # 10^9 bytes: the unit of copies
 LOSSES = ("worker_failed", "worker_died", "worker_hung")  # of a worker
 # Events that explain why a device did no work; an earlier kind explains the later ones.
 CAUSES = (
@@ -289,9 +291,18 @@ class DeviceEvidence:
     def possible(self, stage: str, *precisions: str) -> Rounds:
         """The same, for a rate. NotMeasured if one is faster than the device's silicon can be.
 
-        Only arithmetic has a known maximum. `precisions`: those that are judged; by default all.
+        Only arithmetic and the memory of a known model have a maximum. `precisions`: those that are judged;
+        by default all.
         """
         rounds = self.rounds(stage)
+        if len(rounds) and self.found and not self.is_cpu and self.evidence.kinds[stage].unit == GB:
+            most = self.silicon.highest_gbps
+            fastest_gbps = float((rounds.work / rounds.seconds).max())
+            if most is not None and fastest_gbps > most.value:
+                raise NotMeasured(
+                    f"{figure(fastest_gbps, 'GB/s')} is more than {figure(most.value, 'GB/s')}, "
+                    f"{most.source}: a measurement error"
+                )
         fastest = self.stage_rounds.fastest(self.subject, stage)
         if fastest and self.found and not self.is_cpu:
             chosen = precisions or sorted(fastest)

@@ -21,6 +21,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.power_limits import share_left
 from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.sensors import require_possible
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.planning.floor_basis import Conditions, floor_basis
@@ -226,6 +227,7 @@ def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
 
 def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     """The median SM clock while these rounds ran. NotMeasured if it was read too rarely."""
+    require_possible(device, "sm_clock_mhz", "SM clock")
     stretches = [Window(*pair) for pair in rounds.unbroken(device.evidence.kinds)]
     found = [
         one

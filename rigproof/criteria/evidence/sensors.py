@@ -19,7 +19,7 @@ The rules, all of them about validity and none a limit of a rig:
    Other rises and falls say nothing: a window that opens, a stage that needs little, a card that slows down
    but stops with the last round.
 6. Temperature, power and clock do not all stay constant together.
-7. Two cards of a node do not draw the same power at every moment, to the last digit.
+7. Two cards of a node do not draw the same power at every moment, to the last digit, nor for 50 readings.
 """
 
 import math
@@ -33,7 +33,7 @@ from rigproof.criteria.evidence import energy
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import Load, piece_table
 from rigproof.criteria.evidence.pieces import PieceReadings
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.sensor_tables import FEWEST, sensor_table
 from rigproof.criteria.evidence.sensor_temperatures import SHORTEST_STILL_S, STEP_STILL_S, Drawn, still_since
 from rigproof.criteria.evidence.sensor_times import out_of_time
@@ -48,7 +48,7 @@ HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
 LOWEST = {"power_limit_w": 1.0, "core_temperature_c": 1.0}  # all other readings may be 0
 # Of power: so many values that follow each other are no chance. NVML counts milliwatts, some cards watts.
-FEWEST_CHANGES, MOST_COMPARED = 20, 1000
+FEWEST_CHANGES, MOST_COMPARED, COMPARED = 20, 1000, 50
 UNITS = {
     "core_temperature_c": "°C",
     "memory_temperature_c": "°C",
@@ -334,13 +334,29 @@ def _same_as_another(device: DeviceEvidence) -> str:
         for other in device.block.devices:
             if other is device or other.node_name != device.node_name:
                 continue
-            if np.array_equal(own, other.samples.readings(power_field(device)).values):
+            theirs = other.samples.readings(power_field(device)).values
+            if np.array_equal(own, theirs):
                 return (
                     f"every reading of its power is also that of {other.subject}: one was read as the other"
+                )
+            if len(own) == len(theirs) and (place := _equal_for_long(own, theirs)) is not None:
+                from_s = device.samples.readings(power_field(device)).times_s[place]
+                return (
+                    f"{_at(device, from_s)}from t={from_s:.0f} s its power is that of {other.subject} in "
+                    "every digit: one was read as the other"
                 )
         return ""
 
     return device.kept("same as another", found)
+
+
+def _equal_for_long(own: Floats, theirs: Floats) -> int | None:
+    """The place from which COMPARED readings of both are equal and not constant; None if there is none."""
+    number = len(own) // COMPARED
+    equal = (own == theirs)[: number * COMPARED].reshape(number, COMPARED).all(axis=1)
+    starts = (COMPARED * equal.nonzero()[0]).tolist()
+    moving = (one for one in starts if len(np.unique(own[one : one + COMPARED])) >= FEWEST_CHANGES)
+    return next(moving, None)
 
 
 # Where to look

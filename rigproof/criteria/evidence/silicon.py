@@ -92,6 +92,15 @@ class Silicon:
     def _ceilings(self) -> dict[str, Limit | None]:
         return {}
 
+    @property
+    def highest_gbps(self) -> Limit | None:
+        """The most that any clock of its memory allows, GB/s; None without a SKU file."""
+        sku, share = self.sku, self.ceiling_share
+        if sku is None or share is None:
+            return None
+        source = f"{share:g} × the printed bandwidth of hwprofiles/gpus/{self.sku_stem}.toml"
+        return Limit(share * sku.memory_bandwidth_gbps, source)
+
     def _at_highest_clock(self, precision: str) -> Limit | None:
         found, sms, clock_mhz = self.architecture, self.sms, self.highest_mhz
         fma = None if found is None else getattr(found.highest, precision, None)

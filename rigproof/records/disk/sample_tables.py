@@ -191,7 +191,10 @@ def _column(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]", kind: str
     own = _at(values, places)
     if name in required_columns() and own.null_count:
         raise ValueError(f"{own.null_count} {kind} rows have no {name}")
-    return column_from(own)
+    column = column_from(own)
+    if name in required_columns() and column.gaps:
+        raise ValueError(f"{kind} rows have a {name} that is not a finite number")
+    return column
 
 
 def _at(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]") -> "pa.ChunkedArray":

@@ -176,7 +176,13 @@ def _planned_processes(device: DeviceEvidence) -> int:
 
 
 def _rewards(device: DeviceEvidence) -> list[RewardBatch]:
-    return device.kept("rewards", lambda: device.records(RewardBatch, STAGE))
+    """Its runs. NotMeasured if one lost less than none of its strategies, or more than all."""
+    found: list[RewardBatch] = device.kept("rewards", lambda: device.records(RewardBatch, STAGE))
+    for one in found:
+        for lost in (one.invalid, one.timed_out, one.crashed, one.out_of_memory):
+            if not 0 <= lost <= one.strategies:
+                raise NotMeasured(f"a run of {one.strategies} strategies is said to have lost {lost}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +216,7 @@ class RewardColumns:
         with np.errstate(all="ignore"):
             self.times_s = rows.column("seconds") / valid
         self.sound = same("stage", STAGE) & ~same("matches", False) & (lost == 0) & (valid > 0)
+        self.sound &= rows.column("invalid") >= 0
         self.sound &= (self.times_s > 0) & (self.times_s < math.inf)
 
 

@@ -102,13 +102,13 @@ def training_steps(device: DeviceEvidence) -> TrainingSteps:
 
 
 def outcomes(device: DeviceEvidence) -> list[Event]:
-    """What was reported whole of each precision's losses: the first, the last, the difference from fp32."""
+    """What was reported whole of each precision's losses: first, last, the difference from fp32."""
     last = [one for one in device.events("training") if device.evidence.recording.is_last(one)]
     names = ("first_loss", "last_loss", "overflows", "difference")
 
     def whole(data: Mapping[str, object]) -> bool:
         numbers = names[:-1] if data.get("precision") == REFERENCE else names
-        return all(isinstance(data.get(one), int | float) for one in numbers)
+        return all(isinstance(one, int | float) and not one < 0 for one in map(data.get, numbers))
 
     return [one for one in last if one.stage == "training" and whole(one.data)]
 

@@ -93,6 +93,8 @@ def transient(node: NodeEvidence) -> Finding:
     if worst is not None and worst.outcome is Outcome.FAIL:
         return worst
     waves.require_size()
+    for device in waves.devices:
+        device.possible(STAGE)
     phase_s = waves.require_made(node.evidence.loaded.settings(TransientSettings))
     require_seen(waves, waves.whole)
     if worst is None:

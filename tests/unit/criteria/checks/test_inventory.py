@@ -13,6 +13,14 @@ def test_a_gpu_that_is_there_is_named(bench):
     assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "NVIDIA H200, GPU-pc1/gpu0")
 
 
+def test_a_lost_card_that_is_not_there_is_not_ignored(bench):
+    bench.event("gpu_lost", "pc1/gpu9", "it no longer answers")
+    verdict = bench.verdict(PRESENT, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "it no longer answers: of pc1/gpu9, which is no device of the rig or of the run"
+    assert bench.verdict(PRESENT, OTHER).outcome is Outcome.PASS
+
+
 def test_a_gpu_of_another_model_than_promised_fails(bench):
     bench.gpu(GPU, sku="rtx-3070", name="NVIDIA GeForce RTX 3070")
     verdict = bench.verdict(PRESENT, GPU)

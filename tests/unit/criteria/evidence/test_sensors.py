@@ -257,6 +257,21 @@ def test_sensors_of_two_cards_that_agree_in_every_digit_are_those_of_one():
         assert f"every reading of its power is also that of {other}" in verdict.detail
 
 
+def test_sensors_of_two_cards_that_agree_in_every_digit_of_one_stage_are_those_of_one():
+    recording = simulated_recording(rig_named("h200-x2"), "quick")
+    gpus = ("localhost/gpu0", "localhost/gpu1")
+    span = recording.stages["sustained"]
+    read = {one.t_s: one for one in recording.gpu_samples if one.subject == gpus[0]}
+    recording.gpu_samples = [
+        replace(read[one.t_s], subject=one.subject) if span.start_s <= one.t_s <= span.end_s else one
+        for one in recording.gpu_samples
+    ]
+    verdicts = {(one.criterion, one.subject): one for one in judge_all(recording)}
+    for subject, other in (gpus, gpus[::-1]):
+        assert verdicts[DRAW, subject].outcome is NOT_MEASURED
+        assert f"its power is that of {other} in every digit" in verdicts[DRAW, subject].detail
+
+
 def test_a_power_may_be_still_where_its_instant_reading_was_constant_or_a_sensor_was_not_always_read(bench):
     def may_be_still():
         return _may_be_still(Evidence(bench.recording, bench.loaded).device(GPU))

@@ -152,6 +152,10 @@ def test_rows_that_no_sampler_writes_are_refused(tmp_path):
     pq.write_table(timeless, tmp_path / PARQUET_FILE)
     with pytest.raises(RecordingError, match="1 gpu rows have no t_s"):
         read_recording(tmp_path)
+    endless = table.set_column(field, table.schema.field("t_s"), pa.array([float("nan"), 1.0], pa.float64()))
+    pq.write_table(endless, tmp_path / PARQUET_FILE)
+    with pytest.raises(RecordingError, match="gpu rows have a t_s that is not a finite number"):
+        read_recording(tmp_path)
 
 
 def test_a_table_that_was_lost_is_named(tmp_path):

@@ -83,6 +83,15 @@ def test_a_run_without_a_time_measures_nothing(bench, seconds):
     assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
 
 
+@pytest.mark.parametrize("loss", ["invalid", "crashed", "timed_out", "out_of_memory"])
+@pytest.mark.parametrize("lost", [-1, 65])
+def test_a_run_that_lost_less_than_none_or_more_than_all_measures_nothing(bench, loss, lost):
+    bench.rewards(GPU, 104.3, 104.4, **{loss: lost})
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is NOT_MEASURED
+    assert verdict.detail == f"a run of 64 strategies is said to have lost {lost}"
+
+
 def test_a_reward_that_differs_fails_whatever_the_speed(bench):
     bench.rewards(GPU, 112, 113, matches=lambda one: one.matches and False, timed_out=2)
     verdict = bench.verdict(REWARDS, GPU)

@@ -335,7 +335,7 @@ def test_losses_that_show_wrong_steps_fail(bench, data, said):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])
-@pytest.mark.parametrize("data", [{}, {"last_loss": None}])
+@pytest.mark.parametrize("data", [{}, {"last_loss": None}, {"last_loss": -1.0}])
 def test_steps_whose_losses_were_not_reported_are_no_measurement(bench, precision, data):
     report(bench, precision=precision, **data)
     for criterion in (NAME, SPEEDUP):

@@ -213,6 +213,12 @@ def test_the_last_gpu_to_join_is_held_against_its_sustained_rate(recording, load
     assert found.detail.endswith(" in the sustained stage")
 
 
+def test_bursts_faster_than_the_silicon_are_no_measurement(recording, loaded):
+    found = verdict(changed(recording, slower(3.0)), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "a measurement error, not a rate" in found.detail
+
+
 def test_a_lone_gpu_is_held_against_its_sustained_rate():
     loaded = rig(1)
     found = verdict(changed(simulated_recording(loaded, "extended"), slower(0.6), subject=FIRST), loaded)
