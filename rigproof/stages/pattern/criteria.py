@@ -130,7 +130,11 @@ def _tested(device: DeviceEvidence) -> str:
         cause = device.cause()
         raise NotMeasured("no memory was reported as filled" + (f": {cause}" if cause else ""))
     tested_mib, available_mib = (reports[-1].data.get(name) for name in ("allocated_mib", "available_mib"))
-    if not isinstance(tested_mib, int | float) or not isinstance(available_mib, int | float):
+    if (
+        not isinstance(tested_mib, int | float)
+        or not isinstance(available_mib, int | float)
+        or not available_mib
+    ):
         raise NotMeasured("how much memory was filled was not reported")
     share = device.limit("tested_share", STAGE)
     planned_mib = 0.0

@@ -86,11 +86,16 @@ def _by_group(parts: Parts) -> dict[Hashable, StepTimes]:
 def training_steps(device: DeviceEvidence) -> TrainingSteps:
     """A device's step times, which are cached for its peers.
 
-    Raises NotMeasured if a round is faster than the silicon can be, or their losses were not reported.
+    Raises NotMeasured if a round is faster than the silicon can be, or of another model than was reported, or
+    their losses were not reported.
     """
 
     def measured() -> TrainingSteps:
-        device.possible("training")
+        rounds = device.possible("training")
+        widths = {one.data.get("width") for one in device.events("model") if one.stage == "training"} - {None}
+        others = rounds.distinct_labels("size") - widths
+        if widths and others:
+            raise NotMeasured(f"rounds of a model of width {others.pop()}, and another one was reported")
         steps = TrainingSteps(_measured(device, PART), _measured(device, SWEEP))
         told = {one.data.get("precision") for one in outcomes(device)}
         for precision, _ in steps.compared:

@@ -231,6 +231,7 @@ def test_a_wrong_result_of_another_stage_is_not_the_patterns(recording, loaded):
             "48.8 GiB were tested, less than 0.9 of 97.3 GiB",
         ),
         ({"allocated_mib": None}, "how much memory was filled was not reported"),
+        ({"available_mib": 0.0}, "how much memory was filled was not reported"),
         ({"allocated_mib": float("nan")}, "nan"),
     ],
 )

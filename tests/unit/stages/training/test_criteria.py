@@ -303,6 +303,14 @@ def test_a_step_that_is_too_slow_is_reported_before_its_sweep(bench):
     assert bench.verdict(NAME, GPU).measured == pytest.approx(200)
 
 
+@pytest.mark.parametrize("name", [NAME, SPEEDUP])
+def test_steps_of_another_model_than_was_reported_are_no_measurement(bench, name):
+    bench.rounds(GPU, "training", size=512)
+    verdict = bench.verdict(name, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "rounds of a model of width 512, and another one was reported"
+
+
 # What was reported of the losses
 
 
