@@ -53,6 +53,22 @@ def test_a_slow_grid_does_not_miss_the_beginning_of_the_load(tmp_path):
     assert decide(verdicts) is Decision.ACCEPTED
 
 
+@pytest.mark.parametrize("seed", [2, 9, 25])
+def test_a_change_of_batch_is_no_pause(tmp_path, seed):
+    """In a training stage of 90 s, of which some seeds need much less than the time for a batch."""
+    resting = [
+        f"{name}.length_s.extended = 0" for name in ("bandwidth", "sharing", "replay", "shapes", "disk")
+    ]
+    resting += [
+        f"{name}.length_s.extended = 0" for name in ("transient", "pattern", "transfer", "feeding", "ram")
+    ]
+    profile = tmp_path / "training.toml"
+    text = ['name = "training"', 'extends = "dual-3090-3070"', "sampling.rate_hz = 1", "[stages]", *resting]
+    profile.write_text("\n".join(text))
+    verdicts = judge_all(simulated_recording(load_rig(str(profile), KINDS), "extended", seed=seed))
+    assert not [sentence(one) for one in verdicts if one.outcome is Outcome.FAIL]
+
+
 @pytest.mark.parametrize("sku", stems("gpus"))
 def test_a_card_of_every_sku_is_accepted(tmp_path, sku):
     """Also those that nobody has measured: what such a card is said to do fits its clock and its silicon."""

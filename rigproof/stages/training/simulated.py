@@ -123,10 +123,10 @@ def records(task: Task, spec: TrainingSpec) -> Records:
         yield task.event(t_s, "batch_search", message, {**data, "complete": True, "too_large": largest + 9})
     for segment in task.segments("sweep"):
         t_s = max(t_s, segment.from_s)
-        for _ in range(SWEEP_ROUNDS):
+        for number in range(SWEEP_ROUNDS):
             made = steps(t_s, "sweep", best, segment.batch, SWEEP_ROUND * length_s)
             t_s = made.t_s
-            yield made
+            yield replace(made, phase="warmup") if number == 0 else made  # so a change of batch is no pause
         data = {**search, "what": "sweep", "batch": segment.batch, "peak_mib": 5000.0 + 450 * segment.batch}
         yield task.event(t_s, "batch_search", f"sweep {segment.batch}", data)
     yield task.memory(t_s, 2000.0)
