@@ -1,7 +1,7 @@
 """Two runs that write to one folder at once, and what is said of their files once they are damaged.
 
-The wall clock of the first one jumps, and the second one gets a signal once it has measured everything: both
-go on as if nothing were.
+The wall clock of the first one jumps. The second one waits until its host is free, and gets a signal once it
+has measured everything: both go on as if nothing were.
 """
 
 import json
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.host.run_lock import Claim, HostLock
 from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from support.acceptance import rigproof
 from support.real_runs import EVERY_SIGNAL, LOCKS, RealRun
@@ -25,12 +26,16 @@ from support.small_rigs import small_rig
 WALL_CLOCK = Path(__file__).resolve().parents[1] / "support" / "wall_clock.c"
 JUMPS_S = (3600, -86400)
 LOAD_S = 5
+EARLIER = Claim.of("earlier", Path("/srv/reports/runs/earlier"))
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass
 class Two:
-    """Both runs, ended, their profile and their folder. `jumped`: whether the first one's clock did."""
+    """Both runs, ended, their profile and their folder. `jumped`: whether the first one's clock did.
+
+    `holder`: who had the second one's host while it worked.
+    """
 
     jumping: RealRun
     signalled: RealRun
@@ -38,6 +43,8 @@ class Two:
     jumped: bool
     profile: str
     reports: Path
+    lock: HostLock
+    holder: Claim | None
 
     @property
     def both(self):
@@ -58,19 +65,26 @@ def two(request, start_shared_run, tmp_path_factory):
     first = start_shared_run(profile, report_dir=reports, variables=clock)
     first.wait_for(lambda run: run.folder)
     apart = {LOCKS: str(folder)}  # as in two containers that share nothing else: both go on at once
+    lock = HostLock(apart)
+    assert lock.take(EARLIER) is None
     # Beside the first, whose folder is there by now.
-    second = start_shared_run(profile, report_dir=reports, variables=apart)
+    second = start_shared_run(profile, "--hw-wait", report_dir=reports, variables=apart)
+    second.wait_for(lambda run: f"waiting: this host is under test by {EARLIER}" in run.text())
+    assert "starting Ray" not in second.text()
+    lock.release()
     first.wait_for_stage("sustained", inside_s=0.3)
     first.hurt_now()
     for seconds in JUMPS_S if clock else ():
         jump(clock, seconds)
         time.sleep(1)
+    second.wait_for_stage("gemm", inside_s=0)
+    holder = lock.take(EARLIER)
     second.wait_for(lambda run: run.ended("sustained"))
     second.wait_for(lambda run: (run.folder / PARQUET_FILE).exists(), step_s=0.02)
     second.hurt(None, request.param)
     for run in (first, second):
         run.finish()
-    return Two(first, second, request.param, bool(clock), profile, reports)
+    return Two(first, second, request.param, bool(clock), profile, reports, lock, holder)
 
 
 def wall_clock(folder):
@@ -100,6 +114,13 @@ def test_both_end_well(two):
         assert run.outcomes()["throughput.sustained", "here/cpu0"] == "no_limit"
         run.check_recording()
         run.check_nothing_is_left()
+
+
+def test_a_run_that_waited_for_its_host_holds_it_to_its_end(two):
+    run = two.signalled
+    assert (two.holder.pid, two.holder.folder) == (run.process.pid, str(run.folder))
+    assert two.lock.take(EARLIER) is None
+    two.lock.release()
 
 
 def test_each_has_its_own_figures_in_the_history(two):
