@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support.acceptance import CHECKOUT, PYTEST, Run, accept, python, run_pytest
+from support.acceptance import CHECKOUT, PRELOADED, PYTEST, Run, accept, forked, python, run_pytest
+from support.forked_commands import programs
 
 pytest.importorskip("xdist", reason="pytest-xdist is one of the plugins that are tried")
 
@@ -165,7 +166,8 @@ def test_a_rig_that_failed_stays_rejected(with_plugin, text):
 def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, options):
     fault = "--hw-inject=overheat@pc2/gpu0:stage=sustained"
     where = (f"--hw-report-dir={tmp_path}", f"--override-ini=cache_dir={tmp_path / 'cache'}")
-    done = python("-m", "pytest", "-m", "hardware", *SIMULATED, fault, *where, *options)
+    command = ("-p", "no:hypothesispytest", "-m", "hardware", *SIMULATED, fault, *where, *options)
+    done = forked("pytest", command, CHECKOUT)
     assert "Traceback" not in done.stderr
     assert agreed(Run(done.returncode, done.stdout + done.stderr, tmp_path))[0] == 1
 
@@ -381,9 +383,8 @@ def test_a_file_that_could_not_be_written_makes_the_run_incomplete_everywhere(wi
 # Nobody reads what is printed
 
 
-def printed_to(shell: str, reports: Path) -> subprocess.CompletedProcess[str]:
-    """A simulated run whose output goes where the shell's text says; its own exit status."""
-    command = [sys.executable, *PYTEST, "-m", "hardware", *SIMULATED, f"--hw-report-dir={reports}"]
+def in_shell(command: list[str], shell: str) -> subprocess.CompletedProcess[str]:
+    """The command, its output where the shell's text says; its own exit status."""
     script = f'"$@" {shell}; exit ${{PIPESTATUS[0]}}'
     return subprocess.run(
         ["bash", "-c", script, "bash", *command],
@@ -395,9 +396,25 @@ def printed_to(shell: str, reports: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def on_path(tmp_path_factory):
+    """Where a program for each module is, forked from a process that has imported what it needs."""
+    folder = tmp_path_factory.mktemp("forked")
+    with programs(folder, {"pytest": "pytest", "rigproof": "rigproof.cli.main"}, CHECKOUT, PRELOADED):
+        yield folder
+
+
+def simulated_in_shell(
+    program: list[str | Path], shell: str, reports: Path
+) -> subprocess.CompletedProcess[str]:
+    return in_shell([*map(str, program), "-m", "hardware", *SIMULATED, f"--hw-report-dir={reports}"], shell)
+
+
 @pytest.mark.parametrize("shell", ["| head -1", "> /dev/full", "-s > /dev/full", ">&- 2>&- <&-"])
-def test_an_output_that_nobody_can_read_ends_no_run(tmp_path, shell):
-    done = printed_to(shell, tmp_path)
+def test_an_output_that_nobody_can_read_ends_no_run(tmp_path, on_path, shell):
+    # What is forked is given its three streams, which must be there.
+    program = [sys.executable, *PYTEST] if "&-" in shell else [on_path / "pytest", *PYTEST[2:]]
+    done = simulated_in_shell(program, shell, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((tmp_path / "latest" / "verdict.json").read_text())
     assert (result["verdict"], result["exit_status"], result.get("problems")) == ("ACCEPTED", 0, None)
@@ -405,8 +422,9 @@ def test_an_output_that_nobody_can_read_ends_no_run(tmp_path, shell):
     assert done.stderr.count(told) == (1 if shell.endswith("/dev/full") else 0)
 
 
-def test_it_does_not_make_a_rejected_rig_green(tmp_path):
-    done = printed_to("--hw-inject=overheat@pc2/gpu0:stage=sustained > /dev/full", tmp_path)
+def test_it_does_not_make_a_rejected_rig_green(tmp_path, on_path):
+    shell = "--hw-inject=overheat@pc2/gpu0:stage=sustained > /dev/full"
+    done = simulated_in_shell([on_path / "pytest", *PYTEST[2:]], shell, tmp_path)
     assert done.returncode == 1, done.stderr
 
 
@@ -417,12 +435,10 @@ def test_it_does_not_make_a_rejected_rig_green(tmp_path):
         *[("| head -1", "without-sensor", 6), ("> /dev/full", "slow", 1)],
     ],
 )
-def test_judge_ends_as_the_rig_is_whoever_reads_it(acceptance, shell, scenario, status):
-    command = [sys.executable, "-m", "rigproof.cli.main", "judge", str(acceptance(scenario).folder), "-v"]
-    script = f'"$@" {shell}; exit ${{PIPESTATUS[0]}}'
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", *command], cwd=CHECKOUT, capture_output=True, text=True, check=False
-    )
+def test_judge_ends_as_the_rig_is_whoever_reads_it(acceptance, on_path, shell, scenario, status):
+    # A stream that is closed is none to give to what is forked.
+    program = [sys.executable, "-m", "rigproof.cli.main"] if "&-" in shell else [str(on_path / "rigproof")]
+    done = in_shell([*program, "judge", str(acceptance(scenario).folder), "-v"], shell)
     assert done.returncode == status, done.stderr
     assert ("cannot be written: No space left on device" in done.stderr) == (shell == "> /dev/full")
 
