@@ -4,31 +4,19 @@ A host that restarts has another boot id. Here the dead run's last words are giv
 """
 
 import signal
-import subprocess
-import sys
 import time
 
 from rigproof.host.proc import boot_id
+from support.acceptance import rigproof
 from support.last_words import OTHER_BOOT
-from support.real_runs import CHECKOUT, LEFT_S, own_environment, program
+from support.real_runs import LEFT_S, program
 from support.small_rigs import small_rig
 
 STALL_S = 6
 
 
-def judged(run, home):
-    return subprocess.run(
-        [sys.executable, "-m", "rigproof.cli.main", "judge", str(run.folder)],
-        cwd=CHECKOUT,
-        env=own_environment(HOME=str(home)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_a_killed_driver_leaves_nothing_but_words_and_the_next_one_may_be_frozen_for_a_while(
-    start_run, tmp_path
+    start_run, tmp_path, monkeypatch
 ):
     """Frozen for longer than any worker may be silent: it was the driver, and nobody else is blamed."""
     killed = start_run(small_rig(tmp_path, sustained_s=60))
@@ -46,6 +34,7 @@ def test_a_killed_driver_leaves_nothing_but_words_and_the_next_one_may_be_frozen
     assert len(killed.all_records()) >= seen
     killed.record("driver, SIGKILL", "sustained stage", deadline_s=0, outcome="no verdict; nothing is left")
 
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     judged_as_killed_and_as_reset(killed, tmp_path / "home")
 
     run = start_run(
@@ -74,7 +63,7 @@ def test_a_killed_driver_leaves_nothing_but_words_and_the_next_one_may_be_frozen
 
 def judged_as_killed_and_as_reset(killed, home):
     """Incomplete where the host went on, rejected where it did not. The words of a run of each kind stay."""
-    done = judged(killed, home)
+    done = rigproof("judge", killed.folder)
     assert done.returncode == 6, done.stdout + done.stderr
     assert "into sustained" in done.stdout
     assert "the host did not restart" in done.stdout
@@ -82,7 +71,7 @@ def judged_as_killed_and_as_reset(killed, home):
     (words,) = (home / ".local/state/rigproof").glob("black-box/*/*.jsonl")
     content = words.read_text()
     words.write_text(content.replace(boot_id().value, OTHER_BOOT))
-    done = judged(killed, home)
+    done = rigproof("judge", killed.folder)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "here health.reset: here restarted" in done.stdout
     assert "power supply" in done.stdout

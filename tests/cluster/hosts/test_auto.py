@@ -98,10 +98,6 @@ def test_a_host_without_a_gpu_beside_one_with_a_gpu_is_said_to_be_left_out(
 ) -> None:
     have(pc1=NONE, pc2=CARDS["pc2"])
     left_out = "pc1 (no GPU), pc2 (1 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=0)"
-    done = rigproof(hosts, "accept", "--plan")
-    assert done.returncode == 0, done.stderr
-    assert "rig: pc2 (auto)" in done.stdout
-    assert f"not tested: {left_out}\n" in done.stdout
     running = hosts.accept(Path("auto"), "--hw-level=quick", "-k", "nodes_present")  # no stage is needed
     run = running.end()
     assert [node["name"] for node in run.result["rig"]["nodes"]] == ["pc2"]
