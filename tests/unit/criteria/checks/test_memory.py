@@ -14,6 +14,13 @@ def outcome(bench, criterion):
     return bench.verdict(criterion, GPU).outcome
 
 
+def test_an_oom_of_a_card_that_is_not_there_is_not_ignored(bench):
+    bench.event("oom", "pc1/gpu9", "12 GiB wanted, 3 GiB free", 44.0)
+    verdict = bench.verdict(OOM, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.endswith("of pc1/gpu9, which is no device of the rig or of the run")
+
+
 def test_an_oom_that_was_recovered_fails_and_says_what_was_wanted(bench):
     bench.event("oom", GPU, "12 GiB wanted, 3 GiB free", 44.0, recovered=True)
     verdict = bench.verdict(OOM, GPU)

@@ -11,6 +11,13 @@ GPU = "pc1/gpu0"
 CORE, MEMORY, THROTTLE = "thermal.core_temperature", "thermal.memory_temperature", "thermal.throttle"
 
 
+def test_reasons_below_zero_are_no_slowdown_but_a_misreading(bench):
+    bench.samples(GPU, 40, 60, clock_event_reasons=-1)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.startswith("sustained: the clock-event reason reads -1 ")
+
+
 def test_an_overheated_core_is_reported_in_the_sentence_of_every_output(bench):
     bench.limits(core_temperature_c=80)
     bench.samples(GPU, 20.05, 61.05, core_temperature_c=84)

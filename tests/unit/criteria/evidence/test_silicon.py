@@ -156,6 +156,14 @@ def test_a_champion_of_an_unknown_card_counts_where_it_is_higher(tflops, expecte
     assert bench.verdict(BF16, GPU).limit == pytest.approx(expected)
 
 
+def test_a_clock_that_no_card_has_makes_no_floor():
+    bench = unknown()
+    bench.samples(GPU, 5, sm_clock_mhz=1_500_000)
+    verdict = bench.verdict(BF16, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert "the SM clock reads 1.5e+06 MHz" in verdict.detail
+
+
 def test_a_figure_of_the_sku_file_needs_no_architecture():
     bench = bench_of()
     bench.samples(GPU, 5, sm_clock_mhz=1980)
