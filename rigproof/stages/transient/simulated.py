@@ -18,6 +18,9 @@ from rigproof.stages.transient.specs import TransientSpec
 BURSTING = Work(1.0, 0.97, 0.03, 0.0)
 # Relative to a continuous load at its power cap; H100 and H200: 1.03 at 1 Hz, 1.13 to 1.17 at 20 Hz.
 BURST_RATE = 1.13
+OVER_PRINT = (
+    1.2  # of the printed peak at most, which boost clocks carry a GeForce past; more is no card's rate
+)
 DUTY = 0.96  # of half a period: what whole products fill of it
 LATE_S = 0.0002  # standard deviation of a burst's begin
 REFERENCES_S = 1.0  # into the stage
@@ -59,13 +62,15 @@ def records(task: Task, spec: TransientSpec) -> Records:
     precision = task.card.half_precision
     yield task.references(task.start_s + REFERENCES_S, precision)
     size = task.plan.gemm_size
+    most = OVER_PRINT * (getattr(task.card.sku.peak_tflops, precision) or math.inf)
     for arm in (one for one in spec.arms if spec.rank < one.gpus):
         labels: Labels = {"precision": precision, "size": size, "gpus": arm.gpus, "hz": arm.hz}
         for wave in range(arm.waves):
             begun_s = task.start_s + arm.due_s(wave) + _late_s(task, task.start_s + arm.due_s(wave))
             seconds = DUTY * HALF / arm.hz
             state_s = STEP_S * math.ceil((task.start_s + _seen_s(arm, wave)) / STEP_S) + EDGE
-            rate = BURST_RATE * task.rate(precision, state_s, state_s) * _left_share(task, spec, arm, wave)
+            rate = min(most, BURST_RATE * task.rate(precision, state_s, state_s))
+            rate *= _left_share(task, spec, arm, wave)
             phase: Phase = "measure" if wave else "warmup"
             yield task.round(begun_s + seconds, phase, seconds, rate * seconds, labels=labels)
 
