@@ -1,7 +1,7 @@
 """An RTX 3070: 7.67 GiB, the plan that ran out of them, and the one that does not.
 
 Where there is a GPU, another process holds the rest of it, so that any card has 7.67 GiB. Else the CPU is the
-device, at a tenth of the size, and its workers are capped as what four CUDA contexts leave of the card.
+device, at a fortieth of the size, and its workers are capped as what four CUDA contexts leave of the card.
 """
 
 import json
@@ -19,8 +19,8 @@ OLD, SAFE = (4, 1.7), (3, 1.5)  # workers, GiB each
 AS_MUCH = OLD if ON_GPU else (2, 3.4)
 # On a GPU the process that makes the card small is a stranger: it is named, and the plan is not blamed.
 RAN_OUT = "not_measured" if ON_GPU else "fail"
-# The CPU's cap on all workers together: 0.8 of the card for four, 0.75 for three, at a tenth of the size.
-CAP_SHARE = {OLD: 0.08, AS_MUCH: 0.08, SAFE: 0.075}
+# The CPU's cap on all workers together: 0.8 of the card for four, 0.75 for three, at a fortieth of the size.
+CAP_SHARE = {OLD: 0.02, AS_MUCH: 0.02, SAFE: 0.01875}
 
 HOG = """
 import sys, torch
@@ -41,7 +41,7 @@ def profile(folder, plan, *, enabled=True):
     if ON_GPU:
         card, scale, size, memory = "", 1, 4096, ""
     else:
-        card, scale, size = f'device = "cpu"\nmemory_gib = {CARD_GIB}\ncpus_per_worker = 0.25', 10, 512
+        card, scale, size = f'device = "cpu"\nmemory_gib = {CARD_GIB}\ncpus_per_worker = 0.25', 40, 512
         memory = f"fraction_share = {CAP_SHARE[plan]}"
     path = folder / "small-card.toml"
     path.write_text(

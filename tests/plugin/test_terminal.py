@@ -17,8 +17,8 @@ def terminal(tmp_path):
     """Opens a terminal in which `rigproof accept` runs a simulated rig."""
     opened = []
 
-    def terminal(columns, rows, *options, **variables):
-        command = [sys.executable, "-m", "rigproof.cli.main", "accept", "--hwprofile=dual-3090-3070"]
+    def terminal(columns, rows, *options, rig="dual-3090-3070", **variables):
+        command = [sys.executable, "-m", "rigproof.cli.main", "accept", f"--hwprofile={rig}"]
         command += ["--level=quick", *options]
         opened.append(Terminal(tmp_path, columns, rows, command, **variables))
         return opened[-1]
@@ -56,8 +56,10 @@ def test_with_words_instead_of_letters_too(terminal):
     assert not any("b baseline" in line for line in lines)
 
 
-def test_while_ray_starts_it_says_so(terminal):
-    window = terminal(80, 24, "--simulate")
+def test_while_ray_starts_it_says_so(terminal, tmp_path):
+    rig = tmp_path / "one.toml"  # a node, and so a raylet
+    rig.write_text('name = "one"\n[[nodes]]\nname = "pc1"\n[[nodes.gpus]]\nsku = "rtx-3070"\n')
+    window = terminal(80, 24, "--simulate", rig=rig)
     window.until("[SIMULATED] 00:00  starting Ray", patience_s=120)
     lines = window.until("ended with 0", "-S", "-", patience_s=240)
     assert not any("starting Ray" in line for line in lines)
