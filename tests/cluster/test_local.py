@@ -132,11 +132,11 @@ def join_without_token(address: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
-def test_a_signal_ends_a_ray_that_hangs(
-    tmp_path: Path, script: Callable[..., str], how: signal.Signals
-) -> None:
-    """Every process of it is frozen, so that no call to it ever returns, and the end takes its full time."""
+def test_a_signal_ends_a_ray_that_hangs(tmp_path: Path, script: Callable[..., str]) -> None:
+    """Every process of it is frozen, so that no call to it ever returns, and the end takes its full time.
+
+    By SIGTERM, which Ray has a handler for: what the driver does at it is what it does at Ctrl-C.
+    """
     driver = subprocess.Popen(
         [sys.executable, "-c", script(tmp_path)],
         stdin=subprocess.DEVNULL,
@@ -149,7 +149,7 @@ def test_a_signal_ends_a_ray_that_hangs(
     ours = processes.descendants({driver.pid})
     for process in ours:
         os.kill(process.pid, signal.SIGSTOP)
-    os.kill(driver.pid, how)
+    os.kill(driver.pid, signal.SIGTERM)
     try:
         _, complaints = driver.communicate(timeout=120)
     except subprocess.TimeoutExpired:

@@ -94,17 +94,15 @@ class Card:
         return ray.get_runtime_context().get_accelerator_ids()["GPU"]
 
 
-def test_the_wanted_card_is_reserved_though_ray_gives_out_others_first(
-    node: FoundNode, reservations: Reservations
+def test_the_wanted_card_is_reserved_though_ray_gives_out_others_first_and_to_no_other_job(
+    node: FoundNode, reservations: Reservations, job: Callable[[str], Reservations]
 ) -> None:
-    assert reservations.reserve([wanted(node, 2)], LIMIT_S) == {}
-    assert set(reservations.groups) == {"three/gpu2"}
+    """Workers that share a reservation get the same card."""
+    other = job("other")
+    assert other.reserve([wanted(node, 2)], LIMIT_S) == {}
+    assert set(other.groups) == {"three/gpu2"}
     assert free_gpus() == 2  # those that were held meanwhile are given back
 
-
-def test_workers_that_share_a_reservation_get_the_same_card(
-    node: FoundNode, reservations: Reservations
-) -> None:
     assert reservations.reserve([wanted(node, 0), wanted(node, 1)], LIMIT_S) == {}
 
     def worker(subject: str) -> Any:
@@ -124,16 +122,10 @@ def test_workers_that_share_a_reservation_get_the_same_card(
     for each in second:
         ray.kill(each)
 
-
-def test_a_card_that_another_job_holds_is_refused_at_the_limit(
-    node: FoundNode, reservations: Reservations, job: Callable[[str], Reservations]
-) -> None:
-    assert job("other").reserve([wanted(node, 1)], LIMIT_S) == {}
-    assert reservations.reserve([wanted(node, 0), wanted(node, 2)], LIMIT_S) == {}
-    refused = reservations.reserve([wanted(node, 1)], HELD_S)
-    assert set(refused) == {"three/gpu1"}
-    assert refused["three/gpu1"].startswith("another job of the cluster holds it")
-    assert set(reservations.groups) == {"three/gpu0", "three/gpu2"}
+    refused = reservations.reserve([wanted(node, 2)], HELD_S)
+    assert set(refused) == {"three/gpu2"}
+    assert refused["three/gpu2"].startswith("another job of the cluster holds it")
+    assert set(reservations.groups) == {"three/gpu0", "three/gpu1"}
 
 
 def test_a_card_that_ray_does_not_have_is_refused_once_all_are_known(
