@@ -4,7 +4,6 @@ The last line, verdict.json and the exit status say the same.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.acceptance import CHECKOUT, PRELOADED, PYTEST, Run, accept, forked, python, run_pytest
+from support.acceptance import CHECKOUT, PRELOADED, PYTEST, Run, accept, forked, python, rigproof, run_pytest
 from support.forked_commands import programs
 
 pytest.importorskip("xdist", reason="pytest-xdist is one of the plugins that are tried")
@@ -254,27 +253,17 @@ def test_so_is_help_where_the_marker_is_part_of_what_was_typed(monkeypatch):
 @pytest.mark.parametrize(
     "plugin", ["sys.exit(0)", "def pytest_load_initial_conftests(): sys.exit()", "sys.exit('no rig here')"]
 )
-def test_a_plugin_that_leaves_before_the_run_is_no_verdict(tmp_path, plugin):
+def test_a_plugin_that_leaves_before_the_run_is_no_verdict(tmp_path, monkeypatch, plugin):
     (tmp_path / "leaves.py").write_text(f"import sys\n{plugin}\n")
-    command = [sys.executable, "-m", "rigproof.cli.main", "accept", "-p", "leaves", *ACCEPTED_AS]
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = rigproof("accept", "-p", "leaves", *ACCEPTED_AS, cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "rigproof: a plugin or a conftest.py ended pytest before the run (SystemExit" in done.stderr
 
 
 def test_nor_does_one_of_an_ini_file_make_rigproof_accept_green(tmp_path):
     (tmp_path / "mine.ini").write_text("[pytest]\naddopts = --collect-only\n")
-    command = [sys.executable, "-m", "rigproof.cli.main", "accept", "-c", "mine.ini", *ACCEPTED_AS]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    done = rigproof("accept", "-c", "mine.ini", *ACCEPTED_AS, cwd=tmp_path)
     assert done.returncode == 4, done.stdout + done.stderr
     assert "ERROR: --collect-only: PYTEST_ADDOPTS or an ini file asks for it" in done.stderr
 
@@ -331,8 +320,7 @@ def test_hooks_that_are_switched_off_make_nothing_green(tmp_path, two_nodes):
 
 
 def test_accept_without_the_plugin_is_refused(tmp_path):
-    command = [sys.executable, "-m", "rigproof.cli.main", "accept", "-p", "no:rigproof.plugin"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    done = rigproof("accept", "-p", "no:rigproof.plugin", cwd=tmp_path)
     assert done.returncode == 4, done.stdout + done.stderr
     assert "-p no:rigproof.plugin: it is what makes the run" in done.stderr
 
