@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Generator
+from functools import cache
 
 import pytest
 
@@ -35,6 +36,11 @@ def own_garbage_of_module() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure() -> None:
     """Look once among everything for what was never closed or awaited; pytest does it ten times."""
+    _look_at_everything()
+
+
+@cache  # each conftest.py that has this hook is asked
+def _look_at_everything() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
