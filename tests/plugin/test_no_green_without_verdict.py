@@ -176,7 +176,7 @@ def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, options):
     [
         ("--no-summary", "--max-warnings=0", "--benchmark-skip", "-q", "-q"),
         ("-p", "no:terminal", "-p", "no:timeout", "--benchmark-disable"),
-        ("-n", "0", "--dist=load", "--tx=popen", "-p", "no:junitxml", "-o", "faulthandler_timeout=0.01"),
+        ("-n", "0", "--dist=load", "--tx=popen", "-p", "no:junitxml", "-o", "faulthandler_timeout=60"),
     ],
     ids=" ".join,
 )
