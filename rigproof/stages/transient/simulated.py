@@ -18,9 +18,7 @@ from rigproof.stages.transient.specs import TransientSpec
 BURSTING = Work(1.0, 0.97, 0.03, 0.0)
 # Relative to a continuous load at its power cap; H100 and H200: 1.03 at 1 Hz, 1.13 to 1.17 at 20 Hz.
 BURST_RATE = 1.13
-OVER_PRINT = (
-    1.2  # of the printed peak at most, which boost clocks carry a GeForce past; more is no card's rate
-)
+OVER_PRINT = 1.2  # of the printed peak, at most: boost clocks carry a GeForce past it, but no further
 DUTY = 0.96  # of half a period: what whole products fill of it
 LATE_S = 0.0002  # standard deviation of a burst's begin
 REFERENCES_S = 1.0  # into the stage
