@@ -5,7 +5,7 @@ from collections import Counter
 from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_then
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
-from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
@@ -99,14 +99,24 @@ def _absent(device: DeviceEvidence) -> Finding:
         raise NotMeasured("the run ended before its GPUs were looked for")
     node = device.device.node
     here = node in device.evidence.recording.nodes
-    if here and device.device.gpu.device == "cpu":  # only its worker reports it
-        detail = device.cause() or "none of its workers started"
-        return Finding(Outcome.FAIL, detail=detail, remedy="see cluster.no_timeouts")
+    if here and device.device.gpu.device == "cpu":
+        return _without_workers(device)
     require_promised_then(device.evidence, device.subject if here else node)
     if here:
         return Finding(Outcome.FAIL, detail=f"{node} answered without it")
     step = f"bring its node back first: see cluster.nodes_present of {node}"
     return Finding(Outcome.FAIL, detail=f"its node {node} is not in the cluster", remedy=step)
+
+
+def _without_workers(device: DeviceEvidence) -> Finding:
+    """A CPU that no worker reports, though its node is there: whose doing that is, its losses say."""
+    others = device.lost_to_others()
+    if others is not None and all("disturbed" in one.data for one in device.events(*LOSSES)):
+        raise others
+    cause = device.cause()
+    if not cause:
+        raise NotMeasured("none of its workers started")
+    return Finding(Outcome.FAIL, detail=cause, remedy="see cluster.no_timeouts")
 
 
 def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:

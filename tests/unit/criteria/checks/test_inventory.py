@@ -118,21 +118,31 @@ def test_another_card_names_the_key_to_change(bench, promised, found, step):
     assert step in bench.verdict(PRESENT, GPU).remedy
 
 
-@pytest.mark.parametrize(
-    ("message", "detail"),
-    [
-        ("did not come up in 60 s", "did not come up in 60 s (at t=66 s)"),
-        (None, "none of its workers started"),
-    ],
-)
-def test_a_cpu_whose_worker_never_came_up_needs_no_screwdriver(bench, message, detail):
+@pytest.fixture
+def without_cpu(bench):
+    """A rig of one CPU whose worker has not reported it."""
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "device": "cpu"}]}])
     bench.recording.gpus.clear()
-    if message is not None:
-        bench.event("worker_hung", "pc1/cpu0", message, 66.0, setting="timeouts.start_s")
-    verdict = bench.verdict(PRESENT, "pc1/cpu0")
-    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, detail)
+    return bench
+
+
+def test_a_cpu_whose_worker_never_came_up_needs_no_screwdriver(without_cpu):
+    without_cpu.event("worker_hung", "pc1/cpu0", "did not come up in 60 s", 66.0, setting="timeouts.start_s")
+    verdict = without_cpu.verdict(PRESENT, "pc1/cpu0")
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "did not come up in 60 s (at t=66 s)")
     assert verdict.remedy == "see cluster.no_timeouts"
+
+
+def test_a_cpu_whose_workers_were_ended_by_others_as_they_started_rejects_nothing(without_cpu):
+    assert without_cpu.verdict(PRESENT, "pc1/cpu0").outcome is Outcome.NOT_MEASURED  # without any loss, too
+    without_cpu.event("agent_died", "pc1", "the monitor killed it", 6.0, disturbed="free memory")
+    without_cpu.event("worker_failed", "pc1/cpu0", "the monitor killed it", 9.0, disturbed="free memory")
+    verdicts = {one.criterion: one for one in without_cpu.verdicts() if one.subject in ("pc1/cpu0", "rig")}
+    assert verdicts[PRESENT].outcome is Outcome.NOT_MEASURED
+    assert (verdicts[PRESENT].remedy, verdicts[PRESENT].from_s) == ("free memory", 9.0)
+    assert Outcome.FAIL not in {one.outcome for one in verdicts.values()}
+    without_cpu.event("worker_failed", "pc1/cpu0", "its device did not open", 12.0)
+    assert without_cpu.verdict(PRESENT, "pc1/cpu0").outcome is Outcome.FAIL
 
 
 def test_gpus_of_a_run_that_was_stopped_before_they_were_looked_for_are_not_measured(bench):
