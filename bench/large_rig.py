@@ -314,7 +314,7 @@ def main() -> None:
     if not (args.keep and (args.folder / PARQUET_FILE).exists()):
         write_recording(args.folder, shape, args.rate_hz)
     size = sum(path.stat().st_size for path in args.folder.iterdir() if path.suffix in (".jsonl", TABLE))
-    command = [sys.executable, "-m", "rigproof.cli.main", "report", str(args.folder)]
+    command = [sys.executable, "-m", "rigproof", "report", str(args.folder)]
     figures = measured(command)
     found = failed(args.folder)
     meant = {shape.subjects[shape.slow], shape.subjects[shape.hot]}

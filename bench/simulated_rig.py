@@ -78,7 +78,7 @@ def main() -> None:
             "accept": measured(folder, *accept, *options),
         }
         for again in ("judge", "report"):
-            command = ("-m", "rigproof.cli.main", again, str(reports / "latest"))
+            command = ("-m", "rigproof", again, str(reports / "latest"))
             figures[again] = measured(folder, *command)
         files = sorted((reports / "latest").resolve().iterdir())
         figures["files_mib"] = {one.name: round(one.stat().st_size / 2**20, 1) for one in files}

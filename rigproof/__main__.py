@@ -4,20 +4,26 @@ import contextlib
 import sys
 import traceback
 
-INTERNAL = 3  # as pytest's; here nothing can be imported that may be what is broken
+from rigproof.host.exit_status import UNSAID, guard_status, status_kept
 
 
 def main() -> None:
-    """Run it. An error of rigproof itself, or of what it imports, is no REJECTED, which Python's own 1 is."""
+    """Run it. An error of rigproof itself, or of what it imports, is no REJECTED, which Python's own 1 is.
+
+    Nor is it ACCEPTED if a module ends Python with 0 while it is imported.
+    """
+    guard_status()
     try:
         from rigproof.cli.main import main as command_line  # noqa: PLC0415 - an installation may be broken
 
         command_line()
-    except Exception:  # whatever it is, nothing is said of the rig
+    except (Exception, SystemExit) as error:  # whatever it is, nothing is said of the rig
+        if isinstance(error, SystemExit) and status_kept():
+            raise
         with contextlib.suppress(Exception):  # nor if standard error cannot be written
             traceback.print_exc()
             sys.stderr.write("rigproof: an error of rigproof itself, or of its installation; no verdict\n")
-        sys.exit(INTERNAL)
+        sys.exit(UNSAID)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 import argparse
 import difflib
+import json
 import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -15,8 +16,9 @@ import pytest
 import typer
 
 from rigproof.cli.refused import Refused
+from rigproof.host.exit_status import UNSAID
 from rigproof.host.standard_streams import lasting
-from rigproof.records.verdict import USAGE
+from rigproof.records.verdict import EXIT_STATUS, USAGE, Decision
 from rigproof.run.options import OPTIONS, short
 from rigproof.run.suite import suite_folder
 
@@ -42,16 +44,16 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise Refused(f"{message}; `rigproof accept --help` lists the options")
 
+    def exit(self, status: int = 0, _: str | None = None) -> NoReturn:  # after --help
+        raise typer.Exit(status)
+
 
 class _Watching:
     """A pytest plugin: a refusal names options as they are typed here, and the run's folder is remembered."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None  # of a run that has been judged
-
-    def pytest_configure(self, config: pytest.Config) -> None:
-        if config.pluginmanager.is_blocked("rigproof.plugin"):
-            raise pytest.UsageError("-p no:rigproof.plugin: it is what makes the run; leave it out")
+        self.only_asked = False  # for a plan, for what there is: 0 is no verdict then
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         session: Any = config.pluginmanager.get_plugin("rigproof-session")
@@ -65,7 +67,15 @@ class _Watching:
             run.refusal = short(run.refusal)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_cmdline_main(self) -> Generator[None, object, object]:
+    def pytest_cmdline_main(self, config: pytest.Config) -> Generator[None, object, object]:
+        ours: Any = config.pluginmanager.get_plugin("rigproof.plugin")
+        if ours is None:
+            raise pytest.UsageError("-p no:rigproof.plugin: it is what makes the run; leave it out")
+        self.only_asked = ours.only_asks(config)
+        if not (self.only_asked or ours.wants_hardware(config)):
+            raise pytest.UsageError(
+                f"-m {config.option.markexpr!r}: selects no test of the acceptance suite; leave it out"
+            )
         try:
             return (yield)
         except pytest.UsageError as error:
@@ -85,11 +95,13 @@ def accept(given: Sequence[str]) -> int:
     if as_json and options.hw_plan:
         raise Refused("--json: a plan has no verdict; leave out one of --json and --plan")
     watching = _Watching()
+    watching.only_asked = "--version" in others or "-V" in others  # pytest answers without any plugin
     arguments = [*own, str(suite_folder()), *_for_pytest(options), *others]
     with _elsewhere() if as_json else nullcontext() as answer:
         status = _status(arguments, watching)
         if answer is not None and watching.folder is not None:
-            answer.write((watching.folder / "verdict.json").read_text())
+            with suppress(OSError):
+                answer.write((watching.folder / "verdict.json").read_text())
     if status == USAGE:
         _suggest(others)
     return status
@@ -112,15 +124,28 @@ def _require_what_pytest_needs() -> None:
 
 
 def _status(arguments: list[str], watching: _Watching) -> int:
-    """The exit status of pytest. Who leaves it with Python's 0 or 1 before there is a run says no verdict."""
+    """The exit status of pytest; 0 and 1 only where the verdict that was written says the same."""
     try:
-        return int(pytest.main(arguments, plugins=[watching]))
+        status = int(pytest.main(arguments, plugins=[watching]))
+        why = f"pytest ended with {status}, and no verdict.json of this run says so"
     except SystemExit as left:
-        if watching.folder is not None or (isinstance(left.code, int) and left.code not in (0, 1)):
-            raise
-        why = f"a plugin or a conftest.py ended pytest before the run (SystemExit: {left.code})"
-        typer.echo(f"rigproof: {why}; no verdict", err=True)
-        return pytest.ExitCode.INTERNAL_ERROR
+        status = left.code if isinstance(left.code, int) else 0
+        why = f"a plugin or a conftest.py ended pytest (SystemExit: {left.code})"
+    verdicts = (EXIT_STATUS[Decision.ACCEPTED], EXIT_STATUS[Decision.REJECTED])
+    if status not in verdicts or watching.only_asked or status == _written(watching.folder):
+        return status
+    typer.echo(f"rigproof: {why}; no verdict", err=True)
+    return UNSAID
+
+
+def _written(folder: Path | None) -> object:
+    """The exit status in the run's verdict.json; None if there is none."""
+    if folder is None:
+        return None
+    try:
+        return json.loads((folder / "verdict.json").read_text()).get("exit_status")
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager

@@ -13,12 +13,14 @@ from rigproof.cli import cluster, screen
 from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
-from rigproof.host.standard_streams import keep_status, outlive_readers
+from rigproof.host.exit_status import keep_status
+from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.options import short
 from rigproof.stages.registry import KINDS
 
+COMPLETING = "_RIGPROOF_COMPLETE"
 TYPER_INTERRUPTED = 130  # what newer versions of typer raise for Ctrl-C
 
 # Newer versions of typer bundle click: its usage errors have no public name except those of subclasses.
@@ -268,6 +270,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a file's name or content may not be encodable by the streams
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if sys.argv[1:]:  # a shell that completes gives the words in its environment alone
+        os.environ.pop(COMPLETING, None)
     try:
         status = app(prog_name="rigproof", standalone_mode=False)
     except (
@@ -287,11 +291,11 @@ def main() -> None:
         status = USAGE
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
+    except SystemExit as left:
+        if COMPLETING not in os.environ:
+            raise  # of none of ours
+        status = int(left.code or 0)
     sys.stdout.flush()
     status = INTERRUPTED if status == TYPER_INTERRUPTED else status
     keep_status(status or 0)
     sys.exit(status)
-
-
-if __name__ == "__main__":
-    main()

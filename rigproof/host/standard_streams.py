@@ -5,8 +5,6 @@ for them is 1, which would read as REJECTED. What is printed is the least of a r
 written, and its exit status holds.
 """
 
-import atexit
-import contextlib
 import errno
 import io
 import os
@@ -48,22 +46,6 @@ def lasting(stream: TextIO, name: str, descriptor: int, *, own: bool = False) ->
         line_buffering=getattr(stream, "line_buffering", False),
         write_through=getattr(stream, "write_through", False),
     )
-
-
-def keep_status(status: int) -> None:
-    """End with this status where Python is to be inspected after its end (`-i`, PYTHONINSPECT).
-
-    It would end with its own 1 then, which would read as REJECTED, whatever `sys.exit` was told.
-    """
-    if sys.flags.inspect:
-        atexit.register(_leave, status)
-
-
-def _leave(status: int) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(status)
 
 
 def outlive_readers() -> None:

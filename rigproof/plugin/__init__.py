@@ -20,6 +20,9 @@ from rigproof.plugin.options import (
     select_hardware,
     wants_hardware,
 )
+from rigproof.plugin.options import (
+    only_asks as only_asks,
+)
 
 LAST_WORD = "rigproof-last-word"
 

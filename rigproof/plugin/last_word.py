@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rigproof.host.standard_streams import keep_status, outlive_readers
+from rigproof.host.exit_status import end_guard, guard_status, keep_status
+from rigproof.host.standard_streams import outlive_readers
 from rigproof.plugin.keys import ENDING
 from rigproof.plugin.options import shows_only, wants_hardware
 from rigproof.records.verdict import EXIT_STATUS, Decision
@@ -22,6 +23,14 @@ class LastWord:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> Generator[None, int | None, int | None]:
         """Of an acceptance run the exit status is that of its verdict."""
+        guarding = wants_hardware(config) and guard_status()
+        try:
+            return (yield from self._of_the_verdict(config))
+        finally:
+            if guarding:
+                end_guard()
+
+    def _of_the_verdict(self, config: pytest.Config) -> Generator[None, int | None, int | None]:
         try:
             status, error = (yield), None
         except BaseException as raised:  # by another plugin, when the tests are over

@@ -75,6 +75,11 @@ def shows_only(config: pytest.Config) -> str | None:
     return None if names is None else names[0]
 
 
+def only_asks(config: pytest.Config) -> bool:
+    """Whether no test is to run: pytest is asked something, shows what there is, or prints the plan."""
+    return _given(config, QUESTIONS | SHOWING | PLAN) is not None
+
+
 def _given(config: pytest.Config, options: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
     """The spellings of the first of these options that is set, wherever; None if none is."""
     return next((names for key, names in options.items() if getattr(config.option, key, None)), None)

@@ -258,7 +258,65 @@ def test_a_plugin_that_leaves_before_the_run_is_no_verdict(tmp_path, monkeypatch
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = rigproof("accept", "-p", "leaves", *ACCEPTED_AS, cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "rigproof: a plugin or a conftest.py ended pytest before the run (SystemExit" in done.stderr
+    assert "rigproof: a plugin or a conftest.py ended pytest (SystemExit" in done.stderr
+
+
+LEAVES = "import atexit, os\n"  # past every hook of pytest
+
+
+@pytest.mark.parametrize(
+    ("plugin", "status"),
+    [
+        ("os._exit(0)", 3),
+        ("def pytest_runtest_logreport(report): os._exit(0)", 3),
+        ("def pytest_runtest_logreport(report): os._exit(1)", 3),
+        ("atexit.register(os._exit, 0)", 1),
+    ],
+)
+def test_who_leaves_by_os_exit_makes_rigproof_accept_neither_green_nor_red(
+    tmp_path, monkeypatch, plugin, status
+):
+    (tmp_path / "leaves.py").write_text(LEAVES + plugin)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    fault = "--inject=overheat@pc2/gpu0:stage=sustained"
+    done = rigproof("accept", "-p", "leaves", *ACCEPTED_AS, fault, f"--report-dir={tmp_path}", cwd=tmp_path)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert (tmp_path / "latest").exists() == (status == 1)
+    if status == 3:
+        said = re.search(
+            r"^rigproof: os\._exit\([01]\) of .* ended this process; no verdict$", done.stderr, re.M
+        )
+        assert said, done.stderr
+
+
+def test_nor_does_a_hook_in_plain_pytest(with_plugin):
+    run = with_plugin("import os\ndef pytest_runtest_logreport(report): os._exit(0)")
+    assert run.status == 3, run.output
+    assert not (run.reports / "latest").exists()
+
+
+def test_a_verdict_that_was_not_written_is_none(tmp_path, monkeypatch):
+    removes = "import pathlib\ndef pytest_unconfigure(config):\n"
+    (tmp_path / "removes.py").write_text(
+        f"{removes}    for one in pathlib.Path({str(tmp_path)!r}).glob('runs/*/verdict.json'): one.unlink()"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = rigproof("accept", "-p", "removes", *ACCEPTED_AS, f"--report-dir={tmp_path}", cwd=tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "pytest ended with 0, and no verdict.json of this run says so; no verdict" in done.stderr
+
+
+def test_rigproof_accept_runs_no_other_tests(tmp_path):
+    (tmp_path / "test_mine.py").write_text("import pytest\n@pytest.mark.mine\ndef test_mine(): pass\n")
+    done = rigproof("accept", "-m", "mine", "test_mine.py", *ACCEPTED_AS, cwd=tmp_path)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "ERROR: -m 'mine': selects no test of the acceptance suite; leave it out" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--version", "-V", "--markers", "--help", "--co", "--plan"])
+def test_what_is_only_asked_needs_no_verdict(tmp_path, option):
+    done = rigproof("accept", option, *(ACCEPTED_AS if option in ("--co", "--plan") else ()), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_nor_does_one_of_an_ini_file_make_rigproof_accept_green(tmp_path):
@@ -290,7 +348,7 @@ def test_a_python_without_asserts_runs_the_suite_too():
     ],
 )
 def test_what_pytest_would_end_with_a_traceback_for_is_refused(tmp_path, script, named):
-    command = [sys.executable, "-m", "rigproof.cli.main", "accept", *ACCEPTED_AS]
+    command = [sys.executable, "-m", "rigproof", "accept", *ACCEPTED_AS]
     done = subprocess.run(
         ["bash", "-c", f'{script} "$@"', "bash", *command],
         cwd=tmp_path,
@@ -388,7 +446,7 @@ def in_shell(command: list[str], shell: str) -> subprocess.CompletedProcess[str]
 def on_path(tmp_path_factory):
     """Where a program for each module is, forked from a process that has imported what it needs."""
     folder = tmp_path_factory.mktemp("forked")
-    with programs(folder, {"pytest": "pytest", "rigproof": "rigproof.cli.main"}, CHECKOUT, PRELOADED):
+    with programs(folder, {"pytest": "pytest", "rigproof": "rigproof"}, CHECKOUT, PRELOADED):
         yield folder
 
 
@@ -425,7 +483,7 @@ def test_it_does_not_make_a_rejected_rig_green(tmp_path, on_path):
 )
 def test_judge_ends_as_the_rig_is_whoever_reads_it(acceptance, on_path, shell, scenario, status):
     # A stream that is closed is none to give to what is forked.
-    program = [sys.executable, "-m", "rigproof.cli.main"] if "&-" in shell else [str(on_path / "rigproof")]
+    program = [sys.executable, "-m", "rigproof"] if "&-" in shell else [str(on_path / "rigproof")]
     done = in_shell([*program, "judge", str(acceptance(scenario).folder), "-v"], shell)
     assert done.returncode == status, done.stderr
     assert ("cannot be written: No space left on device" in done.stderr) == (shell == "> /dev/full")

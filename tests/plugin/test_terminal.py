@@ -18,7 +18,7 @@ def terminal(tmp_path):
     opened = []
 
     def terminal(columns, rows, *options, rig="dual-3090-3070", **variables):
-        command = [sys.executable, "-m", "rigproof.cli.main", "accept", f"--hwprofile={rig}"]
+        command = [sys.executable, "-m", "rigproof", "accept", f"--hwprofile={rig}"]
         command += ["--level=quick", *options]
         opened.append(Terminal(tmp_path, columns, rows, command, **variables))
         return opened[-1]

@@ -93,7 +93,7 @@ def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def rigproof(*arguments: str | Path, cwd: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
     """The command line, as a user starts it."""
-    return forked("rigproof.cli.main", tuple(map(str, arguments)), cwd)
+    return forked("rigproof", tuple(map(str, arguments)), cwd)
 
 
 def _environment() -> dict[str, str]:

@@ -13,6 +13,8 @@ import signal
 import sys
 from typing import NoReturn
 
+from rigproof.host.exit_status import keep_status
+
 EXIT_S = 10.0  # for the interpreter to end by itself; then SIGALRM ends it, which needs no lock
 
 _held = False
@@ -38,6 +40,7 @@ def leave(status: int) -> NoReturn:
             if stream is not None:
                 stream.flush()
     logging.shutdown()
+    keep_status(status)
     os._exit(status)
 
 

@@ -36,7 +36,7 @@ def command(hosts: RayHosts, *arguments: str | Path) -> subprocess.CompletedProc
     log = hosts.network.folder / "command.log"
     with log.open("w") as output:
         done = subprocess.run(
-            pc1.command(*as_user(pc1, sys.executable, "-m", "rigproof.cli.main", "cluster", *arguments)),
+            pc1.command(*as_user(pc1, sys.executable, "-m", "rigproof", "cluster", *arguments)),
             env=pc1.environment(ray_tmp),
             cwd=hosts.network.folder,
             stdin=subprocess.DEVNULL,

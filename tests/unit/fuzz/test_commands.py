@@ -184,7 +184,7 @@ def test_a_run_of_rubbish_does_not_end_the_monitor(tmp_path):
 def test_what_a_terminal_cannot_write_is_escaped(tmp_path):
     name = os.fsdecode(b"caf\xe9.toml")
     done = subprocess.run(
-        [sys.executable, "-m", "rigproof.cli.main", "lint", f"./{name}"],
+        [sys.executable, "-m", "rigproof", "lint", f"./{name}"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(CHECKOUT), "PYTHONIOENCODING": "ascii"},
         capture_output=True,
