@@ -18,9 +18,9 @@ from rigproof.criteria.evidence.power_limits import (
 )
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.spans import Grouped
 from rigproof.criteria.evidence.standstills import within
-from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.windows import Window, slice_edges, without_work
 from rigproof.profiles.kinds.stages import DUTIES, Duty, StageKinds
 from rigproof.records.measurements import Event, Labels

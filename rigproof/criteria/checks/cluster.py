@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, 
 from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.strangers import for_want_of_memory
+from rigproof.criteria.evidence.want_of_memory import for_want_of_memory
 from rigproof.profiles.kinds.stages import ALL_DUTIES, DEVICE_DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome

@@ -9,8 +9,9 @@ from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import require_judged_plan
-from rigproof.criteria.evidence.strangers import crowded_by, holders_at
+from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_of
+from rigproof.criteria.evidence.want_of_memory import crowded_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.room import IDLE_MIB

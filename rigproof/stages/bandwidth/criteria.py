@@ -9,7 +9,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
 from rigproof.criteria.evidence.rates import peers_of
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.bandwidth.settings import COPY, FIGURES, STAGE

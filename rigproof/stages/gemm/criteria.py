@@ -7,7 +7,7 @@ from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.sku import PRECISIONS, Precision
 from rigproof.stages.gemm.settings import FIGURES

@@ -7,7 +7,8 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.strangers import holders_at, slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
+from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.pattern.damage import bits_in_words, bits_of, in_common

@@ -11,8 +11,8 @@ from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.floors import SLOW
 from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.standstills import NONE, Spans
-from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome, figure

@@ -20,7 +20,7 @@ from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import Steady, precision_rate, settled, steady, sustained_rate
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.repeated import FIFTH, QUARTER, deepest_falls
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import work_of_groups
 from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.kinds.stages import DUTIES

@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.rates import (
     with_peers,
     work_of,
 )
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.works import beside_peers
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD, SLOW_FED

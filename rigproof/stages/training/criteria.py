@@ -7,7 +7,7 @@ from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Labels
 from rigproof.records.verdict import Outcome, figure

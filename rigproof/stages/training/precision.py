@@ -13,7 +13,7 @@ from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import Mask, Parts, Rounds
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.devices.verification import ROUNDOFF
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.floor_basis import Conditions

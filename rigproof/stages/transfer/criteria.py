@@ -27,7 +27,7 @@ from rigproof.criteria.evidence.link import (
     link_under_load,
 )
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.transfer.settings import (

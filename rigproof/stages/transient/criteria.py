@@ -17,7 +17,7 @@ from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.link import FIELDS, best_link, link_name, replays_allowed
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.transient.consequences import SUPPLY, consequences, require_seen
