@@ -1,9 +1,10 @@
-"""What this host leaves to a run: threads, the loopback interface, room in a folder."""
+"""What this host leaves to a run: threads, the loopback interface and its name, room in a folder."""
 
 import os
 import resource
 import socket
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from rigproof.host.cgroup import CGROUP, pids_limits
@@ -84,6 +85,16 @@ def loopback_problem() -> str:
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+def localhost_elsewhere() -> str:
+    """The first address of the name localhost that is no loopback address; empty if there is none."""
+    try:
+        found = socket.getaddrinfo("localhost", None)
+    except OSError:  # who does not know the name uses 127.0.0.1
+        return ""
+    addresses = [str(address[0]) for *_, address in found]
+    return next((one for one in addresses if not ip_address(one.partition("%")[0]).is_loopback), "")
 
 
 def free_mib(folder: Path) -> float:

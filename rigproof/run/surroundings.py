@@ -13,7 +13,7 @@ from rigproof.cluster.ray.folder import (
 )
 from rigproof.cluster.ray.matching import local_node
 from rigproof.host.offers import SHARED_MEMORY
-from rigproof.host.room import MIB, ThreadRoom, free_mib, loopback_problem, thread_room
+from rigproof.host.room import MIB, ThreadRoom, free_mib, localhost_elsewhere, loopback_problem, thread_room
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.tables.limits import Limits
@@ -38,6 +38,7 @@ def lacking(loaded: LoadedRig, plan: Plan, *, simulated: bool) -> list[str]:
     return [
         *too_few_threads(thread_room(), needed + (load.threads if load else 0), len(here)),
         *no_loopback(loopback_problem()),
+        *no_localhost(localhost_elsewhere()),
         *no_room(temp_root(), SHARED_MEMORY, limits),
     ]
 
@@ -81,6 +82,18 @@ def no_loopback(problem: str) -> Iterator[str]:
         )
 
 
+def no_localhost(address: str) -> Iterator[str]:
+    """That Ray's processes would look for each other elsewhere: Ray did not answer for a minute.
+
+    `address`: the foreign one of localhost; empty if there is none.
+    """
+    if address:
+        yield (
+            f"/etc/hosts, or the name server, says that localhost is {address}, where Ray's processes would "
+            "look for each other; write `127.0.0.1 localhost` into /etc/hosts"
+        )
+
+
 def no_room(folder: Path, shared_memory: Path, limits: Limits) -> Iterator[str]:
     """That Ray's files do not fit: its object store is in shared memory, or if that is full, beside them."""
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -88,6 +101,12 @@ def no_room(folder: Path, shared_memory: Path, limits: Limits) -> Iterator[str]:
             f"{folder} cannot be written, and Ray keeps its files and sockets there; set TMPDIR to a folder "
             f"that can be, with a path of at most {LONGEST_ROOT_BYTES} bytes: a socket's has "
             f"{SOCKET_PATH_BYTES} in all"
+        )
+        return
+    if shared_memory.is_dir() and not os.access(shared_memory, os.W_OK | os.X_OK):
+        yield (
+            f"{shared_memory} cannot be written, and Ray keeps its object store there; mount it writable "
+            f"(`mount -o remount,rw {shared_memory}`), with mode 1777"
         )
         return
     needed_mib, why = limits.run_temp_mib or 0.0, ""

@@ -71,3 +71,34 @@ def test_every_limit_that_is_too_tight_is_refused_with_its_figure_and_the_way_ou
     assert f"{full} has 4.0 MiB free; Ray's files need 91 MiB there, 75 of them because /dev/shm has" in said
     assert "Traceback" not in said
     assert not (tmp_path / "reports").exists()
+
+
+# Each ended with 4, too, but after half a minute or more, and without the cause.
+MOUNTS = {
+    'printf "203.0.113.9 localhost\\n" > "$0/hosts" && mount --bind "$0/hosts" /etc/hosts': (
+        "/etc/hosts, or the name server, says that localhost is 203.0.113.9"
+    ),
+    "mount -t tmpfs -o ro tmpfs /dev/shm": "/dev/shm cannot be written, and Ray keeps its object store there",
+}
+
+
+@pytest.mark.parametrize(("mounts", "said"), MOUNTS.items(), ids=["hosts", "shm"])
+def test_what_ray_waits_for_in_vain_is_refused_with_its_cause(tmp_path, mounts, said):
+    command = [sys.executable, *PYTEST, "-m", "hardware", "--hw-simulate", "--hw-level=quick"]
+    command += ["--hwprofile=dual-3090-3070", f"--hw-report-dir={tmp_path / 'reports'}"]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f'{mounts} || exit 99; exec "$@"', tmp_path, *command],
+        cwd=CHECKOUT,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if done.returncode in (1, 99) and "rigproof" not in done.stdout:
+        pytest.skip(f"no mounts can be made here: {done.stderr.strip()}")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not (tmp_path / "reports").exists()

@@ -2,13 +2,14 @@
 
 import os
 import resource
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from rigproof.host.room import ThreadRoom, free_mib, loopback_problem, thread_room
+from rigproof.host.room import ThreadRoom, free_mib, localhost_elsewhere, loopback_problem, thread_room
 
 GROUPS = {
     "cgroup.controllers": "cpu memory pids\n",
@@ -113,3 +114,26 @@ def test_a_loopback_interface_that_is_down_is_noticed():
         check=True,
     )
     assert done.stdout == "Network is unreachable\n"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "foreign"),
+    [
+        (["::1", "127.0.0.1"], ""),
+        (["127.0.1.1"], ""),
+        (["203.0.113.9"], "203.0.113.9"),
+        (["127.0.0.1", "fe80::1%eth0"], "fe80::1%eth0"),
+    ],
+)
+def test_localhost_is_a_loopback_address(monkeypatch, addresses, foreign):
+    answer = [(None, None, 6, "", (one, 0)) for one in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: answer)
+    assert localhost_elsewhere() == foreign
+
+
+def test_a_host_without_the_name_has_no_foreign_one(monkeypatch):
+    def unknown(*_: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert localhost_elsewhere() == ""

@@ -9,7 +9,7 @@ from rigproof.host.room import ThreadRoom
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.tables.limits import Limits
 from rigproof.run import surroundings
-from rigproof.run.surroundings import no_loopback, no_room, threads_needed, too_few_threads
+from rigproof.run.surroundings import no_localhost, no_loopback, no_room, threads_needed, too_few_threads
 from rigproof.stages.registry import KINDS
 
 LIMITS = Limits(
@@ -58,6 +58,13 @@ def test_a_loopback_interface_that_is_down_is_named_with_the_way_out():
     assert "(Network is unreachable)" in sentence
     assert sentence.endswith("`ip link set lo up`")
     assert list(no_loopback("")) == []
+
+
+def test_a_localhost_that_is_elsewhere_is_named_with_the_way_out():
+    (sentence,) = no_localhost("203.0.113.9")
+    assert "says that localhost is 203.0.113.9" in sentence
+    assert sentence.endswith("write `127.0.0.1 localhost` into /etc/hosts")
+    assert list(no_localhost("")) == []
 
 
 @pytest.mark.parametrize(
