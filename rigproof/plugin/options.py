@@ -1,10 +1,13 @@
 """The options in pytest, and whether a session asks for an acceptance run."""
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
 from _pytest.mark.expression import Expression
 
+from rigproof.report.files.folders import unwritable
 from rigproof.run.options import OPTIONS
 
 MARKER = "hardware"
@@ -37,6 +40,19 @@ REFUSED = {
     "benchmark_compare_fail": "--benchmark-compare-fail: history.regression compares a run with earlier "
     "ones, by a limit of the profile; leave it out",
 }
+# Files that pytest and its plugins write, most of them when the load is over, by the names under which pytest
+# keeps the options.
+WRITTEN = {
+    "xmlpath": "--junit-xml",
+    "log_file": "--log-file",
+    "benchmark_json": "--benchmark-json",
+    "benchmark_histogram": "--benchmark-histogram",
+    "benchmark_cprofile_dump": "--benchmark-cprofile-dump",
+    "htmlpath": "--html",
+    "report_log": "--report-log",
+    "json_report_file": "--json-report-file",
+}
+STORAGE = "benchmark_storage"
 # What makes a run and its exit status, by the names under which `-p no:…` would leave them out.
 PARTS = ("last-word", "wanted", "session", "guard", "ending", "display", "fixtures", "history")
 STORED = [names[0].removeprefix("--").replace("-", "_") for names in OWN]  # as pytest has them
@@ -119,6 +135,8 @@ def refuse_options(config: pytest.Config) -> None:
             raise pytest.UsageError(
                 f"-p no:rigproof-{part}: it is a part of what makes the run; leave it out"
             )
+    if shows_only(config) is None:
+        _refuse_unwritable(config)
     if _ends_the_process(config):
         raise pytest.UsageError(
             "faulthandler_exit_on_timeout: it would end a run without a verdict, as a stage lasts longer "
@@ -127,6 +145,22 @@ def refuse_options(config: pytest.Config) -> None:
     spread = config.getoption("distload", False) or config.getoption("dist", "no") != "no"
     if spread and config.getoption("tx", None) and config.getoption("numprocesses", None) is None:
         raise pytest.UsageError(f"--dist, --tx: {LOADS_ITSELF}; leave both out, or give -n 0")
+
+
+def _refuse_unwritable(config: pytest.Config) -> None:
+    """Refuse a file that could not be written, before the load rather than after it: pytest.UsageError."""
+    for name, option in WRITTEN.items():
+        given = config.getoption(name, None) or []
+        for one in given if isinstance(given, list) else [given]:
+            path = Path(os.path.expanduser(os.path.expandvars(one)))  # noqa: PTH111 - as pytest does it
+            why = unwritable(path)
+            if not why and name == "benchmark_json" and not path.absolute().parent.is_dir():
+                why = "its folder is not there"
+            if why:
+                raise pytest.UsageError(f"{option} {one}: {why}; name another file, or leave it out")
+    storage = str(config.getoption(STORAGE, None) or "").removeprefix("file://")
+    if storage and "://" not in storage and (why := unwritable(Path(storage), folder=True)):
+        raise pytest.UsageError(f"--benchmark-storage {storage}: {why}; name another folder, or leave it out")
 
 
 def _ends_the_process(config: pytest.Config) -> bool:

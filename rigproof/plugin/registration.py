@@ -1,5 +1,6 @@
 """Prepares an acceptance session, or refuses it, and hooks its parts into pytest."""
 
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -36,7 +37,8 @@ def register(config: pytest.Config, start_up: StartUp) -> None:
     start_up.ended("rig")
     own_junit = None
     if folder is not None:
-        own_junit = config.getoption("xmlpath", None)
+        if own_junit := config.getoption("xmlpath", None):
+            own_junit = os.path.expanduser(os.path.expandvars(own_junit))  # noqa: PTH111 - as pytest does it
         config.option.xmlpath = str(folder / "junit.xml")
     session = HardwareSession(config, prepared, folder, start_up)
     guard, benchmarks = Guard(session), BenchmarkHooks(session)

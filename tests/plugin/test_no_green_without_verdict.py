@@ -217,6 +217,28 @@ def test_an_option_with_which_nothing_would_be_judged_is_refused(
     assert not run.reports.exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--junit-xml=file/x.xml", "Not a directory; name another file, or leave it out"),
+        ("--benchmark-json=.", ". is a folder; name another file, or leave it out"),
+        ("--benchmark-json=file/x.json", "Not a directory; name another file, or leave it out"),
+        ("--benchmark-json=nothing/x.json", "its folder is not there; name another file, or leave it out"),
+        ("--benchmark-storage=file", "file is a file, not a folder; name another folder, or leave it out"),
+        ("--benchmark-histogram=file/x", "Not a directory; name another file, or leave it out"),
+        ("--log-file=file/x.log", "Not a directory; name another file, or leave it out"),
+    ],
+)
+def test_a_file_that_could_not_be_written_after_the_load_is_refused_before_it(tmp_path, option, said):
+    (tmp_path / "file").touch()
+    done = rigproof("accept", *ACCEPTED_AS, option, cwd=tmp_path)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert done.stderr.startswith(f"ERROR: {option.replace('=', ' ')}: ")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "reports").exists()
+
+
 @pytest.mark.parametrize("option", ["--collect-only", "--setup-plan", "--fixtures", "--fixtures-per-test"])
 def test_an_option_that_only_shows_says_so(hardware, tmp_path, option):
     done = hardware(*SIMULATED, option)

@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
 
     The name sorts by time; two runs that start in the same second differ in the last part. Raises
     ReportFolderError if it is not a folder, not writable, has less than FREE_MIB_MIN MiB, or has a `latest`
-    that could not point at the run.
+    that could not point at the run, a history or champions that could not be written.
     """
     reports_dir = Path(reports_dir)
     _refuse_ways_out(reports_dir, rig_name)
@@ -33,6 +34,12 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
     try:
         runs.mkdir(parents=True, exist_ok=True)
         _refuse_fixed_latest(reports_dir)
+        for path in _of_rig(reports_dir, rig_name):
+            if why := unwritable(path, folder=True):
+                raise ReportFolderError(
+                    f"{path}: cannot be written ({why}); change its owner or mode, move it away, or give "
+                    "another --hw-report-dir"
+                )
         folder = runs / f"{stamp}-{rig}-{secrets.token_hex(3)}"
         folder.mkdir()
         _prove_writable(folder)
@@ -47,6 +54,42 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
             f"{FREE_MIB_MIN}; free some space, or give --hw-report-dir on another disk"
         )
     return folder
+
+
+def unwritable(path: Path, *, folder: bool = False) -> str:
+    """Why a file, or a folder with its files, could not be written; empty if it can. Nothing is left behind.
+
+    Folders on the way that are not there can be made.
+    """
+    try:
+        real = Path(os.path.realpath(path))  # a link to nothing is written through
+        nearest = _nearest(real)
+        if real.is_symlink():
+            real.stat()  # a link to itself: raises what writing would
+        if nearest == real and not real.is_dir():
+            if folder:
+                return f"{path} is a file, not a folder"
+            if real.is_file():
+                real.open("ab").close()
+            return ""  # what is no file, such as /dev/null, shows it only when it is written
+        if nearest == real and not folder:
+            return f"{path} is a folder"
+        with tempfile.TemporaryFile(dir=nearest) as file:
+            file.write(b"\0" * 4096)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there. Raises OSError for a path that cannot be."""
+    for one in (path, *path.parents):
+        try:
+            one.lstat()
+        except FileNotFoundError:
+            continue
+        return one
+    return path
 
 
 def own_folder(run: Path) -> Path:
@@ -78,9 +121,16 @@ def require_inside(folder: Path, path: Path) -> None:
 def _refuse_ways_out(reports_dir: Path, rig_name: str) -> None:
     """Raise ReportFolderError if a symbolic link leads out of a folder that a run writes into."""
     folders = [reports_dir / name for name in ("runs", "history", "champions")]
-    of_rig = [path / rig_name for path in folders[1:] if Path(rig_name).name == rig_name]
-    for path in [*folders, *of_rig]:
+    for path in [*folders, *_of_rig(reports_dir, rig_name)]:
         require_inside(reports_dir, path)
+
+
+def _of_rig(reports_dir: Path, rig_name: str) -> list[Path]:
+    """The folders of a rig's history and of its champions, with those of its champions' profiles."""
+    if Path(rig_name).name != rig_name:
+        return []
+    champions = reports_dir / "champions" / rig_name
+    return [reports_dir / "history" / rig_name, champions, champions / "profiles"]
 
 
 def _refuse_fixed_latest(reports_dir: Path) -> None:

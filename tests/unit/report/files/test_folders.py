@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rigproof.report.files.folders import ReportFolderError, new_run_folder, own_folder, point_latest
+from rigproof.report.files.folders import unwritable as why
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -155,6 +156,54 @@ def test_a_folder_that_is_a_link_out_is_refused_before_anything_is_written(tmp_p
     with pytest.raises(ReportFolderError, match=f"{name}: a symbolic link leads out of {reports}"):
         new_run_folder(reports, "lab", NOW)
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["history", "history/lab", "champions/lab", "champions/lab/profiles"])
+def test_what_is_only_written_at_the_end_is_proved_before_the_run(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    with pytest.raises(ReportFolderError, match=f"{name}.*move it away, or give another --hw-report-dir"):
+        new_run_folder(tmp_path, "lab", NOW)
+    path.unlink()
+    path.mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    run = new_run_folder(tmp_path, "lab", NOW)
+    assert {*tmp_path.rglob("*")} - {*before} <= {run, run.parent}
+
+
+def test_a_folder_of_another_user_is_named(unwritable):
+    assert why(unwritable, folder=True) == "Permission denied"
+    assert why(unwritable / "more" / "file") == "Permission denied"
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("new", ""),
+        ("new/folder/file", ""),
+        ("file", ""),
+        ("link-to-new", ""),
+        ("file/below", "Not a directory"),
+        (".", "{path} is a folder"),
+        ("x" * 300, "File name too long"),
+        ("loop", "Too many levels of symbolic links"),
+    ],
+)
+def test_whether_a_file_can_be_written_is_found_out_without_a_trace(tmp_path, path, said):
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link-to-new").symlink_to("nothing")
+    (tmp_path / "loop").symlink_to("loop")
+    before = sorted(tmp_path.iterdir())
+    found = why(tmp_path / path)
+    assert said.format(path=tmp_path) in found
+    assert bool(said) == bool(found)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_device_is_written_without_a_trial():
+    assert why(Path("/dev/null")) == ""
 
 
 def test_a_link_inside_the_report_folder_and_one_to_it_are_taken(tmp_path):
