@@ -59,6 +59,7 @@ FAULTS = (
         duties=DUTIES,
         lacks=unreported("memory_temperature", "its driver reports no such sensor"),
         why=SLOWED,
+        least_s=3.0,
     ),
     FaultKind(
         "thermal-throttle",

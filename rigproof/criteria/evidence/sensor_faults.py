@@ -63,12 +63,12 @@ FAULTS = (
         ("power.draw",),
         ends="not measured",
         keys=(*FROM, "field"),
-        defaults={"field": "power", "after": "30%"},
+        defaults={"field": "power", "after": "20%"},
         duties=DUTIES,
         unseen=_steady,
         why=BY_POWER,
         variants=(CORE, MEMORY),
-        least_s=5.0,
+        least_s=11.0,  # ten seconds of one value, and a sample on each side
     ),
     FaultKind(
         "sensor-shifted",

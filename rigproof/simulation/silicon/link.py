@@ -9,7 +9,7 @@ from rigproof.simulation.silicon.card import SimulatedCard
 IDLE_GENERATION = 1  # a link without traffic slows down to save power
 WIDTH, NARROW = 16, 4  # lanes; under the fault pcie-narrow
 OTHER_GENERATION = 4  # of a card whose SKU file states none
-CORRECTABLE_PER_S = 5.0  # of the fault pcie-errors: 300 a minute
+CORRECTABLE_PER_S = 100.0  # of the fault pcie-errors: half a second has more than a minute may have
 
 
 def link_of(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) -> tuple[int, int]:
