@@ -24,6 +24,9 @@ WINDOW_S = 1.0
 # Of a host's samples: with more, the run got the CPU time that it asked for. Beside hogs at nice -20 one in
 # thirty came, on a host that was merely full all of them.
 IN_TIME = 0.5
+# Of what the run needs: a host that fell silent after a second in which others took as much had no more CPU
+# time to tell of. Hogs can take all of it within the second that its agent needs to pass its samples on.
+MOST = 0.5
 TOLD_PERCENT = 1.0  # who took less is not worth a word
 TOLD_SHARE = 0.25  # nor, beside somebody who took most, who took less than that of it: the kernel always does
 REPORTED = ("own_percent", "foreign_percent", "short_cpus")
@@ -117,8 +120,9 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
 
     That is less than `cpu.starved_percent` of what this run needs, on average over the time that was waited:
     of 128 CPUs of which others use 95 %, there are six left for two processes. And its samples came late: on
-    a host that others merely fill, a run that hangs uses nothing, and would get what it asks for. A head that
-    does not answer may be on any of them. An agent that goes with such a node is marked like it.
+    a host that others merely fill, a run that hangs uses nothing, and would get what it asks for. If none
+    came any more, it is enough that others took MOST of that in the second before. A head that does not
+    answer may be on any of them. An agent that goes with such a node is marked like it.
     """
     limit_s, own = wait.data.get("limit_s"), wait.subject.partition("/")[0]
     if "disturbed" in wait.data:
@@ -130,10 +134,13 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
     if not isinstance(limit_s, int | float):
         return wait
     for node in [one for one in evidence.nodes if own in (one.subject, RIG)]:
-        whole = _meanwhile(node, wait.t_s - limit_s, wait.t_s)
-        if whole is None or not whole.left < (node.cpu.starved_percent or 0.0) * _needed(node):
+        begun_s, least = wait.t_s - limit_s, node.cpu.starved_percent or 0.0
+        whole = _meanwhile(node, begun_s, wait.t_s)
+        if least > 0 and not (evidence.host_samples(node.subject).times_s > begun_s).any():
+            least = max(least, 100 * (1 - MOST))
+        if whole is None or not whole.left < least * _needed(node):
             continue
-        if _share_in_time(node, wait.t_s - limit_s, wait.t_s) >= IN_TIME:
+        if _share_in_time(node, begun_s, wait.t_s) >= IN_TIME:
             continue
         why, remedy = taken(node, [whole])
         if whole.own is None:

@@ -206,6 +206,33 @@ def test_an_idle_host_that_is_sampled_late_excuses_nothing(bench, kept):
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
 
 
+@pytest.mark.parametrize(
+    ("own", "until_s", "kept", "outcome"),
+    [
+        # Half of three of its eight CPUs, for two workers and all else, is 18.75 %.
+        (18, 30, [], Outcome.NOT_MEASURED),
+        (20, 30, [], Outcome.FAIL),
+        (18, 29, [], Outcome.FAIL),  # they were gone a second before it fell silent
+        (18, 65, [(40, 40.25)], Outcome.FAIL),  # a single reading says that it had what it needs
+        (18, 65, [(62.0, 62.25)], Outcome.FAIL),  # so does one that came after it was given up
+    ],
+)
+def test_a_host_that_fell_silent_while_others_took_most_of_it_is_not_blamed(
+    bench, own, until_s, kept, outcome
+):
+    """Programs that come within the second in which its agent passes its samples on leave no other trace."""
+    during(bench, 20, until_s, every=1, cpu_percent=100, own_percent=own)
+    only(bench, *kept)
+    gives_up(bench)
+    bench.recording.add(lost("node_lost", "pc1"))
+    bench.recording.add(replace(lost("agent_died", "pc1", data={}), t_s=HUNG_S - 0.1))
+    assert bench.verdict(TIMEOUTS, "rig").outcome is outcome
+    assert bench.verdict("cluster.nodes_present", "pc1").outcome is outcome
+    (node,) = (one for one in bench.recording.events if one.kind == "node_lost")
+    bench.recording.events[bench.recording.events.index(node)] = replace(node, data={})
+    assert bench.verdict("cluster.nodes_present", "pc1").outcome is Outcome.FAIL  # its port does not answer
+
+
 def lost(kind, subject, **fields):
     return Event(HUNG_S, kind, subject, "it does not answer", **({"data": {"limit_s": LIMIT_S}} | fields))
 
