@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rigproof.cli.refused import Refused
 from rigproof.cluster.launch.commands import GCS_PORT, lines_to_type
 from rigproof.cluster.launch.file import Launch
 from rigproof.cluster.launch.launching import addressed, down, nodes_in, up, write_file
@@ -102,9 +103,14 @@ def status(rig: Rig, *, port: Port = GCS_PORT) -> None:
 def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str) -> Launch:
     loaded = load_rig(rig, KINDS).rig
     nodes = addressed(loaded.nodes)
-    return Launch(
-        loaded.name, nodes, user or getpass.getuser(), str(key.expanduser()) if key else None, port, ray
-    )
+    try:
+        return Launch(
+            loaded.name, nodes, user or getpass.getuser(), str(key.expanduser()) if key else None, port, ray
+        )
+    except (KeyError, OSError) as error:  # KeyError: before Python 3.13
+        raise Refused("this user has no name here (no entry in /etc/passwd); give --ssh-user NAME") from error
+    except RuntimeError as error:
+        raise Refused(f"--ssh-key {key}: {error}; write the whole path") from error
 
 
 def _lines(rig: str, port: int, ray: str) -> str:

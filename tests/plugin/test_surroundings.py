@@ -1,10 +1,12 @@
-"""A host that does not let a Ray of our own work is refused before any load, with each figure."""
+"""A host that lets no Ray of our own work is refused before any load; who has no home gets a verdict."""
 
+import json
 import os
 import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,3 +104,65 @@ def test_what_ray_waits_for_in_vain_is_refused_with_its_cause(tmp_path, mounts, 
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert not (tmp_path / "reports").exists()
+
+
+# Root's Python may be in root's own folder: what stays of root is that it may read.
+NOBODY = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--inh-caps=-all,+dac_read_search")
+NOBODY += ("--ambient-caps=-all,+dac_read_search",)
+INLINE = ("accept", "--simulate-inline", "--hwprofile=dual-3090-3070", "--level=quick")
+HOMES = {
+    "no home": {},
+    "a home that is not there": {"HOME": "/nonexistent"},
+    "a home of another user": {"HOME": "/root", "XDG_STATE_HOME": "/root/state", "XDG_CACHE_HOME": "/root/c"},
+}
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A folder of the user below; those of pytest are in one of root's."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="rpf-") as folder:
+        os.chown(folder, 12345, 12345)
+        yield Path(folder)
+
+
+@pytest.fixture
+def as_nobody(theirs):
+    """Runs a command of rigproof as a user who has no entry in /etc/passwd, in a folder of theirs."""
+    tried = subprocess.run([*NOBODY, sys.executable, "-c", ""], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no other user can be had here: {tried.stderr.strip()}")
+
+    def run(arguments, **settings):
+        kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
+        return subprocess.run(
+            [*NOBODY, "env", f"--chdir={theirs}", sys.executable, "-m", "rigproof", *arguments],
+            env={**kept, "PYTHONPATH": str(CHECKOUT), **settings},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_a_user_without_an_entry_or_a_home_gets_a_verdict(as_nobody, theirs, home):
+    done = as_nobody(INLINE, **HOMES[home])
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((theirs / "reports" / "latest" / "verdict.json").read_text())
+    assert (result["verdict"], result["exit_status"], result.get("problems")) == ("ACCEPTED", 0, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "this user has no name here (no entry in /etc/passwd); give --ssh-user NAME"),
+        (("--ssh-user=anna", "--ssh-key=~/id"), "--ssh-key ~/id: "),
+    ],
+)
+def test_nor_does_a_cluster_begin_with_a_traceback(as_nobody, options, said):
+    done = as_nobody(("cluster", "up", "dual-3090-3070", *options))
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -17,7 +17,7 @@ from rigproof.cluster.launch.file import Launch, launch_text, numeric
 from rigproof.cluster.launch.remote import Answer, NoSsh, Remote
 from rigproof.cluster.launch.scripts import END, LOOK, SAVE_IT
 from rigproof.cluster.ray.address import check_listening
-from rigproof.cluster.ray.auth_token import TokenPlace, check_private
+from rigproof.cluster.ray.auth_token import TokenPlace, check_private, token_file
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
 from rigproof.cluster.ray.node_list import node_names
 from rigproof.profiles.tables.node import Node
@@ -26,7 +26,6 @@ RAY_UP = (sys.executable, "-m", "ray.scripts.scripts", "up", "-y", "--no-config-
 LOOK_S = 60.0
 END_S = 10  # for processes to end by themselves
 ASK_S = 20.0  # for the head to list its nodes
-TOKEN_FILE = Path(".ray") / "auth_token"
 
 Say = Callable[[str], None]
 
@@ -186,15 +185,21 @@ def _own_token() -> str:
     """The token of this machine's user; made where there is none."""
     if token := os.environ.get("RAY_AUTH_TOKEN", "").strip():
         return token
-    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / TOKEN_FILE)
-    if path.exists() and (token := path.read_text().strip()):
-        check_private(TokenPlace(path))
-        return token
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = secrets.token_hex(32)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
-        stream.write(token)
-    path.chmod(0o600)
+    try:
+        path = token_file(os.environ)
+        if path.exists() and (kept := path.read_text().strip()):
+            check_private(TokenPlace(path))
+            return kept
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+            stream.write(token)
+        path.chmod(0o600)
+    except (OSError, UnicodeDecodeError) as error:
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise ClusterStartFailed(
+            f"the cluster's token cannot be kept: {why}; set RAY_AUTH_TOKEN_PATH to a file of yours"
+        ) from error
     return token
 
 

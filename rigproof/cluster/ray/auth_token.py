@@ -3,6 +3,7 @@
 Imports no Ray: its C++ reader ends the process if Ray is set to use a token and finds none.
 """
 
+import errno
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,14 +27,21 @@ def token_place(environ: Mapping[str, str]) -> TokenPlace | None:
     """The place of the token that Ray would use; None where there is none."""
     if environ.get(VALUE):
         return TokenPlace()
-    if environ.get(PATH):
-        file = Path(environ[PATH])
-    else:
-        file = Path(environ.get("HOME") or Path.home()) / DEFAULT_FILE
     try:
+        file = token_file(environ)
         return TokenPlace(file) if file.stat().st_size > 0 else None
     except OSError:
         return None
+
+
+def token_file(environ: Mapping[str, str]) -> Path:
+    """The file that Ray would read. Raises OSError where that is in a home, and there is none."""
+    if environ.get(PATH):
+        return Path(environ[PATH])
+    try:
+        return Path(environ.get("HOME") or Path.home()) / DEFAULT_FILE
+    except RuntimeError as error:
+        raise FileNotFoundError(errno.ENOENT, "this user has no home", f"~/{DEFAULT_FILE}") from error
 
 
 def check_private(place: TokenPlace | None) -> None:

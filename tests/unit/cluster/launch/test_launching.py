@@ -119,6 +119,23 @@ def test_a_token_is_made_once_for_its_owner_alone(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("file/below", "File exists; set RAY_AUTH_TOKEN_PATH to a file of yours"),
+        (".", "Is a directory; set RAY_AUTH_TOKEN_PATH"),
+        ("odd", "can't decode byte"),
+    ],
+)
+def test_a_token_that_cannot_be_kept_is_refused(monkeypatch, tmp_path, place, said):
+    (tmp_path / "file").touch()
+    (tmp_path / "odd").write_bytes(b"\xff")
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / place))
+    with pytest.raises(ClusterStartFailed, match=said):
+        launching._own_token()
+
+
+@pytest.mark.parametrize(
     ("nodes", "expected"),
     [
         ((), "no nodes"),
