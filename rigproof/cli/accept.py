@@ -101,7 +101,7 @@ def accept(given: Sequence[str]) -> int:
         status = _status(arguments, watching)
         if answer is not None and watching.folder is not None:
             with suppress(OSError):
-                answer.write((watching.folder / "verdict.json").read_text())
+                answer.write((watching.folder / "verdict.json").read_text(encoding="utf-8"))
     if status == USAGE:
         _suggest(others)
     return status
@@ -143,7 +143,7 @@ def _written(folder: Path | None) -> object:
     if folder is None:
         return None
     try:
-        return json.loads((folder / "verdict.json").read_text()).get("exit_status")
+        return json.loads((folder / "verdict.json").read_bytes()).get("exit_status")
     except (OSError, ValueError):
         return None
 

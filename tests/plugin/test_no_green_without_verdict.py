@@ -4,6 +4,7 @@ The last line, verdict.json and the exit status say the same.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -326,6 +327,22 @@ def test_a_verdict_that_was_not_written_is_none(tmp_path, monkeypatch):
     done = rigproof("accept", "-p", "removes", *ACCEPTED_AS, f"--report-dir={tmp_path}", cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "pytest ended with 0, and no verdict.json of this run says so; no verdict" in done.stderr
+
+
+@pytest.mark.parametrize("json_wanted", [(), ("--json",)], ids=["", "json"])
+def test_a_verdict_is_read_whatever_the_locale_is(tmp_path, json_wanted):
+    """A process of its own: Python asks for the locale when it starts."""
+    plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "rigproof", "accept", *ACCEPTED_AS, *json_wanted],
+        cwd=tmp_path,
+        env=os.environ | plain | {"PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not json_wanted or json.loads(done.stdout)["verdict"] == "ACCEPTED"
 
 
 def test_rigproof_accept_runs_no_other_tests(tmp_path):
