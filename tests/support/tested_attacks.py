@@ -483,6 +483,24 @@ TESTED = (
         "unit/criteria/checks/test_inventory.py::test_two_cards_at_one_place_on_the_bus_contradict_each_other",
     ),
     Tested(
+        "a load recorded outside its stage or its rounds, or rounds that are cut off before it ended",
+        "REJECTED; ACCEPTED in training, feeding, replay and shapes",
+        "the stage is not measured: its records contradict each other",
+        "unit/criteria/evidence/test_evidence.py::test_a_load_outside_of_its_rounds_or_its_stage_is_no_measurement",
+    ),
+    Tested(
+        "a worker that reports nothing for the last fifth of a stage and ends as if it had worked",
+        "ACCEPTED",
+        "`activity.gpu_active` not measured",
+        "unit/test_samples.py::test_a_worker_that_falls_silent_and_ends_as_if_it_had_worked_is_not_accepted",
+    ),
+    Tested(
+        "a loss, an NVML error or a missing card or node of a name that is not there",
+        "ACCEPTED",
+        "`cluster.nodes_present` not measured",
+        "unit/criteria/checks/test_cluster.py::test_what_happened_to_something_that_is_not_there_is_not_ignored",
+    ),
+    Tested(
         "sensors of two cards that agree in every digit",
         "ACCEPTED",
         "not measured",

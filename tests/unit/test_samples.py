@@ -215,6 +215,40 @@ def test_a_card_that_does_nothing_for_a_while_is_noticed(name, stage, length_s):
     assert paused.from_s == pytest.approx(from_s, abs=1)
 
 
+def without_end(name, stage):
+    """A card's worker reports nothing after four fifths of a stage."""
+    recording = read_recording(next(run for run in RUNS if run.name == name))
+    subject, ran = min(recording.gpus), recording.stages[stage]
+    silent_s = ran.start_s + 0.8 * ran.settings["measure_s"]
+    recording.rounds = [
+        one for one in recording.rounds if (one.subject, one.stage) != (subject, stage) or one.t_s < silent_s
+    ]
+    return recording, subject
+
+
+@pytest.mark.parametrize("stage", ["sustained", "training", "feeding", "bandwidth", "replay", "shapes"])
+@pytest.mark.parametrize("name", [LONE, PAIR])
+def test_a_worker_that_falls_silent_and_ends_as_if_it_had_worked_is_not_accepted(name, stage):
+    recording, subject = without_end(name, stage)
+    last_s = max(one.t_s for one in recording.rounds if (one.subject, one.stage) == (subject, stage))
+    # As the driver would have seen it: the load ends with the first last round.
+    recording.stages[stage] = dataclasses.replace(recording.stages[stage], loaded_to_s=last_s)
+    verdicts = judge_all(recording)
+    (why,) = [v.detail for v in verdicts if (v.criterion, v.subject) == ("activity.gpu_active", subject)]
+    assert (f"{stage}: {subject}#0 was told to work for" in why, decide(verdicts).value) == (
+        True,
+        "INCOMPLETE",
+    )
+
+
+@pytest.mark.parametrize("stage", ["sustained", "training", "feeding", "replay", "shapes", "pattern"])
+def test_rounds_that_were_lost_from_the_end_of_a_stage_leave_it_not_measured(stage):
+    recording, _ = without_end(PAIR, stage)
+    verdicts = judge_all(recording)
+    assert decide(verdicts).value == "INCOMPLETE"
+    assert any(f"the {stage} stage is said to have been under load" in v.detail for v in verdicts)
+
+
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)
 def test_two_cards_are_sound_beside_each_other_and_an_eighth_less_of_one_is_noticed(run):
     recording = read_recording(run)

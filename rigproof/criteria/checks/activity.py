@@ -43,8 +43,9 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
     "limit, a mean utilisation of `limits.active_utilization_share`); no wrong result",
     severity="isolate",
     remedy="find out what that worker waited for: a lost process, another job on the card, a blocked queue",
-    unmeasured="the device was deliberately left out, the stage was aborted, or power was not read "
-    "often enough; utilisation alone never suffices",
+    unmeasured="the device was deliberately left out, the stage was aborted, one of its workers reported "
+    "nothing for the end of it though it ended as if it had worked, or power was not read often enough; "
+    "utilisation alone never suffices",
     also=Also(
         fails=(*BROKEN, "cpu-fallback", *WORKER_LOST, *WRONG_MEMORY),
         unmeasured=("nvml-hang", "host-frozen", *POWER_UNKNOWN, "telemetry-gap", "foreign-memory"),
@@ -65,7 +66,34 @@ def gpu_active(device: DeviceEvidence) -> Finding:
     left_out = device.left_out
     if left_out:
         raise NotMeasured(left_out)
-    return over_stages(device, DUTIES, lambda stage: _in_stage(device, stage))
+    return over_stages(device, DUTIES, lambda stage: _to_the_end(device, stage))
+
+
+def _to_the_end(device: DeviceEvidence, stage: str) -> Finding:
+    """A device that worked is not measured if one of its workers fell silent and ended as if it had worked.
+
+    Each works for the `duration_s` that it was told, from the stage's beginning or later. Not one that does
+    its arms and is done; nor one that has left work out. A fed one may wait as long as it did before.
+    """
+    finding, kind, ran = _in_stage(device, stage), device.evidence.kinds[stage], device.evidence.stage(stage)
+    events = [one for one in device.events() if one.stage == stage]
+    ended = ran.status == "finished" and not device.cause() and kind.duty != "arms"
+    if finding.outcome is not Outcome.PASS or not ended or kind.left_out(events):
+        return finding
+    told = [one.get("duration_s") for one in device.told(stage)]
+    told_s = max((one for one in told if isinstance(one, int | float)), default=0.0)
+    rounds = device.evidence.rounds(device.subject)
+    own = rounds.only(rounds.same("stage", stage) & np.isfinite(rounds.begins_s))
+    for worker in own.distinct("worker"):
+        ends_s = np.sort(own.only(own.same("worker", worker)).t_s)
+        waited_s = float(np.diff(ends_s).max(initial=0.0))
+        done_s = float(ends_s[-1]) - ran.start_s
+        if done_s + waited_s < device.evidence.loaded.rig.levels.least_share * told_s:
+            raise NotMeasured(
+                f"{worker} was told to work for {told_s:.0f} s and reported no round after {done_s:.0f} s, "
+                "though it ended as if it had: see its last lines in the report"
+            )
+    return finding
 
 
 def _in_stage(device: DeviceEvidence, stage: str) -> Finding:

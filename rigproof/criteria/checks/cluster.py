@@ -27,8 +27,8 @@ LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"
     severity="config",
     remedy="switch that machine on, check its network cable, and run its `ray start` line there",
     unmeasured="the run was given no cluster in which the node could be, or the cluster did not start; the "
-    "node is in it, but its agent did not start, which measures nothing; or the run was of another rig and "
-    "did not look for it",
+    "node is in it, but its agent did not start, which measures nothing; the run was of another rig and did "
+    "not look for it; or an event is of no node or device of the rig or of the run",
     also=Also(fails=("reset",)),
     judges_absence=True,
 )
@@ -38,11 +38,14 @@ def nodes_present(node: NodeEvidence) -> Finding:
         if "disturbed" in event.data:
             raise Disturbed(event.message, str(event.data["disturbed"]))
         lost = event.kind == "node_lost"
+        if node.found and not lost:
+            raise NotMeasured(f"{event.message}; and it answered: these records contradict each other")
         remedy = event.data.get("next_step", "")
         if node.events("host_reset"):
             remedy = f"{FOLLOWS}health.reset of {node.subject}, it restarted and is back"
         return Finding(Outcome.FAIL, detail=event.message, remedy=remedy, from_s=event.t_s if lost else None)
     if node.found:
+        node.evidence.require_placed(node.subject)
         return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
     for event in node.events("agent_died"):  # it was in the cluster
         raise Disturbed(event.message, str(event.data.get("disturbed", NEVER_STARTED)))

@@ -44,8 +44,9 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="another job of the cluster holds it, or CUDA_VISIBLE_DEVICES hides it where Ray was started; "
     "the run was given no cluster in which its node could be; the cluster itself did not start, or the run "
-    "was of another rig and did not look for it; another card of the node has its PCI bus id; a card was "
-    "lost that is not there; or its name is that of another model than it was taken for",
+    "was of another rig and did not look for it; another card of the node has its PCI bus id; it is said to "
+    "be missing and was found, or one was lost, missing or taken that is not there; or its name is that of "
+    "another model than it was taken for",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
@@ -54,6 +55,10 @@ def gpus_present(device: DeviceEvidence) -> Finding:
     for event in device.events("gpu_missing"):
         if "disturbed" in event.data:
             raise Disturbed(event.message, str(event.data["disturbed"]))
+        if device.found:
+            raise NotMeasured(
+                f"{event.message}; and its node reported it: these records contradict each other"
+            )
         return Finding(Outcome.FAIL, detail=event.message, remedy=str(event.data.get("next_step") or ""))
     for event in device.events("gpu_lost"):
         message = event.message.removeprefix(f"{device.subject} ")
@@ -62,7 +67,8 @@ def gpus_present(device: DeviceEvidence) -> Finding:
         raise Disturbed(event.message, TAKEN)
     if not device.found:
         return _absent(device)
-    device.require_placed("gpu_lost")
+    for kind in ("gpu_lost", "gpu_missing", "gpu_taken", "gpu_skipped"):
+        device.require_placed(kind)
     wrong, step = _mismatch(device, device.identity)
     if wrong:
         return Finding(Outcome.FAIL, detail=wrong, remedy=step)

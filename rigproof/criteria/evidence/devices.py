@@ -402,10 +402,7 @@ class DeviceEvidence:
 
     def require_placed(self, kind: str | type[StageRecord]) -> None:
         """NotMeasured if an event or a record of this kind is of no device there is, on this node or none."""
-        for subject, what in self.evidence.unplaced(kind):
-            node = subject.partition("/")[0]
-            if node == self.node_name or node not in self.evidence.recording.nodes:
-                raise NotMeasured(f"{what}: of {subject}, which is no device of the rig or of the run")
+        self.evidence.require_placed(self.node_name, kind)
 
     def cause(self) -> str:
         """The first event that explains why this device did little or nothing; empty if none does."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.criterion import Disturbed, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.clocks import moved_clocks
 from rigproof.criteria.evidence.cpu_use import excused
@@ -35,7 +35,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.subjects import SHARED_SCOPES, SharedScope, subjects
+from rigproof.profiles.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.fields import table_name
 from rigproof.records.identity import WorkerIdentity
@@ -49,6 +49,7 @@ Kept = TypeVar("Kept", bound=StageRecord)
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
 ENDED = ("finished", "partial", "failed")  # a stage that was not aborted
+APART_S = 1.0  # the driver's record of a load and its rounds are equal; only clocks keep them apart
 
 
 class Evidence:
@@ -240,10 +241,14 @@ class Evidence:
 
     def require_clock(self, node: str) -> None:
         """Disturbed if this node's clock and the driver's came apart: its work is not in its stages."""
-        _, table = self._all_rounds
-        moved = self.kept("moved clocks", lambda: moved_clocks(table, self._stage_spans))
+        moved = self._moved_clocks
         if node in moved:
             raise moved[node].worded(moved[node].reason)
+
+    @property
+    def _moved_clocks(self) -> dict[str, Disturbed]:
+        _, table = self._all_rounds
+        return self.kept("moved clocks", lambda: moved_clocks(table, self._stage_spans))
 
     @cached_property
     def _stage_spans(self) -> dict[str, tuple[float, float]]:
@@ -361,22 +366,34 @@ class Evidence:
 
     def unplaced(self, kind: str | type[StageRecord]) -> list[tuple[str, str]]:
         """The subjects of events or records of this kind that are no device, or devices together, that was
-        promised or found; and what each event says.
+        promised or found; and what each event says. Of events of any kind (""), also no node and not the rig.
         """
 
         def found() -> list[tuple[str, str]]:
-            known = {*self._devices, *self.recording.gpus}
-            told = (
-                [(one.subject, one.message) for one in self.events.of_kind(kind)]
-                if isinstance(kind, str)
-                else [(one, f"a record of {table_name(kind)}") for one in self.recording.of(kind).subjects()]
-            )
+            rigs, recording = (self.loaded, self.planned_by), self.recording
+            known = {one.subject for rig in rigs for one in rig.devices()} | {*recording.gpus}
+            if kind == "":
+                known |= {RIG, *recording.nodes, *(node.name for rig in rigs for node in rig.rig.nodes)}
+                told = [(one.subject, f"{one.kind}, {one.message}") for one in recording.events]
+            elif isinstance(kind, str):
+                told = [(one.subject, one.message) for one in self.events.of_kind(kind)]
+            else:
+                told = [(one, f"a record of {table_name(kind)}") for one in recording.of(kind).subjects()]
             unknown = [one for one in told if one[0] not in known]
             if unknown:  # pairs are many
-                known |= {one.text for scope in SHARED_SCOPES for one in subjects(self.loaded, scope)}
+                known |= {one.text for rig in rigs for scope in SHARED_SCOPES for one in subjects(rig, scope)}
             return [one for one in unknown if one[0] not in known]
 
         return self.kept(("unplaced", kind), found)
+
+    def require_placed(self, node: str, kind: str | type[StageRecord] = "") -> None:
+        """NotMeasured if an event or a record of this kind is of nothing there is, on this node or none."""
+        for subject, what in self.unplaced(kind):
+            name = subject.partition("/")[0]
+            if name == node or name not in self.recording.nodes:
+                raise NotMeasured(
+                    f"{what}: of {subject or 'nobody'}, which is no device of the rig or of the run"
+                )
 
     @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:
@@ -444,7 +461,32 @@ class Evidence:
                 f"the {stage.name} stage was under load for {window.length_s:g} s, "
                 "which is not a valid measurement"
             )
+        from_s, to_s = self._worked(stage)
+        if complete and (window.from_s < from_s - APART_S or window.to_s > to_s + APART_S):
+            raise NotMeasured(
+                f"the {stage.name} stage is said to have been under load from t={window.from_s:.1f} to "
+                f"t={window.to_s:.1f} s, and all worked in it from t={from_s:.1f} to t={to_s:.1f} s: "
+                "rounds are missing, or the records contradict each other"
+            )
         return window
+
+    def _worked(self, stage: Stage) -> tuple[float, float]:
+        """From when to when all workers of a stage had rounds; if not all of them ended, its own span."""
+        _, table = self._all_rounds
+        if self._moved_clocks:  # `require_clock` reports it
+            return -math.inf, math.inf
+        every = table.mask("stage", "", (stage.name,)) & np.isfinite(table.begins_s)
+        attempt_s = self._spans.get(stage.name, (-math.inf, math.inf))
+        every &= (table.t_s >= attempt_s[0]) & (table.t_s < attempt_s[1])
+        known = stage.name in self.kinds and self.kinds[stage.name].by_device
+        if stage.status != "finished" or not known or not every.any():
+            return stage.start_s, math.inf if stage.end_s is None else stage.end_s
+        workers = table.coded("worker")
+        firsts_s, lasts_s = np.full((2, len(workers.distinct)), [[math.inf], [-math.inf]])
+        np.minimum.at(firsts_s, workers.array[every], table.begins_s[every])
+        np.maximum.at(lasts_s, workers.array[every], table.t_s[every])
+        began = firsts_s < math.inf
+        return float(firsts_s[began].max()), float(lasts_s[began].min())
 
     def complete_window(self, name: str) -> Window:
         """The loaded window of a stage. NotMeasured if it was aborted: a rate over a part says nothing."""

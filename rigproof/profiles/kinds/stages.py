@@ -120,6 +120,10 @@ def _always(_events: Sequence[Event]) -> bool:
     return True
 
 
+def _never(_events: Sequence[Event]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Need:
     """What a unit of a stage's work takes: `amount` in `unit` of the work of stages that measure a figure.
@@ -171,6 +175,7 @@ class StageKind(Generic[S]):
     - `unit`: of the work of its rounds; a round in another unit is no valid measurement.
     - `labels`: the labels of its rounds. A label that several stages have means the same in all of them.
     - `held_against`: what lets expect its rates, for a stage without figures.
+    - `left_out`: whether a device left out a part of its work and so ended early, by its events of the stage.
     - `events`: the kinds of events that only this stage reports, with their meanings. All other kinds are in
       EVENT_KINDS.
     """
@@ -190,6 +195,7 @@ class StageKind(Generic[S]):
     unit: str = TFLOP
     labels: tuple[Label, ...] = ()
     held_against: HeldAgainst | None = None
+    left_out: Callable[[Sequence[Event]], bool] = _never
     events: Mapping[str, str] = field(default_factory=dict)
 
     @property

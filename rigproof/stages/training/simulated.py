@@ -25,6 +25,7 @@ SEARCH = Work(0.745, 0.98, 0.06, 0.03)  # 1485 MHz, 151 to 889 W: its probes are
 SWEEP_SMALL = Work(0.99, 0.85, 0.06, 0.004)  # batches up to 4: 1935 to 1980 MHz, 528 to 665 W
 SWEEP_LARGE = Work(0.78, 0.98, 0.06, 0.03)
 SETUP, ROUND, ROUNDS = 0.03, 0.0205, 7  # shares of the stage; rounds of a precision
+ALL = 0.985  # share of the stage until the last batch is done
 SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (on an H200)
 SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.05, 0.05, 0.05), 0.0075, 7  # to its end, as on GPUs
 MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "parameters": 640_296_384}
@@ -37,9 +38,15 @@ APART = 1.2e-5  # of the losses in fp16 and tf32 from those in fp32, on H100 and
 
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
-    """The compared precisions, the probes of the search, the batches of the sweep; set-up in between."""
+    """The compared precisions, the probes of the search, the batches of the sweep; set-up in between.
+
+    With fewer of them all come later: a real device has more time for each, and ends no earlier.
+    """
     training, length_s = work.device.settings(TrainingSettings), plan.expected_s
-    t_s = SETUP * length_s
+    precisions = ROUNDS * ROUND * len(set(WORK) & set(work.precisions))
+    sweep = len(training.batches) * (SWEEP_ROUNDS + 1) * SWEEP_ROUND
+    parts = precisions + sweep + training.search * sum(SEARCH_SHARES) + SCALER_SHARE
+    t_s = max(SETUP, ALL - parts) * length_s
     batch, best = training.batch, ""
     for best in (precision for precision in WORK if precision in work.precisions):
         t_s += SCALER_SHARE * length_s if best == "fp16" else 0.0

@@ -1,7 +1,10 @@
 """The training stage, put together."""
 
+from collections.abc import Sequence
+
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
+from rigproof.records.measurements import Event
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
 from rigproof.stages.training.faults import FAULTS, NOTICED
@@ -11,6 +14,12 @@ from rigproof.stages.training.settings import SPEEDUP, STEP, TrainingSettings
 from rigproof.stages.training.simulated import SIMULATED
 from rigproof.stages.training.specs import specs
 from rigproof.stages.training.table import training_tables
+
+
+def _skipped(events: Sequence[Event]) -> bool:
+    """Whether a batch of the sweep did not fit: the largest come last, and nothing is done in their time."""
+    return any(one.kind == "batch_search" and one.data.get("what") == "skipped" for one in events)
+
 
 KIND = StageKind(
     "training",
@@ -27,6 +36,7 @@ KIND = StageKind(
         Label("batch", int),  # examples of each step
         Label("steps", int, amount=True),  # of the round
     ),
+    left_out=_skipped,
     events={
         "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",
         "training": "the outcome of a precision's steps; data.precision, batch, first_loss, last_loss, …",

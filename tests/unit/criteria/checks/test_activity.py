@@ -76,6 +76,26 @@ def test_work_counts_however_little_a_device_can_do(bench):
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
 
 
+TOLD = [(48.0, Outcome.PASS), (50.0, Outcome.NOT_MEASURED), ("50", Outcome.PASS)]
+
+
+@pytest.mark.parametrize(("told_s", "outcome"), TOLD)
+def test_a_worker_works_as_long_as_it_was_told_to(bench, told_s, outcome):
+    """44 s from the stage's beginning on, 90 % of what it was told; without a number it was told nothing."""
+    bench.stage("sustained", settings={"specs": {"pc1/gpu0#1": {"duration_s": told_s}}})
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, "told to work for 50 s" in verdict.detail) == (outcome, told_s == 50)
+    bench.event("worker_died", GPU, "the process is gone", 60)  # then its end is known
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+
+
+def test_a_card_on_which_a_batch_does_not_fit_trains_for_less_time(bench):
+    bench.stage("training", settings={"specs": {"pc1/gpu0#0": {"duration_s": 30.0}}})
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.event("batch_search", GPU, "left out", 90, stage="training", what="skipped")
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+
+
 def test_utilisation_alone_never_suffices(bench):
     bench.samples(GPU, utilization_percent=100)
     bench.rounds(GPU, "sustained", verified=False)

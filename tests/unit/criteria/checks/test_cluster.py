@@ -14,8 +14,27 @@ def test_a_node_that_answered_is_present(bench):
 @pytest.mark.parametrize("kind", ["node_missing", "node_lost"])
 def test_a_node_that_is_missing_or_lost_fails(bench, kind):
     bench.event(kind, "pc2", "pc2 is not there")
+    if kind == "node_missing":
+        assert bench.verdict(NODES, "pc2").outcome is Outcome.NOT_MEASURED  # it answered
+        del bench.recording.nodes["pc2"]
     verdict = bench.verdict(NODES, "pc2")
     assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "pc2 is not there")
+    assert bench.verdict(NODES, "pc1").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("kind", ["node_missing", "node_lost", "gpu_missing", "nvml_error", "host_reset"])
+@pytest.mark.parametrize(("subject", "nodes"), [("pc9", 2), ("pc9/gpu0", 2), ("pc1/gpu7", 1), ("", 2)])
+def test_what_happened_to_something_that_is_not_there_is_not_ignored(bench, kind, subject, nodes):
+    bench.event(kind, subject, "so it is told")
+    found = [bench.verdict(NODES, one) for one in ("pc1", "pc2")]
+    assert [one.outcome for one in found].count(Outcome.NOT_MEASURED) == nodes
+    told = f"{kind}, so it is told: of {subject or 'nobody'}, which is no device of the rig or of the run"
+    assert found[0].detail == told
+
+
+def test_who_was_missing_in_the_runs_own_profile_is_known_to_another_one(bench):
+    bench.event("gpu_missing", "pc2/gpu0", "it is not there")
+    bench.judged_by(nodes=[{"name": "pc1", "gpus": [{"sku": "h200"}]}])
     assert bench.verdict(NODES, "pc1").outcome is Outcome.PASS
 
 

@@ -13,12 +13,20 @@ def test_a_gpu_that_is_there_is_named(bench):
     assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "NVIDIA H200, GPU-pc1/gpu0")
 
 
-def test_a_lost_card_that_is_not_there_is_not_ignored(bench):
-    bench.event("gpu_lost", "pc1/gpu9", "it no longer answers")
+@pytest.mark.parametrize("kind", ["gpu_lost", "gpu_missing", "gpu_taken", "gpu_skipped"])
+def test_a_lost_card_that_is_not_there_is_not_ignored(bench, kind):
+    bench.event(kind, "pc1/gpu9", "it no longer answers")
     verdict = bench.verdict(PRESENT, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "it no longer answers: of pc1/gpu9, which is no device of the rig or of the run"
     assert bench.verdict(PRESENT, OTHER).outcome is Outcome.PASS
+
+
+def test_a_card_that_is_missing_and_was_found_contradicts_itself(bench):
+    bench.event("gpu_missing", GPU, "it is not on pc1")
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.NOT_MEASURED
+    del bench.recording.gpus[GPU]
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.FAIL
 
 
 def test_a_gpu_of_another_model_than_promised_fails(bench):
@@ -91,6 +99,7 @@ def test_a_gpu_of_another_profile_than_the_runs_was_never_looked_for(bench):
 
 def test_a_missing_gpu_says_what_to_do_about_its_own_cause(bench):
     step = "look at its driver"
+    del bench.recording.gpus[GPU]
     bench.event("gpu_missing", GPU, "h200 cannot be seen on pc1", next_step=step)
     verdict = bench.verdict(PRESENT, GPU)
     assert (verdict.outcome, verdict.remedy) == (Outcome.FAIL, step)

@@ -84,7 +84,8 @@ def test_a_stage_in_which_not_all_worked_has_no_window(bench):
 
 @pytest.mark.parametrize("length_s", [1.0, WEEK_S])
 def test_a_load_lasts_from_a_second_to_a_week(bench, length_s):
-    bench.stage("sustained", loaded_from_s=0.0, loaded_to_s=length_s)
+    span = {"start_s": 0.0, "end_s": length_s, "loaded_from_s": 0.0, "loaded_to_s": length_s}
+    bench.stage("sustained", **span, status="partial")
     assert evidence(bench).loaded_window("sustained").length_s == length_s
 
 
@@ -93,6 +94,30 @@ def test_any_other_length_is_no_measurement(bench, length_s):
     bench.stage("sustained", loaded_from_s=0.0, loaded_to_s=length_s)
     why = reason(lambda: evidence(bench).loaded_window("sustained"))
     assert why == f"the sustained stage was under load for {length_s:g} s, which is not a valid measurement"
+
+
+@pytest.mark.parametrize(
+    ("fields", "worked"),
+    [
+        ({"loaded_from_s": 23.0}, (26.0, 70.0)),
+        ({"loaded_to_s": 77.0}, (26.0, 70.0)),
+        ({"loaded_from_s": 75.0, "loaded_to_s": 80.0}, (26.0, 70.0)),
+        ({"loaded_to_s": 77.0, "status": "partial"}, (26.0, 71.0)),  # the stage itself
+    ],
+)
+def test_a_load_outside_of_its_rounds_or_its_stage_is_no_measurement(bench, fields, worked):
+    bench.stage("sustained", **fields)
+    why = reason(lambda: evidence(bench).loaded_window("sustained"))
+    assert f"all worked in it from t={worked[0]:.1f} to t={worked[1]:.1f} s" in why
+
+
+def test_rounds_that_end_before_the_load_did_are_no_measurement(bench):
+    """As if the last ones of one worker of three were lost."""
+    kept = [one for one in bench.recording.rounds if one.worker != "pc1/gpu0#1" or one.t_s < 62]
+    bench.recording.rounds = kept
+    assert "all worked in it from t=26.0 to t=61.5 s" in reason(
+        lambda: evidence(bench).loaded_window("sustained")
+    )
 
 
 def test_a_week_is_the_longest_stretch():

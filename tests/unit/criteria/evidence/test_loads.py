@@ -115,6 +115,7 @@ def rounds_at(bench, stage, *ends_s, seconds=0.5, phase="measure"):
     """One worker's rounds of a stage, and none besides."""
     others = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, stage)]
     bench.recording.rounds = others + [a_round_of(stage, end_s, seconds, phase) for end_s in ends_s]
+    bench.stage(stage, status="partial")  # the load may be longer than the rounds of one
 
 
 def every(from_s, to_s, step_s=0.5):
@@ -170,6 +171,7 @@ def a_round_of(stage, end_s, seconds, phase="measure", precision="bf16"):
 def in_turn(bench, *parts):
     """Rounds of gemm in parts (from, to, phase, precision), each as one round."""
     others = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, "gemm")]
+    bench.stage("gemm", status="partial")
     bench.recording.rounds = others + [
         a_round_of("gemm", to_s, to_s - from_s, phase, precision) for from_s, to_s, phase, precision in parts
     ]

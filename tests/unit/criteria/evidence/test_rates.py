@@ -167,6 +167,7 @@ def test_peers_without_any_work_are_no_measure(bench):
     began_s = bench.recording.stages["sustained"].start_s  # the load came later
     early = [replace(theirs[-1], subject=one, worker=f"{one}#0", t_s=began_s + 1.0) for one in peers]
     bench.recording.rounds = [*others, *early]
+    bench.stage("sustained", status="partial")
     verdict = bench.verdict("throughput.peer_outlier", subject_of(0))
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "the rate of most of its peers is zero; there is nothing to compare"

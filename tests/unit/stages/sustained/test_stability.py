@@ -22,7 +22,8 @@ def windows(bench, rates, width_s=WIDTH_S):
             who, labels = ("sustained", "pc1/gpu0#0", GPU, "measure"), {"precision": "bf16", "size": 1024}
             rounds.append(Round(end_s, *who, seconds, rate * seconds, TFLOP, True, labels))
     bench.recording.rounds = rounds
-    bench.stage("sustained", loaded_from_s=FROM_S, loaded_to_s=FROM_S + len(rates) * width_s, end_s=200.0)
+    to_s = FROM_S + len(rates) * width_s
+    bench.stage("sustained", loaded_from_s=FROM_S, loaded_to_s=to_s, end_s=200.0, status="partial")
 
 
 def judged(bench, rates, width_s=WIDTH_S):
