@@ -17,17 +17,15 @@ from support.acceptance import CHECKOUT, PYTEST, Run
 from support.alone import NONE_IN_ADVANCE
 from support.fault_times import record
 from support.network_hosts import PATIENCE_S, Host, Network, wait_for
+from support.ray_start import BARE_RAY
 from support.real_runs import INSIDE
 
 PORT = 6379
 CPUS = 2
 START_S = 60
 PATIENT_START_S = 240  # for what is not about it: a busy machine takes long to start a worker
-RAY = ("-m", "ray.scripts.scripts")
-SMALL = (
-    *("--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats"),
-    "--include-log-monitor=false",  # it reads every log of Ray all the time, and nobody asks it
-)
+RAY = ("-c", BARE_RAY)
+SMALL = ("--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats")
 
 PROFILE = """
 name = "{rig}"

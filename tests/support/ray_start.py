@@ -16,17 +16,19 @@ import pytest
 from rigproof.host import processes
 
 ROOT = Path(__file__).resolve().parents[2]
-# Ray puts this host's outer address in the place of 127.0.0.1, which a test has no business on; and it starts
-# a dashboard and more that nobody asks here.
-ON_LOOPBACK = """
+# `ray`, without the dashboard, the agents and more that it starts on each host and that nobody asks here.
+BARE = """
 import ray._private.node as node
 import ray._private.services as services
 from rigproof.cluster.ray.bare_head import BareNode
 node.Node = BareNode
-services.get_node_ip_address = lambda address=None: "127.0.0.1"
+{more}
 from ray.scripts.scripts import main
 main()
 """
+BARE_RAY = BARE.format(more="")
+# Ray puts this host's outer address in the place of 127.0.0.1, which a test has no business on.
+ON_LOOPBACK = BARE.format(more='services.get_node_ip_address = lambda address=None: "127.0.0.1"')
 
 
 @contextmanager
