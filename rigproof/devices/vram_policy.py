@@ -45,7 +45,7 @@ class VramPolicy:
             self._limit(self._plan.cap_mib)
         if self._cleanup_rounds is not None:
             gc.collect()
-            gc.freeze()  # objects that exist by now are kept anyway; a collection between rounds stays short
+            gc.freeze()  # what exists by now is torch and Ray, which stay: later collections are short
             why = f"garbage is collected, and cached blocks of {WORTH_MIB:g} MiB and more are freed"
             self.decided("periodic_cleanup", None, self._cleanup_rounds, "rounds", why)
         self.decided("memory_monitoring", None, self._plan.monitor_s, "s", "between two readings")
@@ -54,8 +54,6 @@ class VramPolicy:
         """Remove the cap, clean up, and record what the cleanups freed. Call it when all memory is free."""
         if self._plan.cap_mib is not None:
             self._device.limit_memory(None)
-        if self._cleanup_rounds is not None:
-            gc.unfreeze()
         self._clean()
         if self._cleanup_rounds is not None:
             why = f"freed in {self._cleanups} cleanups; {self._skipped} found too little to free"

@@ -298,14 +298,15 @@ def test_a_cleanup_with_little_to_give_back_leaves_the_device_alone(context):
         policy.after_round()
 
 
-def test_objects_that_stay_are_not_looked_at_by_each_cleanup(policy_of):
+def test_objects_that_stay_are_not_looked_at_by_each_cleanup_nor_in_later_stages(policy_of):
+    gc.unfreeze()
     policy = policy_of(cleanup_rounds=1)
     policy.begin()
     try:
         assert gc.get_freeze_count() > 10_000
     finally:
         policy.end()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() > 10_000
 
 
 @pytest.mark.parametrize(("monitor_s", "readings"), [(0.05, 10), (0.5, 1)])
