@@ -52,13 +52,22 @@ class _Watching:
     """A pytest plugin: a refusal names options as they are typed here, and the run's folder is remembered."""
 
     def __init__(self) -> None:
-        self.folder: Path | None = None  # of a run that has been judged
         self.only_asked = False  # for a plan, for what there is: 0 is no verdict then
+        self._session: Any = None
+
+    @property
+    def status(self) -> int | None:
+        """With which the run ends; None if none was judged."""
+        return None if self.folder is None else self._session.conclusion.exit_status
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a run that has been judged."""
+        judged = self._session is not None and self._session.conclusion is not None
+        return self._session.folder if judged else None
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        session: Any = config.pluginmanager.get_plugin("rigproof-session")
-        if session is not None and session.conclusion is not None:
-            self.folder = session.folder
+        self._session = config.pluginmanager.get_plugin("rigproof-session")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -101,7 +110,7 @@ def accept(given: Sequence[str]) -> int:
         status = _status(arguments, watching)
         if answer is not None and watching.folder is not None:
             with suppress(OSError):
-                answer.write((watching.folder / "verdict.json").read_text(encoding="utf-8"))
+                answer.buffer.write((watching.folder / "verdict.json").read_bytes())  # UTF-8 in every locale
     if status == USAGE:
         _suggest(others)
     return status
@@ -124,15 +133,17 @@ def _require_what_pytest_needs() -> None:
 
 
 def _status(arguments: list[str], watching: _Watching) -> int:
-    """The exit status of pytest; 0 and 1 only where the verdict that was written says the same."""
+    """The exit status of pytest: 0 only where the verdict.json of its run says so, 1 if it was rejected."""
     try:
         status = int(pytest.main(arguments, plugins=[watching]))
-        why = f"pytest ended with {status}, and no verdict.json of this run says so"
+        why = f"pytest ended with {status}, and no verdict of this run says so"
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else 0
         why = f"a plugin or a conftest.py ended pytest (SystemExit: {left.code})"
-    verdicts = (EXIT_STATUS[Decision.ACCEPTED], EXIT_STATUS[Decision.REJECTED])
-    if status not in verdicts or watching.only_asked or status == _written(watching.folder):
+    accepted, rejected = EXIT_STATUS[Decision.ACCEPTED], EXIT_STATUS[Decision.REJECTED]
+    if status not in (accepted, rejected) or watching.only_asked:
+        return status
+    if status == watching.status and (status == rejected or _written(watching.folder) == status):
         return status
     typer.echo(f"rigproof: {why}; no verdict", err=True)
     return UNSAID

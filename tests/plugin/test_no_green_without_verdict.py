@@ -326,7 +326,7 @@ def test_a_verdict_that_was_not_written_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = rigproof("accept", "-p", "removes", *ACCEPTED_AS, f"--report-dir={tmp_path}", cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "pytest ended with 0, and no verdict.json of this run says so; no verdict" in done.stderr
+    assert "pytest ended with 0, and no verdict of this run says so; no verdict" in done.stderr
 
 
 @pytest.mark.parametrize("json_wanted", [(), ("--json",)], ids=["", "json"])
