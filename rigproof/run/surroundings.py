@@ -1,6 +1,7 @@
 """What a Ray of our own needs of this host, and does not get: read before anything is started."""
 
 import os
+import resource
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ def lacking(loaded: LoadedRig, plan: Plan, *, simulated: bool) -> list[str]:
     needed = threads_needed(limits, len(nodes) + simulated, len(here), contexts, os.cpu_count() or 1)
     return [
         *too_few_threads(thread_room(), needed + (load.threads if load else 0), len(here)),
+        *too_tight(limits),
         *no_loopback(loopback_problem()),
         *no_localhost(localhost_elsewhere()),
         *no_room(temp_root(), SHARED_MEMORY, limits),
@@ -71,6 +73,23 @@ def too_few_threads(room: ThreadRoom | None, needed: int, workers: int) -> Itera
             f"a run with {figure(workers, 'workers')} starts about {needed} (limits.run_threads and the keys "
             f"below it); {room.remedy}, or plan fewer workers"
         )
+
+
+def too_tight(limits: Limits) -> Iterator[str]:
+    """That a limit on each process is lower than what a Ray of our own needs: it waited for half a minute."""
+    files, addresses = limits.run_open_files or 0, limits.run_address_mib or 0
+    needed = (
+        ("-n", resource.RLIMIT_NOFILE, 1, "open files", files, " (limits.run_open_files)"),
+        ("-v", resource.RLIMIT_AS, MIB, "MiB of addresses", addresses, " (limits.run_address_mib)"),
+        ("-f", resource.RLIMIT_FSIZE, MIB, "MiB in a file", OBJECT_STORE_BYTES / MIB, ""),
+    )
+    for option, limit, unit, what, least, key in needed:
+        allowed, _ = resource.getrlimit(limit)
+        if allowed != resource.RLIM_INFINITY and allowed / unit < least:
+            yield (
+                f"`ulimit {option}` allows {allowed / unit:.0f} {what}, and a process of Ray needs "
+                f"{least:.0f}{key}; raise it (`ulimit {option}`, /etc/security/limits.conf)"
+            )
 
 
 def no_loopback(problem: str) -> Iterator[str]:

@@ -221,6 +221,16 @@ class Limits(Table):
         description="Room, in MiB, for the files of a Ray of our own in the folder for temporary files; with "
         "less, the run is refused.",
     )
+    run_open_files: Whole | None = Field(
+        default=None,
+        description="Open files that a process of a Ray of our own needs (`ulimit -n`); with a lower limit "
+        "the run is refused.",
+    )
+    run_address_mib: Positive | None = Field(
+        default=None,
+        description="Address space, in MiB, that a process of a Ray of our own needs (`ulimit -v`); with a "
+        "lower limit the run is refused.",
+    )
     ecc_off: Flag | None = Field(
         default=None,
         description="true: ECC may be switched off. Left out: it must be on where the card has it.",

@@ -5,11 +5,18 @@ from pathlib import Path
 import pytest
 
 from rigproof.cluster.ray.folder import LONGEST_ROOT_BYTES
-from rigproof.host.room import ThreadRoom
+from rigproof.host.room import MIB, ThreadRoom
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.tables.limits import Limits
 from rigproof.run import surroundings
-from rigproof.run.surroundings import no_localhost, no_loopback, no_room, threads_needed, too_few_threads
+from rigproof.run.surroundings import (
+    no_localhost,
+    no_loopback,
+    no_room,
+    threads_needed,
+    too_few_threads,
+    too_tight,
+)
 from rigproof.stages.registry import KINDS
 
 LIMITS = Limits(
@@ -51,6 +58,35 @@ def test_too_few_threads_are_named_with_the_limit_the_need_and_the_way_out():
     ]
     assert list(too_few_threads(room, 160, 1)) == []
     assert list(too_few_threads(None, 10_000, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "allowed", "said"),
+    [
+        ("RLIMIT_NOFILE", 40, "`ulimit -n` allows 40 open files, and a process of Ray needs 100 ("),
+        (
+            "RLIMIT_AS",
+            1000 * MIB,
+            "`ulimit -v` allows 1000 MiB of addresses, and a process of Ray needs 2900 (",
+        ),
+        (
+            "RLIMIT_FSIZE",
+            2 * MIB,
+            "`ulimit -f` allows 2 MiB in a file, and a process of Ray needs 75; raise it",
+        ),
+        ("RLIMIT_NOFILE", 100, ""),
+        ("RLIMIT_STACK", 1, ""),
+    ],
+)
+def test_a_limit_on_each_process_is_named_with_what_ray_needs(monkeypatch, option, allowed, said):
+    tight = getattr(surroundings.resource, option)
+    infinite = surroundings.resource.RLIM_INFINITY
+    monkeypatch.setattr(
+        surroundings.resource, "getrlimit", lambda limit: (allowed if limit == tight else infinite, infinite)
+    )
+    found = "".join(too_tight(default_rig(KINDS).rig.limits))
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
 
 
 def test_a_loopback_interface_that_is_down_is_named_with_the_way_out():
