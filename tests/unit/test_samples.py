@@ -249,6 +249,15 @@ def test_rounds_that_were_lost_from_the_end_of_a_stage_leave_it_not_measured(sta
     assert any(f"the {stage} stage is said to have been under load" in v.detail for v in verdicts)
 
 
+@pytest.mark.parametrize("early_s", [1.0, 1.5, 2.0])
+def test_no_card_is_idle_by_readings_that_are_early(early_s):
+    recording = read_recording(next(run for run in RUNS if run.name == LONE))
+    recording.gpu_samples = [dataclasses.replace(one, t_s=one.t_s - early_s) for one in recording.gpu_samples]
+    verdicts = judge_all(recording)
+    assert decide(verdicts).value == "INCOMPLETE"
+    assert any("the readings are not from the time of the work" in v.detail for v in verdicts)
+
+
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)
 def test_two_cards_are_sound_beside_each_other_and_an_eighth_less_of_one_is_noticed(run):
     recording = read_recording(run)

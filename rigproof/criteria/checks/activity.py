@@ -17,7 +17,7 @@ from rigproof.criteria.evidence.power_limits import (
     has_no_power_limit,
 )
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
+from rigproof.criteria.evidence.sensors import power_field, readings_by_piece, require_in_time
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.spans import Grouped
 from rigproof.criteria.evidence.standstills import within
@@ -76,7 +76,7 @@ def _to_the_end(device: DeviceEvidence, stage: str) -> Finding:
     its arms and is done; nor one that has left work out. A fed one may wait as long as it did before.
     """
     finding, kind, ran = _in_stage(device, stage), device.evidence.kinds[stage], device.evidence.stage(stage)
-    events = [one for one in device.events() if one.stage == stage]
+    events = [one for one in device.events(*kind.events) if one.stage == stage]
     ended = ran.status == "finished" and not device.cause() and kind.duty != "arms"
     if finding.outcome is not Outcome.PASS or not ended or kind.left_out(events):
         return finding
@@ -276,6 +276,7 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     share = 100 * mean_w / enforced_w
     if share >= limit.value:
         return by_work
+    require_in_time(device)
     detail = f"mean power {mean_w:.0f} W of {enforced_w:.0f} W while its workers reported work"
     from_s, length_s = piece.span.from_s, piece.length_s
     return compared(share, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)

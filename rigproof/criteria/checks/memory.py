@@ -255,6 +255,8 @@ def headroom(device: DeviceEvidence) -> Finding:
     if not read:
         cause = device.cause()
         raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))
+    if device.found and not device.is_cpu and read.highest > device.identity.memory_total_mib:
+        raise NotMeasured(f"{read.highest:.0f} MiB are said to be free, more than the card has")
     place = int(read.values.argmin())
     t_s, least_mib = float(read.times_s[place]), float(read.values[place])
     limit = device.limit("headroom_gib")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Readings
@@ -204,7 +204,7 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "Power cap (0x4) and idle (0x1) do not count",
     severity="reseat",
     remedy="cool the card if the reason is thermal; check plugs and power supply if it is the power brake",
-    unmeasured="clock-event reasons were not read often enough under load",
+    unmeasured="clock-event reasons were not read often enough under load, or a counter of them went back",
     also=Also(
         fails=("overheat", "memory-overheat"),
         warns=("thermal-throttle:after=50%,for=0.5",),
@@ -267,7 +267,11 @@ def throttle(device: DeviceEvidence) -> Finding:
 
 def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
     """No sample shows a slowdown; NVML's counters may. The detail is how long each reason held."""
-    by_reason = counted_s(device.counters("before"), device.counters("after"))
+    before, after = device.counters("before"), device.counters("after")
+    for name in COUNTERS.values() if before and after else ():
+        if (getattr(after, name) or 0.0) < (getattr(before, name) or 0.0):
+            raise NotMeasured(f"the counter {name} went back during the run: it was reset, or misread")
+    by_reason = counted_s(before, after)
     step_s = 1 / device.evidence.rate_hz
     unseen = {bit: seconds for bit, seconds in by_reason.items() if bit & THROTTLE}
     if sum(unseen.values()) > step_s:

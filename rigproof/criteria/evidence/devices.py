@@ -30,6 +30,7 @@ Kept = TypeVar("Kept", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
 GB = "GB"  # 10^9 bytes: the unit of copies
+MOST_SMS = 1024  # a GB202 has 192, an H100 144 on its die
 LOSSES = ("worker_failed", "worker_died", "worker_hung")  # of a worker
 # Events that explain why a device did no work; an earlier kind explains the later ones.
 CAUSES = (
@@ -127,13 +128,16 @@ class DeviceEvidence:
 
         def known() -> Silicon:
             device, identity = self.device, self.identity
+            sms = max((worker.sms or 0 for worker in self.workers), default=0)
+            if sms > MOST_SMS:
+                raise NotMeasured(f"its workers report {sms} streaming multiprocessors, more than a card has")
             facts = (
                 device.sku_stem,
                 device.limits.ceiling_share,
                 identity.brand,
                 identity.virtualization,
                 identity.compute_capability,
-                max((worker.sms or 0 for worker in self.workers), default=0) or None,
+                sms or None,
                 self._highest_mhz(),
             )
             # Most devices of a rig have the same.

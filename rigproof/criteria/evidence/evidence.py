@@ -241,7 +241,11 @@ class Evidence:
 
     def require_clock(self, node: str) -> None:
         """Disturbed if this node's clock and the driver's came apart: its work is not in its stages."""
-        moved = self._moved_clocks
+        moved, known = self._moved_clocks, self.recording.nodes.get(node)
+        if known is not None and not 0 <= known.clock_error_s <= APART_S:
+            raise NotMeasured(
+                f"the clock of {node} was read to within {known.clock_error_s:g} s: its work cannot be placed"
+            )
         if node in moved:
             raise moved[node].worded(moved[node].reason)
 

@@ -10,14 +10,18 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensor_tables import FEWEST
 
 SHIFT_S = 2.0  # NVML's average lags by about one second
+EARLY_S = 0.5  # no card fails by readings that are so early; on H100 and H200 they were 0.04 s early at most
 LONGEST_SHIFT_S = 10.0  # a card that draws nothing for longer is idle, which activity.gpu_active reports
 LOAD_RATIO = 2.0  # power under load against before: with less, the step cannot be located
 SETTLING_S = 3.0
 STOP_RATIO = 1.25  # power before the last round's end against the lowest after: with less, no stop is visible
 
 
-def out_of_time(rounds: Rounds, power: Readings) -> str:
-    """Why a card's readings are not from the time of its rounds; empty if they are."""
+def out_of_time(rounds: Rounds, power: Readings, early_s: float = SHIFT_S) -> str:
+    """Why a card's readings are not from the time of its rounds; empty if they are.
+
+    `early_s`: by how much power may rise before the first round: what sets the work up may draw some.
+    """
     if not len(rounds) or len(power) < FEWEST:
         return ""
     stages, begins_s, ends_s = rounds.all("stage"), rounds.begins_s, rounds.t_s
@@ -29,7 +33,8 @@ def out_of_time(rounds: Rounds, power: Readings) -> str:
     own = (rounds.same("stage", stages[place]) for place in (begun, ended))
     first, last = (_high(power, begins_s[one].min(), ends_s[one].max(), idle_w) for one in own)
     apart_s = _nearest(times_s[1:][first[1:] & ~first[:-1]], first_s)
-    if times_s[0] <= first_s + SHIFT_S and not first[0] and SHIFT_S < abs(apart_s) <= LONGEST_SHIFT_S:
+    apart = not -early_s <= apart_s <= SHIFT_S and abs(apart_s) <= LONGEST_SHIFT_S
+    if times_s[0] <= first_s + SHIFT_S and not first[0] and apart:
         return (
             f"its power rises at t={first_s + apart_s:.1f} s and its first round began at t={first_s:.1f} s: "
             "the readings are not from the time of the work"

@@ -3,7 +3,7 @@
 The rules, all of them about validity and none a limit of a rig:
 
 1. A reading is possible: no core at 0 °C or less, no clock above what overclocking reaches, no power limit
-   of 0 W, or of three times the card's own.
+   under a tenth of the card's default, or of three times its own.
 2. Power does not stay constant under load. NVML counts milliwatts, and an H200 at its cap never gave the same
    value for more than 0.4 s. Ten seconds of one value mean a frozen sensor; so do three if the energy counter
    shows that the card drew a different power in that time.
@@ -36,7 +36,7 @@ from rigproof.criteria.evidence.pieces import PieceReadings
 from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.sensor_tables import FEWEST, sensor_table
 from rigproof.criteria.evidence.sensor_temperatures import SHORTEST_STILL_S, STEP_STILL_S, Drawn, still_since
-from rigproof.criteria.evidence.sensor_times import out_of_time
+from rigproof.criteria.evidence.sensor_times import EARLY_S, SHIFT_S, out_of_time
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import DUTIES
@@ -46,7 +46,8 @@ CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
 HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
-LOWEST = {"power_limit_w": 1.0, "core_temperature_c": 1.0}  # all other readings may be 0
+LOWEST = {"core_temperature_c": 1.0}  # all other readings may be 0
+LEAST_LIMIT_SHARE = 0.1  # of the card's default power limit; drivers allow a quarter to a third of it
 # Of power: so many values that follow each other are no chance. NVML counts milliwatts, some cards watts.
 FEWEST_CHANGES, MOST_COMPARED, COMPARED = 20, 1000, 50
 UNITS = {
@@ -106,6 +107,9 @@ def piece_readings(device: DeviceEvidence, load: Load, field: str, shortest_s: f
 
 def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
     """NotMeasured if any reading of the run is impossible: such a reading does not prove a fault either."""
+    limit_w, lowest_w = device.identity.power_limit_w, _range(device, "power_limit_w")[0]
+    if field == "power_limit_w" and limit_w is not None and limit_w < lowest_w:
+        raise NotMeasured(f"the {what} at the start is {limit_w:g} W, which is not possible")
     if device.subject not in _possible(device, field):
         reason = _impossible(device, device.samples.readings(field), field, what)
         if reason:
@@ -228,16 +232,18 @@ def _at(device: DeviceEvidence, t_s: float) -> str:
 def _range(device: DeviceEvidence, field: str) -> tuple[float, float]:
     """The lowest and the highest possible reading; the latter is infinite if it is not known."""
     limit_w, clock_mhz = device.identity.power_limit_w, device.identity.sm_clock_max_mhz
+    default_w = device.identity.power_limit_default_w or 0.0
     highest = {
         "core_temperature_c": HIGHEST_C,
         "memory_temperature_c": HIGHEST_C,
         "power_w": None if limit_w is None else PEAK_RATIO * limit_w,
         "power_average_w": None if limit_w is None else PEAK_RATIO * limit_w,
-        "power_limit_w": PEAK_RATIO * max(limit_w or 0.0, device.identity.power_limit_default_w or 0.0),
+        "power_limit_w": PEAK_RATIO * max(limit_w or 0.0, default_w),
         "sm_clock_mhz": None if clock_mhz is None else OVERCLOCK_RATIO * clock_mhz,
         "utilization_percent": 100.0,
     }.get(field)
-    return LOWEST.get(field, 0.0), highest if highest is not None and highest > 0 else math.inf
+    lowest = max(1.0, LEAST_LIMIT_SHARE * default_w) if field == "power_limit_w" else LOWEST.get(field, 0.0)
+    return lowest, highest if highest is not None and highest > 0 else math.inf
 
 
 def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
@@ -310,15 +316,22 @@ def _still_temperature(device: DeviceEvidence, pairs: Readings, field: str, what
 # Time
 
 
-def _out_of_time(device: DeviceEvidence) -> str:
+def require_in_time(device: DeviceEvidence) -> None:
+    """NotMeasured if a card's readings are a little early: then they do not show that it was idle."""
+    reason = _out_of_time(device, EARLY_S)
+    if reason:
+        raise NotMeasured(reason)
+
+
+def _out_of_time(device: DeviceEvidence, early_s: float = SHIFT_S) -> str:
     """Rule 5; the same for all sensors of a card, since each sample has all of them."""
 
     def found() -> str:
         rounds = device.all_rounds
         own = rounds.only(rounds.same("device", None, device.device.gpu.device))
-        return out_of_time(own, device.samples.readings(power_field(device)))
+        return out_of_time(own, device.samples.readings(power_field(device)), early_s)
 
-    return device.kept("time", found)
+    return device.kept(("time", early_s), found)
 
 
 # Another card

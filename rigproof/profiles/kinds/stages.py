@@ -175,7 +175,8 @@ class StageKind(Generic[S]):
     - `unit`: of the work of its rounds; a round in another unit is no valid measurement.
     - `labels`: the labels of its rounds. A label that several stages have means the same in all of them.
     - `held_against`: what lets expect its rates, for a stage without figures.
-    - `left_out`: whether a device left out a part of its work and so ended early, by its events of the stage.
+    - `left_out`: whether a device left out a part of its work and so ended early, by its events that only
+      this stage reports.
     - `events`: the kinds of events that only this stage reports, with their meanings. All other kinds are in
       EVENT_KINDS.
     """

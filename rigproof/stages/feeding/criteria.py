@@ -16,7 +16,7 @@ from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.rounds import Mask
-from rigproof.criteria.evidence.sensors import moving_readings
+from rigproof.criteria.evidence.sensors import moving_readings, require_in_time
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.columns import Coded
 from rigproof.records.rows import Rows
@@ -338,6 +338,7 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
     used = readings.mean
     detail += f"; NVML's mean utilisation {used:.0f} %"
     if 100 - used > limit.value:
+        require_in_time(device)
         return compared(100 - used, limit, good=False, detail=detail, from_s=how.window.from_s)
     return compared(idle, limit, good=True, detail=detail)
 

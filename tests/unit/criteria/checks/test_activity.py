@@ -117,7 +117,7 @@ def test_of_the_cpu_s_short_stretches_verified_work_is_all_that_counts(bench):
 
 @pytest.mark.parametrize(("power_w", "outcome"), [(211, Outcome.PASS), (205, Outcome.FAIL)])
 def test_work_without_power_is_not_believed(bench, power_w, outcome):
-    bench.samples(GPU, 5, power_w=lambda sample: power_w + sample.t_s % 3 - 1.5)
+    bench.samples(GPU, 5.6, power_w=lambda sample: power_w + sample.t_s % 3 - 1.5)
     assert bench.verdict(ACTIVE, GPU).outcome is outcome
 
 
@@ -169,6 +169,7 @@ def test_wrong_results_that_were_not_reported_one_by_one_are_counted(bench):
 def test_the_reason_for_idling_is_reported(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.subject != GPU or one.t_s < 40]
     bench.event("worker_died", GPU, "pc1/gpu0#0 was killed by signal 9", 40.0)
+    bench.stage("sustained", status="partial")
     bench.only("gemm", "sustained")
     detail = bench.verdict(ACTIVE, GPU).detail
     assert detail.endswith("pc1/gpu0#0 was killed by signal 9 (at t=40 s), in the sustained stage")

@@ -405,3 +405,10 @@ def test_banks_that_run_out_of_spare_rows_warn(bench, spares, expected, words):
     verdict = bench.verdict(REMAP, GPU)
     assert verdict.outcome is expected
     assert verdict.detail.endswith(words)
+
+
+def test_no_more_memory_is_free_than_the_card_has(bench):
+    bench.reading(1, device_free_mib=142 * 1024)
+    verdict = bench.verdict("memory.headroom", "pc1/gpu0")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "145408 MiB are said to be free, more than the card has"

@@ -286,3 +286,14 @@ def test_a_default_of_nothing_is_none_and_the_sku_file_stands_in_for_it(bench):
     bench.gpu(GPU, power_limit_default_w=0.0)
     verdict = bench.verdict("power.limit", GPU)
     assert (verdict.outcome, verdict.limit) == (Outcome.PASS, 700)
+
+
+@pytest.mark.parametrize("known", ["at the start", "read"])
+@pytest.mark.parametrize(("limit_w", "outcome"), [(69.0, Outcome.NOT_MEASURED), (71.0, Outcome.FAIL)])
+def test_no_card_has_a_limit_under_a_tenth_of_its_default(bench, known, limit_w, outcome):
+    bench.gpu(GPU, power_limit_default_w=700.0)
+    if known == "read":
+        bench.samples(GPU, power_limit_w=limit_w)
+    else:
+        bench.gpu(GPU, power_limit_w=limit_w)
+    assert bench.verdict("power.limit", GPU).outcome is outcome

@@ -87,3 +87,14 @@ def test_work_that_begins_as_early_as_it_may_is_wrong_only_at_its_end(early_s, s
     table = SimpleNamespace(begins_s=np.asarray([begun_s, 78.0]), t_s=np.asarray([35.0, 80.0]))
     from_s, said = _moved("gemm", table, np.asarray([True, True]), (26.0, 60.0))
     assert (from_s, said) == (begun_s if early_s else 35.0, says)
+
+
+@pytest.mark.parametrize("error_s", [1.1, 1e15, -1.0, float("nan")])
+def test_work_on_a_clock_that_was_not_read_to_within_a_second_is_not_measured(bench, error_s):
+    bench.node("pc1", clock_error_s=error_s)
+    verdict = bench.verdict("activity.gpu_active", GPU)
+    assert (verdict.outcome, "the clock of pc1 was read to within" in verdict.detail) == (
+        Outcome.NOT_MEASURED,
+        True,
+    )
+    assert bench.verdict("activity.gpu_active", OTHER).outcome is Outcome.PASS

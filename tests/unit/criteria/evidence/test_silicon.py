@@ -298,3 +298,10 @@ def test_the_rate_classes_are_those_of_printed_peaks(
 ):
     (table,) = [one for one in ARCHITECTURES if one["compute_capability"] == capability]
     assert table[rate_class][precision] * sms * 2 * boost_mhz / 1e6 == pytest.approx(printed, rel=0.005)
+
+
+def test_no_card_has_a_thousand_multiprocessors_more_than_the_largest():
+    bench = bench_of(sms=132_000, nodes=UNKNOWN)
+    verdict = bench.verdict(BF16, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "its workers report 132000 streaming multiprocessors, more than a card has"
