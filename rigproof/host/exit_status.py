@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import posix
 import sys
 from typing import NoReturn
 
@@ -23,7 +24,7 @@ def guard_status() -> bool:
     if _guarded_process == os.getpid():
         return False
     _guarded_process, _kept = os.getpid(), None
-    os._exit = _leave
+    os._exit = posix._exit = _leave  # noqa: SLF001 - its public name, in another module
     return True
 
 
@@ -31,7 +32,7 @@ def end_guard() -> None:
     """Who goes on in this process after the run ends it as they like."""
     global _guarded_process  # noqa: PLW0603
     _guarded_process = None
-    os._exit = _end
+    os._exit = posix._exit = _end  # noqa: SLF001
 
 
 def keep_status(status: int) -> None:

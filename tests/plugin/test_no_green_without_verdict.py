@@ -293,6 +293,7 @@ LEAVES = "import atexit, os\n"  # past every hook of pytest
         ("os._exit(0)", 3),
         ("def pytest_runtest_logreport(report): os._exit(0)", 3),
         ("def pytest_runtest_logreport(report): os._exit(1)", 3),
+        ("import posix\ndef pytest_runtest_logreport(report): posix._exit(0)", 3),
         ("atexit.register(os._exit, 0)", 1),
     ],
 )
