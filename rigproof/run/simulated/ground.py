@@ -91,6 +91,7 @@ class SimulatedRayGround(RayGround):
                 MoreNode(node.name, self._cpus(node.name), len(self._rig.node(node.name).driver.gpus))
                 for node in nodes
             ],
+            in_advance=0,  # no actor is on the head
         )
         return wait_for_nodes(nodes, self._wait_nodes_s)
 
