@@ -4,6 +4,8 @@ import dataclasses
 import json
 import re
 from collections import defaultdict
+from copy import copy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,16 @@ CARDS = {"h100": "NVIDIA H100 80GB HBM3", "h200": "NVIDIA H200"}
 PAIRS = [run for run in RUNS if run.name.startswith("h200-x2-")]
 
 
+@cache
+def whole(run):
+    return read_recording(run)
+
+
+def recorded(run):
+    """The recording of this run, to be changed."""
+    return copy(whole(run))
+
+
 def test_there_are_samples():
     verdicts = [json.loads((run / "verdict.json").read_text())["verdict"] for run in RUNS]
     assert verdicts.count("ACCEPTED") >= 4
@@ -29,7 +41,7 @@ def test_there_are_samples():
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_a_sample_is_judged_as_it_was(run):
     result = json.loads((run / "verdict.json").read_text())
-    recording = read_recording(run)
+    recording = recorded(run)
     verdicts = judge_all(recording)
     now = {(one.criterion, one.subject): one.outcome.value for one in verdicts}
     was = {(one["criterion"], one["subject"]): one["outcome"] for one in result["criteria"]}
@@ -50,7 +62,7 @@ def test_a_sample_is_judged_as_it_was(run):
 def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
     decision = json.loads((run / "verdict.json").read_text())["verdict"]
     every = round(10 / rate_hz)
-    recording = read_recording(run)
+    recording = recorded(run)
     rig = LoadedRig.restore(recording.run.rig, KINDS)
     sampling = rig.rig.sampling.model_copy(update={"rate_hz": float(rate_hz)})
     recording.gpu_samples = [
@@ -97,7 +109,7 @@ def with_shares(recording):
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_a_sound_card_holds_the_shares_of_its_own_work(run):
     """Limits that came later than these runs: of its best quarter, and of what its other work lets expect."""
-    recording = read_recording(run)
+    recording = recorded(run)
     verdicts = judge_all(recording, with_shares(recording))
     assert not {v.outcome for v in verdicts} & {Outcome.FAIL, Outcome.NOT_MEASURED}
 
@@ -107,7 +119,7 @@ LONE, PAIR = "h100-extended", "h200-x2-extended"
 
 def edited(name, stage, share, *, after=0.0):
     """The work of a stage times a share, from a part of it on."""
-    recording = read_recording(next(run for run in RUNS if run.name == name))
+    recording = recorded(next(run for run in RUNS if run.name == name))
     ran = recording.stages[stage]
     from_s = ran.start_s + after * (ran.end_s - ran.start_s)
     recording.rounds = [
@@ -148,7 +160,7 @@ def test_a_rate_that_halves_after_sixty_percent_of_a_stage_is_noticed(name, stag
 @pytest.mark.parametrize("name", [LONE, PAIR])
 def test_work_that_is_slow_by_fits_and_starts_is_noticed(name, stage, every, first, share):
     """The medians of quarters may all be of slow rounds, or all of fast ones."""
-    recording = read_recording(next(run for run in RUNS if run.name == name))
+    recording = recorded(next(run for run in RUNS if run.name == name))
     seen = defaultdict(lambda: first)
 
     def changed(one):
@@ -168,7 +180,7 @@ def test_work_that_is_slow_by_fits_and_starts_is_noticed(name, stage, every, fir
 @pytest.mark.parametrize("operation", ["write", "invert", "check"])
 @pytest.mark.parametrize("name", [LONE, PAIR])
 def test_an_operation_of_the_patterns_that_is_slow_by_itself_is_noticed(name, operation):
-    recording = read_recording(next(run for run in RUNS if run.name == name))
+    recording = recorded(next(run for run in RUNS if run.name == name))
     recording.rounds = [
         dataclasses.replace(one, work=0.6 * one.work) if one.labels.get("operation") == operation else one
         for one in recording.rounds
@@ -186,7 +198,7 @@ HOLES += [(name, stage, 2.0) for name in (LONE, PAIR) for stage in ("pattern", "
 
 def with_hole(name, stage, length_s):
     """A card does nothing for a while in the middle of the longest measurement of one work."""
-    recording = read_recording(next(run for run in RUNS if run.name == name))
+    recording = recorded(next(run for run in RUNS if run.name == name))
     subject = min(recording.gpus)
     own = [one for one in recording.rounds if (one.subject, one.stage) == (subject, stage)]
     spans = defaultdict(list)
@@ -217,7 +229,7 @@ def test_a_card_that_does_nothing_for_a_while_is_noticed(name, stage, length_s):
 
 def without_end(name, stage):
     """A card's worker reports nothing after four fifths of a stage."""
-    recording = read_recording(next(run for run in RUNS if run.name == name))
+    recording = recorded(next(run for run in RUNS if run.name == name))
     subject, ran = min(recording.gpus), recording.stages[stage]
     silent_s = ran.start_s + 0.8 * ran.settings["measure_s"]
     recording.rounds = [
@@ -260,7 +272,7 @@ def test_no_card_is_idle_by_readings_that_are_early(early_s):
 
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)
 def test_two_cards_are_sound_beside_each_other_and_an_eighth_less_of_one_is_noticed(run):
-    recording = read_recording(run)
+    recording = recorded(run)
     was = judged_today(recording)
     assert "fail" not in was.values()
     first = min(recording.gpus)
@@ -281,7 +293,7 @@ def measured(verdict):
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_the_floors_of_a_sample_say_what_they_rest_on(run):
-    recording = read_recording(run)
+    recording = recorded(run)
     torches = {one.torch_version for one in recording.workers}
     assert {version.startswith("2.11") for version in torches} == {True}
     for verdict in judge_all(recording):
@@ -311,7 +323,7 @@ def unknown_card(recording, rate=1.0, **sample):
 
 
 def test_an_unknown_card_at_a_quarter_of_its_rate_is_rejected_whatever_excuses_its_clock():
-    recording = read_recording(SAMPLES / "h200-quick")
+    recording = recorded(SAMPLES / "h200-quick")
     verdicts = unknown_card(
         recording, 0.25, sm_clock_mhz=600, power_w=245.0, power_average_w=245.0, clock_event_reasons=0x4
     )
@@ -321,7 +333,7 @@ def test_an_unknown_card_at_a_quarter_of_its_rate_is_rejected_whatever_excuses_i
 
 
 def test_a_sound_card_that_nobody_knows_holds_the_floor_of_its_architecture():
-    verdicts = unknown_card(read_recording(SAMPLES / "h200-quick"))
+    verdicts = unknown_card(recorded(SAMPLES / "h200-quick"))
     rates = [one for one in verdicts if one.criterion.startswith("throughput.gemm_") and measured(one)]
     assert {one.outcome.value for one in rates} == {"pass"}
     assert all("what 132 SMs do at the" in one.limit_source for one in rates)
@@ -330,7 +342,7 @@ def test_a_sound_card_that_nobody_knows_holds_the_floor_of_its_architecture():
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_a_million_times_the_rate_is_no_rate(run):
-    recording = read_recording(run)
+    recording = recorded(run)
     recording.rounds = [dataclasses.replace(one, work=one.work * 1e6) for one in recording.rounds]
     rates = ("throughput.", "precision.", "scaling.", "training.step")
     for verdict in judge_all(recording):
@@ -353,7 +365,7 @@ def test_more_than_the_memory_can_do_is_no_rate_of_anything(stage, share):
 
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)
 def test_a_link_of_half_its_lanes_is_noticed(run):
-    recording = read_recording(run)
+    recording = recorded(run)
     was, last = judged_today(recording), max(recording.gpus)
     recording.gpu_samples = [
         dataclasses.replace(one, pcie_width=8) if one.subject == last else one
@@ -375,7 +387,7 @@ def test_a_bench_shows_what_it_must(file, least):
 
 def test_a_link_that_goes_down_for_the_last_part_of_training_is_rejected():
     """Two H200 of which one trains at Gen1 x4 for 14 s."""
-    recording = read_recording(SAMPLES / "h200-x2-standard")
+    recording = recorded(SAMPLES / "h200-x2-standard")
     end_s = recording.stages["training"].end_s
     recording.gpu_samples = [
         dataclasses.replace(one, pcie_generation=1, pcie_width=4)
