@@ -140,6 +140,10 @@ def _status(arguments: list[str], watching: _Watching) -> int:
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else 0
         why = f"a plugin or a conftest.py ended pytest (SystemExit: {left.code})"
+    except OSError as error:  # such as of a --debug file, which pytest opens before it asks any plugin
+        if watching.folder is not None:
+            raise
+        raise Refused(f"pytest did not begin: {error}; correct the option that names it") from error
     accepted, rejected = EXIT_STATUS[Decision.ACCEPTED], EXIT_STATUS[Decision.REJECTED]
     if status not in (accepted, rejected) or watching.only_asked:
         return status

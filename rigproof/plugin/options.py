@@ -158,8 +158,14 @@ def _refuse_unwritable(config: pytest.Config) -> None:
                 why = "its folder is not there"
             if why:
                 raise pytest.UsageError(f"{option} {one}: {why}; name another file, or leave it out")
-    storage = str(config.getoption(STORAGE, None) or "").removeprefix("file://")
-    if storage and "://" not in storage and (why := unwritable(Path(storage), folder=True)):
+    from rigproof.history.storage import DEFAULT_STORAGE  # noqa: PLC0415 - imports pytest-benchmark
+
+    given = str(config.getoption(STORAGE, None) or DEFAULT_STORAGE)
+    if given == DEFAULT_STORAGE or given.startswith("elasticsearch+"):
+        return  # the rig's own history takes the default's place
+    storage = given.removeprefix("file://")
+    why = "no such kind of storage" if "://" in storage else unwritable(Path(storage), folder=True)
+    if why:
         raise pytest.UsageError(f"--benchmark-storage {storage}: {why}; name another folder, or leave it out")
 
 

@@ -226,6 +226,7 @@ def test_an_option_with_which_nothing_would_be_judged_is_refused(
         ("--benchmark-json=file/x.json", "Not a directory; name another file, or leave it out"),
         ("--benchmark-json=nothing/x.json", "its folder is not there; name another file, or leave it out"),
         ("--benchmark-storage=file", "file is a file, not a folder; name another folder, or leave it out"),
+        ("--benchmark-storage=nosuch://x", "no such kind of storage; name another folder, or leave it out"),
         ("--benchmark-histogram=file/x", "Not a directory; name another file, or leave it out"),
         ("--log-file=file/x.log", "Not a directory; name another file, or leave it out"),
     ],
@@ -238,6 +239,19 @@ def test_a_file_that_could_not_be_written_after_the_load_is_refused_before_it(tm
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "reports").exists()
+
+
+def test_where_nothing_is_written_nothing_has_to_be_writable(tmp_path):
+    """The working folder, if the reports are elsewhere."""
+    done = rigproof("accept", *ACCEPTED_AS, f"--report-dir={tmp_path}", cwd=Path("/proc"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_file_that_pytest_opens_before_any_plugin_is_refused_too(tmp_path):
+    done = rigproof("accept", *ACCEPTED_AS, "--debug=nothing/x.log", cwd=tmp_path)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert done.stderr.startswith("rigproof: pytest did not begin: [Errno 2] No such file or directory: ")
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--collect-only", "--setup-plan", "--fixtures", "--fixtures-per-test"])
