@@ -13,7 +13,7 @@ FAULTS = (
         "the cooling fails: the core exceeds its limit; to= is the temperature at which it settles, °C",
         ("thermal.core_temperature",),
         keys=(*TIMES, "to"),
-        defaults=PART,
+        defaults={**PART, "for": "50%"},  # 2 of the 4 s of a quick pattern stage
         duties=DUTIES,
         why=SLOWED,
         least_s=1.0,
@@ -39,6 +39,7 @@ FAULTS = (
         defaults=PART,
         duties=DUTIES,
         lacks=unstated("core_temperature_warn_c"),
+        least_s=6.0,  # it is judged by means of 5 s where an absolute limit is stated, too
     ),
     FaultKind(
         "temperature-out-of-range",

@@ -12,6 +12,7 @@ from rigproof.simulation.faults.injected import InjectedFault, Span
 from rigproof.simulation.faults.kinds import SHORTEST_S, FaultKind, Faults, Stages
 from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.stage import CardWork, Forms, timetable
+from rigproof.simulation.timetable import Segment
 
 SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re.DOTALL)
 LONGEST_TEXT = 500
@@ -21,6 +22,7 @@ LONGEST_DELAY_S = 600.0
 ARRIVES_WITH = {
     "nvlink-down": "transfer.peer",
 }
+MET_S = 0.05  # of a card's work: a burst that ends a moment later than the timetable says is no matter
 CHANGES_FOR_S = 15.0  # a temperature that stands still for less after a change of power may be a healthy one
 
 
@@ -84,6 +86,9 @@ def _parse(
     if device is not None and begins_in in stages:
         why = _idle(loaded, device) if stages[begins_in] == "idle" else ""
         why = why or forms[begins_in].misses(kind, fault, CardWork(loaded, device))
+        if kind.of_task and fault.length is not None and not why:
+            plan = next(plan for plan in plans if plan.name == begins_in)
+            why = _in_a_rest(fault, plan, forms[begins_in].segments(plan, CardWork(loaded, device)))
         least_by = forms[begins_in].least_by.get(kind.name, 0.0)
         if by is not None and by < least_by:
             why = f"its limits leave room for less than by={100 * least_by:g}%"
@@ -103,6 +108,18 @@ def _idle(loaded: LoadedRig, device: PromisedDevice) -> str:
     """Why nothing notices a fault of this card's workers while their host is measured; empty if it does."""
     first = next(one.subject for one in loaded.devices() if one.node == device.node)
     return "" if first == device.subject else f"a worker of {first} measures the host"
+
+
+def _in_a_rest(fault: InjectedFault, plan: StagePlan, work: Iterable[Segment]) -> str:
+    """Why a fault of a task hits nothing: the card rests until it is over; empty if it works meanwhile."""
+    from_s = 0.0 if fault.after is None else fault.after.seconds(plan.expected_s)
+    to_s = from_s + (0.0 if fault.length is None else fault.length.seconds(plan.expected_s))
+    segments = list(work)
+    if sum(max(0.0, min(to_s, one.to_s) - max(from_s, one.from_s)) for one in segments) >= MET_S:
+        return ""
+    then = min((one.from_s for one in segments if one.from_s >= from_s), default=None)
+    way_out = "let it begin earlier" if then is None else f"let it begin at {then:.1f} s"
+    return f"the card rests from {from_s:.1f} to {to_s:.1f} s of it; {way_out}, or last longer"
 
 
 def _stage(text: str, kind: FaultKind, written: str | None, all_stages: Stages, stages: Stages) -> str:

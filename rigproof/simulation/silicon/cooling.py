@@ -57,7 +57,7 @@ class Cooling:
         # Where the core settles under each fault without a given figure.
         self._settles_c = {
             "heat-spike": (never_c or limit_c) + OVER_NEVER_C,
-            "overheat": max(limit_c, never_c or 0.0) + OVER_LIMIT_C,
+            "overheat": max(limits.core_temperature_c or self.hot_c, never_c or 0.0) + OVER_LIMIT_C,
             "early-heat": (warn_c or limit_c) + OVER_WARNING_C,
             "temperature-out-of-range": (limits.working_temperature_c or (50.0, 0.0))[0] - UNDER_RANGE_C,
         }
