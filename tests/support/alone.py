@@ -22,10 +22,9 @@ atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 # A call to Ray without a Ray must fail, and not start one inside the tests' process, which would die with it.
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 
-# Ray starts its workers at nice 15: tests beside theirs would leave them 3 % of a CPU. And each of its
-# processes would load pyarrow's reader of JSON.
-RAYS_PROCESSES = {"RAY_worker_niceness": "0", "RAY_DISABLE_CUSTOM_ARROW_JSON_OPTIONS_SERIALIZATION": "1"}
+# Ray starts its workers at nice 15. Tests beside theirs would leave them 3 % of a CPU.
+UNYIELDING = {"RAY_worker_niceness": "0"}
 
 # A Ray that several drivers join, one after the other, starts workers for each of them, mostly in vain.
 NONE_IN_ADVANCE = {"RAY_prestart_worker_first_driver": "0"}
-os.environ |= RAYS_PROCESSES
+os.environ |= UNYIELDING

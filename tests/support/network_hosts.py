@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from support.alone import RAYS_PROCESSES
+from support.alone import UNYIELDING
 
 PATIENCE_S = 120.0  # for a step of a test on a busy machine; never what a test is about
 COMMAND_S = 30.0
@@ -50,7 +50,7 @@ class Host:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """What a shell on that host has: nothing of this process but where programs are."""
-        own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"} | RAYS_PROCESSES
+        own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"} | UNYIELDING
         own["RIGPROOF_LOCK_DIR"] = str(self.home)  # all of them are one kernel's
         return own | dict(more or {})
 

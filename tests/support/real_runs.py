@@ -21,7 +21,7 @@ from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_F
 from rigproof.records.disk.store import read_recording
 from support import fault_times
 from support.acceptance import PYTEST
-from support.alone import RAYS_PROCESSES
+from support.alone import UNYIELDING
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSIDE = CHECKOUT / "tests" / "support" / "inside"  # what is done to its workers
@@ -43,7 +43,7 @@ def own_environment(**more: str) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
     path = [str(INSIDE), str(CHECKOUT), str(CHECKOUT / "tests"), os.environ.get("PYTHONPATH")]
     own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "PYTHONUNBUFFERED": "1"}
-    return kept | own | RAYS_PROCESSES | more
+    return kept | own | UNYIELDING | more
 
 
 @dataclass

@@ -27,12 +27,7 @@ CONNECT_S = 1.0
 # Without this Ray ends the driver 60 s after the head has gone, and the report is lost.
 KEEP_DRIVER = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(7 * 86400)}
 HEALTH_CHECKS = 5  # checks in a row that a node has to miss, as in Ray
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_DISABLE_DOCKER_CPU_WARNING": "1",
-    # Else each process of Ray loads pyarrow's reader of JSON at its start, for jobs that send its options.
-    "RAY_DISABLE_CUSTOM_ARROW_JSON_OPTIONS_SERIALIZATION": "1",
-}
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
 # Ray's monitors end or refuse what fits as long as others fill the RAM or the disk. Ray's workers are at nice
 # 15: on a busy host they would sample and feed last.
 UNGUARDED = {
