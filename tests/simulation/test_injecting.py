@@ -127,7 +127,7 @@ def test_without_a_subject_the_first_gpu_or_node_is_hit():
 
 def test_whoever_says_when_a_fault_begins_means_to_the_end():
     assert str(parsed("overheat:after=80%")) == "overheat@n1/gpu0:after=80%"
-    assert str(parsed("overheat")) == "overheat@n1/gpu0:after=40%,for=50%"
+    assert str(parsed("overheat")) == "overheat@n1/gpu0:after=40%,for=30%"
 
 
 def test_a_fault_that_ends_by_itself_keeps_its_length():
@@ -159,7 +159,7 @@ REFUSED = {
     "gpu-idle:for=0.4": "too short to act reliably; write 0.5 s or more",
     "early-heat:for=5": "too short to act reliably; write 6 s or more",
     "bit-flip:stage=sharing,after=0,for=0.5": "the card rests from 0.0 to 0.5 s of it; let it begin at ",
-    "overheat:for=0.9": "too short to act reliably; write 1 s or more",
+    "overheat:for=0.9": "too short to act reliably; write 1.25 s or more",
     "power-over-limit:stage=training,after=57": "it would act for 2.1 s of the training stage, where nothing",
     "overheat:stage=trainnig": "did you mean 'training'?",
     "overheat:stage=training,after=60": "work of the training stage takes 59.13 s, write less",

@@ -13,10 +13,10 @@ FAULTS = (
         "the cooling fails: the core exceeds its limit; to= is the temperature at which it settles, °C",
         ("thermal.core_temperature",),
         keys=(*TIMES, "to"),
-        defaults={**PART, "for": "50%"},  # 2 of the 4 s of a quick pattern stage
+        defaults=PART,
         duties=DUTIES,
         why=SLOWED,
-        least_s=1.0,
+        least_s=1.25,  # of a card that is not hot yet; 30 % of a quick pattern stage are 1.2 s
     ),
     FaultKind(
         "heat-spike",
