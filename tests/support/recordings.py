@@ -221,5 +221,5 @@ def _healthy(sku: str) -> Recording:
     recording.add(Stage("sustained", 26.0, 71.0, "finished", everybody, *LOAD_S))
     recording.add(Stage("training", 72.0, 92.0, "finished", first, 73.5, 91.5))
     recording.add(Stage("feeding", 93.0, 113.0, "finished", first, 97.5, 112.8))
-    recording.add(Stage("sharing", 114.0, 134.0, "finished", first, 115.5, 131.0))
+    recording.add(Stage("sharing", 114.0, 134.0, "finished", first, 115.5, 132.5))
     return recording

@@ -157,7 +157,7 @@ def feeding_of(subject: str) -> list[Round | Event | RewardBatch]:
 
 
 def sharing_of(subject: str) -> list[Round | Event]:
-    """One process, two, three: each number fills 126 GiB, then works from its start for 4 s."""
+    """One process, two, three: each number fills 126 GiB, then works from its start for 5.5 s."""
     worker = WORKERS[subject][0]
     records: list[Round | Event] = []
     for start_s, (number, share) in zip((115.0, 121.0, 127.0), SHARING.items(), strict=True):
@@ -166,7 +166,7 @@ def sharing_of(subject: str) -> list[Round | Event]:
         for process in range(number):
             did: dict[str, Any] = {"precision": "bf16", "size": 1024, "processes": number, "process": process}
             work = share * RATES["bf16"] / 2 / number
-            for n in range(8):
+            for n in range(11):
                 phase = "warmup" if n < 2 else "measure"
                 t_s = start_s + (n + 1) * 0.5
                 records.append(a_round(t_s, "sharing", worker, subject, phase, 0.5, work, **did))
