@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # evidence marks waits by these
 
 WINDOW_S = 1.0
 # Of a host's samples: with more, the run got the CPU time that it asked for. Beside hogs at nice -20 one in
-# thirty came, on a host that was merely full all of them.
+# thirty came, on a host that was merely full all of them. It says what can be known: no limit of a rig.
 IN_TIME = 0.5
 # Of what the run needs: a host that fell silent after a second in which others took as much had no more CPU
 # time to tell of. Hogs can take all of it within the second that its agent needs to pass its samples on.
@@ -30,7 +30,9 @@ MOST = 0.5
 TOLD_PERCENT = 1.0  # who took less is not worth a word
 TOLD_SHARE = 0.25  # nor, beside somebody who took most, who took less than that of it: the kernel always does
 REPORTED = ("own_percent", "foreign_percent", "short_cpus")
-TOGETHER_S = 5.0  # between the loss of a node and that of its agent, as Ray reports them
+TOGETHER_S = (
+    5.0  # between the loss of a node and that of its agent, as Ray reports one loss: no limit of a rig
+)
 UNSEEN = "none that can be seen from here: the kernel, or another container"
 REMEDIES = {
     "stolen": "ask the provider for dedicated CPUs, or run again while the host's other guests are quiet",

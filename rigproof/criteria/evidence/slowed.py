@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rigproof.criteria.criterion import Disturbed, Finding, Trouble
 from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import SEEN_BEFORE_S
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.rates import rate_or_none
+from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, rate_or_none
 from rigproof.criteria.evidence.strangers import NOT_BY_STRANGERS, Stranger, explanation, stages_of, suspects
 from rigproof.criteria.evidence.want_of_memory import ran_short
 from rigproof.criteria.evidence.windows import Window
@@ -20,7 +22,8 @@ from rigproof.criteria.evidence.windows import Window
 # The share of a rate that a stranger can have taken is that of the time while it was there, if it took all of
 # the card. Of a mean (`Finding.over`) a quarter more, since what it evicted and heated outlasts it; a median,
 # such as that of a quarter of a stage, is lost with half of its time. When a stranger came and went is known
-# to a second, which counts as time while it was there: so in a short stage less is left to the card.
+# to a second, which counts as time while it was there: so in a short stage less is left to the card. Both are
+# bounds of what explains a failure, and no limits of a rig.
 OF_MEAN, OF_MEDIAN = 1.25, 2.0
 
 
@@ -45,11 +48,15 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What others can have taken of a device's work at a time, at most: its share, who, and a lost worker."""
+    """What others can have taken of a device's work at a time, at most: its share, who, and a lost worker.
+
+    `faster`: by what factor the rounds without any stranger were faster than all; None if there are too few.
+    """
 
     share: float
     strangers: tuple[Stranger, ...]
     lost: Disturbed | None
+    faster: float | None = None
 
 
 def _taken(device: DeviceEvidence, trouble: Trouble) -> _Taken:
@@ -62,7 +69,8 @@ def _taken(device: DeviceEvidence, trouble: Trouble) -> _Taken:
         if _computed(device, one) and any(one.inside_s(span) > 0 for _, span in spans)
     )
     computed_s = sum(one.inside_s(span) for one in there for _, span in spans)
-    taken_s = (OF_MEAN if finding.over else OF_MEDIAN) * computed_s
+    pause = finding.measured is None  # as long as nobody was there, the device could have worked
+    taken_s = (1.0 if pause else OF_MEAN if finding.over else OF_MEDIAN) * computed_s
     lost = None
     for reason, worker, hole in _holes(device):
         missing_s = sum(_part(device, worker, name) * _overlap_s(hole, span) for name, span in spans)
@@ -73,7 +81,29 @@ def _taken(device: DeviceEvidence, trouble: Trouble) -> _Taken:
         if short > 0:
             lost = lost or Disturbed(f"{_figures(finding)}while {who}", remedy, finding.from_s)
             taken_s += short * span.length_s
-    return _Taken(taken_s / length_s if length_s > 0 else 0.0, there, lost)
+    faster = _faster(device, there, spans) if there and lost is None else None
+    return _Taken(taken_s / length_s if length_s > 0 else 0.0, there, lost, faster)
+
+
+def _faster(
+    device: DeviceEvidence, there: Sequence[Stranger], spans: Sequence[tuple[str, Window]]
+) -> float | None:
+    """By what factor the rounds of one work without any stranger were faster than all, in these spans."""
+    rounds = device.evidence.rounds(device.subject)
+    inside = np.zeros(len(rounds), np.bool_)
+    for stage, span in spans:
+        begun = (rounds.t_s > span.from_s) & (rounds.begins_s < span.to_s)
+        inside |= begun & rounds.same("stage", stage)
+    every = rounds.only(inside & rounds.same("verified", True) & (rounds.seconds > 0))
+    beside = np.zeros(len(every), np.bool_)
+    for one in there:
+        until_s = one.to_s + (OF_MEAN - 1) * (one.to_s - one.since_s)  # what it evicted and heated
+        beside |= (every.t_s > one.since_s) & (every.begins_s < until_s)
+    alone = every.only(~beside)
+    if len(alone) < FEWEST_ROUNDS or len(np.unique(every.work_ids(device.evidence.kinds))) > 1:
+        return None
+    rates = [float(one.work.sum() / one.seconds.sum()) for one in (alone, every)]
+    return rates[0] / rates[1] if rates[1] > 0 else None
 
 
 def _hurt(device: DeviceEvidence) -> bool:
@@ -97,6 +127,9 @@ def _enough(finding: Finding, taken: Sequence[tuple[DeviceEvidence, _Taken]]) ->
         pause = taken[0][0].optional_limit("pause_s")
         left_s = (finding.length_s or 0.0) * (1 - taken[0][1].share)
         return bool(finding.over) and pause is not None and left_s <= pause.value
+    faster = taken[0][1].faster if len(taken) == 1 else None
+    if faster is not None and finding.measured * faster < finding.limit.value:
+        return False  # it was as slow while nobody was there
     if any(one.share >= 1 for _, one in taken):
         return True
     if len(taken) == 1:

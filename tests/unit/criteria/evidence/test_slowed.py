@@ -54,7 +54,7 @@ def test_a_stranger_that_rests_explains_no_rate(bench):
 
 
 def test_where_it_is_unknown_who_uses_the_sms_a_stranger_explains_a_rate_by_being_there(bench):
-    bench.slow(GPU, 0.5)
+    bench.slow(GPU, 0.5, from_s=45)
     bench.watched(GPU, sm_readable=False)
     bench.stranger(45, sm_percent=[None])
     assert bench.verdict(SUSTAINED, GPU).outcome is NOT_MEASURED
@@ -70,8 +70,8 @@ def test_where_it_is_unknown_who_uses_the_sms_a_stranger_explains_a_rate_by_bein
         (40, 41, 100, FAIL),
         (40, 41, None, FAIL),
         (40, 43, 100, FAIL),
-        (40, 55, 6, NOT_MEASURED),
-        (40, 55, None, NOT_MEASURED),
+        (40, 55, 6, FAIL),  # as long as half of it takes, but it was as slow before and after
+        (40, 55, None, FAIL),
         (26, None, 6, NOT_MEASURED),
         (15, 25.9, 100, FAIL),
         (73, 80, 100, FAIL),
@@ -80,9 +80,17 @@ def test_where_it_is_unknown_who_uses_the_sms_a_stranger_explains_a_rate_by_bein
 def test_a_stranger_explains_no_more_of_the_sustained_rate_than_it_can_have_taken(
     bench, from_s, gone_s, percent, outcome
 ):
-    """All of the card for twice the time that it was there, whatever it used of the SMs."""
+    """All of the card while it was there, whatever it used of the SMs, and nothing of any other time."""
     bench.slow(GPU, 0.5)
     bench.stranger(from_s, gone_s=gone_s, sm_percent=[percent])
+    assert bench.verdict(SUSTAINED, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("percent", "elsewhere", "outcome"), [(6, 1, NOT_MEASURED), (6, 0.5, FAIL)])
+def test_it_explains_the_rate_that_was_low_while_it_was_there(bench, percent, elsewhere, outcome):
+    bench.slow(GPU, elsewhere)
+    bench.rounds(GPU, "sustained", 39, 55, work=lambda one: one.work * 0.1)
+    bench.stranger(40, gone_s=55, sm_percent=[percent])
     assert bench.verdict(SUSTAINED, GPU).outcome is outcome
 
 
@@ -97,7 +105,8 @@ def test_so_it_does_of_the_rig_s_sum(bench, share, gone_s, outcome):
 
 
 def test_two_brief_strangers_explain_more_than_one(bench):
-    bench.slow(GPU, 0.5)
+    for from_s, to_s in ((29, 36), (38, 50)):
+        bench.rounds(GPU, "sustained", from_s, to_s, work=lambda one: one.work * 0.03)
     bench.stranger(30, gone_s=33, sm_percent=[60])
     assert bench.verdict(SUSTAINED, GPU).outcome is FAIL
     bench.stranger(40, gone_s=46, pid=6000, sm_percent=[60])
