@@ -501,6 +501,18 @@ TESTED = (
         "unit/criteria/checks/test_cluster.py::test_what_happened_to_something_that_is_not_there_is_not_ignored",
     ),
     Tested(
+        "a card that is slow in a whole stage, beside a stranger of one second",
+        "INCOMPLETE: the stranger computed",
+        "REJECTED: it was as slow without the stranger",
+        "unit/criteria/evidence/test_slowed.py::test_it_explains_the_rate_that_was_low_while_it_was_there",
+    ),
+    Tested(
+        "a virtual machine that its hypervisor stopped for a moment",
+        "REJECTED: `host.responsiveness`",
+        "`host.responsiveness` not measured",
+        "unit/criteria/evidence/test_standstills.py::test_a_virtual_machine_that_was_stopped_as_a_whole_is_no_failure_of_its_own",
+    ),
+    Tested(
         "sensors of two cards that agree in every digit",
         "ACCEPTED",
         "not measured",

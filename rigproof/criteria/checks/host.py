@@ -20,6 +20,7 @@ from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.coverage import require_coverage
 from rigproof.criteria.evidence.cpu_use import CpuSecond, cpu_seconds, load_report, taken, users
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.criteria.evidence.standstills import TOLD_S, within
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.node import CpuLoad
@@ -39,6 +40,9 @@ OWN_WORK = (
 SHORT_FREEZE = 2.0  # of the longest delay: a single delay of up to this only warns
 FEW_FREEZES = 3  # a busy host is late repeatedly
 TURN_S = 1.0  # for which a hypervisor leaves a CPU waiting; Linux gives a turn of 0.1 s at most
+VIRTUAL = ("passthrough", "vgpu")  # GpuIdentity.virtualization of a GPU in a virtual machine
+STOPPED = "the whole virtual machine stood still: no sample was taken and no round ended"
+MOVED = "ask the provider whether it is moved, backed up or paused, and run again when it is not"
 STALLED = (
     "see `dmesg` for stalls of disk, memory or driver; if there are none, lower `cpu.band_percent` or end "
     "other programs"
@@ -232,7 +236,8 @@ def steal(node: NodeEvidence) -> Finding:
     "warns",
     severity="config",
     remedy="lower the CPU load in the profile (`cpu.band_percent`)",
-    unmeasured="a hypervisor, other programs or a container's quota took the CPU when wake-ups were late; "
+    unmeasured="a hypervisor, other programs or a container's quota took the CPU when wake-ups were late, or "
+    "a virtual machine stood still as a whole; "
     "the probe reported for too little of the time under load",
     also=Also(warns=("host-frozen:for=0.5",), unmeasured=("node-lost", "reset")),
     needs=("continuous",),
@@ -293,7 +298,8 @@ def _require_own_delays(
     time as it waited, or other programs had brought the CPU over its band: in a second around it, whenever
     that begins. A hypervisor lets one CPU wait
     for TURN_S at most while it serves the others: of a longer delay, it must have taken more of all CPUs than
-    `cpu.stolen_warn_percent`, since on a host of 128 CPUs 1 % is always more than a second each second.
+    `cpu.stolen_warn_percent`, since on a host of 128 CPUs 1 % is always more than a second each second. Or it
+    is a virtual machine, and all of it stood still: its hypervisor stopped it, which it need not call stolen.
     """
     p99_ms, longest_ms = limits_ms
     late = np.flatnonzero(delays > min(limits_ms))
@@ -304,18 +310,32 @@ def _require_own_delays(
     most = (node.cpu.stolen_warn_percent or 0.0) / 100 * node.identity.cpus
     enough = (taken_s >= waited_s) & ((waited_s <= TURN_S) | (taken_s > most * (to_s - from_s)))
     hogs_s = np.asarray([one.from_s for one in _any_seconds(node, window) if one.hogged(high)])
-    explained = late[enough | (hogs_s.searchsorted(to_s) > hogs_s.searchsorted(from_s))]
+    stopped = _stopped(node, reported_s[late], waited_s)
+    explained = late[enough | stopped | (hogs_s.searchsorted(to_s) > hogs_s.searchsorted(from_s))]
     rest = np.delete(delays, explained)
     if not len(explained) or (len(rest) and (rest.max() > longest_ms or _ninety_ninth(rest) > p99_ms)):
         return
     at_s = reported_s[explained]
     those = [one for one in seconds if ((at_s >= one.from_s - 1) & (at_s <= one.from_s + 2)).any()]
-    who, remedy = taken(node, those or seconds)
+    who, remedy = (STOPPED, MOVED) if stopped.any() else taken(node, those or seconds)
     raise Disturbed(
         f"{len(late)} of {len(delays)} wake-ups were late, by up to {delays.max():.0f} ms, while {who}",
         remedy,
         float(at_s[0]),
     )
+
+
+def _stopped(node: NodeEvidence, reported_s: Floats, waited_s: Floats) -> npt.NDArray[np.bool_]:
+    """The wake-ups (n,) that waited mostly while all of a virtual machine stood still.
+
+    NVML says whether it is one. A machine of one's own that freezes does so by itself.
+    """
+    virtual = any(one.found and one.identity.virtualization in VIRTUAL for one in node.devices)
+    still = node.evidence.standstills(node.subject) if virtual else ()
+    found = np.zeros(len(waited_s), np.bool_)
+    for place, (to_s, for_s) in enumerate(zip(reported_s, waited_s, strict=True) if len(still) else ()):
+        found[place] = within(still, to_s - TOLD_S - for_s, to_s) >= for_s / 2
+    return found
 
 
 def _any_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:

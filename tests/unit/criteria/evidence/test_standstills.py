@@ -183,3 +183,28 @@ def test_a_long_round_does_not_feel_it_and_a_wrong_one_always_counts():
     assert cut_into(rounds_of((0.0, 9.0)), still, 0.0).all()
     assert not cut_into(rounds_of((-np.inf, 9.0)), still, 0.0).any()
     assert not cut_into(rounds_of((0.9, 1.1), verified=False), still, 0.05).any()
+
+
+@pytest.mark.parametrize(
+    ("virtualization", "outcome"),
+    [("passthrough", Outcome.NOT_MEASURED), ("none", Outcome.FAIL), (None, Outcome.FAIL)],
+)
+def test_a_virtual_machine_that_was_stopped_as_a_whole_is_no_failure_of_its_own(virtualization, outcome):
+    """All of it stood still for 0.9 s. A machine of one's own that does so freezes by itself."""
+    run = paused(sample("h200-x2-quick"), "sustained", 0.6, 0.9)
+    run.gpus = {name: replace(one, virtualization=virtualization) for name, one in run.gpus.items()}
+    evidence = Evidence(run, LoadedRig.restore(run.run.rig, KINDS))
+    verdict = judge(CATALOGUE["host.responsiveness"], "vm", evidence)
+    assert verdict.outcome is outcome
+    assert ("the whole virtual machine stood still" in verdict.detail) == (outcome is Outcome.NOT_MEASURED)
+
+
+def test_a_late_wake_up_while_a_virtual_machine_works_on_is_its_own():
+    recording = sample("h200-x2-quick")
+    run, its = copy(recording), recording.stages["sustained"]
+    woke = next(one for one in recording.host_samples if one.t_s > its.loaded_from_s + 8).t_s
+    run.host_samples = [
+        replace(one, wakeup_delays_ms=(900.0,)) if one.t_s == woke else one for one in recording.host_samples
+    ]
+    evidence = Evidence(run, LoadedRig.restore(run.run.rig, KINDS))
+    assert judge(CATALOGUE["host.responsiveness"], "vm", evidence).outcome is Outcome.FAIL
