@@ -20,7 +20,7 @@ from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.coverage import require_coverage
 from rigproof.criteria.evidence.cpu_use import CpuSecond, cpu_seconds, load_report, taken, users
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.standstills import TOLD_S, within
+from rigproof.criteria.evidence.standstills import NONE, TOLD_S, within
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.node import CpuLoad
@@ -331,7 +331,7 @@ def _stopped(node: NodeEvidence, reported_s: Floats, waited_s: Floats) -> npt.ND
     NVML says whether it is one. A machine of one's own that freezes does so by itself.
     """
     virtual = any(one.found and one.identity.virtualization in VIRTUAL for one in node.devices)
-    still = node.evidence.standstills(node.subject) if virtual else ()
+    still = node.evidence.standstills(node.subject) if virtual else NONE
     found = np.zeros(len(waited_s), np.bool_)
     for place, (to_s, for_s) in enumerate(zip(reported_s, waited_s, strict=True) if len(still) else ()):
         found[place] = within(still, to_s - TOLD_S - for_s, to_s) >= for_s / 2

@@ -172,7 +172,7 @@ def stability(device: DeviceEvidence) -> Finding:
     all_of_them, group = steady(device)
     rates = device.block.kept("rates by window", lambda: _by_window(all_of_them))[group].tolist()
     number = len(rates)
-    width_s = window.length_s / number
+    width_s = window.length_s / number if number else 0.0  # its host stood still throughout
     if width_s < SHORTEST_WINDOW_S:
         raise NotMeasured(
             f"{window.length_s:.1f} s of settled load do not hold {FEWEST_WINDOWS} windows of 1 s"

@@ -487,7 +487,7 @@ def test_what_somebody_else_explains_says_since_when_where_that_is_known(bench):
 
 
 def test_what_somebody_else_explains_names_no_moment_that_nobody_knows(bench):
-    bench.stranger(31, gone_s=52, used_mib=[520], sm_percent=[48])
+    bench.stranger(26, used_mib=[520], sm_percent=[48])
     bench.slow(GPU, 0.5)
     detail = bench.verdict("throughput.sustained", GPU).detail
     assert detail.endswith("so this is not the card's own: 330 TFLOP/s, limit ≥ 446 TFLOP/s")
