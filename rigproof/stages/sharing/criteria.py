@@ -130,7 +130,7 @@ def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
     if sustained is None or sustained.precision != alone.precision:
         return None
     limit = device.limit("stability_worst_window_share")
-    share = alone.tflops / sustained.tflops
+    share = alone.tflops / sustained.tflops if sustained.tflops > 0 else 1.0
     if share >= limit.value:
         return None
     detail = f"one process alone did {figure(alone.tflops, 'TFLOP/s')}"
