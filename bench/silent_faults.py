@@ -7,6 +7,7 @@ The tests try each fault in each stage on one rig, in turns: tests/simulation/te
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +16,20 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
 
-from support.silent_faults import RIGS, STAGES, faults_in, refused, silent, texts_of, together  # noqa: E402
+from rigproof.judging.judge import judge_all  # noqa: E402
+from rigproof.run.simulated.trial import simulated_recording  # noqa: E402
+from support.silent_faults import (  # noqa: E402
+    LOUD,
+    RIGS,
+    STAGES,
+    faults_in,
+    level_of,
+    refused,
+    rig_of,
+    silent,
+    texts_of,
+    together,
+)
 
 
 def swept(place: tuple[str, str]) -> tuple[str, str, int, list[str], list[str]]:
@@ -40,10 +54,6 @@ def alone(rig: str, stage: str, several: tuple[str, ...]) -> Iterator[str]:
 
 def healthy(rig: str, stage: str) -> list[str]:
     """What is loud without a fault: it would hide a silent one."""
-    from rigproof.judging.judge import judge_all  # noqa: PLC0415
-    from rigproof.run.simulated.trial import simulated_recording  # noqa: PLC0415
-    from support.silent_faults import LOUD, level_of, rig_of  # noqa: PLC0415
-
     recording = simulated_recording(rig_of(rig, stage), level_of(stage))
     return [f"{one.subject} {one.criterion}" for one in judge_all(recording) if one.outcome in LOUD]
 
@@ -52,7 +62,7 @@ def main() -> int:
     """Sweep, print and write."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--rig", action="append", choices=RIGS)
-    options.add_argument("--jobs", type=int, default=1)
+    options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options.add_argument("--out", type=Path)
     given = options.parse_args()
     places = [(rig, stage) for rig in given.rig or RIGS for stage in STAGES]
