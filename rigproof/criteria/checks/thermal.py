@@ -152,7 +152,7 @@ def _hottest(
     if passed is not None:
         return passed
     for stage in device.evidence.stages_with(*DUTIES):
-        require_moving(device, device.evidence.loaded_window(stage), field, what)
+        require_moving(device, device.worked_window(stage), field, what)
     hottest_c = pairs.highest
     if limit is None:
         return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")

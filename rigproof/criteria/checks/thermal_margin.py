@@ -48,7 +48,7 @@ def margin(device: DeviceEvidence) -> Finding:
         from_s, length_s = _stretch(device, readings, limit.value)
         return compared(lowest_c, limit, good=False, from_s=from_s, length_s=length_s)
     for stage in device.evidence.stages_with(*DUTIES):
-        device.require_readings(device.evidence.loaded_window(stage), FIELD, WHAT)
+        device.require_readings(device.worked_window(stage), FIELD, WHAT)
     _require_moving(device, readings)
     if limit is None:
         return Finding(Outcome.NO_LIMIT, lowest_c, detail="NVML reports no margin of the slowdown")

@@ -227,6 +227,21 @@ class DeviceEvidence:
         """The same, with each field as a column."""
         return self.evidence.gpu_samples(self.subject)
 
+    def worked_window(self, stage: str) -> Window:
+        """The loaded window of a stage, and on to this device's own last round in it.
+
+        A load ends with the first device that is done; one with more precisions to measure works on. Raises
+        NotMeasured as `Evidence.loaded_window`.
+        """
+
+        def made() -> Window:
+            load, end_s = self.evidence.loaded_window(stage), self.evidence.whole_window(stage).to_s
+            rounds = self.evidence.rounds(self.subject)
+            own_s = rounds.t_s[rounds.same("stage", stage) & (rounds.t_s <= end_s)]
+            return load._replace(to_s=float(own_s.max(initial=load.to_s)))
+
+        return self.kept(("worked", stage), made)
+
     def loaded_samples(self, window: Window) -> Stretch[GpuSample]:
         """The samples inside a window."""
         return self.series.within(window)

@@ -160,6 +160,14 @@ def test_fewer_than_80_percent_of_the_samples_due_are_no_measurement(bench, shar
     assert bench.verdict(CORE, GPU).outcome is outcome
 
 
+def test_a_gap_while_a_card_works_on_after_another_is_done_is_one_too(bench):
+    bench.stage("gemm", loaded_to_s=15.0)
+    bench.samples(GPU, 18, 24, core_temperature_c=None)
+    verdict = bench.verdict(CORE, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert "for 6.2 s under load, from t=18 s on" in verdict.detail
+
+
 @pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
 @pytest.mark.parametrize(("gap_s", "outcome"), [(1.9, Outcome.PASS), (2.3, Outcome.NOT_MEASURED)])
 def test_two_seconds_without_a_reading_in_any_stage_are_a_gap(bench, stage, gap_s, outcome):
