@@ -125,20 +125,20 @@ def judged(stage):
     return recording, {(one.criterion, one.subject): one for one in judge_all(recording)}
 
 
-@pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage in STAGES for name in OF_CARDS[stage]])
-def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage):
     recording, verdicts = judged(stage)
-    fault, subject = FAULTS[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
-    here = noticed(name, stage)
-    outcome = ENDS[here.ends or fault.ends]
-    for criterion in noticing(name, stage):
-        verdict = verdicts[criterion, "rig" if CATALOGUE[criterion].scope == "rig" else subject]
-        assert verdict.outcome is outcome, sentence(verdict)
-        if criterion in BY_STAGE and name not in COUNTED and outcome is not Outcome.NOT_MEASURED:
-            window = recording.stages[stage]
-            at_s = verdict.from_s
-            within = at_s is not None and window.start_s <= at_s <= (window.end_s or at_s) + 1
-            assert within or stage in sentence(verdict)
+    for place, name in enumerate(OF_CARDS[stage]):
+        fault, subject, here = FAULTS[name], f"{NODE}/gpu{place}", noticed(name, stage)
+        outcome = ENDS[here.ends or fault.ends]
+        for criterion in noticing(name, stage):
+            verdict = verdicts[criterion, "rig" if CATALOGUE[criterion].scope == "rig" else subject]
+            assert verdict.outcome is outcome, f"{name}: {sentence(verdict)}"
+            if criterion in BY_STAGE and name not in COUNTED and outcome is not Outcome.NOT_MEASURED:
+                window = recording.stages[stage]
+                at_s = verdict.from_s
+                within = at_s is not None and window.start_s <= at_s <= (window.end_s or at_s) + 1
+                assert within or stage in sentence(verdict), name
 
 
 @pytest.mark.parametrize(("name", "stage"), OF_NODES)

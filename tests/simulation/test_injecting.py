@@ -114,10 +114,10 @@ def test_a_fault_reads_back_as_it_is_written(text):
     assert parsed(str(fault)) == fault
 
 
-@pytest.mark.parametrize("kind", FAULTS.values(), ids=FAULTS)
-def test_a_fault_of_the_catalogue_reads_back_with_its_defaults(kind):
-    fault = parsed(f"{kind.name}@{subject_of(kind)}", loaded=rig_of(kind))
-    assert parsed(str(fault), loaded=rig_of(kind)) == fault
+def test_a_fault_of_the_catalogue_reads_back_with_its_defaults():
+    for kind in FAULTS.values():
+        fault = parsed(f"{kind.name}@{subject_of(kind)}", loaded=rig_of(kind))
+        assert parsed(str(fault), loaded=rig_of(kind)) == fault
 
 
 def test_without_a_subject_the_first_gpu_or_node_is_hit():
@@ -270,8 +270,8 @@ def test_a_card_s_own_work_counts_and_for_a_node_the_slowest_card_s():
     sku = loaded.skus[first]
     peak = sku.peak_tflops.model_copy(update={"tf32": None})
     fewer = replace(loaded, skus=loaded.skus | {first: sku.model_copy(update={"peak_tflops": peak})})
-    assert "takes 50.52 s" in refusal("clock-stuck@n1/gpu0:stage=training,after=52", loaded=fewer)
-    assert "takes 59.13 s" in refusal("node-lost@n1:stage=training,after=59")
+    assert "takes 241.75 s" in refusal("clock-stuck@n1/gpu0:stage=gemm,after=250", loaded=fewer)
+    assert "takes 302 s" in refusal("node-lost@n1:stage=gemm,after=303")
 
 
 def test_a_fault_that_begins_within_a_later_stage_acts_and_one_that_would_begin_behind_the_last_does_not():
@@ -299,9 +299,9 @@ def test_a_reading_can_be_late_by_seconds_or_low_by_a_share():
     assert (parsed("sensor-shifted:by=5%").late_s, parsed("sensor-shifted:by=5%").by) == (None, 0.05)
 
 
-@pytest.mark.parametrize("kind", FAULTS.values(), ids=FAULTS)
-def test_a_fault_that_has_a_time_or_a_stage_can_act_in_its_own_stage(kind):
-    timed = {"stage", "after", "for"} & set(kind.keys)
-    assert bool(timed) == bool(kind.acts_in(DUTY_OF))
-    assert not timed or kind.home(DUTY_OF) in kind.acts_in(DUTY_OF)
-    assert kind.stage is None or not kind.duties
+def test_a_fault_that_has_a_time_or_a_stage_can_act_in_its_own_stage():
+    for kind in FAULTS.values():
+        timed = {"stage", "after", "for"} & set(kind.keys)
+        assert bool(timed) == bool(kind.acts_in(DUTY_OF)), kind.name
+        assert not timed or kind.home(DUTY_OF) in kind.acts_in(DUTY_OF), kind.name
+        assert kind.stage is None or not kind.duties, kind.name

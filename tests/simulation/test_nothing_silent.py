@@ -2,7 +2,7 @@
 
 Each stage is tried on a few rigs, other ones than the stage before it, and its faults take turns on them, so
 that a fault that can act in all stages meets all rigs. bench/silent_faults.py tries every fault on every
-device of every rig.
+device of every rig, and that nothing is loud without a fault, which would hide a silent one.
 """
 
 from collections import defaultdict
@@ -10,17 +10,12 @@ from collections import defaultdict
 import pytest
 
 from rigproof.judging.catalogue import FAULTS
-from rigproof.judging.judge import judge_all
-from rigproof.run.simulated.trial import simulated_recording
 from support.silent_faults import (
     EVERY_MODEL,
-    LOUD,
     RIGS,
     STAGES,
     faults_in,
-    level_of,
     refused,
-    rig_of,
     silent,
     texts_of,
     together,
@@ -57,9 +52,6 @@ def in_turn(stage: str, rig: str) -> list[str]:
 
 @pytest.mark.parametrize(("stage", "rig"), PLACES, ids=[f"{stage or 'any'} {rig}" for stage, rig in PLACES])
 def test_a_fault_that_is_not_refused_is_noticed_on_its_node(stage: str, rig: str) -> None:
-    recording = simulated_recording(rig_of(rig, stage), level_of(stage))
-    loud = [one for one in judge_all(recording) if one.outcome in LOUD]
-    assert loud == []  # what is loud without a fault would hide a silent one
     runs = together(in_turn(stage, rig))
     assert [text for several in runs for text in silent(rig, stage, several)] == []
 
