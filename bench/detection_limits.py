@@ -233,15 +233,14 @@ def least_of(task: Task, quiet: Sequence[Ended], each: Each = map) -> Row:
     return Row(*task, None, 0, values[-1])
 
 
-def tasks(levels: Sequence[LevelName], rigs: Sequence[str], only: str | None) -> list[Task]:
-    """Each key of each fault, at each level, on each rig."""
+def tasks(levels: Sequence[LevelName], rigs: Sequence[str], faults: Iterable[str]) -> list[Task]:
+    """Each key of each of these faults, at each level, on each rig."""
     return [
         (level, name, fault, key)
         for level in levels
         for name in rigs
-        for fault, kind in FAULTS.items()
-        if only in (None, fault)
-        for key, _ in ladders(kind, rig_of(name))
+        for fault in faults
+        for key, _ in ladders(FAULTS[fault], rig_of(name))
     ]
 
 
@@ -249,7 +248,7 @@ def _arguments() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--level", action="append", choices=LEVELS)
     options.add_argument("--rig", action="append", choices=RIGS)
-    options.add_argument("--fault", choices=FAULTS, metavar="FAULT", help="this one alone")
+    options.add_argument("--fault", action="append", choices=FAULTS, metavar="FAULT", help="not all of them")
     options.add_argument("--missing", action="store_true", help="only what --out does not hold yet")
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options.add_argument(
@@ -268,7 +267,7 @@ def main() -> int:
         return 0
     begun_s = time.monotonic()
     levels, rigs = args.level or LEVELS, args.rig or RIGS
-    wanted = [one for one in tasks(levels, rigs, args.fault) if not (args.missing and one in rows)]
+    wanted = [one for one in tasks(levels, rigs, args.fault or FAULTS) if not (args.missing and one in rows)]
     # Threads wait for processes: each search has several runs at once, and the last one does not work alone.
     with ProcessPoolExecutor(args.jobs) as pool, ThreadPoolExecutor(2 * args.jobs) as searches:
         quiet = {place: healthy(*place, pool.map) for place in dict.fromkeys(one[:2] for one in wanted)}
@@ -333,7 +332,8 @@ named is that in which the fault shows most often.
 
 A length that is too short for a fault to act reliably is refused, and the next one tried is listed. 3 s of
 `telemetry-gap`: 2 s are no finding, since a busy host may give no readings for so long. 3 s of
-`power-over-limit`: the driver's average, which some cards exceed for a second, is judged over 2.5 s.
+`power-over-limit`: the driver's average, which some cards exceed for a second, is judged over 2.5 s. 11 s of
+`sensor-frozen`: a sound sensor of whole watts or degrees may stand still for some seconds.
 """
 RIG_TITLES = {
     "two-pcs": "Two unlike PCs: RTX 3090 and RTX 3070",

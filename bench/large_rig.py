@@ -179,7 +179,7 @@ def lines(shape: work.Shape, rig: LoadedRig) -> Iterator[str]:
     yield line(recorded(make_plan(rig, "standard")))
     yield from map(line, identities(shape))
     for name, (begin, end) in shape.stages().items():
-        stage = stage_of(shape, name, work.START_S + begin)
+        stage = stage_of(shape, name, work.START_S + begin, float(end - begin))
         yield line(stage)
         yield from (json.dumps(one) + "\n" for one in work.worker_events(shape, name, stage.start_s + 0.1))
         yield line(
@@ -199,18 +199,23 @@ def lines(shape: work.Shape, rig: LoadedRig) -> Iterator[str]:
     )
 
 
-def stage_of(shape: work.Shape, name: str, start_s: float) -> Stage:
+def stage_of(shape: work.Shape, name: str, start_s: float, duration_s: float) -> Stage:
     """A stage that begins, with what each worker was given."""
     spec = {
         "stage": name,
         "size": 8192,
         "vram_mib": 100638.72,
-        "duration_s": 70.0,
+        "duration_s": duration_s,
         "settle_s": 1.0,
         "round_s": 1.0,
     }
     workers = tuple(f"{subject}#0" for subject in shape.subjects)
-    settings = {"expected_s": 70.0, "round_s": 1.0, "specs": dict.fromkeys(workers, spec), "host_load": {}}
+    settings = {
+        "expected_s": duration_s,
+        "round_s": 1.0,
+        "specs": dict.fromkeys(workers, spec),
+        "host_load": {},
+    }
     return Stage(name, start_s, workers=workers, settings=settings)
 
 

@@ -385,6 +385,15 @@ def test_a_bench_shows_what_it_must(file, least):
     assert json.loads((SAMPLES / "bench" / file).read_text())["ratio"] >= least
 
 
+def test_no_simulated_fault_is_silent_on_any_device_of_any_rig():
+    """As bench/silent_faults.py found it."""
+    swept = json.loads((SAMPLES / "bench" / "silent_faults.json").read_text())
+    assert swept["silent"] == swept["loud_in_health"] == []
+    assert set(swept["acted"]) >= {
+        path.stem for path in (SAMPLES.parent.parent / "hwprofiles/rigs").glob("*.toml")
+    }
+
+
 def test_a_link_that_goes_down_for_the_last_part_of_training_is_rejected():
     """Two H200 of which one trains at Gen1 x4 for 14 s."""
     recording = recorded(SAMPLES / "h200-x2-standard")
