@@ -334,6 +334,11 @@ A length that is too short for a fault to act reliably is refused, and the next 
 `telemetry-gap`: 2 s are no finding, since a busy host may give no readings for so long. 3 s of
 `power-over-limit`: the driver's average, which some cards exceed for a second, is judged over 2.5 s. 11 s of
 `sensor-frozen`: a sound sensor of whole watts or degrees may stand still for some seconds.
+
+Why not less: sound cards of a model differ by 3 %, so that a card is held against its twins with a margin
+(`limits.peer_share`), and 8 % show. Without a twin there is only the floor of its model, which sound cards of
+every maker reach (`limits.floor_printed_share` where the rate is printed and not measured): there memory
+shows at 15 % and a link at 25 %. The other margins stand, with their sources, in hwprofiles/defaults.toml.
 """
 RIG_TITLES = {
     "two-pcs": "Two unlike PCs: RTX 3090 and RTX 3070",
