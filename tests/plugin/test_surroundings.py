@@ -110,10 +110,15 @@ def test_what_ray_waits_for_in_vain_is_refused_with_its_cause(tmp_path, mounts, 
 NOBODY = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--inh-caps=-all,+dac_read_search")
 NOBODY += ("--ambient-caps=-all,+dac_read_search",)
 INLINE = ("accept", "--simulate-inline", "--hwprofile=dual-3090-3070", "--level=quick")
+ROOTS = Path("~root").expanduser()
 HOMES = {
     "no home": {},
     "a home that is not there": {"HOME": "/nonexistent"},
-    "a home of another user": {"HOME": "/root", "XDG_STATE_HOME": "/root/state", "XDG_CACHE_HOME": "/root/c"},
+    "a home of another user": {
+        "HOME": str(ROOTS),
+        "XDG_STATE_HOME": str(ROOTS / "state"),
+        "XDG_CACHE_HOME": str(ROOTS / "cache"),
+    },
 }
 
 

@@ -30,9 +30,8 @@ MOST = 0.5
 TOLD_PERCENT = 1.0  # who took less is not worth a word
 TOLD_SHARE = 0.25  # nor, beside somebody who took most, who took less than that of it: the kernel always does
 REPORTED = ("own_percent", "foreign_percent", "short_cpus")
-TOGETHER_S = (
-    5.0  # between the loss of a node and that of its agent, as Ray reports one loss: no limit of a rig
-)
+# Between the loss of a node and that of its agent, as Ray reports one loss: no limit of a rig.
+TOGETHER_S = 5.0
 UNSEEN = "none that can be seen from here: the kernel, or another container"
 REMEDIES = {
     "stolen": "ask the provider for dedicated CPUs, or run again while the host's other guests are quiet",

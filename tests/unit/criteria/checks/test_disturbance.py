@@ -9,7 +9,7 @@ from rigproof.records.verdict import Outcome
 from support.fault_changes import stranger_crashes
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
-UNDISTURBED, SUSTAINED, STABILITY = "activity.undisturbed", "throughput.sustained", "throughput.stability"
+UNDISTURBED = "activity.undisturbed"
 FAIL, WARN, PASS, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.PASS, Outcome.NOT_MEASURED
 
 

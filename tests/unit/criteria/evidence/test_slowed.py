@@ -9,7 +9,7 @@ from support.fault_changes import stranger_computes
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 UNDISTURBED, SUSTAINED, STABILITY = "activity.undisturbed", "throughput.sustained", "throughput.stability"
-FAIL, WARN, PASS, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.PASS, Outcome.NOT_MEASURED
+FAIL, PASS, NOT_MEASURED = Outcome.FAIL, Outcome.PASS, Outcome.NOT_MEASURED
 
 
 def outcomes(bench, *criteria, subject=GPU):
