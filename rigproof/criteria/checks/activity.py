@@ -241,7 +241,7 @@ def _pauses(device: DeviceEvidence) -> dict[Of, tuple[float, float]]:
     done, kinds = device.stage_rounds, device.evidence.kinds
     order = np.lexsort((done.every.begins_s, done.groups))
     rounds, groups = Rounds(done.table, done.rows[order]), done.groups[order]
-    ends_s = Grouped(groups).cumulated(np.maximum.accumulate, rounds.t_s, -np.inf)
+    ends_s = Grouped(groups).cumulated(np.maximum.accumulate, rounds.t_s)
     pauses_s, work = rounds.begins_s[1:] - ends_s[:-1], rounds.work_ids(kinds)
     within_one = (groups[1:] == groups[:-1]) & (work[1:] == work[:-1])
     measured = rounds.same("phase", "measure") & ~rounds.table.where_labels(_rests(kinds))[rounds.places]

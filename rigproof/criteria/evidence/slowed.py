@@ -125,8 +125,9 @@ def _enough(finding: Finding, taken: Sequence[tuple[DeviceEvidence, _Taken]]) ->
     """
     if finding.measured is None or finding.limit is None:
         pause = taken[0][0].optional_limit("pause_s")
-        left_s = (finding.length_s or 0.0) * (1 - taken[0][1].share)
-        return bool(finding.over) and pause is not None and left_s <= pause.value
+        if not finding.over or finding.length_s is None or pause is None:
+            return False
+        return finding.length_s * (1 - taken[0][1].share) <= pause.value
     faster = taken[0][1].faster if len(taken) == 1 else None
     if faster is not None and finding.measured * faster < finding.limit.value:
         return False  # it was as slow while nobody was there

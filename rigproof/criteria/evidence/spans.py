@@ -24,9 +24,9 @@ class Grouped:
         self._row = np.cumsum(begins) - 1
         self._column = np.arange(len(groups)) - self._first[self._row]
 
-    def cumulated(self, cumulate: Callable[..., Floats], values: Floats, neutral: float) -> Floats:
-        """The values cumulated in each group, (n,); `neutral` stands behind the last of a short group."""
-        rows = np.full((len(self._first), self._column.max(initial=-1) + 1), neutral)
+    def cumulated(self, cumulate: Callable[..., Floats], values: Floats) -> Floats:
+        """The values cumulated in each group from its first to its last, (n,)."""
+        rows = np.zeros((len(self._first), self._column.max(initial=-1) + 1))
         rows[self._row, self._column] = values
         found: Floats = cumulate(rows, axis=1)[self._row, self._column]
         return found
@@ -48,8 +48,8 @@ def overlaps(processes: Ids, t_s: Floats, seconds: Floats) -> Floats:
     order = np.lexsort((t_s, processes))
     own, t_s, seconds = processes[order], t_s[order], seconds[order] * (1 - CLOCKS_APART)
     each = Grouped(own)
-    done_s = each.cumulated(np.cumsum, seconds, 0.0)
-    idle_s = each.cumulated(np.maximum.accumulate, t_s - done_s, -np.inf)
+    done_s = each.cumulated(np.cumsum, seconds)
+    idle_s = each.cumulated(np.maximum.accumulate, t_s - done_s)
     over_s = done_s + idle_s - t_s - QUEUED_ROUNDS * each.highest(seconds)
     twice = (own[1:] == own[:-1]) & (t_s[1:] == t_s[:-1])
     over_s[1:] = np.maximum(over_s[1:], np.where(twice, seconds[1:], -np.inf))
@@ -67,7 +67,7 @@ def unbroken(
     """
     order = np.lexsort((begins_s, groups))
     groups, begins_s, ends_s, work = groups[order], begins_s[order], ends_s[order], work[order]
-    ends_s = Grouped(groups).cumulated(np.maximum.accumulate, ends_s, -np.inf)
+    ends_s = Grouped(groups).cumulated(np.maximum.accumulate, ends_s)
     joining_s = np.broadcast_to(joining_s, order.shape)[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (groups[1:] != groups[:-1]) | (work[1:] != work[:-1])

@@ -309,6 +309,13 @@ def test_the_error_of_a_stranger_that_died_of_it_is_not_the_card_s(bench):
     assert verdict.detail.startswith("pid 5263 (python3, user ml) ended with an error of its own")
 
 
+@pytest.mark.parametrize(("gone_s", "outcome"), [(53.0, NOT_MEASURED), (53.25, WARN)])
+def test_a_stranger_died_of_an_error_that_came_up_to_three_seconds_before_its_end(bench, gone_s, outcome):
+    bench.stranger(45, gone_s=gone_s)
+    bench.event("xid", GPU, "Xid 31: GPU memory page fault", 50.0, xid=31)
+    assert bench.verdict("health.xid", GPU).outcome is outcome
+
+
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [

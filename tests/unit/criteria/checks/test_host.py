@@ -130,6 +130,12 @@ def test_users_are_named_in_a_warning_too(bench):
     assert f"rigproof's load used 20 %, its other processes 50 %, others 10 % ({HOGS[0]})" in verdict.detail
 
 
+def test_a_load_that_used_more_than_was_seen_leaves_nothing_to_this_runs_other_processes(bench):
+    load_ended(bench, own_percent=80, foreign_percent=0, short_cpus=0.0)
+    busy(bench, 95, 40, 45, own=40)
+    assert "rigproof's load used 80 %, its other processes 0 %" in bench.verdict(BAND, "pc1").detail
+
+
 def test_a_warning_says_whose_it_was_and_what_to_do_about_those(bench):
     load_ended(bench, own_percent=70, foreign_percent=8, short_cpus=0.0, foreign=HOGS[:1])
     busy(bench, 98, 40, 49.95, own=4)
