@@ -190,20 +190,29 @@ def report(
 @app.command()
 def history(
     rig: Annotated[str | None, typer.Argument(help="a rig's name; default: all rigs")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="numbers of kept runs to compare, such as 0001 0007; default: all runs"),
+    ] = None,
     report_dir: Annotated[Path, typer.Option(help="folder of runs and history")] = Path("reports"),
 ) -> None:
-    """List the kept throughput measurements of a rig, oldest first, and its champions."""
-    from rigproof.history.listing import champions_listing, listing_lines, unreadable  # noqa: PLC0415
+    """List the kept rates of each card, oldest first, each with its change, and the rig's champions.
 
-    folder = report_dir / "history"
-    lines = "\n".join(listing_lines(folder, rig, color=screen.colored()))
-    best = "\n".join(champions_listing(report_dir / "champions", rig))
+    With numbers of runs, only the rates of these runs.
+    """
+    from rigproof.history import listing  # noqa: PLC0415
+
+    folder, numbers = report_dir / "history", runs or []
+    lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=screen.colored()))
+    best = "" if numbers else "\n".join(listing.champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:
             raise Refused(lines)
         lines = ""  # only its champions are left
+    if rig is not None and (unknown := listing.unknown_numbers(folder, rig, numbers)):
+        raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
     typer.echo("\n".join(part for part in (lines, best) if part))
-    if unreadable(folder, report_dir / "champions", rig):
+    if listing.unreadable(folder, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
 
 

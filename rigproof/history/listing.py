@@ -1,6 +1,6 @@
 """`rigproof history`: reads a rig's history, oldest first, and shows it with the rig's champions."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\
 class Kept:
     """One stored measurement. `title` names what was measured: the criterion, and which of its figures."""
 
-    file: str
+    file: str  # its number, an underscore and the run's id
     run_id: str
     measured_at: str  # UTC, ISO 8601
     title: str
@@ -45,6 +45,11 @@ class Kept:
     driver: str | None
     torch: str | None
     shortened: str = ""  # what the run did, if that was less than its level's own lengths
+
+    @property
+    def number(self) -> str:
+        """The number of its run in the rig's history: `0001`."""
+        return self.file.partition("_")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +150,13 @@ def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
     )
 
 
-def listing_lines(history: Path, rig: str | None = None, *, color: bool = False) -> Iterator[str]:
+def listing_lines(
+    history: Path, rig: str | None = None, numbers: Collection[str] = (), *, color: bool = False
+) -> Iterator[str]:
     """What `rigproof history` prints: the rates of each rig, card and figure, oldest first.
 
-    `history` is the folder that holds one folder for each rig. Cards are identified by UUID, so a card that
-    moved to another slot or node keeps its history.
+    `history` is the folder that holds one folder for each rig; `numbers` are those of the runs to show, all
+    without one. Cards are identified by UUID, so a card that moved to another slot or node keeps its history.
     """
     folders = sorted(path for path in history.glob("*") if path.is_dir()) if history.is_dir() else []
     chosen = [path for path in folders if rig is None or path.name == rig]
@@ -158,21 +165,28 @@ def listing_lines(history: Path, rig: str | None = None, *, color: bool = False)
         what = f"{rig}: no such rig; there are: {known}" if rig and known else NOTHING
         yield f"{history}: {what}"
     for folder in chosen:
-        yield from _rig_lines(read_history(folder), color=color)
+        yield from _rig_lines(read_history(folder), numbers, color=color)
 
 
-def _rig_lines(history: History, *, color: bool) -> Iterator[str]:
+def unknown_numbers(history: Path, rig: str, numbers: Collection[str]) -> list[str]:
+    """Those of `numbers` under which no run of the rig is kept."""
+    kept = {one.number for one in read_history(history / rig).kept}
+    return [number for number in numbers if number not in kept]
+
+
+def _rig_lines(history: History, numbers: Collection[str], *, color: bool) -> Iterator[str]:
     def styled(text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
 
-    runs = len({one.file for one in history.kept})
+    kept = [one for one in history.kept if not numbers or one.number in numbers]
+    runs = len({one.file for one in kept})
     if not runs and not history.problems:
         yield f"{history.rig}: {NOTHING}"
         return
-    counted = f"{figure(len(history.kept), 'measurements')} of {figure(runs, 'runs')}"
+    counted = f"{figure(len(kept), 'measurements')} of {figure(runs, 'runs')}"
     yield f"{styled(history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
     groups: dict[tuple[str, str, str], list[Kept]] = {}
-    for one in history.kept:
+    for one in kept:
         groups.setdefault((one.gpu_uuid, one.title, one.rate.unit), []).append(one)
     for (uuid, title, _), group in groups.items():
         yield f"  {styled(f'{group[-1].subject} {title}', BOLD)}  {group[-1].gpu_name} {uuid}"
@@ -186,7 +200,7 @@ def _rig_lines(history: History, *, color: bool) -> Iterator[str]:
             when = one.measured_at[:16].replace("T", " ")
             short = f", {one.shortened}" if one.shortened else ""
             rate = f"{one.rate.value:9.2f} {one.rate.unit} {styled(f'{change:>8}', style)}"
-            yield f"    {when}  {rate}  {versions}{short}"
+            yield f"    {one.number}  {when}  {rate}  {versions}{short}"
     yield from (f"  {problem}" for problem in history.problems)
 
 

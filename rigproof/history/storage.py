@@ -97,6 +97,8 @@ def direct_storage(config: pytest.Config, folder: Path, run_id: str) -> None:
     option = config.option
     if not hasattr(option, "benchmark_storage"):
         return
+    if not option.benchmark_compare:
+        option.benchmark_quiet = True  # the verdict table shows the rates
     if option.benchmark_storage == DEFAULT_STORAGE:
         option.benchmark_storage = f"file://{folder}"
         # What is compared with is read by our storage: pytest-benchmark's own, which is configured first,
@@ -105,7 +107,6 @@ def direct_storage(config: pytest.Config, folder: Path, run_id: str) -> None:
     if not option.benchmark_save and not option.benchmark_autosave:
         option.benchmark_save = run_id
     option.benchmark_save_data = True  # for the run's own copy; the history leaves them out
-    option.benchmark_quiet = not option.benchmark_verbose  # the verdict table shows the rates
 
 
 def install_storage(

@@ -94,6 +94,11 @@ class BenchmarkHooks:
         prepared = self._session.prepared
         return machine_info(prepared.loaded, simulated=prepared.simulated is not None)
 
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_benchmark_scale_unit(self, unit: str) -> tuple[str, float] | None:
+        """OPS is the rate in the figure's own unit: 4651 GB/s would be shown as `4.651 Kops/s`."""
+        return ("", 1.0) if unit == "operations" else None
+
     def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
         recording = self._session.recording
         simulated = recording is not None and recording.run.simulated

@@ -154,7 +154,7 @@ class Ending:
             if option.tbstyle == "auto":  # what the user chose stays
                 option.tbstyle = "no"
             if option.reportchars == "fE":
-                reporter.reportchars = "E"
+                reporter.reportchars = reporter.reportchars.replace("f", "")
 
     def _finish_junit(self) -> list[str]:
         """Bring pytest's JUnit file into the form that CI systems read; nothing if there is none."""

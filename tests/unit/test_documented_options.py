@@ -11,8 +11,9 @@ from rigproof.run.options import OPTIONS, short
 from support.acceptance import CHECKOUT
 
 OURS = {name for group in OPTIONS.values() for names in group for name in names}
-ACCEPT = {"--help", "--json", *map(short, OURS)}
-PYTEST = OURS | {"--benchmark-compare", "--benchmark-verbose"}
+BENCHMARK = "--benchmark-compare"
+ACCEPT = {"--help", "--json", *map(short, OURS), BENCHMARK}
+PYTEST = OURS | {BENCHMARK}
 DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",

@@ -281,6 +281,12 @@ def test_history_of_an_unknown_rig_is_refused_with_those_there_are(cli, tmp_path
     assert cli("history", "lab", "--report-dir", tmp_path)[0] == 0
 
 
+def test_history_of_a_run_that_was_not_kept_is_refused(cli, tmp_path):
+    (tmp_path / "history" / "lab").mkdir(parents=True)
+    done = cli("history", "lab", "0007", "--report-dir", tmp_path)
+    refused(done, "no run 0007; `rigproof history lab` lists them")
+
+
 BAD = {
     "unknown command": (["acept"], ["acept"]),
     "unknown option": (["judge", "RUN", "--hwprofil", "x"], ["--hwprofil"]),

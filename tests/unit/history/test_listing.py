@@ -52,9 +52,16 @@ def test_a_card_keeps_its_history_when_it_moves(lab):
     assert list(listing_lines(lab.parent)) == [
         "lab: 2 measurements of 2 runs; each change is against the line above it",
         "  pc2/gpu0 throughput.gemm_bf16  NVIDIA H200 GPU-1",
-        "    2026-01-02 03:04      70.00 TFLOP/s           driver 580.65, torch 2.13.0",
-        "    2026-02-02 03:04      63.00 TFLOP/s  -10.0 %  driver 580.65, torch 2.13.0",
+        "    0001  2026-01-02 03:04      70.00 TFLOP/s           driver 580.65, torch 2.13.0",
+        "    0002  2026-02-02 03:04      63.00 TFLOP/s  -10.0 %  driver 580.65, torch 2.13.0",
     ]
+
+
+def test_two_runs_are_compared_by_their_numbers(lab):
+    (lab / "0003_run-3.json").write_text(json.dumps(content(77.0)))
+    _, _, first, last = listing_lines(lab.parent, "lab", ["0003", "0001"])
+    assert [line.split()[0] for line in (first, last)] == ["0001", "0003"]
+    assert "77.00 TFLOP/s  +10.0 %" in last
 
 
 def test_a_run_that_was_shorter_than_its_level_says_what_it_did(lab):
@@ -71,9 +78,9 @@ def test_each_figure_is_listed_by_itself_in_its_unit(lab):
     (lab / "0003_run-3.json").write_text(json.dumps(both))
     assert list(listing_lines(lab.parent))[4:] == [
         "  pc1/gpu0 memory.bandwidth copy  NVIDIA H200 GPU-1",
-        "    2026-01-02 03:04    4200.00 GB/s           driver 580.65, torch 2.13.0",
+        "    0003  2026-01-02 03:04    4200.00 GB/s           driver 580.65, torch 2.13.0",
         "  pc1/gpu0 memory.bandwidth read  NVIDIA H200 GPU-1",
-        "    2026-01-02 03:04    4400.00 GB/s           driver 580.65, torch 2.13.0",
+        "    0003  2026-01-02 03:04    4400.00 GB/s           driver 580.65, torch 2.13.0",
     ]
 
 

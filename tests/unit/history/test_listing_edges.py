@@ -35,9 +35,9 @@ def test_cards_and_criteria_are_listed_by_themselves(history):
     assert list(listing_lines(history, "lab")) == [
         "lab: 2 measurements of 1 run",
         "  pc1/gpu0 throughput.gemm_bf16   GPU-1",
-        "    2026-01-02 03:04      70.00 TFLOP/s           driver none, torch unknown",
+        "    0001  2026-01-02 03:04      70.00 TFLOP/s           driver none, torch unknown",
         "  pc1/gpu1 throughput.gemm_bf16   GPU-2",
-        "    2026-01-02 03:04      35.00 TFLOP/s           driver none, torch unknown",
+        "    0001  2026-01-02 03:04      35.00 TFLOP/s           driver none, torch unknown",
     ]
 
 

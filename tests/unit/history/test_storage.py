@@ -151,7 +151,7 @@ def test_pytest_benchmark_compare_works_on_what_was_stored(pytester, suite):
 
 def test_a_run_can_be_compared_with_the_last_one_while_it_goes(pytester, suite):
     suite(RUN_ID="run-1")
-    result = suite("--benchmark-compare", "--benchmark-verbose", "--benchmark-columns=ops", RUN_ID="run-2")
+    result = suite("--benchmark-compare", "--benchmark-columns=ops", RUN_ID="run-2")
     result.stdout.fnmatch_lines(["*pc1/gpu0* (0001_run-1*70.0000*"])
 
 
