@@ -11,7 +11,7 @@ from rigproof.monitor.gathering import RATE_HZ, Gathering
 from rigproof.profiles.auto import completed, rig_of
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.loading.matching import match_sku
+from rigproof.profiles.loading.matching import sku_of
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event
 from rigproof.records.processes import ProcessLimits
@@ -121,9 +121,7 @@ class Follower:
         if loaded is not self._loaded:
             self._gathering.promise(loaded, self.node)
         skus = all_skus(KINDS)
-        gpus, missing = gpus_there(
-            loaded, {self.node: facts}, lambda name: match_sku(name, skus), self._now_s()
-        )
+        gpus, missing = gpus_there(loaded, {self.node: facts}, sku_of(skus), self._now_s())
         records: list[Record] = [*gpus.values(), *missing]
         for record in records:
             self._gathering.add(record)

@@ -13,7 +13,7 @@ from rigproof.profiles.loading.checks import UNKNOWN_SKU
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import all_skus, over_defaults
 from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, PromisedDevice
-from rigproof.profiles.loading.matching import assign_gpus, match_sku
+from rigproof.profiles.loading.matching import assign_gpus, sku_of
 from rigproof.profiles.planning.operands import MOST_CONTEXT_GIB, fitting_size, gemm_mib
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.node import Node
@@ -123,7 +123,7 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
     unknown = unknown_gpus(loaded)
     skus = all_skus(loaded.kinds) if unknown else {}
     cuda = [device for device in loaded.devices() if device.gpu.device == "cuda"]
-    places = assign_gpus(cuda, inventory.gpus, lambda name: match_sku(name, skus))
+    places = assign_gpus(cuda, inventory.gpus, sku_of(skus))
     host = _host_parts(node, inventory)
     sources = {f"nodes.{node.name}.{key}": AUTO for key in host}
     gpus = []
@@ -146,7 +146,7 @@ def found_here(loaded: LoadedRig, inventory: HostInventory) -> Mapping[str, GpuI
         return {}
     skus = all_skus(loaded.kinds)
     cuda = [device for device in loaded.devices() if device.gpu.device == "cuda"]
-    return assign_gpus(cuda, inventory.gpus, lambda name: match_sku(name, skus))
+    return assign_gpus(cuda, inventory.gpus, sku_of(skus))
 
 
 def hidden_here(loaded: LoadedRig, inventory: HostInventory) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ def _not_taken(inventory: HostInventory, *, beside_gpus: bool) -> str:
 
 
 def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, Any]:
-    sku = match_sku(found.name, skus)
+    sku = sku_of(skus)(found)
     memory_gib = round(found.memory_total_mib / MIB_PER_GIB, 2)
     if memory_gib <= 0 and sku is None:
         return {"sku": UNKNOWN_SKU, **_unreported_memory(defaults.gpu_defaults.gemm_size)}

@@ -72,18 +72,33 @@ def test_a_stage_of_extended_is_accepted_with_seeds_that_were_not(tmp_path, rig,
     assert not [sentence(one) for one in verdicts if one.outcome in (Outcome.FAIL, Outcome.NOT_MEASURED)]
 
 
-@pytest.mark.parametrize("sku", stems("gpus"))
-def test_a_card_of_every_sku_is_accepted(tmp_path, sku):
-    """Also those that nobody has measured: what such a card is said to do fits its clock and its silicon."""
+def one_card(tmp_path, sku):
+    """A rig of one such card, at a short standard level."""
     profile = tmp_path / "short.toml"
     lengths = SHORT.split("[stages]")[1]
     profile.write_text(
         f'name = "one"\n[stages]{lengths}[[nodes]]\nname = "here"\n[[nodes.gpus]]\nsku = "{sku}"\n'
     )
-    verdicts = judge_all(simulated_recording(load_rig(str(profile), KINDS), "standard"))
+    return load_rig(str(profile), KINDS)
+
+
+@pytest.mark.parametrize("sku", stems("gpus"))
+def test_a_card_of_every_sku_is_accepted(tmp_path, sku):
+    """Also those that nobody has measured: what such a card is said to do fits its clock and its silicon."""
+    verdicts = judge_all(simulated_recording(one_card(tmp_path, sku), "standard"))
     bad = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
     assert not [sentence(one) for one in verdicts if one.outcome in bad]
     assert decide(verdicts) is Decision.ACCEPTED
+
+
+@pytest.mark.parametrize("sku", stems("gpus"))
+def test_a_card_of_every_sku_that_is_stuck_at_a_low_clock_and_lacks_memory_is_rejected(tmp_path, sku):
+    """By its own clock and memory, also where NVML has one name for models of several sizes."""
+    faults = ["clock-stuck@here/gpu0", "memory-missing@here/gpu0"]
+    verdicts = judge_all(simulated_recording(one_card(tmp_path, sku), "quick", faults))
+    failed = {one.criterion for one in verdicts if one.outcome is Outcome.FAIL}
+    assert {"inventory.gpus_present", "clock.ratio"} <= failed
+    assert decide(verdicts) is Decision.REJECTED
 
 
 def test_the_kept_count_of_false_alarms_is_of_200_runs_of_all_rigs_and_has_none():

@@ -16,7 +16,8 @@ import pytest
 from rigproof.cluster.actors.remembering import Remembering
 from rigproof.cluster.ray.errors import ClusterStartFailed
 from rigproof.profiles.loading import levels
-from rigproof.profiles.loading.load import all_skus, match_sku
+from rigproof.profiles.loading.load import all_skus
+from rigproof.profiles.loading.matching import sku_of
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.pcie import PcieErrors
 from rigproof.run import acceptance
@@ -120,11 +121,11 @@ class CannedRig:
         if self._scenario.on_entering:
             self._scenario.on_entering()
         self._open = True
-        skus = all_skus(KINDS)
+        find_sku = sku_of(all_skus(KINDS))
         for record in (
             *(self._memory.begin() if self._memory is not None else ()),
             *self._recording.nodes.values(),
-            *(replace(gpu, sku=match_sku(gpu.name, skus)) for gpu in self._recording.gpus.values()),
+            *(replace(gpu, sku=find_sku(gpu)) for gpu in self._recording.gpus.values()),
             *self._recording.foreign_memory.values(),
             *self._recording.processes,
             *self._recording.process_watches.values(),

@@ -1,6 +1,6 @@
 """Which promised GPUs are there, and the events for missing nodes and GPUs. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rigproof.cluster.actors.messages import AgentFacts
@@ -8,6 +8,7 @@ from rigproof.cluster.launch.commands import head_of, ray_start_line
 from rigproof.cluster.ray.matching import assign_gpus
 from rigproof.profiles.loading.checks import UNKNOWN_SKU
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.matching import SkuOf
 from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
@@ -49,12 +50,12 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
 
 
 def gpus_there(
-    loaded: LoadedRig, facts: Mapping[str, AgentFacts], sku_of: Callable[[str], str | None], t_s: float
+    loaded: LoadedRig, facts: Mapping[str, AgentFacts], find_sku: SkuOf, t_s: float
 ) -> tuple[dict[str, GpuIdentity], list[Event]]:
     """The promised GPUs that are there, by subject, and an event for each one that is missing.
 
-    `facts` are those of the nodes that are there, by name. `sku_of` returns the file stem of the SKU for
-    NVML's name of a card.
+    `facts` are those of the nodes that are there, by name. `find_sku` returns the file stem of a
+    card's SKU.
     """
     gpus: dict[str, GpuIdentity] = {}
     events = []
@@ -62,20 +63,18 @@ def gpus_there(
         promised = [
             device for device in loaded.devices() if device.node == node and device.gpu.device == "cuda"
         ]
-        gpus |= assign_gpus(promised, found.gpus, sku_of)
+        gpus |= assign_gpus(promised, found.gpus, find_sku)
         missing = [device for device in promised if device.subject not in gpus]
-        events += [missing_gpu(device, found, sku_of, t_s) for device in missing]
+        events += [missing_gpu(device, found, find_sku, t_s) for device in missing]
     return gpus, events
 
 
-def missing_gpu(
-    device: PromisedDevice, facts: AgentFacts, sku_of: Callable[[str], str | None], t_s: float
-) -> Event:
+def missing_gpu(device: PromisedDevice, facts: AgentFacts, find_sku: SkuOf, t_s: float) -> Event:
     """A promised GPU that its node does not have; `data.next_step` if the cause implies a remedy."""
     names = [f"{gpu.name} ({gpu.uuid})" for gpu in facts.gpus]
     message, step = f"{_name(device)} is not on {device.node}; ", ""
     disturbed: dict[str, str] = {}
-    hidden = [gpu for gpu in facts.hidden if _could_be(device, gpu, sku_of)]
+    hidden = [gpu for gpu in facts.hidden if _could_be(device, gpu, find_sku)]
     if hidden:
         cards = ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in hidden)
         message = (
@@ -100,11 +99,11 @@ def missing_gpu(
     return Event(t_s, "gpu_missing", device.subject, message, data=data)
 
 
-def _could_be(device: PromisedDevice, gpu: GpuIdentity, sku_of: Callable[[str], str | None]) -> bool:
+def _could_be(device: PromisedDevice, gpu: GpuIdentity, find_sku: SkuOf) -> bool:
     """Whether a card could be the promised one, by its UUID or its SKU."""
     if device.gpu.uuid is not None:
         return gpu.uuid == device.gpu.uuid
-    return device.gpu.sku in (UNKNOWN_SKU, sku_of(gpu.name))
+    return device.gpu.sku in (UNKNOWN_SKU, find_sku(gpu))
 
 
 def _name(device: PromisedDevice) -> str:

@@ -29,7 +29,7 @@ from rigproof.host.run_lock import Claim, HostLock
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.loading.matching import match_sku
+from rigproof.profiles.loading.matching import sku_of
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
@@ -254,7 +254,7 @@ class RigCluster:
         if (claim := self._claim) is not None and self._ray_address is not None:
             take_alone(lambda: self._agents.take_hosts(claim, self._stop_s), self._wait_s, self._say)
         skus = all_skus(self._loaded.kinds)
-        gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
+        gpus, missing = gpus_there(self._loaded, facts, sku_of(skus), self._now_s())
         self._sink_all(missing)
         heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
         for subject, gpu in gpus.items():

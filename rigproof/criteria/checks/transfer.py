@@ -23,6 +23,7 @@ from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind
+from rigproof.simulation.faults.lacks import unreported
 
 SHORTEST_S = 2.5  # the link is read once a second: two of its readings have no majority
 LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at most
@@ -170,6 +171,8 @@ def _minutes(before: GpuCounters | None, after: GpuCounters | None) -> float:
     return 1.0 if before is None or after is None else max(1.0, (after.t_s - before.t_s) / 60)
 
 
+NO_PCIE = unreported("pcie", "its link to the host is not PCIe")
+
 FAULTS = (
     FaultKind(
         "pcie-degraded",
@@ -178,6 +181,7 @@ FAULTS = (
         ("transfer.link",),
         keys=(*TIMES, "to"),
         duties=DUTIES,
+        lacks=NO_PCIE,
     ),
     FaultKind(
         "pcie-narrow",
@@ -186,6 +190,7 @@ FAULTS = (
         ("transfer.link",),
         keys=(*TIMES, "to"),
         duties=DUTIES,
+        lacks=NO_PCIE,
     ),
     FaultKind(
         "pcie-replays",
@@ -196,6 +201,7 @@ FAULTS = (
         keys=(*FROM, "to"),
         defaults=MID,
         duties=DUTIES,
+        lacks=NO_PCIE,
         why="They are counted while the load of all GPUs is switched on and off, too.",
     ),
 )

@@ -48,15 +48,22 @@ def best_link(device: DeviceEvidence, name: str) -> Limit:
     known = [] if of_card is None else [Limit(of_card, "NVML's best link of card and slot")]
     known += [] if stated is None else [stated]
     if not known:
-        what = name.removeprefix("pcie_")
-        outcome = NotApplicable if device.lacks_sensor(name) else NotMeasured
-        raise outcome(f"NVML does not report the link's best {what}")
+        missing = f"NVML does not report the link's best {name.removeprefix('pcie_')}"
+        if not device.lacks_sensor(name):
+            raise NotMeasured(missing)
+        raise NotApplicable(
+            missing if device.device.sku is None else f"{device.sku_file} says that it has none"
+        )
     return min(known, key=attrgetter("value"))
 
 
 def link_at_most(device: DeviceEvidence, name: str) -> int | None:
-    """The most that `pcie_generation` or `pcie_width` can be, which NVML reports for card and slot."""
-    most: int | None = getattr(device.identity, f"{name}_max")
+    """The most that `pcie_generation` or `pcie_width` can be, which NVML reports for card and slot.
+
+    None if the SKU file says that it tells nothing: data reaches a GH200 by NVLink-C2C, and NVML reports a
+    PCIe link of one lane.
+    """
+    most: int | None = None if device.lacks_sensor(name) else getattr(device.identity, f"{name}_max")
     return most if most in FIELDS[name] else None
 
 
@@ -69,6 +76,8 @@ def link_under_load(device: DeviceEvidence, stage: str) -> tuple[int, int] | Non
     """
     found = []
     for name, possible in FIELDS.items():
+        if device.lacks_sensor(name):
+            return None
         read = [*_read(device, device.evidence.whole_window(stage), name)]
         for other in device.evidence.stages:
             try:

@@ -8,34 +8,50 @@ from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.sku import Sku
 from rigproof.records.identity import GpuIdentity
 
-SkuOf = Callable[[str], str | None]  # NVML's device name to a SKU's file stem
+SkuOf = Callable[[GpuIdentity], str | None]  # a card that was found to its SKU's file stem
 
 _VENDOR = frozenset({"nvidia", "corporation", "geforce", "tesla"})
 _MEMORY_KIND = re.compile(r"(hbm|gddr)\d\w*")
 _MEMORY_SIZE = re.compile(r"(\d+)(gb|gib)")
 _SIZE_TOLERANCE = 0.1  # a printed size and what the driver shows differ by a few percent
+_MORE_MEMORY = 1.02  # times what its SKU file states: more than that is another model's memory
 
 
-def match_sku(nvml_name: str, skus: Mapping[str, Sku]) -> str | None:
+def sku_of(skus: Mapping[str, Sku]) -> SkuOf:
+    """What finds the SKU of a card among `skus`, by its name and memory (see `match_sku`)."""
+    return lambda gpu: match_sku(gpu.name, skus, gpu.memory_total_mib / 1024)
+
+
+def match_sku(nvml_name: str, skus: Mapping[str, Sku], memory_gib: float = 0.0) -> str | None:
     """The file stem of the SKU of a card that NVML calls `nvml_name`; None if no SKU file names it.
 
     A SKU's name that equals `nvml_name`, ignoring case, comes first. Otherwise it is the longest name whose
     words `nvml_name` contains in a row; the vendor's words (NVIDIA, GeForce, …) do not count. `nvml_name` may
     add the memory's kind, and a size that is that of the SKU. Any other added word (Ti, SUPER, Laptop, D,
     NVL, MIG, …) could mean a different model, so there is no match.
+
+    Models of one name differ in `memory_gib`, the card's memory (an RTX 3060 has 12 or 8 GB): the least that
+    holds all of it. So a card that lacks some is not taken for the smaller model.
     """
     wanted = _words(nvml_name)
-    best: tuple[bool, int, str] | None = None
+    ranks: dict[str, tuple[bool, int]] = {}
     for stem in sorted(skus):
         for known in map(_words, skus[stem].nvml_names):
             if known == wanted or _holds(wanted, known, skus[stem].memory_gib):
-                rank = (known == wanted, len(known), stem)
-                best = rank if best is None or rank[:2] > best[:2] else best
-    return best[2] if best else None
+                ranks[stem] = max(ranks.get(stem, (False, 0)), (known == wanted, len(known)))
+    if not ranks:
+        return None
+    by_memory = sorted(
+        (stem for stem, rank in ranks.items() if rank == max(ranks.values())),
+        key=lambda stem: skus[stem].memory_gib,
+    )
+    return next(
+        (one for one in by_memory if memory_gib <= _MORE_MEMORY * skus[one].memory_gib), by_memory[-1]
+    )
 
 
 def assign_gpus(
-    promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], sku_of: SkuOf
+    promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], find_sku: SkuOf
 ) -> dict[str, GpuIdentity]:
     """Assign a node's cards to its promised GPUs. Returns the card of each subject that has one, by subject.
 
@@ -50,7 +66,7 @@ def assign_gpus(
     order makes both agree: the second time, every subject gets a card of the SKU that it was planned for.
     """
     free = {gpu.uuid: gpu for gpu in found}
-    skus = {gpu.uuid: sku_of(gpu.name) for gpu in found}
+    skus = {gpu.uuid: find_sku(gpu) for gpu in found}
     assigned: dict[str, GpuIdentity] = {}
 
     def take(device: PromisedDevice, gpu: GpuIdentity | None) -> None:

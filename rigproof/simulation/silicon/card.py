@@ -25,21 +25,33 @@ from rigproof.simulation.timetable import Segment
 STEP_S = 0.25
 AVERAGED_S = 1.0  # time constant of the driver's power average
 DEFAULT_LIMIT_C = 83.0  # if neither the rig nor the SKU states a limit
-# NVML's highest SM clock, MHz; read from H100 and H200 SXM, leads for all others.
+# NVML's highest SM clock, MHz; read from H100 and H200 SXM, and by others from A6000, B300, GH200, RTX 5080
+# and RTX 6000 Ada; leads for all others.
 CLOCK_MAX_MHZ = {
     "a100-sxm-40gb": 1410.0,
     "a100-sxm-80gb": 1410.0,
     "a10g": 1710.0,
+    "a40": 1740.0,
+    "a6000": 2100.0,
     "b200": 1965.0,
+    "b300": 2032.0,
+    "gh200": 1980.0,
     "h100-pcie": 1755.0,
     "l4": 2040.0,
+    "l40s": 2520.0,
     "rtx-3070": 2100.0,
     "rtx-3090": 2100.0,
     "rtx-4090": 3105.0,
+    "rtx-5080": 3090.0,
     "rtx-5090": 3090.0,
+    "rtx-6000-ada": 3105.0,
+    "rtx-pro-6000-server": 2494.0,
     "t4": 1590.0,
 }
-OTHER_CLOCK_MAX_MHZ = 1980.0
+BOOST_SHARE = (
+    0.81  # printed boost clock over NVML's highest; RTX 3090 2100, RTX 4090 3105, RTX 6000 Ada 3105 MHz
+)
+OTHER_CLOCK_MAX_MHZ = 1980.0  # if the SKU file states no boost clock
 # Single readings deviate further than with normal noise: NVML's instant power of an H100 in the sustained
 # stage has a standard deviation of 2 %, and readings 10 % over the median.
 TAIL, FARTHEST = 0.06, 5.0
@@ -100,7 +112,9 @@ class SimulatedCard:
             self.memory_mib *= 7 / 8
         self.default_w = sku.power_limit_w
         self.power_limit_w = self._power_limit_w()
-        self.clock_max_mhz = CLOCK_MAX_MHZ.get(device.sku_stem or "", OTHER_CLOCK_MAX_MHZ)
+        known_mhz = CLOCK_MAX_MHZ.get(device.sku_stem or "")
+        printed_mhz = sku.boost_clock_mhz and sku.boost_clock_mhz / BOOST_SHARE
+        self.clock_max_mhz = known_mhz or printed_mhz or OTHER_CLOCK_MAX_MHZ
         self.limit_c = (
             device.limits.core_temperature_c
             or sku.temperature.max_operating_c

@@ -107,7 +107,7 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
             over = _spans(device, direction, TOGETHER)
             return compared(found.together, limit, good=False, detail=detail, rates=rates, over=over)
     if isinstance(floor, NoFloor):
-        why = "no floor: the link's generation and width were not read"
+        why = "no floor: the generation and width of its link are not known"
         return Finding(
             Outcome.NO_LIMIT, found.best, detail="; ".join(filter(None, (detail, why))), rates=rates
         )

@@ -1,6 +1,7 @@
 """The faults that this stage's criteria must notice, and what cannot be noticed in it."""
 
 from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.lacks import unreported
 
 FAULTS = (
     FaultKind(
@@ -11,6 +12,7 @@ FAULTS = (
         keys=("stage", "by"),
         defaults={"by": "50%"},
         stage="transfer",
+        lacks=unreported("pcie", "its link to the host is not PCIe, so that its copies have no floor"),
     ),
     FaultKind(
         "pcie-corrupt",

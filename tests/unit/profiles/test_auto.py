@@ -47,12 +47,19 @@ def test_every_gpu_found_is_promised_with_its_sku():
 
 
 def test_an_unknown_gpu_is_accepted_without_floors_and_the_report_says_so():
-    loaded = rig_of(host(gpu(0, "NVIDIA GeForce RTX 3090 Ti", 24576)), KINDS)
+    loaded = rig_of(host(gpu(0, "NVIDIA GeForce RTX 2080 Ti", 24576)), KINDS)
     (device,) = loaded.devices()
     assert device.gpu.sku == "unknown"
     assert device.sku is None
     assert "no SKU file" in loaded.rig.description
     assert make_plan(loaded, "quick").workers[0].vram_mib == 0.7 * 24 * 1024
+
+
+@pytest.mark.parametrize(("memory_mib", "sku"), [(8192, "rtx-3060-8gb"), (12288, "rtx-3060")])
+def test_a_card_has_the_sku_of_its_name_that_has_its_memory(memory_mib, sku):
+    found = host(gpu(0, "NVIDIA GeForce RTX 3060", memory_mib))
+    (device,) = rig_of(found, KINDS).devices()
+    assert (device.gpu.sku, device.gpu.memory_gib) == (sku, memory_mib / 1024)
 
 
 def test_without_a_gpu_the_cpu_is_the_device_and_that_is_reported():

@@ -11,7 +11,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import all_skus, load_rig, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.loading.matching import assign_gpus, match_sku
+from rigproof.profiles.loading.matching import assign_gpus, sku_of
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
@@ -211,7 +211,7 @@ def test_any_completed_rig_can_be_planned_and_states_what_it_stated(gpus, cards,
 def test_a_run_gives_each_unknown_subject_the_card_that_it_was_completed_by(gpus, cards, pinned):
     stated, found = promise(gpus, pinned), host(*cards)
     promised = completed(stated, found).devices()
-    assigned = assign_gpus(promised, found.gpus, lambda name: match_sku(name, SKUS))
+    assigned = assign_gpus(promised, found.gpus, sku_of(SKUS))
     for before, after in zip(stated.devices(), promised, strict=True):
         if before.gpu.sku == "unknown" and after.subject in assigned:
             assert assigned[after.subject].sku == after.sku_stem

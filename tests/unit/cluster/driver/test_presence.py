@@ -43,6 +43,11 @@ def card(name):
     return GpuIdentity("vm/gpu0", "cuda", "GPU-q", name, 0, 24576.0)
 
 
+def named(gpu):
+    """A card's name as its SKU."""
+    return gpu.name
+
+
 UNKNOWN = 'sku = "unknown", vram_gib_per_worker = 4'
 
 
@@ -64,14 +69,14 @@ UNKNOWN = 'sku = "unknown", vram_gib_per_worker = 4'
     ],
 )
 def test_a_missing_gpu_is_reported_in_words(rig, gpu, found, message):
-    gpus, (event,) = gpus_there(rig(gpu), {"vm": found}, lambda name: None, 3.0)
+    gpus, (event,) = gpus_there(rig(gpu), {"vm": found}, lambda gpu: None, 3.0)
     assert gpus == {}
     assert (event.kind, event.subject, event.t_s, event.message) == ("gpu_missing", "vm/gpu0", 3.0, message)
 
 
 def test_a_card_that_nvml_does_not_list_is_named_with_where_to_look(rig):
     found = facts(unlisted="the driver has a card at 0000:65:00.0 that NVML does not list; see dmesg")
-    _, (event,) = gpus_there(rig('sku = "rtx-3090"'), {"vm": found}, lambda name: None, 3.0)
+    _, (event,) = gpus_there(rig('sku = "rtx-3090"'), {"vm": found}, lambda gpu: None, 3.0)
     assert event.message == (
         "rtx-3090 is not on vm; the driver has a card at 0000:65:00.0 that NVML does not list"
     )
@@ -79,7 +84,7 @@ def test_a_card_that_nvml_does_not_list_is_named_with_where_to_look(rig):
 
 
 def test_a_driver_that_does_not_answer_is_the_next_step(rig):
-    _, (event,) = gpus_there(rig(UNKNOWN), {"vm": facts(nvml_error="NVML hangs; reboot")}, str, 3.0)
+    _, (event,) = gpus_there(rig(UNKNOWN), {"vm": facts(nvml_error="NVML hangs; reboot")}, named, 3.0)
     assert event.data["next_step"] == "follows from inventory.driver of vm, see there first"
 
 
@@ -95,7 +100,7 @@ PINNED = 'sku = "rtx-3090", uuid = "GPU-q"'
     ],
 )
 def test_a_card_that_is_hidden_is_not_looked_for_in_its_slot(rig, gpu, found, name):
-    _, (event,) = gpus_there(rig(gpu), {"vm": found}, str, 3.0)
+    _, (event,) = gpus_there(rig(gpu), {"vm": found}, named, 3.0)
     hidden = found.hidden[0].name
     cards = "" if name == "GPU-q" else f"; it leaves out {hidden} (GPU-q)"
     assert event.message == (
@@ -109,17 +114,17 @@ def test_a_card_that_is_hidden_is_not_looked_for_in_its_slot(rig, gpu, found, na
 )
 def test_another_card_that_is_hidden_explains_nothing(rig, gpu):
     found = facts(hidden=(card("rtx-3090"),), visible_devices="")
-    _, (event,) = gpus_there(rig(gpu), {"vm": found}, str, 3.0)
+    _, (event,) = gpus_there(rig(gpu), {"vm": found}, named, 3.0)
     assert (event.message.endswith("is not on vm; no GPU is there"), event.data["next_step"]) == (True, "")
 
 
 def test_a_gpu_that_is_there_has_the_promised_subject(rig):
-    gpus, events = gpus_there(rig(UNKNOWN), {"vm": facts(card("Odd Card"))}, lambda name: None, 3.0)
+    gpus, events = gpus_there(rig(UNKNOWN), {"vm": facts(card("Odd Card"))}, lambda gpu: None, 3.0)
     assert (gpus["vm/gpu0"].uuid, events) == ("GPU-q", [])
 
 
 def test_a_node_without_an_agent_promises_no_gpu_here(rig):
-    assert gpus_there(rig(UNKNOWN), {}, lambda name: None, 3.0) == ({}, [])
+    assert gpus_there(rig(UNKNOWN), {}, lambda gpu: None, 3.0) == ({}, [])
 
 
 def test_a_missing_node_takes_its_devices_with_it(rig):

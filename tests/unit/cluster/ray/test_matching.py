@@ -85,7 +85,10 @@ def card(uuid, name, index):
     return GpuIdentity(f"host/gpu{index}", "cuda", uuid, name, index, 24576.0)
 
 
-SKUS = {"GeForce 3090": "rtx-3090", "GeForce 3070": "rtx-3070"}
+def find_sku(gpu):
+    return {"GeForce 3090": "rtx-3090", "GeForce 3070": "rtx-3070"}.get(gpu.name)
+
+
 CARDS = [
     card("GPU-a", "GeForce 3070", 0),
     card("GPU-b", "GeForce 3090", 1),
@@ -98,29 +101,29 @@ def uuids(assigned):
 
 
 def test_the_promised_model_is_taken_in_nvml_order():
-    assigned = assign_gpus([device(0), device(1)], CARDS, SKUS.get)
+    assigned = assign_gpus([device(0), device(1)], CARDS, find_sku)
     assert uuids(assigned) == {"pc1/gpu0": "GPU-b", "pc1/gpu1": "GPU-c"}
     assert assigned["pc1/gpu0"].subject == "pc1/gpu0"
     assert assigned["pc1/gpu0"].sku == "rtx-3090"
 
 
 def test_a_pinned_uuid_comes_first_and_takes_no_other_card():
-    assigned = assign_gpus([device(0), device(1, uuid="GPU-b")], CARDS, SKUS.get)
+    assigned = assign_gpus([device(0), device(1, uuid="GPU-b")], CARDS, find_sku)
     assert uuids(assigned) == {"pc1/gpu0": "GPU-c", "pc1/gpu1": "GPU-b"}
-    assert assign_gpus([device(0, uuid="GPU-z")], CARDS, SKUS.get) == {}
+    assert assign_gpus([device(0, uuid="GPU-z")], CARDS, find_sku) == {}
 
 
 def test_another_model_stands_in_the_promised_place_under_its_own_name():
-    assigned = assign_gpus([device(0), device(1), device(2)], CARDS, SKUS.get)
+    assigned = assign_gpus([device(0), device(1), device(2)], CARDS, find_sku)
     assert uuids(assigned) == {"pc1/gpu0": "GPU-b", "pc1/gpu1": "GPU-c", "pc1/gpu2": "GPU-a"}
     assert assigned["pc1/gpu2"].sku == "rtx-3070"
 
 
 def test_more_promised_than_there_are():
-    assert uuids(assign_gpus([device(0), device(1)], CARDS[1:2], SKUS.get)) == {"pc1/gpu0": "GPU-b"}
-    assert assign_gpus([device(0)], [], SKUS.get) == {}
+    assert uuids(assign_gpus([device(0), device(1)], CARDS[1:2], find_sku)) == {"pc1/gpu0": "GPU-b"}
+    assert assign_gpus([device(0)], [], find_sku) == {}
 
 
 def test_an_unknown_card_for_an_unknown_sku():
-    assigned = assign_gpus([device(0, sku="unknown")], [card("GPU-q", "Odd Card", 0)], SKUS.get)
+    assigned = assign_gpus([device(0, sku="unknown")], [card("GPU-q", "Odd Card", 0)], find_sku)
     assert assigned["pc1/gpu0"].sku is None

@@ -60,6 +60,18 @@ def test_a_moment_at_a_lower_generation_is_no_fault_but_half_of_a_quarter_is(ben
     assert (verdict.outcome, verdict.from_s, verdict.length_s) == (Outcome.FAIL, 38.5, 10.5)
 
 
+def test_a_link_that_carries_no_data_is_not_judged(bench):
+    """A GH200's, which NVML reports with one lane: its data goes over NVLink-C2C."""
+    bench.gpu(GPU, pcie_generation_max=4, pcie_width_max=1)
+    bench.samples(GPU, pcie_generation=4, pcie_width=1)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+    verdict = without_link(bench, "pcie").verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.detail) == (
+        Outcome.NOT_APPLICABLE,
+        "hwprofiles/gpus/h200.toml says that it has none",
+    )
+
+
 def test_a_slot_that_the_owner_knows_is_the_measure(bench):
     bench.samples(GPU, 5, pcie_generation=4, pcie_width=8)
     bench.limits(pcie_generation=4, pcie_width=8)

@@ -1,6 +1,7 @@
 """The committed schemas are those of the models, and every shipped file is valid by them."""
 
 import json
+import re
 import tomllib
 
 import jsonschema
@@ -43,7 +44,7 @@ def test_every_shipped_file_is_valid_and_names_its_schema(path):
 
 def test_shipped_files_are_there():
     assert {path.stem for path in RIGS} == {"single-gpu", "h200-x2", *DUAL_RIGS}
-    assert len(SKUS) >= 13
+    assert len(SKUS) >= 45
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,12 @@ def test_shipped_files_are_there():
 def test_the_schema_refuses_what_is_wrong(tables):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tables, rig_schema(KINDS), cls=jsonschema.Draft202012Validator)
+
+
+def test_the_documented_models_are_the_shipped_ones():
+    page = (FOLDER.parent / "docs" / "profiles.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"\| Cards \| SKU files \|\n\|---\|---\|\n((?:\|.*\n)+)", page)
+    assert sorted(re.findall(r"`([a-z0-9-]+)`", table)) == sorted(path.stem for path in SKUS)
 
 
 @pytest.mark.parametrize("path", SKUS, ids=lambda path: path.stem)

@@ -1,8 +1,10 @@
 import pytest
 
 from rigproof.profiles.lint.sku import floor_problem, lint_sku
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import all_skus
-from rigproof.profiles.tables.sku import PowerPoint, Rates, Sku, TemperatureLimits
+from rigproof.profiles.tables.architecture import tflops
+from rigproof.profiles.tables.sku import PRECISIONS, PowerPoint, Rates, Sku, TemperatureLimits
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
 from rigproof.stages.registry import KINDS
 from support.rig_profile import MODELS
@@ -44,6 +46,50 @@ def test_more_power_may_give_the_same_rate():
 @pytest.mark.parametrize("stem", all_skus(KINDS))
 def test_every_shipped_sku_is_clean(stem):
     assert lint_sku(f"hwprofiles/gpus/{stem}.toml", all_skus(KINDS)[stem], KINDS) == []
+
+
+# Printed at another clock than the boost clock that the file states, or computed from it by others.
+PRINTED_OTHERWISE = {
+    ("a10g", "fp32"),  # a lead
+    ("gh200", "fp32"),  # at 1980 MHz
+    ("h100-pcie", "fp32"),  # at 1755 MHz
+    ("h100-sxm", "fp32"),  # at 1980 MHz
+    ("h200-sxm", "fp32"),  # at 1980 MHz
+}
+ROUNDED = 0.02  # L40S: 362 printed of 366
+
+
+def silicon_tflops(card: Sku, precision: str) -> set[float]:
+    """What the card's SMs do at its boost clock, in each rate class of its architecture."""
+    known = default_rig(KINDS).rig.architectures
+    (found,) = (one for one in known if one.compute_capability == card.compute_capability)
+    classes = (getattr(found.highest, precision), getattr(found.lowest, precision))
+    return {tflops(fma, card.sms or 0, card.boost_clock_mhz or 0.0) for fma in classes if fma is not None}
+
+
+@pytest.mark.parametrize("stem", [stem for stem, one in all_skus(KINDS).items() if one.boost_clock_mhz])
+def test_a_printed_peak_is_what_its_sms_do_at_the_boost_clock(stem):
+    card = all_skus(KINDS)[stem]
+    assert card.sms
+    for precision in PRECISIONS:
+        printed = getattr(card.peak_tflops, precision)
+        fits = printed is None or any(
+            abs(printed / one - 1) <= ROUNDED for one in silicon_tflops(card, precision)
+        )
+        assert fits is ((stem, precision) not in PRINTED_OTHERWISE), f"{precision}: {printed}"
+
+
+@pytest.mark.parametrize("stem", all_skus(KINDS))
+def test_peaks_of_a_card_are_all_of_one_rate_class(stem):
+    peak = all_skus(KINDS)[stem].peak_tflops
+    assert peak.bf16 in (None, peak.fp16)
+    assert peak.fp8 is None or peak.fp8 == pytest.approx(2 * (peak.fp16 or 0), rel=ROUNDED)
+    assert peak.tf32 is None or peak.tf32 == pytest.approx((peak.fp16 or 0) / 2, rel=ROUNDED)
+
+
+def test_every_architecture_of_a_shipped_sku_is_known():
+    known = {one.compute_capability for one in default_rig(KINDS).rig.architectures}
+    assert {one.compute_capability for one in all_skus(KINDS).values()} <= known
 
 
 @pytest.mark.parametrize(

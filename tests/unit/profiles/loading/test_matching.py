@@ -1,17 +1,57 @@
+from collections import defaultdict
+
 import pytest
 
 from rigproof.profiles.loading.load import all_skus, over_defaults
-from rigproof.profiles.loading.matching import assign_gpus, match_sku
+from rigproof.profiles.loading.matching import assign_gpus, match_sku, sku_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.stages.registry import KINDS
 
 SKUS = all_skus(KINDS)
 
 
+@pytest.mark.parametrize("stem", SKUS)
+def test_each_sku_is_found_by_each_of_its_names_and_its_memory(stem):
+    for name in SKUS[stem].nvml_names:
+        assert match_sku(name, SKUS, SKUS[stem].memory_gib) == stem
+
+
+# As nvidia-smi shows them, MiB. A card that lacks a chip of its memory is not the smaller model.
+@pytest.mark.parametrize(
+    ("name", "memory_mib", "stem"),
+    [
+        ("NVIDIA GeForce RTX 3060", 12288, "rtx-3060"),
+        ("NVIDIA GeForce RTX 3060", 8192, "rtx-3060-8gb"),
+        ("NVIDIA GeForce RTX 3060", 12288 * 5 / 6, "rtx-3060"),
+        ("NVIDIA GeForce RTX 3080", 10240, "rtx-3080"),
+        ("NVIDIA GeForce RTX 3080", 12288, "rtx-3080-12gb"),
+        ("NVIDIA GeForce RTX 3080", 10240 * 9 / 10, "rtx-3080"),
+        ("NVIDIA GeForce RTX 3080", 12288 * 11 / 12, "rtx-3080-12gb"),
+        ("NVIDIA GeForce RTX 3080", 20480, "rtx-3080-12gb"),  # a rebuilt card: the model with the most
+        ("NVIDIA GeForce RTX 4060 Ti", 8188, "rtx-4060-ti"),
+        ("NVIDIA GeForce RTX 4060 Ti", 16380, "rtx-4060-ti-16gb"),
+        ("NVIDIA GeForce RTX 5060 Ti", 8151, "rtx-5060-ti"),
+        ("NVIDIA GeForce RTX 5060 Ti", 16311, "rtx-5060-ti-16gb"),
+        ("NVIDIA GeForce RTX 4090", 49140, "rtx-4090"),
+        ("NVIDIA GeForce RTX 3060", 0, "rtx-3060-8gb"),  # not reported
+    ],
+)
+def test_models_of_one_name_are_told_apart_by_their_memory(name, memory_mib, stem):
+    assert sku_of(SKUS)(GpuIdentity("box/gpu0", "cuda", "GPU-0", name, 0, float(memory_mib))) == stem
+
+
+def test_models_of_one_name_have_memories_that_tell_them_apart():
+    by_name = defaultdict(list)
+    for sku in SKUS.values():
+        for name in sku.nvml_names:
+            by_name[name.lower()].append(sku.memory_gib)
+    for sizes in by_name.values():
+        assert len({round(one) for one in sizes}) == len(sizes)
+
+
 @pytest.mark.parametrize(
     ("name", "stem"),
-    [(name, stem) for stem, sku in SKUS.items() for name in sku.nvml_names]
-    + [
+    [
         ("nvidia geforce rtx 3090", "rtx-3090"),
         ("GeForce RTX 3090", "rtx-3090"),
         ("  NVIDIA  GeForce RTX 4090 ", "rtx-4090"),
@@ -28,25 +68,39 @@ def test_a_name_finds_its_sku(name, stem):
 @pytest.mark.parametrize(
     "name",
     [
-        "NVIDIA GeForce RTX 3090 Ti",
-        "NVIDIA GeForce RTX 3070 Ti",
         "NVIDIA GeForce RTX 3070 Laptop GPU",
+        "NVIDIA GeForce RTX 3060 Ti",
+        "NVIDIA GeForce RTX 3070 Ti Laptop GPU",
+        "NVIDIA GeForce RTX 3080 Ti Laptop GPU",
+        "NVIDIA GeForce RTX 4070 Laptop GPU",
+        "NVIDIA GeForce RTX 4080 Laptop GPU",
+        "NVIDIA GeForce RTX 5070 Ti Laptop GPU",
+        "NVIDIA GeForce RTX 5080 Laptop GPU",
+        "NVIDIA RTX A4000 Laptop GPU",
+        "NVIDIA RTX A5500",
+        "NVIDIA RTXA6000-24Q",
+        "Quadro RTX 6000",
+        "NVIDIA RTX 5000 Ada Generation",
+        "NVIDIA L40",
+        "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+        "NVIDIA RTX PRO 5000 Blackwell",
+        "NVIDIA H20-3e",
+        "NVIDIA GH200 144G HBM3e",
+        "NVIDIA GB300",
+        "NVIDIA GB200",
+        "NVIDIA B300 SXM6 AC MIG 1g.34gb",
         "NVIDIA GeForce RTX 4090 D",
         "NVIDIA GeForce RTX 4090 Laptop GPU",
         "NVIDIA GeForce RTX 5090 D v2",
-        "NVIDIA GeForce RTX 4080 SUPER",
         "NVIDIA H100 NVL",
         "NVIDIA H200 NVL",
-        "NVIDIA GH200 480GB",
         "NVIDIA H100 64GB HBM2",
         "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
         "NVIDIA A100-SXM-64GB",
         "NVIDIA A100-PCIE-40GB",
         "NVIDIA A10",
-        "NVIDIA L40S",
         "NVIDIA L4 12GB",
         "NVIDIA T400",
-        "NVIDIA GB200",
         "NVIDIA",
         "",
         "3090",
@@ -70,7 +124,7 @@ def assigned(promised: list[dict], *names: str) -> dict[str, str]:
         GpuIdentity(f"box/gpu{index}", "cuda", f"GPU-{index}", name, index, 24576.0)
         for index, name in enumerate(names)
     ]
-    gpus = assign_gpus(loaded.devices(), cards, lambda name: match_sku(name, SKUS))
+    gpus = assign_gpus(loaded.devices(), cards, sku_of(SKUS))
     return {subject: gpu.name for subject, gpu in gpus.items()}
 
 

@@ -173,7 +173,21 @@ def test_a_slot_with_fewer_lanes_that_the_owner_states_is_the_measure(recording,
 def test_a_link_that_cannot_be_read_gives_no_floor(recording, loaded):
     found = verdict(linked(recording, pcie_generation=None), loaded)
     assert found.outcome is Outcome.NO_LIMIT
-    assert found.detail.endswith("no floor: the link's generation and width were not read")
+    assert found.detail.endswith("no floor: the generation and width of its link are not known")
+
+
+def test_a_card_whose_data_takes_another_link_may_be_faster_than_pcie(recording, loaded):
+    """A GH200: NVML reports a PCIe link of one lane, and NVLink-C2C carries 300 GB/s."""
+    gpus = [replace(one, pcie_generation_max=4, pcie_width_max=1) for one in recording.gpus.values()]
+    fast = changed(linked(recording, pcie_generation=4, pcie_width=1), work=6.0)
+    fast.gpus.update({one.subject: one for one in gpus})
+    assert verdict(fast, loaded).outcome is Outcome.NOT_MEASURED
+    skus = {
+        stem: sku.model_copy(update={"unsupported_sensors": ("pcie",)}) for stem, sku in loaded.skus.items()
+    }
+    found = verdict(fast, replace(loaded, skus=skus), planned_by=loaded)
+    assert found.outcome is Outcome.NO_LIMIT
+    assert found.measured == pytest.approx(330, abs=15)
 
 
 def test_a_link_of_a_generation_that_nobody_knows_a_floor_of_has_none(recording, loaded):
