@@ -321,12 +321,12 @@ An instrument states the least that it can see. This page does so for each simul
 has a magnitude (`by=`, `to=`) or a length (`for=`), or that can begin late in its stage (`after=`): the
 smallest of several values that gave a failure, a warning or a criterion that was not measured in at least
 {enough} of {seeds} runs with different noise, each compared with the healthy run of the same noise. The value
-can be typed after `--hw-inject FAULT:`.
+can be typed after `--inject FAULT:`.
 
 `for=` and `after=` are found with the fault's default magnitude. `for=` counts from 30 % of the fault's own
 stage; `after=` is the latest beginning that shows by that stage's end. A letter says how such a run ends: R
 rejected, I incomplete, W accepted with a warning. "–": not even the strongest value is noticed. "refused":
-`--hw-inject` refuses the fault on this rig. An empty cell: the level does not have the stage.
+`--inject` refuses the fault on this rig. An empty cell: the level does not have the stage.
 "not looked for": nobody has run it yet, so nothing is known. The criterion
 named is that in which the fault shows most often.
 

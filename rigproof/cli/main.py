@@ -13,6 +13,7 @@ from rigproof.cli import cluster, screen
 from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
+from rigproof.host import system
 from rigproof.host.exit_status import keep_status
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.errors import ProfileError
@@ -21,6 +22,7 @@ from rigproof.run.options import short
 from rigproof.stages.registry import KINDS
 
 COMPLETING = "_RIGPROOF_COMPLETE"
+NEEDS_LINUX = ("accept", "detect", "monitor", "cluster")  # the others read files
 TYPER_INTERRUPTED = 130  # what newer versions of typer raise for Ctrl-C
 
 # Newer versions of typer bundle click: its usage errors have no public name except those of subclasses.
@@ -282,6 +284,8 @@ def main() -> None:
     if sys.argv[1:]:  # a shell that completes gives the words in its environment alone
         os.environ.pop(COMPLETING, None)
     try:
+        if sys.argv[1:2] in ([name] for name in NEEDS_LINUX) and (why := system.refusal()) is not None:
+            raise Refused(why)
         status = app(prog_name="rigproof", standalone_mode=False)
     except (
         ProfileError,

@@ -17,7 +17,7 @@ INTRODUCTION = """\
 
 Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
 
-A simulated rig can have every fault below: `pytest -m hardware --hw-simulate --hwprofile RIG --hw-inject
+A simulated rig can have every fault below: `rigproof accept --simulate --hwprofile RIG --inject
 FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject a fault hits the first GPU or
 node. `rigproof lint --faults` also prints this list.
 

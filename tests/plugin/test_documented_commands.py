@@ -33,15 +33,15 @@ ENDLESS = "it runs until Ctrl-C; tests/unit/monitor/test_terminal.py ends it so"
 NOT_TYPED = {
     r".*\bpip install\b.*": PACKAGES,
     r"rigproof cluster (up|down|status) .*": TWO_PCS,
-    r".* --(hw-)?ray-address .*": TWO_PCS,
+    r".* --ray-address .*": TWO_PCS,
     r"RAY_AUTH_MODE=token ray start .*": TWO_PCS,
     r"\(umask 077; ray get-auth-token --generate\)": "it writes a token into the home folder",
     r"(chmod|scp) .*~/.ray/auth_token.*": TWO_PCS,
     r"rigproof monitor( --(json|hwprofile|simulate) .*)?": ENDLESS,
 }
 ENDS_WITH = {  # where the exit status is not 0
-    r".* --hw-inject memory-taken.*": {6},  # INCOMPLETE: that is others' doing
-    r".* --hw-inject .*": {1},  # REJECTED, as it is meant to be
+    r".* --inject memory-taken.*": {6},  # INCOMPLETE: that is others' doing
+    r".* --inject .*": {1},  # REJECTED, as it is meant to be
     r"rigproof monitor --once .*": {0, 1},  # 1 is a warning, such as this host's CPU load
 }
 
@@ -117,7 +117,7 @@ def clone(tmp_path_factory):
 def typed_in(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     """The command in a shell; an acceptance run is one of a simulated rig, in simulated time."""
     # Ray reads the environment when it is imported: where it is to start, the interpreter is a new one.
-    forked = [] if re.search(r"--(hw-)?simulate ", command) else [folder / FORKED]
+    forked = [] if "--simulate " in command else [folder / FORKED]
     environment = os.environ | {
         "PATH": ":".join(map(str, [*forked, folder / ".venv" / "bin", os.environ["PATH"]])),
         "PYTHONPATH": str(folder),

@@ -4,6 +4,7 @@
 ones and sees that each other one's test is there.
 """
 
+from rigproof.run.options import short
 from support.simulated_attacks import ATTACKS
 from support.tested_attacks import TESTED
 
@@ -18,7 +19,7 @@ the verdict was when it was attacked.
 
 ## On simulated rigs
 
-`pytest -m hardware` with:
+`rigproof accept` with:
 
 | What | Options | Before | Now |
 |---|---|---|---|
@@ -41,7 +42,7 @@ def markdown() -> str:
             now += f": `{criterion}` of {subject} {outcome.replace('_', ' ')}"
         rows.append(f"| {one.about} | `{one.command}` | {one.before} | {now} |")
     others = [f"| {one.about} | {one.before} | {one.now} | `{one.test}…` |" for one in TESTED]
-    return INTRODUCTION + "\n".join(rows) + "\n" + OTHERS + "\n".join(others) + "\n"
+    return short(INTRODUCTION + "\n".join(rows) + "\n" + OTHERS + "\n".join(others) + "\n")
 
 
 if __name__ == "__main__":

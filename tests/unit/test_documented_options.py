@@ -46,7 +46,23 @@ def test_options_of_a_command_are_its_own(command):
 
 def test_every_option_is_documented():
     page = (CHECKOUT / "docs" / "running.md").read_text()
-    assert [name for name in OURS if f"`{name}" not in page] == []
+    assert [name for name in OURS if f"`{short(name)}" not in page] == []
+
+
+def test_the_documents_have_one_spelling_and_a_line_that_translates_it():
+    """`rigproof accept --level`: pytest's `--hw-level` is named where pytest itself is the subject."""
+    pages = [CHECKOUT / "README.md", *(CHECKOUT / "docs").rglob("*.md")]
+    spelled = [
+        (path.name, line)
+        for path in pages
+        for line in path.read_text().splitlines()
+        if re.search(r"--hw-[a-z]|pytest -m hardware", line)
+    ]
+    assert {name for name, _ in spelled} <= {"running.md"}
+    assert any(
+        "`rigproof accept --level quick` is `pytest -m hardware --hw-level quick`" in line
+        for _, line in spelled
+    )
 
 
 def options_of_commands() -> dict[str, set[str]]:

@@ -12,13 +12,13 @@ from pydantic import BaseModel
 
 from rigproof.cli.main import app
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.run.options import OPTIONS, short
 from rigproof.stages.registry import KINDS
 from support.rig_profile import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "origin" / "seeds.md"
 CLAIMS = ROOT / "docs" / "origin" / "claims.md"
-OPTIONS = ROOT / "rigproof" / "run" / "options.py"
 QUOTED = re.compile(r"`([^`]+)`")
 NOT_TAKEN = "not taken: "
 
@@ -120,7 +120,7 @@ def _is_there(name: str) -> bool:
     if name.startswith("event:"):
         return _is_event(name.removeprefix("event:"))
     if name.startswith("--"):
-        return f'"{name}"' in OPTIONS.read_text(encoding="utf-8")
+        return name in {short(option) for group in OPTIONS.values() for names in group for option in names}
     if name.startswith("rigproof "):
         return name.removeprefix("rigproof ") in _commands()
     if "/" in name:
