@@ -4,6 +4,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -15,9 +16,12 @@ from typing import Any, NoReturn, TextIO
 import pytest
 import typer
 
+from rigproof.cli.plain_terminal import PlainReporter
 from rigproof.cli.refused import Refused
 from rigproof.host.exit_status import UNSAID
 from rigproof.host.standard_streams import lasting
+from rigproof.profiles.loading.files import stems
+from rigproof.profiles.tables.level_names import LEVELS
 from rigproof.records.verdict import EXIT_STATUS, USAGE, Decision
 from rigproof.run.options import OPTIONS, short
 from rigproof.run.suite import suite_folder
@@ -49,7 +53,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Watching:
-    """A pytest plugin: a refusal names options as they are typed here, and the run's folder is remembered."""
+    """A pytest plugin: a refusal names options as they are typed here, and nothing that is typed is lost.
+
+    It also remembers the run's folder, and shows a run without pytest's own lines.
+    """
 
     def __init__(self) -> None:
         self.only_asked = False  # for a plan, for what there is: 0 is no verdict then
@@ -65,6 +72,31 @@ class _Watching:
         """The folder of a run that has been judged."""
         judged = self._session is not None and self._session.conclusion is not None
         return self._session.folder if judged else None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
+        try:
+            config = yield
+        except pytest.UsageError as error:
+            # Without pytest's usage above the reason, and its files below.
+            reason = re.sub(
+                r"\Ausage: .*?\berror: |\n  (?:inifile|rootdir):.*", "", str(error), flags=re.DOTALL
+            )
+            raise pytest.UsageError(reason) from error
+        own = str(suite_folder())
+        for word in config.option.file_or_dir:
+            if word != own and (meant := _meant(word)):
+                raise pytest.UsageError(f"{word}: {meant}")
+        return config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        plugins = config.pluginmanager
+        ours: Any = plugins.get_plugin("rigproof.plugin")
+        shows_tests = ours is None or ours.only_asks(config)
+        if type(plugins.get_plugin("terminalreporter")) is pytest.TerminalReporter and not shows_tests:
+            plugins.unregister(name="terminalreporter")
+            plugins.register(PlainReporter(config, sys.stdout), "terminalreporter")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         self._session = config.pluginmanager.get_plugin("rigproof-session")
@@ -175,6 +207,32 @@ def _elsewhere() -> Iterator[TextIO]:
             sys.stdout.flush()
             answer.flush()
             os.dup2(answer.fileno(), 1)
+
+
+def _meant(word: str) -> str:
+    """What somebody may have meant by a word that is no option, as a question; empty if it is a file."""
+    from rigproof.judging.catalogue import CATALOGUE, FAULTS  # noqa: PLC0415 - only after a mistake
+
+    options = {
+        short(name).removeprefix("--") for group in OPTIONS.values() for names in group for name in names
+    }
+    rigs, criteria = stems("rigs"), {*CATALOGUE, *(one.family for one in CATALOGUE.values())}
+    guesses = {
+        f"--level {word}": word in LEVELS,
+        f"--hwprofile {word}": word in rigs or word.endswith(".toml"),
+        f"--{word}": word in options or word == "json",
+        f"--simulate --inject {word}": re.split("[@:]", word)[0] in FAULTS,
+        f"-k {word}": word in criteria,
+        f"--ray-address {word}": re.fullmatch(r"\S+[^:]:\d{2,5}", word) is not None,
+    }
+    for guess, fits in guesses.items():
+        if fits:
+            return f"did you mean {guess}?"
+    if Path(word.partition("::")[0]).exists():
+        return ""
+    near = difflib.get_close_matches(word, sorted({*LEVELS, *rigs, *options, *FAULTS}), 1, 0.75)
+    nothing = "neither an option nor a file; `rigproof accept --help` lists the options"
+    return _meant(near[0]) if near else nothing
 
 
 def _suggest(others: Sequence[str]) -> None:

@@ -107,6 +107,11 @@ def compared(measured: float, limit: Limit, *, good: bool, detail: str = "", **m
     return Finding(Outcome.PASS if good else Outcome.FAIL, measured, limit, detail, **more)
 
 
+def by_the_rule(_loaded: LoadedRig, _device: PromisedDevice) -> Limit | None:
+    """For a criterion whose limit is the key with which its rule begins, if it begins with one."""
+    return None
+
+
 def every_device(_device: PromisedDevice) -> bool:
     """For a criterion that applies to every promised device."""
     return True
@@ -142,6 +147,8 @@ class Criterion:
     `explained`: why a failure or warning was not caused by the subject, in words, or None; it is then not
     measured.
     `also`: the faults that change its verdict besides those made for it.
+    `limit`: the rule in words. If it begins with a key of the profile, that is the limit of its verdicts;
+    `planned` computes from the profile a limit that is no key, for a device.
     """
 
     name: str
@@ -170,6 +177,7 @@ class Criterion:
     sum_of: str = ""
     explained: Callable[[Any, Trouble], str | None] | None = None
     key_figure: bool = False
+    planned: Callable[[LoadedRig, PromisedDevice], Limit | None] = by_the_rule
 
     def loads(self, stages: Collection[str], kinds: StageKinds) -> tuple[str, ...]:
         """The stages that it judges at a level with these; empty if one that it needs is missing."""
@@ -226,6 +234,7 @@ def criterion(
     sum_of: str = "",
     explained: Callable[[Any, Trouble], str | None] | None = None,
     key_figure: bool = False,
+    planned: Callable[[LoadedRig, PromisedDevice], Limit | None] = by_the_rule,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a function a Criterion; its docstring becomes the description in the catalogue."""
 
@@ -257,6 +266,7 @@ def criterion(
             sum_of=sum_of,
             explained=explained,
             key_figure=key_figure,
+            planned=planned,
         )
 
     return declare

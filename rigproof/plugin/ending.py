@@ -16,6 +16,7 @@ from rigproof.profiles.loading.loaded import left_out_text
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import USAGE, Outcome
 from rigproof.report.content.remarks import remarks
+from rigproof.report.files.folders import short_name
 from rigproof.report.files.junit import LINE, finish_junit
 from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import print_summary
@@ -201,7 +202,7 @@ class Ending:
         print_summary(
             conclusion.decision,
             conclusion.verdicts,
-            session.folder,
+            short_name(session.folder),
             problems=conclusion.problems,
             write_line=write_line,
             rig=loaded.rig.name,

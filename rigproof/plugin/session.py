@@ -74,18 +74,20 @@ class HardwareSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Give each judging test its time limit; drop those without a promised subject on this rig."""
-        kept = []
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
         for item in items:
             key = criterion_and_subject(item)
             judges = item.get_closest_marker("criterion") is not None
             if judges and self.config.pluginmanager.hasplugin("timeout"):
                 # By a signal: the other method ends the process, with 1, which would read as REJECTED.
                 item.add_marker(pytest.mark.timeout(ITEM_LIMIT_S, method="signal", func_only=True))
-            if not judges or key:
-                kept.append(item)
+            (kept if key or not judges else dropped).append(item)
             if key:
                 self._collected.add(key)
         items[:] = kept
+        if dropped:  # so that pytest counts those that it will run
+            self.config.hook.pytest_deselected(items=dropped)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember what was deliberately left out: it is not measured."""

@@ -34,6 +34,54 @@ def test_accept_refuses_as_pytest_does(tmp_path):
     assert not any(tmp_path.glob("reports/runs/*"))
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("quick", "did you mean --level quick?"),
+        ("soak", "did you mean --level soak?"),
+        ("extendet", "did you mean --level extended?"),
+        ("dual-3090-3070", "did you mean --hwprofile dual-3090-3070?"),
+        ("./lab.toml", "did you mean --hwprofile ./lab.toml?"),
+        ("simulate", "did you mean --simulate?"),
+        ("plan", "did you mean --plan?"),
+        ("overheat@pc1/gpu0:after=3", "did you mean --simulate --inject overheat@pc1/gpu0:after=3?"),
+        ("thermal", "did you mean -k thermal?"),
+        ("192.168.1.10:6379", "did you mean --ray-address 192.168.1.10:6379?"),
+        ("frobnicate", "neither an option nor a file; `rigproof accept --help` lists the options"),
+    ],
+)
+def test_a_word_without_its_option_is_refused_with_what_may_have_been_meant(tmp_path, word, meant):
+    (tmp_path / "lab.toml").touch()
+    done = rigproof("accept", word, cwd=tmp_path)
+    assert done.returncode == 4
+    assert done.stderr == f"ERROR: {word}: {meant}\n\n"
+    assert done.stdout == ""
+    assert not (tmp_path / "reports").exists()
+
+
+def test_an_unknown_option_is_refused_without_the_usage_of_pytest(tmp_path):
+    done = rigproof("accept", "--levl=quick", cwd=tmp_path)
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert done.stderr.split("\n") == [
+        "ERROR: unrecognized arguments: --levl=quick",
+        "",
+        "rigproof: --levl: did you mean --level?",
+        "",
+    ]
+
+
+def test_a_run_is_shown_without_anything_of_pytest(two_nodes, tmp_path):
+    done = rigproof("accept", "-p", "support.canned_rig", f"--hwprofile={two_nodes}", "-v", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rig, rest = done.stdout.split("\n", 1)
+    assert rig.startswith("rig: two-nodes ")  # with its file's path
+    assert rest.startswith("devices: pc1/gpu0")
+    assert re.findall(r"pytest|collect|rootdir|configfile|test_\w+|xml|\[ *\d+%\]|[=-]{5}", rest) == []
+    assert "\nreport: reports/latest/report.html\n" in rest
+    assert done.stdout.splitlines()[-1].startswith("ACCEPTED")
+
+
 def test_its_help_lists_every_option_by_its_group_and_short_name_with_examples(tmp_path):
     done = rigproof("accept", "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

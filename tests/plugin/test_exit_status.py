@@ -1,5 +1,7 @@
 """What a run ends with, and what it says: only a rig that was measured and is well is accepted."""
 
+import re
+
 SLOW = "pc1/gpu0 throughput.gemm_bf16: 220 TFLOP/s, limit ≥ 554 TFLOP/s"
 
 
@@ -49,7 +51,7 @@ def test_what_could_not_be_measured_is_no_pass(acceptance):
 def test_not_measured_is_shown_as_that_and_not_as_a_pass_or_a_skip(acceptance):
     run = acceptance("without-sensor")
     others = len(acceptance("healthy").criteria) - 1
-    assert f"{others} passed, 1 not measured in " in run.output
+    assert re.search(rf" {others} passed, \d+ deselected, 1 not measured in ", run.output)
     assert "skipped" not in run.output
     assert "\n?    core temperature " in run.output
     (skip,) = run.junit["test_core_temperature[pc2/gpu0]"].iter("skipped")
@@ -130,3 +132,14 @@ def test_a_ray_that_holds_the_process_does_not_change_the_status(acceptance):
     assert run.status == 0, run.output
     assert "\nACCEPTED: " in run.output
     assert acceptance("ctrl-c", "-p", "support.stuck_ray").status == 2
+
+
+def test_pytest_counts_the_tests_that_it_runs(acceptance):
+    run = acceptance("healthy")
+    found = re.search(r"collected (\d+) items / (\d+) deselected / (\d+) selected", run.output)
+    every, dropped, selected = map(int, found.groups())
+    assert every - dropped == selected == len(run.junit)
+    last = re.search(r"=+ (\d+ passed, .*) in ", run.output)[1]
+    counted = {word: int(number) for number, word in re.findall(r"(\d+) ([a-z ]+)", last)}
+    assert counted.pop("deselected") == dropped
+    assert sum(counted.values()) == selected

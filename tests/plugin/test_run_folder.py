@@ -49,7 +49,7 @@ def test_every_output_names_the_decision(acceptance):
         decision = re.search(r"rigproof: (\w+)", (run.folder / name).read_text())
         assert decision, name
         assert decision[1] == "REJECTED", name
-    assert f"report: {run.reports}/runs/{run.folder.name}/report.html" in run.output
+    assert f"report: {run.reports}/latest/report.html" in run.output
 
 
 def test_all_samples_are_kept(acceptance):

@@ -44,8 +44,8 @@ OVER_PEAK_SHARE = 1.10
     scope="device",
     unit="%",
     direction="at_least",
-    limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; for a card without one "
-    "`limits.clock_unknown_share` of the highest SM clock that NVML reports. In the feeding stage "
+    limit="`limits.clock_ratio_share` of the boost clock that the SKU file states (for a card without one "
+    "`limits.clock_unknown_share` of the highest SM clock that NVML reports). In the feeding stage "
     "`limits.working_clock_mhz`, if the rig states it",
     severity="reset",
     remedy="restart the machine; if the clock is meant to be low, state `limits.clock_ratio_share` for this "

@@ -77,7 +77,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     scope="device",
     unit="rows",
     direction="at_most",
-    limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
+    limit="fewer than `limits.remapped_rows_fail` rows; a pending or failed remap fails; for retired pages "
     "`limits.retired_pages_fail` and `limits.retired_pages_warn`. A bank with few or no spare rows warns",
     severity="reset",
     remedy="restart the machine so that the remap takes effect; if rows keep failing, have the card replaced",

@@ -25,16 +25,23 @@ RECOVERED = (("nvlink_replays", "replays"), ("nvlink_recoveries", "recoveries"))
 CRC = ("nvlink_crc_errors", "CRC errors")
 
 
+def _planned(_loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
+    stated = device.limits.nvlinks
+    if stated is None and device.sku is not None:
+        stated = device.sku.nvlinks
+    return None if stated is None else Limit(stated, "profile")
+
+
 @criterion(
     "health.nvlink",
     title="NVLinks",
     scope="device",
     unit="links",
     direction="at_least",
-    limit="as many active links as `limits.nvlinks` of the rig; else `nvlinks` of the SKU file; else as many "
-    "as an equal card of the node has. `limits.nvlink_replays` replays and recoveries of a link during the "
-    "run, `limits.nvlink_crc_per_s` CRC errors; fewer CRC errors warn, and so do links that all equal cards "
-    "of a virtual machine lack",
+    limit="as many active links as the rig states in `limits.nvlinks`, else the SKU file in `nvlinks`; else "
+    "as many as an equal card of the node has. `limits.nvlink_replays` replays and recoveries of a link "
+    "during the run, `limits.nvlink_crc_per_s` CRC errors; fewer CRC errors warn, and so do links that all "
+    "equal cards of a virtual machine lack",
     severity="reseat",
     remedy="see `nvidia-smi nvlink -s`; reseat the bridge, or `sudo systemctl restart nvidia-fabricmanager`; "
     "if fewer are meant, state `limits.nvlinks`",
@@ -44,6 +51,7 @@ CRC = ("nvlink_crc_errors", "CRC errors")
     also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
+    planned=_planned,
 )
 def nvlink(device: DeviceEvidence) -> Finding:
     """Every NVLink that the card should have is active, before and after the load, and has no errors.

@@ -130,8 +130,8 @@ def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float
     scope="device",
     unit="W",
     direction="at_least",
-    limit="`limits.power_limit_w`; if the rig states none, the card's default limit (NVML's, else the SKU "
-    "file's): a lower one warns, and one under `limits.power_cap_fail_share` of it fails",
+    limit="`limits.power_limit_w`, if the rig states it; else the card's default limit (NVML's, else the SKU "
+    "file's). A lower one warns, and one under `limits.power_cap_fail_share` of it fails",
     severity="config",
     remedy="set it with `nvidia-smi -pl`, or state the intended range as `limits.power_limit_w`",
     unmeasured="NVML reports no enforced limit, or one that no card can have, such as 0 W; not applicable "

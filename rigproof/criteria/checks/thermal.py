@@ -40,9 +40,9 @@ FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still onl
     scope="device",
     unit="°C",
     direction="at_most",
-    limit="`limits.core_temperature_c` of the rig; else NVML's GPU_MAX, else its SLOWDOWN; else the SKU "
-    "file's. If the rig states `limits.core_temperature_never_c`, that applies to every reading, and the "
-    "limit to the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
+    limit="`limits.core_temperature_c`, if the rig states it; else NVML's GPU_MAX, else its SLOWDOWN; else "
+    "the SKU file's. If the rig states `limits.core_temperature_never_c`, that applies to every reading, and "
+    "the limit to the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
     "`limits.working_temperature_c`, if the rig states it",
     severity="reseat",
     remedy="clean the heatsink or raise the fan curve",
@@ -99,7 +99,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     scope="device",
     unit="°C",
     direction="at_most",
-    limit="`limits.memory_temperature_c` of the rig; else NVML's MEM_MAX; else the SKU file's",
+    limit="`limits.memory_temperature_c`, if the rig states it; else NVML's MEM_MAX; else the SKU file's",
     severity="reseat",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
@@ -197,9 +197,9 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     scope="device",
     unit="%",
     direction="at_most",
-    limit="at most `limits.throttle_events` stretches of slowed samples in all stages (both attempts at a "
-    "repeated stage count), none longer than `limits.throttle_event_s`, and, where more than two samples are "
-    "slowed, at most `limits.throttle_share` of the samples of any stage. A slowdown within all three warns, "
+    limit="`limits.throttle_share` of the samples of any stage, where more than two are slowed; at most "
+    "`limits.throttle_events` stretches of slowed samples in all stages (both attempts at a repeated stage "
+    "count), none longer than `limits.throttle_event_s`. A slowdown within all three warns, "
     "and so does one that NVML counted for longer than the time between two samples and no sample shows. "
     "Power cap (0x4) and idle (0x1) do not count",
     severity="reseat",

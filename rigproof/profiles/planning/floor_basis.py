@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rigproof.profiles.kinds.figures import FigureKind
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.planning import device_plan
 from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.steady import Figure
 
@@ -65,6 +67,22 @@ def floor_basis(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int)
     return FloorBasis(
         figure, "floor_measured_share" if well else "floor_similar_share", reason, shares_device
     )
+
+
+def planned_basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> FloorBasis | None:
+    """The same before a run, with the torch and the trained model that the figure was measured with."""
+    plan, cards = device_plan(loaded, device), device.limits.floor_cards
+    if device.sku is None or cards is None:
+        return None
+    stated = device.sku.steady.figure(kind.name)
+    size = plan.gemm_size
+    if kind.own_size:
+        if stated is None:
+            return None
+        size = stated.size or size
+    workers = plan.workers if loaded.kinds.of_figure(kind).all_workers else 1
+    batch = None if stated is None else stated.batch
+    return floor_basis(device.sku, kind, Conditions(kind.precision, size, workers, None, batch), cards)
 
 
 def major_minor(version: str) -> str:

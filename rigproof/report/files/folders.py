@@ -11,6 +11,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rigproof.profiles.loading.files import shown_path
+
 OWN_TEXT = b"runs/"  # what the file `latest` begins with where links are not possible
 FREE_MIB_MIN = 50  # a quick run writes about 3 MiB, an hour's soak of 8 GPUs about 40
 
@@ -90,6 +92,13 @@ def _nearest(path: Path) -> Path:
             continue
         return one
     return path
+
+
+def short_name(run: Path) -> Path:
+    """A run's folder as people type it: `reports/latest`, if that points at it, from the current folder."""
+    latest = run.parent.parent / "latest"
+    points_at_it = latest.is_symlink() and latest.resolve() == run.resolve()
+    return Path(shown_path(latest if points_at_it else run))
 
 
 def own_folder(run: Path) -> Path:

@@ -3,20 +3,20 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.floor_basis import Conditions, FloorBasis, floor_basis
+from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.planning.planning import device_plan
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.verdict import SIGNS, figure
+from rigproof.records.verdict import SIGNS, figure, limit_text
 from rigproof.report.terminal.terminal import duration, header_lines
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 AT_LEAST = f"{SIGNS['at_least']} "
+CLAUSE = re.compile(r"[;:.] ")
 KEY = re.compile(r"`((?:limits|cpu|responsiveness|stages\.\w+)\.\w+)`")
 
 
@@ -69,7 +69,9 @@ def plan_lines(
 def _in_full(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig) -> Iterator[str]:
     rule = ""
     for criterion, subjects in judged.items():
-        yield f"  {criterion.name} ({_some(subjects)})"
+        short = _short(criterion, subjects, loaded)
+        said = short in f"{criterion.limit} ".replace("`", "")
+        yield f"  {criterion.name} ({_some(subjects)}){'' if said else f': {short}'}"
         if criterion.limit == rule:
             yield "    the same rule"
         elif _says_more_than_keys(criterion.limit):
@@ -93,31 +95,82 @@ def _briefly(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig, width
 
 
 def _short(criterion: Criterion, subjects: Sequence[str], loaded: LoadedRig) -> str:
-    """The limit in a few words: its values, or where the profile has none, the beginning of its rule."""
-    limits_of: dict[str, list[str]] = {}  # by subject
-    for limit, having in _limits(criterion, subjects, loaded).items():
-        for subject in having:
-            limits_of.setdefault(subject, []).extend([limit.short] if limit.short else [])
+    """The limit in a few words."""
     alike: dict[str, list[str]] = {}  # subjects by their limits
-    for subject, limits in limits_of.items():
-        alike.setdefault(", ".join(limits), []).append(subject)
+    for subject in subjects:
+        alike.setdefault(short_limit(criterion, subject, loaded), []).append(subject)
     if len(alike) < 2:
-        return next(iter(alike), "") or _first_clause(criterion.limit)
-    units = {limits.rpartition(" ")[2] for limits in alike}
-    shared = f" {units.pop()}" if len(units) == 1 else ""
-    sign = AT_LEAST if all(limits.startswith(AT_LEAST) for limits in alike) else ""
+        return next(iter(alike), "")
+    unit = f" {criterion.unit}"
+    shared = unit if all(limit.endswith(unit) for limit in alike) else ""
+    sign = AT_LEAST if all(limit.startswith(AT_LEAST) for limit in alike) else ""
     values = (
-        f"{_whom(having, loaded)} {limits.removeprefix(sign).removesuffix(shared)}"
-        for limits, having in alike.items()
+        f"{_whom(having, loaded)} {limit.removeprefix(sign).removesuffix(shared)}"
+        for limit, having in alike.items()
     )
     return sign + ", ".join(values) + shared
 
 
-def _first_clause(rule: str) -> str:
-    """The first clause of a rule without a key, since none of its keys has a value; else the first one."""
-    clauses = re.split(r"[;:.] ", rule)
-    free = (clause for clause in clauses if not KEY.search(clause))
-    return next(free, clauses[0]).removeprefix("else ").replace("`", "")
+def short_limit(criterion: Criterion, subject: str, loaded: LoadedRig) -> str:
+    """A subject's limit as its verdict will word it, such as `≥ 90 % of 1 s windows with verified work`.
+
+    Where the profile alone does not give it, the clause of the rule that says where it comes from.
+    """
+    devices = {device.subject: device for device in loaded.devices()}
+    own = devices.get(subject)
+    if own is not None and criterion.floored:
+        return ", ".join(limit.short for limit in _floors(criterion, own, loaded))
+    if own is not None and (planned := criterion.planned(loaded, own)) is not None:
+        return _limit(planned.value, criterion)
+    first, *others = (clause.removeprefix("else ") for clause in CLAUSE.split(criterion.limit))
+    main = KEY.match(first)
+
+    def worded(found: re.Match[str]) -> str:
+        return _in_words(_stated(found[1], subject, devices, loaded)[0], found[1])
+
+    if main is None or criterion.direction is None:
+        return KEY.sub(worded, first).replace("`", "")
+    value, sign = _stated(main[1], subject, devices, loaded)[0], SIGNS[criterion.direction]
+    if value is None:
+        free = next((clause for clause in others if not KEY.search(clause)), first)
+        return free if free.startswith("none") else f"{sign} {free}".replace("`", "")
+    of_what = first[main.end() :] if first[main.end() :].startswith(" of ") else ""
+    as_share = main[1].endswith("_share") and criterion.unit != "×"
+    limit = f"{sign} {worded(main)}" if as_share else _limit(value, criterion)
+    return limit + KEY.sub(worded, of_what)
+
+
+def _limit(value: float, criterion: Criterion) -> str:
+    """A limit with its unit and direction; `0 errors` where none is allowed."""
+    text = limit_text(value, criterion.unit, criterion.direction)
+    return figure(value, criterion.unit) if text == "0" else text
+
+
+UNITS = {
+    "c": "°C",
+    "gib": "GiB",
+    "mib": "MiB",
+    "s": "s",
+    "ms": "ms",
+    "w": "W",
+    "mhz": "MHz",
+    "percent": "%",
+    "tflops": "TFLOP/s",
+    "gbps": "GB/s",
+    "mbps": "MB/s",
+}
+
+
+def _in_words(value: object, key: str) -> str:
+    """A key's value with the unit that its name ends in, a share in %; the key where it has no value."""
+    if value is None:
+        return key
+    unit = UNITS.get(key.rpartition("_")[2], "")
+    if isinstance(value, tuple):
+        return f"{'–'.join(map(_plain, value))} {unit}".rstrip()
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return str(value)
+    return figure(100 * value, "%") if key.endswith("_share") else figure(value, unit)
 
 
 def _whom(subjects: Sequence[str], loaded: LoadedRig) -> str:
@@ -212,6 +265,16 @@ def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) ->
 
 def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> Limit:
     """One key of the profile with its value for one subject."""
+    value, keys = _stated(key, subject, devices, loaded)
+    if value is None:
+        return Limit(f"{key} is not stated", "")
+    return Limit(f"{key} = {_plain(value)} ({loaded.source_of(*keys)})", _plain(value))
+
+
+def _stated(
+    key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig
+) -> tuple[Any, tuple[str, ...]]:
+    """A key's value for one subject, and the names by which its source is known."""
     table, _, name = key.rpartition(".")
     stage = table.removeprefix("stages.")
     device = devices.get(subject)
@@ -225,9 +288,7 @@ def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded
         value, keys = getattr(loaded.cpu_of(subject), name), (f"nodes.{subject}.{key}", key)
     else:
         value, keys = getattr(getattr(loaded.rig, table), name), (key,)
-    if value is None:
-        return Limit(f"{key} is not stated", "")
-    return Limit(f"{key} = {_plain(value)} ({loaded.source_of(*keys)})", f"{name} {_plain(value)}")
+    return value, keys
 
 
 def _floors(criterion: Criterion, device: PromisedDevice, loaded: LoadedRig) -> list[Limit]:
@@ -247,7 +308,7 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit
     if own is not None:
         source = loaded.source_of(f"{device.key}.floors.{kind.name}")
         return Limit(f"{kind.name} = {own:g} {kind.unit} ({source})", AT_LEAST + figure(own, kind.unit))
-    basis = _basis(kind, device, loaded)
+    basis = planned_basis(kind, device, loaded)
     share = None if basis is None else getattr(device.limits, basis.share)
     if basis is None or share is None:
         if device.gpu.device == "cpu":
@@ -268,22 +329,6 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit
     at = " at the default power limit" if kind.scaled else ""
     source = f"{share:g} of {figure(basis.figure.value, kind.unit)}, {basis.reason}"
     return Limit(f"{floor}{at} ({source}; hwprofiles/gpus/{device.sku_stem}.toml)", AT_LEAST + floor)
-
-
-def _basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> FloorBasis | None:
-    """The SKU file's figure and its share, assuming the torch and trained model that it was measured with."""
-    plan, cards = device_plan(loaded, device), device.limits.floor_cards
-    if device.sku is None or cards is None:
-        return None
-    stated = device.sku.steady.figure(kind.name)
-    size = plan.gemm_size
-    if kind.own_size:
-        if stated is None or stated.size is None:
-            return None
-        size = stated.size
-    workers = plan.workers if loaded.kinds.of_figure(kind).all_workers else 1
-    batch = None if stated is None else stated.batch
-    return floor_basis(device.sku, kind, Conditions(kind.precision, size, workers, None, batch), cards)
 
 
 def _plain(value: object) -> str:

@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from rigproof.criteria.criterion import Disturbed, Finding, NotMeasured, Trouble, compared, criterion
+from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, Trouble, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.cpu_use import TOLD_PERCENT, cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
@@ -18,10 +18,12 @@ from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.rounds import Mask
 from rigproof.criteria.evidence.sensors import moving_readings, require_in_time
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.columns import Coded
 from rigproof.records.rows import Rows
 from rigproof.records.verdict import Outcome
 from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.settings import FeedingSettings
 
 STAGE = "feeding"
 FEWEST_STEPS = 2  # with rewards: with fewer, the GPU never had to wait for any
@@ -112,6 +114,15 @@ def _fed_enough(idle_percent: float, most_percent: float, left: float) -> bool:
     return 100 * waited <= most_percent * (100 - idle_percent + waited)
 
 
+def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
+    """With all processes of the pool; a host with fewer CPUs than it states has fewer of them."""
+    settings = device.settings(FeedingSettings)
+    node = loaded.node(device.node)
+    pools = sum(one.node == device.node for one in loaded.devices())
+    processes = min(settings.processes, max(1, int(node.cpus or settings.processes * pools) // pools))
+    return None if processes == 1 else Limit(settings.reward_speedup_share * processes, loaded.file)
+
+
 @criterion(
     "feeding.parallel_rewards",
     title="parallel rewards",
@@ -128,6 +139,7 @@ def _fed_enough(idle_percent: float, most_percent: float, left: float) -> bool:
     also=Also(unmeasured=WITHOUT_WORK),
     stages=("feeding",),
     explained=_explained_by_cpus(_fast_enough),
+    planned=_planned,
 )
 def parallel_rewards(device: DeviceEvidence) -> Finding:
     """A strategy's median time when played one after the other, relative to its time in the pool.

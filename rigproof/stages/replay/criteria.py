@@ -80,7 +80,7 @@ def replay(device: DeviceEvidence) -> Finding:
     scope="device",
     unit="%",
     direction="at_most",
-    limit="after the last step `stages.replay.loss_share` of the first loss; every loss must be finite",
+    limit="`stages.replay.loss_share` of the first loss, after the last step; every loss must be finite",
     severity="isolate",
     remedy="look at training.replay and compute.exact first; if they pass on every card, reinstall torch",
     unmeasured="the losses of the replayed steps were not reported",

@@ -15,13 +15,13 @@ from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import Mask, Parts, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.devices.verification import ROUNDOFF
-from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.planning.floor_basis import Conditions
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.floor_basis import Conditions, planned_basis
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.training.checks import REFERENCE, TRAJECTORY, tolerance
-from rigproof.stages.training.settings import SPEEDUP
+from rigproof.stages.training.settings import SPEEDUP, TrainingSettings
 
 PART, SWEEP = "precision", "sweep"
 FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading
@@ -154,13 +154,22 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     return device.sku is None or device.sku.peak_tflops.fp16 is not None
 
 
+def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
+    own = device.settings(TrainingSettings).training_speedup
+    if own is not None:
+        return Limit(own, loaded.file)
+    basis = planned_basis(SPEEDUP, device, loaded)
+    share = None if basis is None else getattr(device.limits, basis.share)
+    return None if basis is None or share is None else Limit(basis.figure.value * share, basis.reason)
+
+
 @criterion(
     "precision.speedup",
     title="fp16 speed-up",
     scope="device",
     unit="×",
     direction="at_least",
-    limit="`stages.training.training_speedup` of the rig profile; else a share of the SKU file's "
+    limit="`stages.training.training_speedup`, if the rig states it; else a share of the SKU file's "
     "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
     "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "
     "only reported",
@@ -175,6 +184,7 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     holds_for=trains_in_fp16,
     rate=True,
     explained=slowed_by,
+    planned=_planned,
 )
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.

@@ -67,6 +67,7 @@ STEP = FigureKind(
     slowest=SLOWEST_TFLOPS,
     conditions=("batch",),
     architecture=False,
+    otherwise="by its own products in fp16",
     larger="no_floor",  # a step of a smaller model or batch is slower on every card
 )
 SPEEDUP = FigureKind(

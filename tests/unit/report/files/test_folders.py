@@ -7,7 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from rigproof.report.files.folders import ReportFolderError, new_run_folder, own_folder, point_latest
+from rigproof.report.files.folders import (
+    ReportFolderError,
+    new_run_folder,
+    own_folder,
+    point_latest,
+    short_name,
+)
 from rigproof.report.files.folders import unwritable as why
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -248,3 +254,20 @@ def test_a_latest_that_leads_out_is_replaced_and_not_followed(tmp_path):
     assert point_latest(reports, folder) is None
     assert (reports / "latest").resolve() == folder
     assert list(outside.iterdir()) == []
+
+
+def test_a_run_is_named_by_latest_as_long_as_that_points_at_it(tmp_path, monkeypatch):
+    first, second = (new_run_folder(tmp_path / "reports", "lab", NOW) for _ in range(2))
+    assert short_name(first) == first  # there is no `latest` yet
+    point_latest(tmp_path / "reports", first)
+    assert short_name(first) == tmp_path / "reports" / "latest"
+    assert short_name(second) == second
+    monkeypatch.chdir(tmp_path)
+    assert short_name(first) == Path("reports/latest")
+    assert short_name(second) == Path("reports/runs") / second.name
+
+
+def test_a_run_is_named_by_its_folder_where_latest_is_no_link(tmp_path):
+    run = new_run_folder(tmp_path, "lab", NOW)
+    (tmp_path / "latest").write_text(f"runs/{run.name}\n")
+    assert short_name(run) == run

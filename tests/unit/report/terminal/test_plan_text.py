@@ -1,15 +1,18 @@
+import re
 from dataclasses import replace
 from itertools import takewhile
 
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import promised
+from rigproof.judging.judge import judge_all, promised
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.limits import Limits
-from rigproof.report.terminal.plan_text import plan_lines
+from rigproof.records.verdict import limit_text
+from rigproof.report.terminal.plan_text import plan_lines, short_limit
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.rig_profile import MODELS
 
@@ -205,13 +208,15 @@ def test_without_v_there_is_a_line_for_each_criterion_that_fits(rig, width):
 
 
 def test_without_v_a_line_has_the_values_of_its_limit():
-    lines = [line.split("  ") for line in lines_of(load_rig("dual-3090-3070", KINDS), verbose=False)]
+    loaded = load_rig("dual-3090-3070", KINDS)
+    lines = [line.split("  ") for line in lines_of(loaded, verbose=False, width=120)]
     brief = {parts[1]: parts[-1].strip() for parts in lines if len(parts) > 2}
-    assert brief["thermal.core_temperature"] == "core_temperature_c 80"
-    assert brief["thermal.memory_temperature"] == "NVML's MEM_MAX"
+    assert brief["thermal.core_temperature"] == "≤ 80 °C"
+    assert brief["thermal.memory_temperature"] == "≤ NVML's MEM_MAX"
     assert brief["throughput.gemm_bf16"] == "≥ pc1/gpu0 58.5, pc2/gpu0 30.5 TFLOP/s"
-    assert brief["host.responsiveness"] == "p99_ms 50, max_ms 250"
-    assert brief["memory.no_oom"] == "ooms 0"
+    assert brief["host.responsiveness"] == "≤ 50 ms"
+    assert brief["host.cpu_band"] == "≥ 80 % of 1 s windows with the CPU inside 70–85 %"
+    assert brief["memory.no_oom"] == "0 OOMs"
 
 
 def test_workers_that_are_planned_alike_are_one_line():
@@ -219,3 +224,40 @@ def test_workers_that_are_planned_alike_are_one_line():
     (line,) = [line for line in lines if "#0" in line]
     assert line.startswith("  localhost/gpu0#0, localhost/gpu1#0: 1 GPU, 1 CPU, ")
     assert line.endswith(", GEMM 8192 each")
+
+
+# Whose limits depend on what the run reads, so that the plan has only the rule in words.
+READ_IN_THE_RUN = {
+    *("cluster.no_timeouts", "inventory.foreign_memory", "distribution.workers_spread"),
+    *("activity.undisturbed", "throughput.gemm_fp32", "throughput.gemm_tf32", "memory.bandwidth"),
+    *("memory.pattern", "memory.row_remap", "training.step", "training.replay", "compute.exact"),
+    *("transfer.h2d", "transfer.d2h", "transfer.both", "transfer.link", "thermal.core_temperature"),
+    *("thermal.memory_temperature", "thermal.margin", "power.draw", "power.limit", "power.transient"),
+    *("health.xid", "host.memory", "host.disk"),
+}
+
+
+@pytest.mark.parametrize("rig", ["dual-3090-3070", "h200-x2"])
+def test_the_plan_words_each_limit_as_the_verdict_does(rig):
+    loaded = load_rig(rig, KINDS)
+    lines = lines_of(loaded, "extended")
+    verdicts = judge_all(simulated_recording(loaded, "extended"))
+    compared = set()
+    for verdict in verdicts:
+        # What was measured with another torch, the simulated one, has a lower floor.
+        other_torch = CATALOGUE[verdict.criterion].floored or verdict.criterion == "precision.speedup"
+        if verdict.limit is None or (rig == "h200-x2" and other_torch):
+            continue
+        planned = short_limit(CATALOGUE[verdict.criterion], verdict.subject, loaded)
+        limit = limit_text(verdict.limit, verdict.unit, verdict.direction)
+        assert not re.search(r"[a-z0-9]+(_[a-z0-9]+)+ \d", planned), "a key's name with its bare value"
+        if re.match(r"[≥≤] \d|\d", planned) and verdict.criterion != "power.draw":
+            assert re.match(rf"{re.escape(limit)}\b|{re.escape(limit)}( |$)", planned), verdict
+            compared.add(verdict.criterion)
+        else:
+            assert verdict.criterion in READ_IN_THE_RUN
+    assert len(compared) > 15
+    assert "feeding.parallel_rewards" in compared
+    assert "  feeding.parallel_rewards (" in "\n".join(lines)
+    (in_full,) = (line for line in lines if line.startswith("  feeding.parallel_rewards ("))
+    assert in_full.endswith("): ≥ 3 ×")
