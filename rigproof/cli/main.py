@@ -37,6 +37,18 @@ app = typer.Typer(
 app.add_typer(cluster.app, name="cluster")
 
 
+ReportDir = Annotated[Path | None, typer.Option(help="folder of runs and history; default: reports")]
+
+
+def _there(report_dir: Path | None) -> Path:
+    """The folder that was named, which has to be there; else `reports`, which the first run makes."""
+    if report_dir is not None and not report_dir.is_dir():
+        raise Refused(
+            f"--report-dir {report_dir}: no such folder; name the one that a run was given, or leave it out"
+        )
+    return report_dir or Path("reports")
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"rigproof {__version__}")
@@ -107,6 +119,8 @@ def lint(
 ) -> None:
     """Refuse plans that cannot fit and tables that cannot fail."""
     if faults:
+        if profiles:
+            raise Refused(f"--faults: the list is the same for every rig; leave out {' '.join(profiles)}")
         from rigproof.judging.fault_page import listing  # noqa: PLC0415
 
         typer.echo("\n".join(listing()))
@@ -156,8 +170,9 @@ def judge(
     Criteria that need work which the profile plans and the run did not do are not measured.
     """
     from rigproof.cli.rejudge import rejudge  # noqa: PLC0415
+    from rigproof.report.files.folders import named_run  # noqa: PLC0415
 
-    raise typer.Exit(rejudge(run, hwprofile, typer.echo, champions, everything=verbose))
+    raise typer.Exit(rejudge(named_run(run), hwprofile, typer.echo, champions, everything=verbose))
 
 
 @app.command()
@@ -179,13 +194,15 @@ def report(
 ) -> None:
     """Write the files of a recorded run again, from its recording; or a copy that can be shown to anyone."""
     from rigproof.cli.rejudge import rewrite, write_overlay  # noqa: PLC0415
+    from rigproof.report.files.folders import named_run  # noqa: PLC0415
 
+    run = named_run(run)
     if output is not None and output.exists() and not (output.is_dir() and over is not None):
         raise Refused(f"--output {output}: it is there already; name a new folder")
     if over is not None:
         if share:
             raise Refused("--with: a copy for others (--share) shows one run only; leave one of them out")
-        raise typer.Exit(write_overlay(run, over, typer.echo, output=output))
+        raise typer.Exit(write_overlay(run, named_run(over), typer.echo, output=output))
     raise typer.Exit(rewrite(run, typer.echo, share=share, output=output))
 
 
@@ -196,7 +213,7 @@ def history(
         list[str] | None,
         typer.Argument(help="numbers of kept runs to compare, such as 0001 0007; default: all runs"),
     ] = None,
-    report_dir: Annotated[Path, typer.Option(help="folder of runs and history")] = Path("reports"),
+    report_dir: ReportDir = None,
 ) -> None:
     """List the kept rates of each card, oldest first, each with its change, and the rig's champions.
 
@@ -204,6 +221,7 @@ def history(
     """
     from rigproof.history import listing  # noqa: PLC0415
 
+    report_dir = _there(report_dir)
     folder, numbers = report_dir / "history", runs or []
     lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=screen.colored()))
     best = "" if numbers else "\n".join(listing.champions_listing(report_dir / "champions", rig))
@@ -231,9 +249,7 @@ def monitor(
     allow_open_cluster: Annotated[
         bool, typer.Option("--allow-open-cluster", help="also join a cluster without token authentication")
     ] = False,
-    report_dir: Annotated[Path, typer.Option(help="folder of the runs, to show the current one")] = Path(
-        "reports"
-    ),
+    report_dir: ReportDir = None,
     interval: Annotated[float, typer.Option(min=0.2, max=3600, help="seconds between two frames")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="one frame; exit status 1 with warnings")] = False,
     json: Annotated[
@@ -257,7 +273,7 @@ def monitor(
         hwprofile=hwprofile,
         ray_address=ray_address,
         allow_open=allow_open_cluster,
-        report_dir=report_dir,
+        report_dir=_there(report_dir),
         interval_s=interval,
         once=once,
         as_json=json,
@@ -266,6 +282,14 @@ def monitor(
         inject=tuple(inject or ()),
     )
     raise typer.Exit(run_monitor(options, sys.stdout))
+
+
+def _require_a_folder() -> None:
+    """Refuse a current folder that was removed: whatever asks for it would end with a traceback."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise Refused(f"the current folder: {error.strerror}; change to one that exists") from None
 
 
 def main() -> None:
@@ -284,6 +308,7 @@ def main() -> None:
     if sys.argv[1:]:  # a shell that completes gives the words in its environment alone
         os.environ.pop(COMPLETING, None)
     try:
+        _require_a_folder()
         if sys.argv[1:2] in ([name] for name in NEEDS_LINUX) and (why := system.refusal()) is not None:
             raise Refused(why)
         status = app(prog_name="rigproof", standalone_mode=False)

@@ -19,7 +19,7 @@ from rigproof.history.champions import ChampionError, read_champions
 from rigproof.host.garbage import without_collections
 from rigproof.judging.judge import Judgement
 from rigproof.judging.length import in_place_of_level, shortfalls
-from rigproof.profiles.auto import completed
+from rigproof.profiles.auto import completed, named_node
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.levels import default_rig
@@ -55,6 +55,7 @@ NEVER_ENDED = "the run never ended: its recording was not closed, and there is n
 ROW_BYTES = 50  # of a sample on disk; other records take less
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
 NAME_MAX = 100
+NAMES_SHOWN = 4  # of a rig's nodes, in a sentence
 VERDICT_COSTS = 10  # writing one verdict takes as long as judging so many records
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
@@ -220,8 +221,21 @@ def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
 
 
 def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
-    """The profile of that name or file, completed with what the run found on its machine."""
+    """The profile of that name or file, completed with what the run found on its machine.
+
+    A profile of "this machine" means the one machine of the run, whatever each of them calls it. Refused if
+    the profile and the run have no node in common: nothing of the one could be judged by the other.
+    """
     loaded = load_rig(hwprofile, KINDS)
+    of_run = [node.name for node in LoadedRig.restore(recording.run.rig, KINDS).rig.nodes]
+    if loaded.this_machine() is not None and len(of_run) == 1:
+        loaded = named_node(loaded, of_run[0])
+    promised = [node.name for node in loaded.rig.nodes]
+    if not {*promised} & {*of_run}:
+        raise Refused(
+            f"{loaded.file}: is of {_some(promised)}, and the run of {_some(of_run)}: nothing of it can be "
+            "judged by this profile; name a profile of these nodes, or leave --hwprofile out"
+        )
     here = loaded.this_machine()
     if here is None:
         return loaded
@@ -240,6 +254,12 @@ def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
         gpus=tuple(sorted(gpus, key=lambda gpu: gpu.index)),
     )
     return completed(loaded, found)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a line, `NAMES_SHOWN` of them at most."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 @without_collections()

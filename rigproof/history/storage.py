@@ -79,6 +79,7 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
                 _write(self._run_json, output_json)
             kept = self._keep(output_json)
             if kept["benchmarks"]:
+                self.path.mkdir(parents=True, exist_ok=True)  # pytest-benchmark's own hides why it failed
                 target = Path(self.get(f"{self._next_num}_{save}.json"))
                 _write(target, _without_rounds(kept))
                 self.saved = target

@@ -10,7 +10,7 @@ from rigproof.cluster.ray import leaving
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Judged, conclude
 from rigproof.plugin.guard import Guard, judged
-from rigproof.plugin.last_word import UNTESTED, VERDICTS, say
+from rigproof.plugin.last_word import UNTESTED, VERDICTS, folder_removed, say
 from rigproof.plugin.session import HardwareSession
 from rigproof.profiles.loading.loaded import left_out_text
 from rigproof.records.message_text import one_line
@@ -121,14 +121,19 @@ class Ending:
         that is still up is taken down and judged by what it did.
         """
         if self._session.run is not None and self._session.conclusion is None:
-            what = "" if error is None else f": {type(error).__name__}: {one_line(str(error), LINE)}"
-            self._conclude(0, [f"another plugin ended the session before its end{what}"])
+            self._conclude(0, [self._why_early(error)])
         final = self._final(status)
         if not self._printed:
             self._print(lambda line: say(self._session.config, line))
             if not self._printed and final in UNSAID:
                 say(self._session.config, f"INCOMPLETE: nothing was tested: {self._why_untested()}")
         return final
+
+    def _why_early(self, error: BaseException | None) -> str:
+        """Why the session ended before its end. `error`: what was raised."""
+        removed = "" if error is None else folder_removed(self._session.config, error)
+        what = "" if error is None else f": {type(error).__name__}: {one_line(str(error), LINE)}"
+        return removed or f"another plugin ended the session before its end{what}"
 
     def _why_untested(self) -> str:
         """Why no selected test opened the run, as far as that is known: reasons, else suspects."""

@@ -45,7 +45,7 @@ class LastWord:
         ending: Any = config.stash.get(ENDING, None)
         if isinstance(error, pytest.UsageError):
             sys.stderr.write(f"ERROR: {error}\n")
-        elif error is not None:
+        elif error is not None and not folder_removed(config, error):
             traceback.print_exception(error, limit=-1, chain=False)
         if (option := shows_only(config)) is not None:
             say(config, f"nothing was tested: {option} only shows what there is; there is no verdict")
@@ -57,6 +57,17 @@ class LastWord:
         sys.stdout.flush()
         keep_status(int(status or 0))
         return status
+
+
+def folder_removed(config: pytest.Config, error: BaseException) -> str:
+    """That somebody removed the folder in which the run was started, to which pytest returns at its end.
+
+    Empty if the error is another one.
+    """
+    folder = config.invocation_params.dir
+    if not isinstance(error, FileNotFoundError) or error.filename != str(folder):
+        return ""
+    return f"{folder}: the run was started in this folder, and somebody removed it meanwhile"
 
 
 def begun(config: pytest.Config) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "completed",
     "found_here",
     "hidden_here",
+    "named_node",
     "node_name",
     "profile_text",
     "rig_of",
@@ -137,6 +138,22 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
         rig=loaded.rig.model_copy(update={"nodes": (own,)}),
         skus=loaded.skus | {gpu.sku: skus[gpu.sku] for gpu in gpus if gpu.sku in skus},
         sources=loaded.sources | sources,
+    )
+
+
+def named_node(loaded: LoadedRig, name: str) -> LoadedRig:
+    """A rig of one node, with another name for it."""
+    (node,) = loaded.rig.nodes
+    old, new = f"nodes.{node.name}.", f"nodes.{name}."
+
+    def renamed(by_key: Mapping[str, str]) -> dict[str, str]:
+        return {new + key[len(old) :] if key.startswith(old) else key: one for key, one in by_key.items()}
+
+    return dataclasses.replace(
+        loaded,
+        rig=loaded.rig.model_copy(update={"nodes": (node.model_copy(update={"name": name}),)}),
+        sources=renamed(loaded.sources),
+        written_keys=renamed(loaded.written_keys),
     )
 
 

@@ -51,6 +51,14 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _text(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError(
+            "its value is empty, as that of a variable that is not set; leave the option out for its default"
+        )
+    return text
+
+
 def _switch(help_text: str) -> dict[str, Any]:
     return {"action": "store_true", "default": None, "help": help_text}
 
@@ -59,6 +67,7 @@ def _switch(help_text: str) -> dict[str, Any]:
 OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
     "what is tested, and for how long": {
         ("--hw-profile", "--hwprofile"): {
+            "type": _text,
             "metavar": "NAME|PATH|auto",
             "help": "rig of hwprofiles/rigs, a TOML file, or auto: the hardware found here (default)",
         },
@@ -82,6 +91,7 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
     },
     "a cluster of several machines": {
         ("--hw-ray-address",): {
+            "type": _text,
             "metavar": "ADDR",
             "help": "join this Ray cluster instead of starting a local one",
         },
@@ -103,12 +113,14 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
         },
         ("--hw-inject",): {
             "action": "append",
+            "type": _text,
             "metavar": "FAULT[@SUBJECT][:key=value,…]",
             "help": "a simulated fault by name, repeatable; `rigproof lint --faults` lists them",
         },
     },
     "what is written": {
         ("--hw-report-dir",): {
+            "type": _text,
             "metavar": "DIR",
             "help": "folder of runs and history (default: reports)",
         },

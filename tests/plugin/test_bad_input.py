@@ -82,6 +82,8 @@ def test_missing_profile_names_what_there_is(hardware, tmp_path):
         (["--hw-duration", "nan"], "nan"),
         (["--hw-duration", "0.01"], "0.05 at least"),
         (["--hw-ray-address", "pc1"], "HOST:PORT"),
+        (["--hw-profile="], "its value is empty, as that of a variable that is not set"),
+        (["--hw-report-dir="], "its value is empty, as that of a variable that is not set"),
     ],
 )
 def test_bad_option_is_refused(hardware, tmp_path, options, expected):

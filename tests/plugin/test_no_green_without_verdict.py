@@ -415,6 +415,23 @@ def test_what_pytest_would_end_with_a_traceback_for_is_refused(tmp_path, script,
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_that_is_removed_in_a_run_is_named_and_no_plugin_is_blamed(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    (tmp_path / "other.py").write_text(
+        f"import os\ndef pytest_collection_finish(session): os.rmdir({str(gone)!r})\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    reports = f"--report-dir={tmp_path / 'reports'}"
+    done = rigproof("accept", *ACCEPTED_AS, reports, "-p", "other", cwd=gone)
+    status, meaning = agreed(Run(done.returncode, done.stdout, tmp_path / "reports"))
+    assert status == 6
+    assert meaning.startswith(
+        f"{gone}: the run was started in this folder, and somebody removed it meanwhile"
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_a_failed_test_of_somebody_else_is_no_verdict_on_the_rig(tmp_path, two_nodes):
     mine = tmp_path / "test_mine.py"
     mine.write_text("import pytest\n@pytest.mark.hardware\ndef test_mine(): assert False, 'mine'\n")

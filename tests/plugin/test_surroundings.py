@@ -80,11 +80,17 @@ MOUNTS = {
     'printf "203.0.113.9 localhost\\n" > "$0/hosts" && mount --bind "$0/hosts" /etc/hosts': (
         "/etc/hosts, or the name server, says that localhost is 203.0.113.9"
     ),
+    # A TMPDIR that is too long for Ray's sockets, and /tmp in its place.
+    'mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp && mount --bind "$0" "$0" '
+    '&& mount -o remount,rw,bind "$0" && export TMPDIR="$0"': (
+        "/tmp cannot be written, and Ray keeps its files and sockets there; set TMPDIR to a folder that can "
+        "be, with a path of at most 13 bytes"
+    ),
     "mount -t tmpfs -o ro tmpfs /dev/shm": "/dev/shm cannot be written, and Ray keeps its object store there",
 }
 
 
-@pytest.mark.parametrize(("mounts", "said"), MOUNTS.items(), ids=["hosts", "shm"])
+@pytest.mark.parametrize(("mounts", "said"), MOUNTS.items(), ids=["hosts", "tmp", "shm"])
 def test_what_ray_waits_for_in_vain_is_refused_with_its_cause(tmp_path, mounts, said):
     command = [sys.executable, *PYTEST, "-m", "hardware", "--hw-simulate", "--hw-level=quick"]
     command += ["--hwprofile=dual-3090-3070", f"--hw-report-dir={tmp_path / 'reports'}"]
@@ -171,3 +177,25 @@ def test_nor_does_a_cluster_begin_with_a_traceback(as_nobody, options, said):
     assert done.returncode == 4, done.stdout + done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("history/dual-3090-3070/", "cannot be written (Permission denied); change its owner or mode"),
+        ("champions/dual-3090-3070/", "cannot be written (Permission denied); change its owner or mode"),
+        ("champions/dual-3090-3070/gpus/", "cannot be written (Permission denied); change its owner or mode"),
+        ("share.key", "is not a file of this user; move it away"),
+    ],
+)
+def test_what_root_has_in_the_report_folder_is_noticed_before_the_load(as_nobody, theirs, name, said):
+    """A first run by root leaves such things to the runs of others."""
+    path = theirs / "reports" / name
+    path.parent.mkdir(parents=True)
+    path.mkdir() if name.endswith("/") else path.touch(0o600)
+    for above in path.relative_to(theirs).parents:
+        os.chown(theirs / above, 12345, 12345)
+    done = as_nobody((*INLINE, "--share"))
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert f"{path}: {said}" in done.stdout + done.stderr
+    assert list(theirs.glob("reports/runs/*")) == []

@@ -68,10 +68,13 @@ def read_text(path: Path, file: str) -> str:
     except FileRefusedError as refused:
         raise ProfileError([f"{one_line(file, 1000)}: {refused.reason}; name a .toml file"]) from None
     try:
-        return content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # editors of Windows begin a file with a byte order mark
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ProfileError([f"{file}: line {line}: not UTF-8 text; save the file as UTF-8"]) from None
+    if "\0" in text:
+        raise ProfileError([f"{file}: not UTF-8 text, perhaps UTF-16; save the file as UTF-8"])
+    return text
 
 
 def _refuse_long_keys(text: str, file: str) -> None:

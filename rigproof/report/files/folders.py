@@ -14,6 +14,7 @@ from pathlib import Path
 from rigproof.profiles.loading.files import shown_path
 
 OWN_TEXT = b"runs/"  # what the file `latest` begins with where links are not possible
+POINTER = re.compile(rb"runs/([^/\0\n]{1,255})\n?")  # all of it
 FREE_MIB_MIN = 50  # a quick run writes about 3 MiB, an hour's soak of 8 GPUs about 40
 
 
@@ -101,6 +102,23 @@ def short_name(run: Path) -> Path:
     return Path(shown_path(latest if points_at_it else run))
 
 
+def named_run(run: Path) -> Path:
+    """The folder of a run; for the file `latest`, which is there where links are not possible, the newest.
+
+    Anything else is returned as it is: reading it says what is wrong.
+    """
+    try:
+        if not stat.S_ISREG(run.stat().st_mode):
+            return run
+        with run.open("rb") as file:
+            found = POINTER.fullmatch(file.read(len(OWN_TEXT) + 257))
+    except (OSError, ValueError):
+        return run
+    if found is None or found[1] in (b".", b".."):
+        return run
+    return run.parent / "runs" / os.fsdecode(found[1])
+
+
 def own_folder(run: Path) -> Path:
     """The real folder of a recorded run, to write into.
 
@@ -135,11 +153,11 @@ def _refuse_ways_out(reports_dir: Path, rig_name: str) -> None:
 
 
 def _of_rig(reports_dir: Path, rig_name: str) -> list[Path]:
-    """The folders of a rig's history and of its champions, with those of its champions' profiles."""
+    """The folders of a rig's history and of its champions, with those of single GPUs and of profiles."""
     if Path(rig_name).name != rig_name:
         return []
     champions = reports_dir / "champions" / rig_name
-    return [reports_dir / "history" / rig_name, champions, champions / "profiles"]
+    return [reports_dir / "history" / rig_name, champions, champions / "gpus", champions / "profiles"]
 
 
 def _refuse_fixed_latest(reports_dir: Path) -> None:

@@ -7,6 +7,7 @@ import hmac
 import os
 import secrets
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,12 @@ def read_key(folder: Path) -> Key:
         return _read(path)
 
 
+def require_key(folder: Path) -> None:
+    """Raise ShareError where `read_key` would, for a key that is there; its file is left as it is."""
+    with suppress(FileNotFoundError):
+        _read(folder / KEY_FILE, close=False)
+
+
 def _make(path: Path) -> None:
     """Create the key file in one step; one that another process has created in the meantime is kept."""
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
@@ -61,17 +68,20 @@ def _make(path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Key:
+def _read(path: Path, *, close: bool = True) -> Key:
     way_out = "move it away, and the next shared report makes another"
     if path.is_symlink():
         raise ShareError(f"{path}: is a symbolic link; {way_out}")
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except PermissionError:
+        raise ShareError(f"{path}: is not a file of this user; {way_out}") from None
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise ShareError(f"{path}: is not a file of this user; {way_out}")
         mode, remark = stat.S_IMODE(found.st_mode), None
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if close and mode & (stat.S_IRWXG | stat.S_IRWXO):
             os.fchmod(file.fileno(), 0o600)
             remark = (
                 f"{path}: its mode was {mode:04o} and is 0600 now; whoever has read it can check guesses "

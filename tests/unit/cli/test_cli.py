@@ -275,6 +275,40 @@ def test_history_of_a_fresh_checkout_says_that_nothing_is_kept_yet(cli, tmp_path
     assert "nothing is kept yet" in out
 
 
+@pytest.mark.parametrize("command", [["history"], ["monitor", "--once"]])
+def test_a_report_folder_that_is_not_there_is_refused_and_the_default_is_not(
+    cli, tmp_path, monkeypatch, command
+):
+    there = tmp_path / "nowhere"
+    refused(cli(*command, "--report-dir", there), f"--report-dir {there}: no such folder; name the one")
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = cli("history")
+    assert status == 0
+    assert "nothing is kept yet" in out
+
+
+@pytest.mark.parametrize(
+    "command", ["history", "lint ./lab.toml", "judge run", "report run", "detect", "cluster lines h200-x2"]
+)
+def test_no_command_begins_in_a_folder_that_was_removed(tmp_path, monkeypatch, cli, command):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    refused(cli(*command.split()), "the current folder: No such file or directory; change to one that exists")
+
+
+def test_a_latest_that_is_no_link_is_followed_by_every_command_that_reads_a_run(cli, run, tmp_path):
+    reports = tmp_path / "reports"
+    (reports / "runs").mkdir(parents=True)
+    moved = run.rename(reports / "runs" / "run-1")
+    (reports / "latest").write_text("runs/run-1\n")
+    assert cli("judge", reports / "latest")[0] == 0
+    assert cli("report", reports / "latest") == (0, f"written: {moved}\n", "")
+    assert (moved / "verdict.json").exists()
+    assert "that is the same run" in cli("report", moved, "--with", reports / "latest")[2]
+
+
 def test_history_of_an_unknown_rig_is_refused_with_those_there_are(cli, tmp_path):
     (tmp_path / "history" / "lab").mkdir(parents=True)
     refused(cli("history", "lob", "--report-dir", tmp_path), "lob: no such rig; there are: lab")
@@ -298,6 +332,11 @@ BAD = {
     "unknown rig to judge by": (["judge", "{run}", "--hwprofile", "nobody"], ["nobody", "dual-3090-3070"]),
     "rig file to judge by": (["judge", "{run}", "--hwprofile", "{tmp}/file"], ["file"]),
     "unknown rig to lint": (["lint", "nobody"], ["nobody", "dual-3090-3070"]),
+    "faults of a rig": (["lint", "lab.toml", "--faults"], ["leave out lab.toml"]),
+    "profile of other nodes": (
+        ["judge", "{run}", "--hwprofile", "single-gpu"],
+        ["single-gpu.toml: is of localhost, and the run of pc1, pc2: nothing of it can be judged by this"],
+    ),
     "unknown schema": (["schema", "gpu"], ["gpu: no such schema; use rig, sku or xids"]),
 }
 

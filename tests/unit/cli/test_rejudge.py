@@ -68,6 +68,20 @@ def test_a_run_of_another_machine_is_judged_all_the_same(tmp_path):
     assert "localhost/gpu0" in judged(tmp_path, "single-gpu")
 
 
+def test_a_run_of_what_was_found_is_judged_by_a_profile_of_this_machine(tmp_path):
+    """Both mean the one machine of the run: its host's name to `auto`, localhost to `single-gpu`."""
+    sample = SAMPLES / "h200-quick"
+    mine = tmp_path / "mine.toml"
+    mine.write_text('name = "mine"\nextends = "single-gpu"\n[limits]\ncore_temperature_c = 40\n')
+    own, other = judged(sample, None), judged(sample, str(mine))
+    assert "vm/gpu0 thermal.core_temperature: " not in own
+    assert "vm/gpu0 thermal.core_temperature: " in other
+    assert "limit ≤ 40 °C" in other
+    lost = [line for line in judged(sample, "single-gpu").splitlines() if ": not measured: " in line]
+    # These two sensors were not sampled when the sample was made.
+    assert [line.split(":")[0] for line in lost] == ["vm/gpu0 transfer.errors", "vm/gpu0 thermal.margin"]
+
+
 def test_the_report_of_the_run_is_named_where_it_says_the_same_alone(tmp_path):
     record(tmp_path, HOST, H200)
     (tmp_path / "report.html").write_text("by the recorded limits")

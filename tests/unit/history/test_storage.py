@@ -186,7 +186,9 @@ def test_a_folder_that_takes_nothing_is_reported_and_no_traceback(pytester, suit
     (pytester.path / "reports/history/lab").write_text("in the way")
     result = suite()
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["PROBLEM *the throughput history was not written*"])
+    result.stdout.fnmatch_lines(
+        ["PROBLEM *history/lab: the throughput history was not written: File exists*"]
+    )
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 

@@ -221,6 +221,22 @@ def test_toml_syntax_errors_name_the_line(desk):
     assert line.startswith("lab.toml: line 2: ")
 
 
+@pytest.mark.parametrize("how", ["byte order mark", "lines of Windows", "both"])
+def test_what_an_editor_of_windows_writes_is_a_profile(desk, tmp_path, how):
+    text = RIG if how == "byte order mark" else RIG.replace("\n", "\r\n")
+    (tmp_path / "lab.toml").write_bytes(text.encode("utf-8" if how == "lines of Windows" else "utf-8-sig"))
+    assert load_rig("./lab.toml", KINDS).rig == desk.load(RIG).rig
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_another_encoding_is_refused_with_the_way_out(desk, tmp_path, encoding):
+    (tmp_path / "lab.toml").write_bytes(RIG.encode(encoding))
+    (line,) = problems_of("./lab.toml")
+    assert line.startswith("lab.toml: ")
+    assert "not UTF-8 text" in line
+    assert line.endswith("; save the file as UTF-8")
+
+
 def test_files_that_are_no_profiles_are_clean_errors(desk, tmp_path):
     assert problems_of("./nowhere.toml") == ("nowhere.toml: No such file or directory; name a .toml file",)
     assert "is a folder" in problems_of(f"{tmp_path}/")[0]

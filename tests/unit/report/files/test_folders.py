@@ -9,6 +9,7 @@ import pytest
 
 from rigproof.report.files.folders import (
     ReportFolderError,
+    named_run,
     new_run_folder,
     own_folder,
     point_latest,
@@ -100,6 +101,22 @@ def test_latest_is_a_file_where_links_are_not_possible(tmp_path, monkeypatch):
     newer = new_run_folder(tmp_path, "lab", NOW)
     assert point_latest(tmp_path, newer) is None
     assert (tmp_path / "latest").read_text() == f"runs/{newer.name}\n"
+    assert named_run(tmp_path / "latest") == newer
+
+
+@pytest.mark.parametrize(
+    "text", ["", "runs/", "runs/..", "runs/../x", "runs/a/b", "/etc", "runs/x\nmore", "x"]
+)
+def test_a_file_that_names_no_run_is_not_followed(tmp_path, text):
+    (tmp_path / "latest").write_text(text)
+    assert named_run(tmp_path / "latest") == tmp_path / "latest"
+
+
+def test_a_run_is_its_own_name(tmp_path):
+    run = new_run_folder(tmp_path, "lab", NOW)
+    point_latest(tmp_path, run)
+    assert [named_run(one) for one in (run, tmp_path / "latest")] == [run, tmp_path / "latest"]
+    assert named_run(tmp_path / "nowhere") == tmp_path / "nowhere"
 
 
 def test_a_real_folder_named_latest_is_left_alone(tmp_path):
@@ -164,7 +181,9 @@ def test_a_folder_that_is_a_link_out_is_refused_before_anything_is_written(tmp_p
     assert list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["history", "history/lab", "champions/lab", "champions/lab/profiles"])
+@pytest.mark.parametrize(
+    "name", ["history", "history/lab", "champions/lab", "champions/lab/gpus", "champions/lab/profiles"]
+)
 def test_what_is_only_written_at_the_end_is_proved_before_the_run(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)

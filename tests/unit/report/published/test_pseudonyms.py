@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.report.published.pseudonyms import Key, Pseudonyms, ShareError, read_key
+from rigproof.report.published.pseudonyms import Key, Pseudonyms, ShareError, read_key, require_key
 
 ONE, OTHER = Pseudonyms(Key(b"1" * 32)), Pseudonyms(Key(b"2" * 32))
 
@@ -46,6 +46,19 @@ def test_a_key_that_others_could_read_is_closed_and_reported(tmp_path, mode):
     assert f"its mode was {mode:04o} and is 0600 now" in again.remark
     assert stat.S_IMODE((tmp_path / "share.key").stat().st_mode) == 0o600
     assert read_key(tmp_path).remark is None
+
+
+def test_a_key_is_checked_before_a_run_and_left_as_it_is(tmp_path):
+    require_key(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    read_key(tmp_path)
+    path = tmp_path / "share.key"
+    path.chmod(0o644)
+    require_key(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644  # the run that uses it closes it, and says so
+    path.write_text("no key")
+    with pytest.raises(ShareError, match=r"share\.key: holds no key; move it away"):
+        require_key(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"00", b"zz" * 32, b"\xff" * 64, b"00" * 31, b"0" * 10_000])
