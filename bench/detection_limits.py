@@ -22,7 +22,7 @@ from typing import Any, get_args
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rigproof.judging.catalogue import FAULTS
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName

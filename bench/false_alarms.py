@@ -13,7 +13,7 @@ from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.tables.levels import LevelName

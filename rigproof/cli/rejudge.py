@@ -18,6 +18,7 @@ from rigproof.cli.shares import processes_for, side_by_side
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.host.garbage import without_collections
 from rigproof.judging.judge import Judgement
+from rigproof.judging.laps import laps_of, of_all_laps
 from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.profiles.auto import completed, named_node
 from rigproof.profiles.errors import ProfileError, problem
@@ -167,6 +168,13 @@ def _read(run: Path) -> Recording:
 def _verdicts(
     recording: Recording, champions: Champions | None = None, loaded: LoadedRig | None = None
 ) -> list[Verdict]:
+    """All verdicts, by the worst of its laps."""
+    laps = laps_of(recording)
+    judged_by = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
+    return of_all_laps([_of_a_lap(one, champions, loaded) for one in laps], laps, judged_by)
+
+
+def _of_a_lap(recording: Recording, champions: Champions | None, loaded: LoadedRig | None) -> list[Verdict]:
     """All verdicts. Several processes judge a large recording, each of them a share of the devices."""
     planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
     processes = processes_for(recording.count())

@@ -140,6 +140,7 @@ class Criterion:
     to be compared with; they are not measured where that one is absent.
     `rate`: if its figure misses the limit by less than `limits.marginal_share` of it, its stage is measured
     once more, and a figure that is good only once warns.
+    `steady`: the setting of its stage that says how much of its best lap's figure each lap must reach.
     `figures`: the figures whose floors its measurements are compared with. `sum_of`: the criterion whose
     figures it sums.
     `surroundings`: it judges what others did to the measurement, which is no fault of the rig: it can warn or
@@ -173,6 +174,7 @@ class Criterion:
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     rate: bool = False
+    steady: str = ""
     figures: tuple[FigureKind, ...] = ()
     sum_of: str = ""
     explained: Callable[[Any, Trouble], str | None] | None = None
@@ -230,6 +232,7 @@ def criterion(
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
     equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
     rate: bool = False,
+    steady: str = "",
     figures: tuple[FigureKind, ...] = (),
     sum_of: str = "",
     explained: Callable[[Any, Trouble], str | None] | None = None,
@@ -262,6 +265,7 @@ def criterion(
             among=among,
             equal=equal,
             rate=rate,
+            steady=steady,
             figures=figures,
             sum_of=sum_of,
             explained=explained,

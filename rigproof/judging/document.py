@@ -58,6 +58,8 @@ Rules for all of them:
   failed, the whole stage is measured once more before any of it is judged. A rate that passes only once
   warns, with both figures; one that misses its limit twice fails. Everything else is judged by the worse of
   both attempts.
+- A soak goes round its stages: [each lap is judged by itself](running.md#a-soak-goes-round-its-stages), and
+  the rig by its worst one.
 - Work only counts if its result was verified.
 - A limit has a direction: at least (≥), at most (≤) or equal (=). Figures at the limit pass. A figure that is
   good although it is beyond the limit, such as a clock that the power cap explains, has that reason

@@ -222,17 +222,6 @@ def _add(evidence: Evidence, figures: Figures) -> None:
         evidence.compared[name].update(by_device)
 
 
-def judge_all(
-    recording: Recording,
-    loaded: LoadedRig | None = None,
-    champions: Champions | None = None,
-) -> list[Verdict]:
-    """All verdicts, judged in this process."""
-    judgement = Judgement(recording, loaded, champions)
-    judgement.add([judgement.part(judgement.subjects)])
-    return judgement.whole(judgement.comparisons(judgement.compared))
-
-
 def not_judged(
     criterion: Criterion, subject: str, reason: str, outcome: Outcome = Outcome.NOT_MEASURED
 ) -> Verdict:
@@ -344,4 +333,4 @@ def _finite(moment_s: float | None) -> float | None:
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
 
 
-__all__ = ["Judgement", "Part", "judge", "judge_all", "not_judged", "promised"]
+__all__ = ["Judgement", "Part", "judge", "not_judged", "promised"]

@@ -31,21 +31,34 @@ class Shortfall:
 def shortfalls(recording: Recording, own: LoadedRig) -> tuple[Shortfall, ...]:
     """The stages of fixed length that did less than `levels.least_share` of the level's own length.
 
-    By the recorded load, not by the plan. `own` has the levels' own lengths
-    (`default_rig`); a stage added after the run does not count as missing.
+    By the recorded load, not by the plan: of a continuous load in all laps together, else in the shortest.
+    `own` has the levels' own lengths (`default_rig`); a stage added after the run does not count as missing.
     """
     level, levels = recording.run.level, own.rig.levels
     known = recording.run.rig.get("stages", own.stages)
     if level not in LEVELS:
         return ()
-    found = []
+    found, laps = [], _laps(own) if level == "soak" else 1
+    done = [*recording.earlier_laps, *recording.stages.values()]
     for kind in own.kinds:
         length_s = kind.length_s(own.stages[kind.name], level) if kind.name in known else 0.0
         if length_s and not _without_crew(recording, kind, level):
-            done_s = _done_s(kind, recording.stages.get(kind.name), levels)
+            each_s = [_done_s(kind, one, levels) for one in done if one.name == kind.name]
+            if kind.duty == "continuous":  # what matters is the heat of all laps; the others are whole or not
+                done_s, length_s = sum(each_s), laps * length_s
+            else:
+                done_s = min(each_s, default=0.0)
             if done_s < levels.least_share * length_s:
                 found.append(Shortfall(kind.name, done_s, length_s, kind.duty))
     return tuple(found)
+
+
+def _laps(own: LoadedRig) -> int:
+    """How often a soak of the level's own lengths goes round its stages."""
+    round_s = own.rig.levels.round_s.soak
+    plans = [kind.planned(own.stages[kind.name], "soak", round_s) for kind in own.kinds]
+    lap_s = sum(one.expected_s for one in plans if one is not None)
+    return max(1, round(own.rig.levels.soak_s / lap_s)) if lap_s else 1
 
 
 def _without_crew(recording: Recording, kind: StageKind[Any], level: str) -> bool:
@@ -66,14 +79,14 @@ def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
     return f"{', '.join(parts)}, not {RUN_OF.get(level, level)}"
 
 
-def _done_s(kind: StageKind[Any], stage: Stage | None, levels: Levels) -> float:
+def _done_s(kind: StageKind[Any], stage: Stage, levels: Levels) -> float:
     """Seconds of the stage that count.
 
     A continuous load counts while all workers are under it. Others count from the stage's beginning, set-up
     included, to the load's end. Stages of bursts, of arms and of hosts end when their work is done: one that
     filled `levels.least_work_share` of the length it was given did all of it.
     """
-    if stage is None or stage.loaded_from_s is None or stage.loaded_to_s is None:
+    if stage.loaded_from_s is None or stage.loaded_to_s is None:
         return 0.0
     begun_s = stage.loaded_from_s if kind.duty == "continuous" else stage.start_s
     done_s = stage.loaded_to_s - begun_s

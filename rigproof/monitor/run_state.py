@@ -126,7 +126,8 @@ class RunState:
 def _stage_now(stage: Stage, now_s: float) -> RunStage:
     expected_s = stage.settings.get("expected_s")
     known_s = float(expected_s) if isinstance(expected_s, int | float) and expected_s > 0 else None
-    return RunStage(stage.name, max(0.0, now_s - stage.start_s), known_s)
+    name = stage.name if stage.lap == 1 else f"{stage.name} (lap {stage.lap})"
+    return RunStage(name, max(0.0, now_s - stage.start_s), known_s)
 
 
 def _moment(started_at: str) -> float | None:

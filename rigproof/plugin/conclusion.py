@@ -10,7 +10,6 @@ import pytest
 from rigproof.host.garbage import without_collections
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
-from rigproof.judging.roots import with_roots
 from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
@@ -136,12 +135,12 @@ def final_verdicts(prepared: Prepared, run: Run) -> list[Verdict]:
 
     An aborted run is judged by what was recorded: a stage without an end can fail, but not pass.
     """
-    verdicts = [
-        run.judge(criterion.name, subject)
+    those = [
+        (criterion.name, subject)
         for criterion in CATALOGUE.values()
         for subject in promised(criterion, prepared.loaded, prepared.plan.stage_names)
     ]
-    return with_roots(verdicts, run.evidence)
+    return run.judged(those, roots=True)
 
 
 def unexplained(verdicts: Sequence[Verdict], judged: Judged) -> list[str]:

@@ -1,7 +1,7 @@
 """One run in progress: its recording, its rig, its live view, and the judging of what is recorded so far."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,8 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.host.run_lock import Claim
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge
+from rigproof.judging.laps import laps_of, of_all_laps
+from rigproof.judging.roots import with_roots
 from rigproof.judging.second_chance import second_chance
 from rigproof.plugin.preparation import Prepared
 from rigproof.profiles.planning.recorded import recorded
@@ -48,7 +50,7 @@ class Run:
         self._prepared = prepared
         self._origin_s = time.monotonic()
         self._clock = SimulatedClock() if prepared.simulated is not None else None
-        self._evidence: tuple[int, Evidence] | None = None
+        self._laps: tuple[int, list[Evidence]] | None = None
         self._resources = ExitStack()
         self.writer = RecordingWriter(folder, _run_info(prepared, folder.name, command))
         self.writer.add(recorded(prepared.plan))
@@ -142,15 +144,24 @@ class Run:
 
     def judge(self, criterion: str, subject: str) -> Verdict:
         """The verdict of one criterion on one subject, from what was recorded so far."""
-        return judge(CATALOGUE[criterion], subject, self.evidence)
+        (found,) = self.judged([(criterion, subject)])
+        return found
 
-    @property
-    def evidence(self) -> Evidence:
-        """What was recorded so far, as criteria read it; kept until something more is recorded."""
+    def judged(self, those: Sequence[tuple[str, str]], *, roots: bool = False) -> list[Verdict]:
+        """The verdicts of criteria on subjects, from what was recorded so far; with failures' `roots`."""
+        laps = []
+        for evidence in self._evidence():
+            lap = [judge(CATALOGUE[criterion], subject, evidence) for criterion, subject in those]
+            laps.append(with_roots(lap, evidence) if roots else lap)
+        return of_all_laps(laps, [one.recording for one in self._evidence()], self._prepared.loaded)
+
+    def _evidence(self) -> list[Evidence]:
+        """What was recorded so far in each lap, as criteria read it; kept until there is more."""
         count = self.recording.count()
-        if self._evidence is None or self._evidence[0] != count:
-            self._evidence = (count, Evidence(self.recording, self._prepared.loaded))
-        return self._evidence[1]
+        if self._laps is None or self._laps[0] != count:
+            laps = laps_of(self.recording)
+            self._laps = (count, [Evidence(lap, self._prepared.loaded) for lap in laps])
+        return self._laps[1]
 
 
 def _close(terminal: TextIO) -> None:

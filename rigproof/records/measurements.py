@@ -131,6 +131,7 @@ class Stage:
     loaded_from_s: float | None = None
     loaded_to_s: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    lap: int = 1  # in a run that goes round its stages several times
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Recording:
     type; `of` returns it as records.
     A Stage is recorded when it begins and again when it ends, a ProcessWatch repeatedly; the later record
     replaces the earlier one. A Stage of the same name with another start is another attempt: `stages` has
-    the last one, `first_attempts` the one before.
+    the last one, `first_attempts` the one before in the same lap, `earlier_laps` those of the laps before.
     """
 
     run: RunInfo
@@ -98,6 +98,7 @@ class Recording:
     workers: list[WorkerIdentity] = field(default_factory=list)
     stages: dict[str, Stage] = field(default_factory=dict)
     first_attempts: dict[str, Stage] = field(default_factory=dict)  # of stages that were measured once more
+    earlier_laps: list[Stage] = field(default_factory=list)
     counters: list[GpuCounters] = field(default_factory=list)
     boots: list[BootReading] = field(default_factory=list)
     foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
@@ -117,7 +118,9 @@ class Recording:
             self.plan = record
         elif isinstance(record, Stage):
             before = self.stages.get(record.name)
-            if before is not None and before.start_s != record.start_s:
+            if before is not None and before.lap != record.lap:
+                self.earlier_laps.append(before)
+            elif before is not None and before.start_s != record.start_s:
                 self.first_attempts.setdefault(record.name, before)
             self.stages[record.name] = record
         else:
@@ -214,16 +217,16 @@ class Recording:
         """The number of records so far; changes with every record that can change a verdict."""
         lists: tuple[Sized, ...] = (self.events, self.counters, self.boots, self.workers, self.processes)
         by_name: tuple[Sized, ...] = (self.stages, self.first_attempts, self.nodes, self.gpus)
-        return sum(map(len, (*lists, *by_name, *self.tables.values())))
+        return sum(map(len, (*lists, self.earlier_laps, *by_name, *self.tables.values())))
 
     @property
     def attempts(self) -> list[Stage]:
         """Every attempt at every stage, the first before the last one."""
         pairs = ((self.first_attempts.get(name), last) for name, last in self.stages.items())
-        return [stage for pair in pairs for stage in pair if stage is not None]
+        return [*self.earlier_laps, *(stage for pair in pairs for stage in pair if stage is not None)]
 
     def is_last(self, record: StageRecord | Event) -> bool:
-        """Whether a record belongs to the last attempt at its stage, or to no stage."""
+        """Whether a record belongs to the last attempt at its stage in its lap, or to no stage."""
         if record.stage is None or record.stage not in self.first_attempts:
             return True
         return not record.t_s < self.stages[record.stage].start_s

@@ -165,6 +165,13 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         rows = rows[np.argsort(self._order[rows], kind="stable")]
         return Rows(self.record, self._taken(rows), self.kinds)
 
+    def between(self, from_s: float, to_s: float) -> "Rows[RecordType]":
+        """The rows from a moment on and before another one, and those without a valid time."""
+        moments = self.column("t_s")
+        (rows,) = (~((moments < from_s) | (moments >= to_s))).nonzero()
+        rows = rows[np.argsort(self._order[rows], kind="stable")]
+        return Rows(self.record, self._taken(rows), self.kinds)
+
     def mapped(self, change: Callable[[Any], Any]) -> "Rows[RecordType]":
         """The same with every text changed, including those in labels."""
 

@@ -1,6 +1,7 @@
 """One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,13 +29,13 @@ def never_again(_stage: str) -> str:
 
 
 class AcceptanceRun:
-    """Owns the cluster during a run. Each stage runs in the plan's order, once.
+    """Owns the cluster during a run. Each stage runs in the plan's order, once in each lap.
 
-    `again` is called with the name of each stage that has ended. It returns why the stage must be measured
-    once more, or an empty text. `sink` adds to `recording`. `needed` are the names of the stages that will be
-    judged. `on_tick` is called about twice a second while a stage runs, `say` with what is done before, and
-    `ended` with each part of that, once it is over. `gpus_here`: how many this machine has, if known.
-    `claim` and `wait_s`: as of RigCluster.
+    `again` is called with the name of each stage that has ended, if there is only one lap. It returns why the
+    stage must be measured once more, or an empty text. `sink` adds to `recording`. `needed` are the names of
+    the stages that will be judged. `on_tick` is called about twice a second while a stage runs, `say` with
+    what is done before, and `ended` with each part of that, once it is over. `gpus_here`: how many this
+    machine has, if known. `claim` and `wait_s`: as of RigCluster.
     """
 
     def __init__(
@@ -66,12 +67,13 @@ class AcceptanceRun:
         self._now_s = now_s
         self._again = again
         self._counted = False
+        self._lap = 1
         self.cluster = RigCluster(
             loaded,
             plan,
             ray_address=ray_address,
             allow_open=allow_open,
-            sink=sink,
+            sink=self._record,
             now_s=now_s,
             run_id=recording.run.run_id,
             ground=ground,
@@ -95,17 +97,38 @@ class AcceptanceRun:
         self.cluster.__exit__(kind, error, trace)
 
     def stage(self, name: str) -> Stage | None:
-        """Run the stage, after the needed ones before it. None if the plan has no such stage."""
+        """Run the stage, after the needed ones before it. None if the plan has no such stage.
+
+        Of a plan of several laps, all are run first: each stage is judged by all its laps.
+        """
+        if self._plan.laps > 1:
+            self._all_laps()
         for planned in self._plan.stages:
             wanted = planned.name == name or planned.name in self._needed
             if wanted and planned.name not in self.recording.stages:
                 self._run(planned)
-                if reason := self._again(planned.name):
+                if self._plan.laps == 1 and (reason := self._again(planned.name)):
                     self._sink(Event(self._now_s(), "measured_again", "rig", reason, planned.name))
                     self._run(planned)
             if planned.name == name:
                 break
         return self.recording.stages.get(name)
+
+    def _all_laps(self) -> None:
+        """Run the needed stages in each lap; no lap follows one in which no stage did anything."""
+        done = {(one.name, one.lap) for one in self.recording.attempts}
+        needed = [one for one in self._plan.stages if one.name in self._needed]
+        for lap in range(1, self._plan.laps + 1):
+            self._lap = lap
+            for planned in needed:
+                if (planned.name, lap) not in done:
+                    self._run(planned)
+            if all(one.status == "failed" for one in self.recording.stages.values()):
+                break
+
+    def _record(self, record: Record | Sample) -> None:
+        """Pass a record on, a stage with its lap."""
+        self._sink(replace(record, lap=self._lap) if isinstance(record, Stage) else record)
 
     def finished(self) -> Recording:
         """Measure everything: all needed stages, then the error counters once more."""

@@ -74,10 +74,14 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
         ("--hw-level",): {
             "type": _level,
             "metavar": "|".join(LEVELS),
-            "help": "about 1, 3, 15 or 70 minutes, whatever the number of GPUs "
+            "help": "about 1, 3, 15 or 60 minutes, whatever the number of GPUs "
             "(default: standard, without a GPU quick)",
         },
-        ("--hw-duration",): {"type": _minutes, "metavar": "MIN", "help": "length of the sustained stage"},
+        ("--hw-duration",): {
+            "type": _minutes,
+            "metavar": "MIN",
+            "help": "length of the sustained stage; at level soak, of the whole run",
+        },
         ("--hw-plan",): _switch("print what would be run and judged; load nothing"),
         ("--hw-wait",): {
             "type": _seconds,

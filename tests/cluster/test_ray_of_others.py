@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Outcome
 from support.ray_start import one_node
 

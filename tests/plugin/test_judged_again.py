@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.records.disk.store import read_recording
 from rigproof.report.content.verdict_json import criterion_json
 from support.acceptance import rigproof

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import decide
 from rigproof.run.simulated.trial import simulated_recording

@@ -10,7 +10,7 @@ import pytest
 
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.fault_matrix import ENDS
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Decision, Outcome, decide, sentence

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from rigproof.history.rounds import figure_rounds
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.judging.second_chance import second_chance
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.disk.store import read_recording, write_recording

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.verdict import Decision, decide

@@ -4,7 +4,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.verdict import Outcome, Verdict

@@ -21,7 +21,7 @@ from rigproof.cli.rejudge import earlier_problems, elapsed_s, interrupted
 from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figures
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.history.listing import champions_listing, listing_lines
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.monitor.document import document
 from rigproof.monitor.frame import frame
 from rigproof.monitor.run_tail import RunTail

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rigproof.judging.catalogue import FAULTS
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.auto import completed
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import all_skus, load_rig, profile_folder

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.disk.store import read_recording

@@ -62,6 +62,7 @@ class Plan:
     workers: tuple[WorkerPlan, ...]
     stages: tuple[StagePlan, ...]
     expected_s: float  # start and stop included
+    laps: int = 1  # how often it goes round its stages
 
     def workers_of(self, subject: str) -> tuple[WorkerPlan, ...]:
         """The workers planned for one device."""

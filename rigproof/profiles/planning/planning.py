@@ -17,6 +17,7 @@ MIB_PER_GIB = 1024
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds finer values
 # Covers Ray's cold start (2.2-3.5 s) and end (1.1-2.3 s), and imports and first use of the device by workers.
 START_STOP_S = 15.0
+LEAST_STEADY_S = 3.0  # as of `--duration`: the least length of a continuous load
 START_PER_WORKER_S = 0.4  # 64 actors started in 27 s; two are within START_STOP_S
 
 
@@ -58,11 +59,14 @@ def device_plan(loaded: LoadedRig, device: PromisedDevice) -> DevicePlan:
 def make_plan(loaded: LoadedRig, level: LevelName, duration_s: float | None = None) -> Plan:
     """The plan of a rig at a level; `duration_s` replaces the level's length of a continuous load.
 
+    A soak goes round its stages until `duration_s` (default: `levels.soak_s`) are over: as many laps as come
+    nearest to that, each with as much continuous load as makes them end then.
     Raises ProfileError if a device's memory size is unknown.
     """
     problems: list[str] = []
     workers = tuple(worker for device in loaded.devices() for worker in _workers(loaded, device, problems))
-    stages = _stages(loaded, level, duration_s)
+    laps, steady_s = _laps(loaded, duration_s) if level == "soak" else (1, duration_s)
+    stages = _stages(loaded, level, steady_s)
     if problems:
         raise ProfileError(problems)
     # Nodes start their workers in parallel, so the node with most workers counts.
@@ -72,8 +76,24 @@ def make_plan(loaded: LoadedRig, level: LevelName, duration_s: float | None = No
         level=level,
         workers=workers,
         stages=stages,
-        expected_s=start_stop_s + sum(stage.expected_s for stage in stages),
+        expected_s=start_stop_s + laps * sum(stage.expected_s for stage in stages),
+        laps=laps,
     )
+
+
+def _laps(loaded: LoadedRig, duration_s: float | None) -> tuple[int, float | None]:
+    """How often a soak goes round its stages, and the length of its continuous load in each lap.
+
+    That is None, for the profile's own, if no duration is asked for.
+    """
+    stages = _stages(loaded, "soak", None)
+    lap_s = sum(stage.expected_s for stage in stages)
+    soak_s = loaded.rig.levels.soak_s if duration_s is None else duration_s
+    laps = max(1, round(soak_s / lap_s)) if lap_s else 1
+    if duration_s is None:
+        return laps, None
+    others_s = sum(one.expected_s for one in stages if loaded.kinds[one.name].duty != "continuous")
+    return laps, max(LEAST_STEADY_S, duration_s / laps - others_s)
 
 
 def unknown_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:

@@ -40,6 +40,8 @@ def restored(recorded_plan: RecordedPlan | None) -> Plan:
         raise PlanError("the recorded plan has two workers of one name")
     if len(set(plan.stage_names)) < len(plan.stages):
         raise PlanError("the recorded plan has a stage twice")
+    if plan.laps < 1:
+        raise PlanError(f"the recorded plan has {plan.laps} laps")
     for worker in plan.workers:
         _require_worker(worker)
     for stage in plan.stages:

@@ -46,6 +46,11 @@ class Levels(Table):
         description="Length of a round of work that is aimed at, in s; at least 0.02. Each round is timed "
         "and verified as a whole."
     )
+    soak_s: StageLength = Field(
+        default=3600.0,  # of recordings from before there was this key
+        description="Length of a soak, in s: it goes round its stages as often as comes nearest to that. "
+        "`--duration` states another one for a single run.",
+    )
     least_share: Share = Field(
         description="A run in which a stage did less than this share of the level's own length is not "
         "called a run of that level. Only hwprofiles/defaults.toml may state it."

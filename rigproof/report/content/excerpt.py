@@ -72,6 +72,7 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
         workers=_some(recording.workers, subjects),
         stages=recording.stages,
         first_attempts=recording.first_attempts,
+        earlier_laps=recording.earlier_laps,
         counters=_some(recording.counters, subjects),
         boots=_some(recording.boots, subjects),
         foreign_memory={name: held for name, held in recording.foreign_memory.items() if name in subjects},

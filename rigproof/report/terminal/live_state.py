@@ -120,7 +120,8 @@ def _stage(recording: Recording, plan: Plan, now_s: float) -> StageNow | None:
         return None
     expected_s = next((one.expected_s for one in plan.stages if one.name == running.name), 0.0)
     begin_s = running.start_s if running.loaded_from_s is None else running.loaded_from_s
-    return StageNow(running.name, max(now_s - begin_s, 0.0), expected_s)
+    name = running.name if plan.laps == 1 else f"{running.name} (lap {running.lap} of {plan.laps})"
+    return StageNow(name, max(now_s - begin_s, 0.0), expected_s)
 
 
 def _last_running(stages: Iterable[Stage]) -> Stage | None:

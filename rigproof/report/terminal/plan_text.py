@@ -192,6 +192,9 @@ def _files(plan: Plan, loaded: LoadedRig) -> str:
 def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> Iterator[str]:
     yield ""
     yield "stages: each loads all devices at once, unless it says otherwise"
+    if plan.laps > 1:
+        lap_s = sum(stage.expected_s for stage in plan.stages)
+        yield f"  {plan.laps} laps of {duration(lap_s)}: all stages, again and again"
     for stage in plan.stages:
         settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
         kind = loaded.kinds[stage.name]

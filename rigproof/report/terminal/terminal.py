@@ -47,9 +47,10 @@ def header_lines(
     if loaded.left_out:
         lines.append(f"not tested: {left_out_text(loaded.left_out)}")
     stages = ", ".join(f"{stage.name} {stage.expected_s:.0f} s" for stage in plan.stages)
+    laps = f"{plan.laps} laps of " if plan.laps > 1 else ""
     workers = len(plan.workers)
     lines.append(
-        f"plan: level {plan.level}: {stages} with {workers} worker{'' if workers == 1 else 's'}; "
+        f"plan: level {plan.level}: {laps}{stages} with {workers} worker{'' if workers == 1 else 's'}; "
         f"about {duration(plan.expected_s)} in all"
     )
     return lines

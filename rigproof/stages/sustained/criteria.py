@@ -53,6 +53,7 @@ MOST_NAMED = 16
     figures=(FIGURE,),
     stages=("sustained",),
     rate=True,
+    steady="stability_drop_share",
     explained=slowed_by,
 )
 def sustained(device: DeviceEvidence) -> Finding:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rigproof.cli import rejudge
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import Outcome
 from rigproof.stages.feeding.records import RewardBatch

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge, judge_all, not_judged, promised
+from rigproof.judging.judge import judge, not_judged, promised
+from rigproof.judging.laps import judge_all
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import (
     EVENT_KINDS,

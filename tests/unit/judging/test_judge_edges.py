@@ -20,7 +20,8 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.host.garbage import without_collections
 from rigproof.judging import judge as judge_module
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import Judgement, judge, judge_all, promised
+from rigproof.judging.judge import Judgement, judge, promised
+from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"

@@ -118,7 +118,7 @@ def test_a_verdict_line_says_what_was_done(found, level, words):
 def test_the_shipped_levels_say_how_much_of_them_is_enough():
     own = default_rig(KINDS)
     assert (own.rig.levels.least_share, own.rig.levels.least_work_share) == (0.9, 0.5)
-    assert own.settings(SustainedSettings).length_s.soak == 3600
+    assert (own.settings(SustainedSettings).length_s.soak, own.rig.levels.soak_s) == (700, 3600)
 
 
 def test_an_extended_run_of_a_cpu_is_held_against_the_lengths_of_rigs_of_cpus(bench):

@@ -8,7 +8,7 @@ import pytest
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.sensors import _clear, _doubt, _may_be_still, require_moving, require_possible
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from support.simulated import rig_named

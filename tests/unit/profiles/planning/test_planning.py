@@ -80,7 +80,7 @@ def test_levels_take_as_long_as_users_are_told(rig):
     assert 50 <= lengths["quick"] <= 70
     assert 160 <= lengths["standard"] <= 200
     assert 13 * 60 <= lengths["extended"] <= 17 * 60
-    assert 60 * 60 <= lengths["soak"] <= 72 * 60
+    assert 55 * 60 <= lengths["soak"] <= 65 * 60
 
 
 CPU = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\nmemory_gib = 8\n'
@@ -100,7 +100,7 @@ def test_a_rig_of_cpus_alone_takes_less_time_and_one_with_a_gpu_does_not(desk, l
         "quick": (12, 60),
         "standard": (20, 105),
         "extended": (40, 210),
-        "soak": (3600, 70 * 60),
+        "soak": (700, 65 * 60),
     }[level]
     assert cpus.stage("sustained").measure_s == sustained_s
     assert cpus.expected_s <= within_s

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
 from rigproof.report.content.remarks import left_out, not_tested, remarks

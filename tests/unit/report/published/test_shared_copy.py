@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.records.disk.store import read_recording
 from rigproof.records.identity import NodeIdentity
 from rigproof.records.measurements import Event

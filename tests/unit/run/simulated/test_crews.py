@@ -7,7 +7,8 @@ from itertools import combinations, pairwise
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.judging.judge import judge, judge_all, promised
+from rigproof.judging.judge import judge, promised
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.crews import CrewKind

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge_all
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome

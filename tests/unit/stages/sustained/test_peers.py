@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rigproof.criteria.evidence.rates import median_of_others
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge_all, promised
+from rigproof.judging.judge import promised
+from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Decision, Outcome, decide
 from support.peers import make_peers, slow_peer, subject_of
 

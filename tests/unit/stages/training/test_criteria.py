@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.judging.judge import Judgement, judge_all, promised
+from rigproof.judging.judge import Judgement, promised
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome

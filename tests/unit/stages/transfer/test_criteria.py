@@ -9,7 +9,8 @@ import pytest
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.history.champion_keeping import gpu_figures
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge, judge_all, promised
+from rigproof.judging.judge import judge, promised
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.planning.planning import make_plan

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.judging.judge import judge, judge_all
+from rigproof.judging.judge import judge
+from rigproof.judging.laps import judge_all
 from rigproof.judging.length import shortfalls
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import over_defaults

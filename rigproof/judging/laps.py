@@ -1,0 +1,182 @@
+"""A run that goes round its stages several times: each lap is judged by itself, the rig by its worst lap."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from rigproof.criteria.criterion import Criterion, Finding, Limit
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.attempts import GOOD, WORST_FIRST, is_marginal
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import Judgement, judge
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.records.champions import Champions
+from rigproof.records.fields import table_name
+from rigproof.records.measurements import Stage
+from rigproof.records.pcie import PcieErrors
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, Verdict, figure
+from rigproof.stages.registry import KINDS
+
+# Events that say how the rig is from then on. All others are of the lap in which they happened.
+LASTING = frozenset(
+    [
+        "agent_died",
+        "black_box",
+        "champions",
+        "gpu_lost",
+        "gpu_missing",
+        "gpu_skipped",
+        "gpu_taken",
+        "interrupted",
+        "left_out",
+        "memory_policy",
+        "node_lost",
+        "node_missing",
+        "open_cluster",
+        "reference",
+        "start_up",
+        "storage",
+        "unfinished_run",
+        "worker_up",
+    ]
+)
+# The system's own counts, which are compared from the run's beginning to its end.
+WHOLE = table_name(PcieErrors)
+
+
+def laps_of(recording: Recording) -> list[Recording]:
+    """What was recorded in each lap, as the recording of a run of one lap; itself if the run has only one.
+
+    A lap begins with its first stage. What came before the first one belongs to it, and what came after the
+    last one to that. What holds for the whole run (nodes, GPUs, workers, counters, processes) is in each.
+    If not all of the planned laps began, or not in their order, one without a stage stands for the others.
+    """
+    attempts = recording.attempts
+    laps = sorted({one.lap for one in attempts})
+    planned = 1 if recording.plan is None else recording.plan.plan.get("laps", 1)
+    if laps in ([], [1]) and planned == 1:
+        return [recording]
+    begins_s = [min(one.start_s for one in attempts if one.lap == lap) for lap in laps]
+    if begins_s != sorted(begins_s):
+        return [recording, _between(recording, [], math.inf, math.inf)]
+    spans = pairwise([-math.inf, *begins_s[1:], math.inf])
+    found = [
+        _between(recording, [one for one in attempts if one.lap == lap], from_s, to_s)
+        for lap, (from_s, to_s) in zip(laps, spans, strict=True)
+    ]
+    if laps != list(range(1, len(laps) + 1)) or len(laps) != planned:
+        found.append(_between(recording, [], math.inf, math.inf))
+    return found
+
+
+def _between(recording: Recording, attempts: Sequence[Stage], from_s: float, to_s: float) -> Recording:
+    first = {one.name: one for one in attempts if recording.first_attempts.get(one.name) == one}
+    return replace(
+        recording,
+        stages={one.name: one for one in attempts if one.name not in first or one != first[one.name]},
+        first_attempts=first,
+        earlier_laps=[],
+        events=[
+            one
+            for one in recording.events
+            if not one.t_s >= to_s and (one.kind in LASTING or not one.t_s < from_s)
+        ],
+        tables={
+            name: rows if name == WHOLE else rows.between(from_s, to_s)
+            for name, rows in recording.tables.items()
+        },
+    )
+
+
+def judge_all(
+    recording: Recording,
+    loaded: LoadedRig | None = None,
+    champions: Champions | None = None,
+) -> list[Verdict]:
+    """All verdicts on a run, by its worst lap; judged in this process."""
+    laps, found = laps_of(recording), []
+    for lap in laps:
+        judgement = Judgement(lap, loaded, champions)
+        judgement.add([judgement.part(judgement.subjects)])
+        found.append(judgement.whole(judgement.comparisons(judgement.compared)))
+    judged_by = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
+    return of_all_laps(found, laps, judged_by)
+
+
+def of_all_laps(
+    laps: Sequence[Sequence[Verdict]], recordings: Sequence[Recording], loaded: LoadedRig
+) -> list[Verdict]:
+    """One verdict for each criterion and subject, from those of each lap, which are in the same order.
+
+    It is that of the worst lap. A rate may once miss its limit by little, as when it is measured once more
+    (`attempts.py`): in one lap, if it was good in all others, which is a warning.
+    """
+    if len(laps) == 1:
+        return list(laps[0])
+    devices = {one.subject: one for one in loaded.devices()}
+    found = []
+    for each in zip(*laps, strict=True):
+        criterion, device = CATALOGUE[each[0].criterion], devices.get(each[0].subject)
+        limits = loaded.rig.limits if device is None else device.limits
+        of_laps: Sequence[Verdict] = each
+        if device is not None and criterion.steady:
+            of_laps = _steady(each, criterion, device, recordings, loaded)
+        found.append(_worst(of_laps, criterion, limits.marginal_share))
+    return found
+
+
+def _worst(laps: Sequence[Verdict], criterion: Criterion, share: float | None) -> Verdict:
+    place = min(range(len(laps)), key=lambda one: (WORST_FIRST.index(laps[one].outcome), _figure(laps[one])))
+    worst, others = laps[place], [*laps[:place], *laps[place + 1 :]]
+    if is_marginal(criterion, worst, share) and all(one.outcome in GOOD for one in others):
+        worst = replace(worst, outcome=Outcome.WARN)
+    lap = f"lap {place + 1} of {len(laps)}"
+    if worst.outcome in (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED):
+        return replace(worst, detail=_joined(f"in {lap}", worst.detail))
+    alike = len({one.measured for one in laps}) == 1
+    return worst if alike else replace(worst, detail=_joined(worst.detail, f"in {lap}, the worst"))
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _figure(one: Verdict) -> float:
+    """What was measured; the worse, the lower."""
+    if one.measured is None:
+        return 0.0
+    return -one.measured if one.direction == "at_most" else one.measured
+
+
+def _steady(
+    laps: Sequence[Verdict],
+    criterion: Criterion,
+    device: PromisedDevice,
+    recordings: Sequence[Recording],
+    loaded: LoadedRig,
+) -> Sequence[Verdict]:
+    """The verdicts; a lap whose rate is too far below that of the best one is judged as a failure of that.
+
+    Its stage's setting `criterion.steady` says what share of the best rate must be left.
+    """
+    rates = [one.measured for one in laps if one.measured is not None]
+    stage, settings = criterion.stages[0], device.stages[criterion.stages[0]]
+    share = getattr(settings, criterion.steady)
+    source = loaded.source_of(
+        f"{device.key}.stages.{stage}.{criterion.steady}", f"stages.{stage}.{criterion.steady}"
+    )
+    best = f"{figure(max(rates, default=0.0), criterion.unit)} in the best lap"
+    limit = Limit(share * max(rates, default=0.0), f"{share:.0%} of the best lap; {source or loaded.file}")
+
+    def fallen(about: object) -> Finding:
+        finding = criterion.find(about)
+        return finding._replace(outcome=Outcome.FAIL, limit=limit, detail=_joined(best, finding.detail))
+
+    return [
+        judge(replace(criterion, find=fallen), device.subject, Evidence(recording, loaded))
+        if one.outcome is not Outcome.FAIL and one.measured is not None and one.measured < limit.value
+        else one
+        for one, recording in zip(laps, recordings, strict=True)
+    ]

@@ -1,0 +1,210 @@
+"""A soak goes round its stages: each lap is judged by itself, and the rig by its worst one."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from rigproof.history.rounds import figure_rounds
+from rigproof.judging.laps import judge_all, laps_of
+from rigproof.judging.length import shortfalls
+from rigproof.profiles.loading.load import over_defaults
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.records.disk.store import read_recording, write_recording
+from rigproof.records.processes import GpuProcess
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, decide
+from rigproof.report.published.pseudonyms import Key, Pseudonyms
+from rigproof.report.published.shared_copy import scrubber_of, shared_recording
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS
+from support.lengths import lengths
+
+FAIL, WARN, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED
+SUSTAINED, PEER = "throughput.sustained", "throughput.peer_outlier"
+OTHERS = ("training", "feeding", "sharing", "replay", "transient", "ram", "disk", "bandwidth")
+
+
+def rig(name, gpus):
+    made = lengths("soak", settle_s=2, measure_s=2, sustained=30, pattern=5, round_s=0.5)
+    made["stages"] |= {other: {"length_s": {"soak": 0}} for other in OTHERS}
+    made["stages"]["pattern"]["fade_s"] = {"soak": 1}
+    made["levels"]["soak_s"] = 165
+    node = {"name": "n1", "cpus": 64, "gpus": [{"sku": "h200-sxm"}] * gpus}
+    return over_defaults({"name": name, "sampling": {"rate_hz": 4}, **made, "nodes": [node]}, name, KINDS)
+
+
+FOUR, ALONE = rig("four", 4), rig("alone", 1)
+RIGS = {"four": FOUR, "alone": ALONE}
+SLOW, CARD = "n1/gpu1", "n1/gpu0"
+
+
+@cache
+def recorded(*faults: str, of="four") -> Recording:
+    return simulated_recording(RIGS[of], "soak", faults)
+
+
+def bad(recording, subject=None):
+    """What is not good, with its detail."""
+    return {
+        one.criterion: (one.outcome, one.detail)
+        for one in judge_all(recording)
+        if one.outcome in (FAIL, WARN, NOT_MEASURED) and subject in (None, one.subject)
+    }
+
+
+def test_every_lap_runs_all_stages_in_their_order_and_a_sound_rig_is_sound():
+    recording = recorded()
+    names = make_plan(FOUR, "soak").stage_names
+    assert [(one.lap, one.name) for one in sorted(recording.attempts, key=lambda one: one.start_s)] == [
+        (lap, name) for lap in (1, 2, 3) for name in names
+    ]
+    assert bad(recording) == {}
+    assert decide(judge_all(recording)).value == "ACCEPTED"
+
+
+def test_nothing_that_was_recorded_is_left_out_of_the_laps():
+    recording = recorded()
+    laps = laps_of(recording)
+    assert len(laps) == 3
+    for rows in ("rounds", "gpu_samples", "host_samples", "memory"):
+        assert sum(len(getattr(lap, rows)) for lap in laps) == len(getattr(recording, rows)) > 0
+    assert [one for lap in laps for one in lap.attempts] == sorted(
+        recording.attempts, key=lambda one: one.start_s
+    )
+    assert {id(one) for lap in laps for one in lap.events} == {id(one) for one in recording.events}
+
+
+@pytest.mark.parametrize(
+    ("fault", "criterion"),
+    [
+        ("overheat", "thermal.core_temperature"),
+        ("thermal-throttle", "thermal.throttle"),
+        ("straggler:by=15%", PEER),
+        ("xid", "health.xid"),
+    ],
+)
+def test_what_happened_in_one_lap_alone_rejects_the_rig_and_names_the_lap(fault, criterion):
+    name, _, values = fault.partition(":")
+    parts = ["for=100%", *([values] if values else [])] if name != "xid" else []
+    found = bad(recorded(f"{name}@{SLOW}{':' if parts else ''}{','.join(parts)}"), SLOW)
+    assert found[criterion][0] is FAIL
+    assert found[criterion][1].startswith("in lap 1 of 3")
+
+
+def test_a_rate_that_misses_its_limit_by_little_in_one_lap_warns_and_in_more_fails():
+    assert bad(recorded(f"straggler@{SLOW}:by=7%,for=100%"))[PEER][0] is WARN
+    assert bad(recorded(f"straggler@{SLOW}:by=7%"))[PEER][0] is FAIL
+
+
+def slower_in_the_last_lap(recording, share):
+    """The card's 16-bit products do this share of their work in the last lap; no floor notices."""
+    since_s = min(one.start_s for one in recording.attempts if one.lap == 3)
+    changed = replace(recording, tables=dict(recording.tables))
+    changed.rounds = [
+        replace(one, work=one.work * share) if (one.stage, one.t_s > since_s) == ("sustained", True) else one
+        for one in recording.rounds
+    ]
+    return changed
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.97, None), (0.94, WARN), (0.90, FAIL)])
+def test_a_lone_card_that_slows_down_over_the_night_is_held_against_its_best_lap(share, outcome):
+    """95 % must be left. Once by little is a warning, as for every rate."""
+    found = bad(slower_in_the_last_lap(recorded(of="alone"), share), CARD)
+    assert found.get(SUSTAINED, (None,))[0] is outcome
+    if outcome is FAIL:
+        assert found[SUSTAINED][1] == "in lap 3 of 3; 653 TFLOP/s in the best lap"
+
+
+def test_a_stranger_of_one_lap_explains_that_lap():
+    recording = slower_in_the_last_lap(recorded(of="alone"), 0.90)
+    (begun,) = [one for one in recording.attempts if (one.name, one.lap) == ("sustained", 3)]
+    recording.processes = [
+        *recording.processes,
+        *(
+            GpuProcess(begun.start_s + second, CARD, 71, name="python3", used_mib=600.0, sm_percent=40.0)
+            for second in (0, 40)
+        ),
+    ]
+    found = bad(recording, CARD)
+    assert found[SUSTAINED][0] is NOT_MEASURED
+    assert "pid 71" in found[SUSTAINED][1]
+
+
+def test_a_soak_that_ended_after_two_of_three_laps_is_not_measured():
+    recording = recorded()
+    since_s = min(one.start_s for one in recording.attempts if one.lap == 3)
+    cut = replace(
+        laps_of(recording)[1],
+        earlier_laps=[one for one in recording.attempts if one.lap == 1],
+        tables={name: rows.between(-math.inf, since_s) for name, rows in recording.tables.items()},
+    )
+    found = bad(cut, CARD)
+    assert found[SUSTAINED] == (NOT_MEASURED, "in lap 3 of 3; the sustained stage did not run")
+    assert decide(judge_all(cut)).value == "INCOMPLETE"
+
+
+@pytest.mark.parametrize("laps", [(1, 3, 2), (2, 3, 4), (1, 1, 2), (0, 1, 2), (3, 2, 1)])
+def test_laps_that_contradict_each_other_are_never_a_pass(laps):
+    recording = replace(recorded())
+    changed = [replace(one, lap=laps[one.lap - 1]) for one in recording.attempts]
+    edited = replace(recording, stages={}, first_attempts={}, earlier_laps=[])
+    edited.extend(changed)
+    assert decide(judge_all(edited)).value == "INCOMPLETE"
+
+
+@pytest.mark.parametrize("laps", [0, 1, 2, 4, 10**9, "3", None, [3]])
+def test_a_plan_of_other_laps_than_were_run_is_never_a_pass(laps):
+    recording = recorded()
+    plan = replace(recording.plan, plan=recording.plan.plan | {"laps": laps})
+    assert decide(judge_all(replace(recording, plan=plan))).value == "INCOMPLETE"
+
+
+def test_a_lap_without_any_work_is_the_last_one():
+    recording = recorded("node-lost@n1:stage=gemm")
+    assert max(one.lap for one in recording.attempts) < 3
+    assert bad(recording)["cluster.nodes_present"][0] is FAIL
+
+
+def test_laps_are_judged_the_same_from_files_and_as_shared(tmp_path):
+    recording = recorded(f"straggler@{SLOW}:by=7%,for=100%")
+    write_recording(tmp_path, recording)
+    read = read_recording(tmp_path)
+    assert [(one.name, one.lap, one.start_s) for one in read.attempts] == [
+        (one.name, one.lap, one.start_s) for one in recording.attempts
+    ]
+    assert judge_all(read) == judge_all(recording)
+    shared = shared_recording(recording, scrubber_of(recording, Pseudonyms(Key(b"1" * 32)), {}))
+    assert [one.outcome for one in judge_all(shared)] == [one.outcome for one in judge_all(recording)]
+
+
+def test_the_history_has_the_rounds_of_all_laps():
+    recording = recorded()
+    rounds = figure_rounds(recording, KINDS.figures["sustained_tflops"], SLOW)
+    begins_s = [one.start_s for one in recording.attempts if one.name == "sustained"]
+    assert len(begins_s) == 3
+    assert all(any(begin_s < one.t_s < begin_s + 35 for one in rounds) for begin_s in begins_s)
+
+
+def test_a_soak_lacks_nothing_if_its_laps_together_are_as_long():
+    own = FOUR
+    assert shortfalls(recorded(), own) == ()
+    (found,) = shortfalls(laps_of(recorded())[0], own)
+    assert (found.stage, found.length_s) == ("sustained", 90)
+    assert found.done_s == pytest.approx(30, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "laps", "steady_s"),
+    [(None, 3, 30), (165, 3, None), (20, 1, 3), (600, 11, None), (80, 1, None), (86_400, None, None)],
+)
+def test_a_soak_has_as_many_laps_as_come_nearest_to_its_length(duration_s, laps, steady_s):
+    plan = make_plan(FOUR, "soak", duration_s)
+    lap_s = sum(one.expected_s for one in plan.stages)
+    assert laps in (None, plan.laps)
+    assert steady_s in (None, plan.stage("sustained").expected_s)
+    if duration_s is not None and duration_s > 60:
+        assert plan.laps * lap_s == pytest.approx(duration_s)
+    assert plan.expected_s == pytest.approx(plan.laps * lap_s + 15.8)
