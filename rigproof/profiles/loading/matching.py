@@ -31,7 +31,8 @@ def match_sku(nvml_name: str, skus: Mapping[str, Sku], memory_gib: float = 0.0) 
     NVL, MIG, …) could mean a different model, so there is no match.
 
     Models of one name differ in `memory_gib`, the card's memory (an RTX 3060 has 12 or 8 GB): the least that
-    holds all of it. So a card that lacks some is not taken for the smaller model.
+    holds all of it. So a card that lacks some is not taken for the smaller model, and one with more than any
+    of them was rebuilt and is none of them.
     """
     wanted = _words(nvml_name)
     ranks: dict[str, tuple[bool, int]] = {}
@@ -39,15 +40,10 @@ def match_sku(nvml_name: str, skus: Mapping[str, Sku], memory_gib: float = 0.0) 
         for known in map(_words, skus[stem].nvml_names):
             if known == wanted or _holds(wanted, known, skus[stem].memory_gib):
                 ranks[stem] = max(ranks.get(stem, (False, 0)), (known == wanted, len(known)))
-    if not ranks:
-        return None
-    by_memory = sorted(
-        (stem for stem, rank in ranks.items() if rank == max(ranks.values())),
-        key=lambda stem: skus[stem].memory_gib,
-    )
-    return next(
-        (one for one in by_memory if memory_gib <= _MORE_MEMORY * skus[one].memory_gib), by_memory[-1]
-    )
+    best = [stem for stem, rank in ranks.items() if rank == max(ranks.values())]
+    if len(best) > 1:
+        best = [stem for stem in best if memory_gib <= _MORE_MEMORY * skus[stem].memory_gib]
+    return min(best, key=lambda stem: skus[stem].memory_gib, default=None)
 
 
 def assign_gpus(
