@@ -1,5 +1,6 @@
 """Write docs/criteria.md and docs/faults.md from the catalogue: `python -m rigproof.judging.document`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
@@ -85,7 +86,25 @@ def markdown() -> str:
     ]
     severities = "\n".join(f"| `{name}` | {what} |" for name, what in SEVERITIES.items())
     introduction = INTRODUCTION.replace("{severities}", severities)
-    return "\n".join([introduction, *sections]).rstrip() + "\n"
+    return "\n".join([introduction, *_index(), *sections]).rstrip() + "\n"
+
+
+def _index() -> Iterator[str]:
+    """Each criterion by the title that tables show, with its name, which is also its anchor, and its test."""
+    yield "## By title\n"
+    yield (
+        "Tables call a criterion by its title. Sentences, verdict.json and metrics have its name, and a\n"
+        "test of `tests/hardware`, which junit.xml lists, judges it.\n"
+    )
+    yield "| In tables | Name | Test |"
+    yield "|---|---|---|"
+    for one in sorted(CATALOGUE.values(), key=lambda one: one.title.lower()):
+        what = one.name.partition(".")[2]
+        yield (
+            f"| {one.title} | [{one.name}](#{one.name.replace('.', '')}) | "
+            f"`test_{one.family}.py::test_{what}` |"
+        )
+    yield ""
 
 
 def _entry(criterion: Criterion) -> str:

@@ -83,6 +83,11 @@ class Row:
         return signs.pop() if len(signs) == 1 else ""
 
     @property
+    def limit_label(self) -> str:
+        """What stands before `limit` where no column's head does: `in TFLOP/s` if each cell has its own."""
+        return "limit" if any(map(str.isdigit, self.limit)) else "in"
+
+    @property
     def word(self) -> str:
         """What stands before the row: empty if nothing is wrong."""
         return WORDS.get(self.outcome, "")

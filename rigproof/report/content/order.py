@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence, with_remedy
+from rigproof.records.verdict import SEVERITIES, Decision, Outcome, Verdict, counts, sentence, with_remedy
 
 FOLDED_FROM = 4  # from this many on, verdicts of a kind are shown as one
 FOLLOWING_FROM = 2  # the same if another failure explains them: each would only lead there
@@ -111,6 +111,12 @@ def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
         else f"{criterion}: not applicable to {len(group)} subjects: {reason}"
         for (criterion, reason), group in groups.items()
     ]
+
+
+def severity_legend(verdicts: Iterable[Verdict]) -> list[str]:
+    """What the tags at the end of failures and warnings ask for, such as `[reset] reset the GPU, or …`."""
+    tagged = {one.severity for one in verdicts if one.outcome in (Outcome.FAIL, Outcome.WARN)}
+    return [f"[{name}] {what}" for name, what in SEVERITIES.items() if name in tagged]
 
 
 def only_cpu(verdicts: Iterable[Verdict]) -> bool:

@@ -16,6 +16,7 @@ from rigproof.report.content.order import (
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
+    severity_legend,
 )
 from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
@@ -113,7 +114,8 @@ def _rows(columns: Sequence[str], rows: Sequence[Row]) -> Iterable[str]:
         ]
         texts += [""] * (len(names) - len(texts))
         word = f"**{row.word}**" if row.word else ""
-        yield f"| {word} | {_text(row.title)} | {_text(row.limit)} | {' | '.join(texts)} |"
+        name = row.title if row.title == row.criterion else f"{row.title} ({row.criterion})"
+        yield f"| {word} | {_text(name)} | {_text(row.limit)} | {' | '.join(texts)} |"
 
 
 def _cell(row: Row, cell: Cell | None) -> str:
@@ -137,6 +139,7 @@ def _folded(title: str, lines: Iterable[str]) -> Iterable[str]:
 
 
 def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
+    legend = severity_legend(verdicts)
     findings = {
         "Failed": [sentence_and_severity(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
         "Warnings": [sentence_and_severity(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)],
@@ -146,6 +149,8 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
         if sentences:
             yield f"\n## {title}\n"
             yield from (f"- {_text(line, 2000)}" for line in sentences)
+    if legend:
+        yield f"\nWhat kind of action each asks for: {_text('; '.join(legend), 2000)}."
     if any(verdict.outcome in EXPLAINED for verdict in verdicts):
         yield "\nreport.html says what each of these criteria measures, and where its limit comes from."
 

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict, counts, figure, limit_text, sentence_and_severity
+from rigproof.records.verdict import SEVERITIES, Outcome, Verdict, counts, figure, limit_text, sentence
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import matrix_of, title_of
 from rigproof.report.content.order import (
@@ -24,6 +24,7 @@ from rigproof.report.content.order import (
     not_measured_sentence,
     of_outcome,
     reading_order,
+    severity_legend,
     word,
 )
 from rigproof.report.content.stage_tables import tables_of
@@ -76,6 +77,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
             verdicts=ordered[:ROWS_MAX],
             verdicts_left=len(ordered[ROWS_MAX:]),
             findings=findings[:FINDINGS_MAX],
+            severity_legend=severity_legend(result.verdicts),
             findings_left=len(findings[FINDINGS_MAX:]),
             explained={name: CATALOGUE[name] for name in found if name in CATALOGUE},
             outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
@@ -112,6 +114,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(figure=figure, limit_text=limit_text, title_of=title_of, word=word)
+    environment.globals.update(severities=SEVERITIES)
     environment.filters["code"] = _with_code
     # What refers to a model comes after it, so no keys are sorted.
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
@@ -132,19 +135,21 @@ def _first_anchors(anchors: Mapping[tuple[str, str], str]) -> dict[str, str]:
     return first
 
 
-def _findings(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str]]:
-    """Outcome, sentence and criterion of each failure, each warning, and each cause of what was not measured.
+def _findings(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str, str]]:
+    """Outcome, sentence, severity and criterion of each failure and warning, and each cause of what was not
+    measured.
 
-    The criterion is empty if it is several.
+    The severity is empty if it has none, the criterion if it is several.
     """
     for outcome in (Outcome.FAIL, Outcome.WARN):
         for verdict in of_outcome(verdicts, outcome):
-            yield outcome.value, sentence_and_severity(verdict), verdict.criterion
+            yield outcome.value, sentence(verdict), verdict.severity or "", verdict.criterion
     for group in not_measured_groups(verdicts):
         names = {verdict.criterion for verdict in group}
         yield (
             Outcome.NOT_MEASURED.value,
             not_measured_sentence(group),
+            "",
             names.pop() if len(names) == 1 else "",
         )
 

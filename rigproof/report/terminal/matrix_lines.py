@@ -61,9 +61,12 @@ def matrix_lines(
     everything: bool = False,
     color: bool = False,
 ) -> list[str]:
-    """Lines of at most `width` columns. `head` stands beside the columns' names; `everything`: `-v`."""
+    """Lines of at most `width` columns. `head` stands beside the columns' names.
+
+    `everything`: `-v`: all rows, each with its criterion's name.
+    """
     rows = matrix.shown(everything=everything)
-    lines = [*_Layout(matrix.columns, rows, width).lines(head, decision)]
+    lines = [*_Layout(matrix.columns, rows, width).lines(head, decision, named=everything)]
     legend = matrix.legend(rows)
     notes = [legend] if legend else []
     notes += [] if everything else [f"{note} (-v)" for note in matrix.notes]
@@ -153,8 +156,11 @@ class _Layout:
                 return names
         return [found[0] if (found := INDEX.search(name)) else name for name in short]
 
-    def lines(self, head: str, decision: Decision) -> Iterator[Text]:
-        """The heading, with the columns' names beside it or below it, then each row."""
+    def lines(self, head: str, decision: Decision, *, named: bool) -> Iterator[Text]:
+        """The heading, with the columns' names beside it or below it, then each row.
+
+        `named`: with its criterion's name behind it, or below it if there is no room behind all of them.
+        """
         if len(head) + len(self._columns) * self._cell <= self._width:
             self._left = max(self._left, len(head))
         above, names = self._nodes(), "".join(name.rjust(self._cell) for name in self._heads)
@@ -167,8 +173,16 @@ class _Layout:
             text.highlight_words([decision.value], DECISIONS[decision])
             yield text
         yield from (Text(" " * self._left + line) for line in (above, "" if beside else names) if line)
-        for row in self._rows:
-            yield from self._row(row)
+        rows = [(row, list(self._row(row))) for row in self._rows]
+        start = max([len(lines[0]) for _, lines in rows], default=0) + 2
+        behind = start + max([len(row.criterion) for row, _ in rows], default=0) <= self._width
+        for row, lines in rows:
+            if named and behind:
+                lines[0].pad_right(start - len(lines[0]))
+                lines[0].append(row.criterion, "dim")
+            elif named:
+                lines.insert(1, Text(" " * WORD + row.criterion, "dim"))
+            yield from lines
 
     def _nodes(self) -> str:
         """The nodes' names above their devices, if the devices' names are without them and of several."""

@@ -18,6 +18,7 @@ from rigproof.report.content.order import (
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
+    severity_legend,
 )
 from rigproof.report.terminal.matrix_lines import matrix_lines, wrapped
 
@@ -102,7 +103,7 @@ def summary_lines(
 ) -> list[str]:
     """Failures, warnings, what was not measured; counts; the decision and its meaning.
 
-    With `everything` also severities, and why criteria do not apply.
+    With `everything` also severities and what each asks for, and why criteria do not apply.
 
     `folder`: the run's, to name its report; None if there is none. `short`: what was done instead of the
     whole level (`in_place_of_level`). `not_tested`: what was found beside the rig.
@@ -110,6 +111,7 @@ def summary_lines(
     shown_as = sentence_and_severity if everything else sentence
     lines = [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
+    lines += severity_legend(verdicts) if everything else []
     lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
     lines += (
         [f"what a criterion measures, and where its limit comes from: {criteria_page()}"] if lines else []

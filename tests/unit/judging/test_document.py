@@ -2,6 +2,7 @@ import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.document import PAGE, markdown
+from rigproof.run.suite import suite_folder
 
 
 def test_the_committed_page_is_what_the_code_says():
@@ -12,7 +13,19 @@ def test_the_committed_page_is_what_the_code_says():
 
 def test_every_family_has_the_heading_that_failures_point_to():
     headings = [line for line in markdown().splitlines() if line.startswith("## ")]
-    assert headings == [f"## {family}" for family in dict.fromkeys(c.family for c in CATALOGUE.values())]
+    families = dict.fromkeys(criterion.family for criterion in CATALOGUE.values())
+    assert headings == ["## By title", *(f"## {family}" for family in families)]
+
+
+def test_a_title_leads_to_its_criterion_and_its_test():
+    page = markdown()
+    for one in CATALOGUE.values():
+        family, what = one.name.split(".")
+        anchor = f"{family}{what}"
+        row = f"| {one.title} | [{one.name}](#{anchor}) | `test_{family}.py::test_{what}` |\n"
+        assert page.count(row) == 1
+        suite = suite_folder() / f"test_{family}.py"
+        assert f'@pytest.mark.criterion("{one.name}")\ndef test_{what}(' in suite.read_text()
 
 
 @pytest.mark.parametrize("criterion", CATALOGUE.values(), ids=CATALOGUE)

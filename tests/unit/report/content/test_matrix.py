@@ -304,3 +304,14 @@ def test_nothing_that_is_wrong_is_folded_away(case):
 
 def _key(row):
     return CATALOGUE[row.criterion].key_figure
+
+
+def test_a_row_whose_cells_have_limits_of_their_own_says_its_unit_and_no_limit():
+    own = [
+        Verdict("throughput.sustained", "a/gpu0", Outcome.PASS, "TFLOP/s", 78.0, 58.5, direction="at_least"),
+        Verdict("throughput.sustained", "b/gpu0", Outcome.PASS, "TFLOP/s", 40.0, 30.5, direction="at_least"),
+    ]
+    (row,) = matrix_of(own, ("a/gpu0", "b/gpu0")).rows
+    assert (row.limit_label, row.limit) == ("in", "TFLOP/s")
+    (row,) = matrix_of(own[:1], ("a/gpu0",)).rows
+    assert (row.limit_label, row.limit) == ("limit", "≥ 58.5 TFLOP/s")

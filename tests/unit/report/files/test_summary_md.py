@@ -24,12 +24,14 @@ def test_the_table_comes_first_then_a_sentence_for_each_failure_then_what_is_fol
         "Clean the heatsink or raise the fan curve.\n"
     )
     assert "- 1 × NVIDIA GeForce RTX 3090\n" in text
-    row = "| **FAIL** | core temperature | ≤ 80 °C | 79 | **\\[84]** |  |\n"
+    row = "| **FAIL** | core temperature (thermal.core_temperature) | ≤ 80 °C | 79 | **\\[84]** |  |\n"
     assert (
         text.index("| | Criterion | Limit | gpu0 | gpu1 | Others |\n") < text.index(row) < text.index(failure)
     )
     assert (
-        text.index(failure) < text.index("<details>") < text.index("| bf16 matmul | TFLOP/s | 71.0 ≥ 53.4 |")
+        text.index(failure)
+        < text.index("<details>")
+        < text.index("| bf16 matmul (throughput.gemm_bf16) | TFLOP/s | 71.0 ≥ 53.4 |")
     )
     assert "1 not applicable: uncorrected ECC." in text
     assert "- pc1/gpu0 memory.ecc: not applicable: no ECC here\n" in text
@@ -46,12 +48,22 @@ def test_what_is_not_of_one_gpu_stands_in_none_of_their_columns_and_is_bold_if_i
     assert (
         "| | Criterion | Limit | gpu0 | gpu1 | Others |\n"
         "|---|---|---:|---:|---:|---:|\n"
-        "| **FAIL** | timeouts and losses | 0 |  |  | **\\[2] on the rig** |\n"
-        "|  | core temperature | ≤ 80 °C | 70 |  |  |\n"
-        "|  | wake-up delay | ≤ 50 ms |  |  | 0.48 on pc1 |\n"
+        "| **FAIL** | timeouts and losses (cluster.no_timeouts) | 0 |  |  | **\\[2] on the rig** |\n"
+        "|  | core temperature (thermal.core_temperature) | ≤ 80 °C | 70 |  |  |\n"
+        "|  | wake-up delay (host.responsiveness) | ≤ 50 ms |  |  | 0.48 on pc1 |\n"
     ) in text
     alone = summary_text(replace(result, verdicts=verdicts[1:2]))
     assert "| | Criterion | Limit | gpu0 | gpu1 |\n|---|---|---:|---:|---:|\n" in alone
+
+
+def test_the_tags_of_failures_and_warnings_are_explained_below_them(result):
+    tagged = [
+        replace(one, severity="reseat") if one.outcome is Outcome.FAIL else one for one in result.verdicts
+    ]
+    text = summary_text(replace(result, verdicts=tagged))
+    legend = "What kind of action each asks for: \\[reseat] work on the machine by hand: its cooling, "
+    assert text.index("\\[reseat]\n") < text.index(legend)
+    assert "What kind of action" not in summary_text(result)
 
 
 def test_a_simulated_run_says_so_first(result):

@@ -9,7 +9,7 @@ from bokeh.models import BoxAnnotation, Span, VStrip
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
-from rigproof.records.verdict import Decision, Outcome, Verdict
+from rigproof.records.verdict import SEVERITIES, Decision, Outcome, Verdict
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import charts_of
@@ -80,6 +80,23 @@ def test_only_trouble_is_red(result):
     assert re.findall(r"<td>(\w+)</td><td>", events) == ["measured_again", "xid", "nvml_error"]
 
 
+def test_the_tag_of_a_failure_is_explained_where_it_stands_and_below(result):
+    tagged = [
+        replace(one, severity="config") if one.outcome is Outcome.FAIL else one for one in result.verdicts
+    ]
+    page = without_scripts(page_text(replace(result, verdicts=tagged)))
+    meaning = SEVERITIES["config"]
+    assert f'<abbr title="{meaning}">[config]</abbr>' in page
+    assert f"What kind of action each asks for: [config] {meaning}.</p>" in page
+    assert "<abbr" not in without_scripts(page_text(result))
+
+
+def test_each_row_has_its_criterions_name_and_each_criterion_its_title(result):
+    page = without_scripts(page_text(result))
+    assert '<code class="id">thermal.core_temperature</code></th>' in page
+    assert '<span class="id">core temperature</span></td>' in page
+
+
 def test_each_finding_leads_to_what_its_criterion_measures_on_the_page_itself(result):
     page = without_scripts(page_text(result))
     targets = re.findall(r'<a href="#([^"]+)"', page)
@@ -87,7 +104,7 @@ def test_each_finding_leads_to_what_its_criterion_measures_on_the_page_itself(re
         targets
     )
     assert all(page.count(f'id="{target}"') == 1 for target in targets)
-    assert "<code>limits.core_temperature_c</code> of the rig" in page
+    assert "<code>limits.core_temperature_c</code>, if the rig states it" in page
     assert "docs/criteria.md" not in page
 
 

@@ -221,3 +221,22 @@ def test_on_a_terminal_a_line_that_goes_on_is_indented_and_no_word_is_cut():
         "",
         "short",
     ]
+
+
+@pytest.mark.parametrize("width", [80, 64])
+def test_with_v_each_row_has_the_name_of_its_criterion_behind_it_or_below(width):
+    devices = ("pc1/gpu0", "pc2/gpu0")
+    verdicts = [
+        *row(HOT, [70, 84], 80, "°C", bad=[1], subjects=devices),
+        *row("memory.no_oom", [0, 0], 0, "OOMs", subjects=devices),
+    ]
+    lines = lines_of(verdicts, devices, width, head="pair REJECTED  1 of 4 failed", everything=True)
+    assert max(map(len, lines)) <= width
+    names = [place for place, line in enumerate(lines) if line.endswith((HOT, "memory.no_oom"))]
+    if width == 80:
+        assert lines[names[0]] == "FAIL core temperature ≤ 80 °C       70     [84]  thermal.core_temperature"
+    else:
+        assert lines[names[0]] == "     thermal.core_temperature"
+        assert lines[names[0] - 1].startswith("FAIL core temperature")
+    assert len(names) == 2
+    assert HOT not in "\n".join(lines_of(verdicts, devices, width, head="pair"))

@@ -77,6 +77,15 @@ def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path
     ]
 
 
+def test_with_v_the_tags_of_failures_and_warnings_are_explained_below_them(verdicts):
+    tagged = [replace(one, severity="reset") if one.outcome is Outcome.FAIL else one for one in verdicts]
+    lines = summary_lines(Decision.REJECTED, tagged, None, everything=True)
+    (failure,) = (place for place, line in enumerate(lines) if line.endswith(" [reset]"))
+    meaning = "[reset] reset the GPU, or restart the machine or a service of its driver"
+    assert lines.index(meaning) == failure + 2  # below the warning, which has no tag here
+    assert "[reset]" not in "".join(summary_lines(Decision.REJECTED, tagged, None))
+
+
 @pytest.mark.parametrize(
     ("decision", "options", "last"),
     [
