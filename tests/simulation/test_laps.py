@@ -198,7 +198,7 @@ def test_a_soak_lacks_nothing_if_its_laps_together_are_as_long():
 
 @pytest.mark.parametrize(
     ("duration_s", "laps", "steady_s"),
-    [(None, 3, 30), (165, 3, None), (20, 1, 3), (600, 11, None), (80, 1, None), (86_400, None, None)],
+    [(None, 3, 30), (165, 3, None), (20, 1, 7), (600, 11, None), (80, 1, None), (86_400, None, None)],
 )
 def test_a_soak_has_as_many_laps_as_come_nearest_to_its_length(duration_s, laps, steady_s):
     plan = make_plan(FOUR, "soak", duration_s)

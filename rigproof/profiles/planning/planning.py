@@ -17,7 +17,6 @@ MIB_PER_GIB = 1024
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds finer values
 # Covers Ray's cold start (2.2-3.5 s) and end (1.1-2.3 s), and imports and first use of the device by workers.
 START_STOP_S = 15.0
-LEAST_STEADY_S = 3.0  # as of `--duration`: the least length of a continuous load
 START_PER_WORKER_S = 0.4  # 64 actors started in 27 s; two are within START_STOP_S
 
 
@@ -92,8 +91,9 @@ def _laps(loaded: LoadedRig, duration_s: float | None) -> tuple[int, float | Non
     laps = max(1, round(soak_s / lap_s)) if lap_s else 1
     if duration_s is None:
         return laps, None
-    others_s = sum(one.expected_s for one in stages if loaded.kinds[one.name].duty != "continuous")
-    return laps, max(LEAST_STEADY_S, duration_s / laps - others_s)
+    steady = [kind for kind in loaded.kinds if kind.duty == "continuous"]
+    others_s = sum(one.expected_s for one in stages if loaded.kinds[one.name] not in steady)
+    return laps, max(duration_s / laps - others_s, *(kind.shortest_s for kind in steady), 0.0)
 
 
 def unknown_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
