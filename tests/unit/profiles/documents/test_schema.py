@@ -44,7 +44,7 @@ def test_every_shipped_file_is_valid_and_names_its_schema(path):
 
 def test_shipped_files_are_there():
     assert {path.stem for path in RIGS} == {"single-gpu", "h200-x2", *DUAL_RIGS}
-    assert len(SKUS) >= 45
+    assert len(SKUS) >= 58
 
 
 @pytest.mark.parametrize(
