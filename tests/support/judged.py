@@ -185,7 +185,7 @@ def _held_against() -> Iterator[str]:
     for kind in KINDS:
         if kind.held_against is not None:
             share = getattr(stages, kind.name).own_share
-            yield f"| {kind.name} | {kind.held_against.words} | {share:g} of what they let expect |"
+            yield f"| {kind.name} | {kind.held_against.words} | {share:g} of what follows from them |"
 
 
 def _table(title: str, rows: Iterable[Share]) -> str:

@@ -41,27 +41,32 @@ _SKU_PLACES = {
 
 def key_tables(kinds: StageKinds) -> str:
     """Markdown: one table for each table of a rig and of a SKU file."""
-    places = {"Limits": f"{_RIG_PLACES['Limits']} without {_listed(Limits.of_rig)}"}
+    places, notes = {}, {"Limits": f"A GPU's own table cannot have {_listed(Limits.of_rig)}."}
     for kind in kinds:
-        shortest = f" (on a rig with a GPU at least {kind.shortest_s:g} s long)" if kind.shortest_s else ""
-        own = set(kind.settings.model_fields) - kind.settings.of_rig
-        owner = "nodes" if kind.by_node else "nodes.gpus"
-        also = f", [{owner}.stages.{kind.name}] without {_listed(kind.settings.of_rig)}" if own else ""
-        places[kind.settings.__name__] = f"[stages.{kind.name}]{also}{shortest}"
-    rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | places)
-    return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES)
+        own, of_rig = f"[nodes{'' if kind.by_node else '.gpus'}.stages.{kind.name}]", kind.settings.of_rig
+        has_own = bool(set(kind.settings.model_fields) - of_rig)
+        places[kind.settings.__name__] = f"[stages.{kind.name}]" + (f", {own}" if has_own else "")
+        about = [f"`{own}` cannot have {_listed(of_rig)}."] if has_own and of_rig else []
+        if kind.shortest_s:
+            about.append(f"On a rig with a GPU the stage is at least {kind.shortest_s:g} s long.")
+        notes[kind.settings.__name__] = " ".join(about)
+    rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | places, notes)
+    return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES, {})
 
 
 def _listed(names: frozenset[str]) -> str:
-    return " and ".join(f"`{name}`" for name in sorted(names)) or "nothing"
+    *others, last = (f"`{name}`" for name in sorted(names))
+    return f"{', '.join(others)} or {last}" if others else last
 
 
-def _tables(title: str, schema: Schema, top: str, places: dict[str, str]) -> str:
+def _tables(title: str, schema: Schema, top: str, places: dict[str, str], notes: dict[str, str]) -> str:
+    """`places` and `notes` by class: where a table stands, and what its class does not say of it."""
     tables = {top: schema, **schema["$defs"]}
     lines = [f"### {title}", ""]
     for name, place in places.items():
         table = tables[name]
-        lines += [f"**{place}**: {_summary(table)}", "", "| Key | Value | Meaning |", "|---|---|---|"]
+        about = f"{_summary(table)} {notes.get(name, '')}".rstrip()
+        lines += [f"**{place}**: {about}", "", "| Key | Value | Meaning |", "|---|---|---|"]
         for key, part in table["properties"].items():
             required = ", required" if key in table.get("required", ()) else ""
             lines.append(f"| `{key}` | {_value(part)}{required} | {part.get('description', '')} |")

@@ -35,7 +35,7 @@ class Limits(Table):
     throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
         default=None,
         description="Largest share of a stage's samples in which the driver slows the GPU down (heat, HW "
-        "slowdown, power brake). One or two such samples are never too many for it.",
+        "slowdown, power brake). One or two such samples always pass.",
     )
     throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None,
@@ -83,31 +83,32 @@ class Limits(Table):
     )
     pause_s: Positive | None = Field(
         default=None,
-        description="Longest time without any round, in s, between a measured round and the one of the same "
-        "work before it. Fed and continuous loads are judged otherwise.",
+        description="Longest pause, in s, between two measured rounds of the same work without another "
+        "round between them. Fed and continuous loads have limits of their own.",
     )
     stability_worst_window_share: Share | None = Field(
         default=None,
         description="Smallest rate of any 5 s window of the sustained stage, as a share of the median "
-        "window. One process alone must reach the same share of the sustained rate in the "
-        "sharing stage, and a training step in the sweep of the same step before; training steps in other "
-        "precisions or of other batch sizes than the compared one must reach it of their peers' median.",
+        "window. The same share holds for one process alone in the sharing stage, against the "
+        "sustained rate; for a training step in the sweep of batch sizes, against the same step "
+        "before; and for training steps in other precisions or of other batch sizes than the "
+        "compared one, against their peers' median.",
     )
     best_quarter_share: Share | None = Field(
         default=None,
-        description="Smallest rate of work that a card repeats in a stage, in the slowest quarter of its "
-        "time, as a share of the best quarter; and smallest rate of a training step, as a share of what the "
-        "card's steps of other batch sizes imply.",
+        description="Of work that a card repeats in a stage: smallest rate in the slowest quarter of its "
+        "time, as a share of that in the best quarter. Also the smallest rate of a training "
+        "step, as a share of what the card's steps of other batch sizes imply.",
     )
     slow_fifth_share: Share | None = Field(
         default=None,
-        description="Smallest rate that all but a fifth of the rounds of work that a card repeats reach, as "
-        "a share of what its fastest fifth reaches.",
+        description="Of work that a card repeats in a stage: four fifths of the rounds must reach at least "
+        "this share of the rate that the fastest fifth reaches.",
     )
     standstill_share: Share | None = Field(
         default=None,
-        description="A round counts in no rate if its host stood still for more than this share of it, as a "
-        "virtual machine does that its hypervisor stops for a moment.",
+        description="If the host stood still for more than this share of a round, the round counts in no "
+        "rate. A hypervisor can stop a virtual machine like that for a moment.",
     )
     peer_share: Share | None = Field(
         default=None,
@@ -187,7 +188,7 @@ class Limits(Table):
     host_share: Share | None = Field(
         default=None,
         description="Smallest share of the `cpus` and `ram_gib` that a node states that must be usable. It "
-        "only counts in [limits] of the rig, as do the other limits of hosts.",
+        "counts only in [limits] of the rig, as do the other limits of hosts.",
     )
     host_cpus_per_gpu: Positive | None = Field(
         default=None, description="A container that leaves fewer CPUs than this for each GPU warns."
@@ -205,16 +206,20 @@ class Limits(Table):
         "leaves fewer than this and the next four make, the run is refused.",
     )
     run_threads_per_node: Positive | None = Field(
-        default=None, description="Threads of a node's raylet and agent, for that."
+        default=None,
+        description="The same: threads of a node's raylet and agent.",
     )
     run_threads_per_worker: Positive | None = Field(
-        default=None, description="Threads of a worker, for that."
+        default=None,
+        description="The same: threads of a worker.",
     )
     run_threads_per_context: Positive | None = Field(
-        default=None, description="Threads of a worker's CUDA context, in addition."
+        default=None,
+        description="The same: threads of a worker's CUDA context, in addition.",
     )
     run_threads_per_cpu: Positive | None = Field(
-        default=None, description="Threads that Ray starts for each CPU of the host, for that."
+        default=None,
+        description="The same: threads that Ray starts for each CPU of the host.",
     )
     run_temp_mib: Positive | None = Field(
         default=None,

@@ -43,6 +43,6 @@ class FeedingSettings(OptionalSettings):
     )
     own_share: Share | None = Field(
         default=None,
-        description="Smallest rate of the generation, as a share of what the card's own memory bandwidth "
-        "(it reads all weights for each token) and products let expect.",
+        description="Smallest rate of the generation, as a share of what follows from the card's own memory "
+        "bandwidth (it reads all weights for each token) and products.",
     )

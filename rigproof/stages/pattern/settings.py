@@ -53,8 +53,8 @@ class PatternSettings(OptionalSettings):
     )
     own_share: Share | None = Field(
         default=None,
-        description="Smallest rate of the fastest passes, as a share of what the card's own memory bandwidth "
-        "lets expect.",
+        description="Smallest rate of the fastest passes, as a share of what follows from the card's own "
+        "memory bandwidth.",
     )
     cpu_mib: Positive = Field(description="Host memory that is tested if the CPU is the device, in MiB.")
 

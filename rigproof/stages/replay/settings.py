@@ -30,6 +30,6 @@ class ReplaySettings(OptionalSettings):
     )
     own_share: Share | None = Field(
         default=None,
-        description="Smallest rate of the steps, as a share of what the card's own training steps of "
-        "the same model and batch let expect.",
+        description="Smallest rate of the steps, as a share of what follows from the card's own training "
+        "steps of the same model and batch.",
     )

@@ -22,6 +22,6 @@ class ShapesSettings(OptionalSettings):
     )
     own_share: Share | None = Field(
         default=None,
-        description="Smallest rate of the fastest product, as a share of what the card's own products in the "
-        "same precision let expect.",
+        description="Smallest rate of the fastest product, as a share of what follows from the card's own "
+        "products in the same precision.",
     )

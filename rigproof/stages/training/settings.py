@@ -46,7 +46,9 @@ class TrainingSettings(OptionalSettings):
     precision_share: Share | None = Field(
         default=None,
         description="Smallest rate of a training step in fp32 and in tf32, as a share of what follows from "
-        "the card's step in fp16: as much of the rate of products in the gemm stage as that has of its own.",
+        "the card's step in fp16. That step reaches some share of the card's fp16 products in "
+        "the gemm stage; the others should reach the same share of the products in their own "
+        "precision.",
     )
     training_speedup: Positive | None = Field(
         default=None,
