@@ -1,0 +1,77 @@
+"""What the verdicts of several laps say together; whole recordings of laps are in tests/simulation."""
+
+import pytest
+
+from rigproof.judging.laps import laps_of, of_all_laps
+from rigproof.records.verdict import Outcome, Verdict
+from support.rig_profile import RIG, loaded_rig
+
+FAIL, WARN, PASS, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.PASS, Outcome.NOT_MEASURED
+MARGIN = loaded_rig({"limits": RIG["limits"] | {"marginal_share": 0.03}})
+CPU = loaded_rig({"nodes": [{"name": "a", "gpus": [{"sku": "unknown", "device": "cpu", "memory_gib": 8.0}]}]})
+
+
+def rate(measured, limit=100.0):
+    outcome = PASS if measured >= limit else FAIL
+    return Verdict("training.step", "pc1/gpu0", outcome, "TFLOP/s", measured, limit, detail="fp16")
+
+
+def heat(measured):
+    outcome = PASS if measured <= 80 else FAIL
+    return Verdict("thermal.core_temperature", "pc1/gpu0", outcome, "°C", measured, 80.0, direction="at_most")
+
+
+def worst(*laps, of=MARGIN):
+    (found,) = of_all_laps([[one] for one in laps], [], of)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("laps", "outcome", "measured", "detail"),
+    [
+        ((120, 110, 130), PASS, 110, "fp16; in lap 2 of 3, the worst"),
+        ((120, 120, 120), PASS, 120, "fp16"),
+        ((120, 98, 130), WARN, 98, "in lap 2 of 3; fp16"),
+        ((120, 96, 130), FAIL, 96, "in lap 2 of 3; fp16"),
+        ((99, 98, 130), FAIL, 98, "in lap 2 of 3; fp16"),
+    ],
+)
+def test_the_lowest_rate_of_all_laps_counts_and_once_by_little_is_a_warning(laps, outcome, measured, detail):
+    found = worst(*map(rate, laps))
+    assert (found.outcome, found.measured, found.detail) == (outcome, measured, detail)
+
+
+def test_a_lap_that_was_not_measured_leaves_a_marginal_rate_a_failure():
+    missing = Verdict("training.step", "pc1/gpu0", NOT_MEASURED, detail="it did not run")
+    assert worst(rate(98), missing).outcome is FAIL
+    assert worst(rate(101), missing).detail == "in lap 2 of 2; it did not run"
+
+
+def test_the_highest_of_what_must_stay_low_counts():
+    found = worst(heat(70), heat(79), heat(75))
+    assert (found.outcome, found.measured) == (PASS, 79)
+    assert worst(heat(84), heat(90)).measured == 90
+
+
+@pytest.mark.parametrize(
+    ("other", "outcome"),
+    [(FAIL, FAIL), (NOT_MEASURED, NOT_MEASURED), (WARN, WARN), (Outcome.NO_LIMIT, Outcome.NO_LIMIT)],
+)
+def test_the_worst_outcome_counts_wherever_it_is(other, outcome):
+    def made(one):
+        return Verdict("health.xid", "pc1/gpu0", one)
+
+    assert worst(made(PASS), made(other), made(PASS)).outcome is outcome
+    assert worst(made(other), made(PASS)).outcome is outcome
+
+
+def test_a_cpu_as_the_device_is_not_held_against_its_best_lap():
+    def made(measured):
+        return Verdict("throughput.sustained", "a/cpu0", Outcome.NO_LIMIT, "TFLOP/s", measured)
+
+    assert worst(made(0.12), made(0.06), of=CPU).outcome is Outcome.NO_LIMIT
+
+
+def test_a_run_of_one_lap_is_judged_as_it_is(bench):
+    assert laps_of(bench.recording) == [bench.recording]
+    assert laps_of(bench.recording)[0] is bench.recording
