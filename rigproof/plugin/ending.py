@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Judged, conclude
 from rigproof.plugin.guard import Guard, judged
 from rigproof.plugin.last_word import UNTESTED, VERDICTS, folder_removed, say
+from rigproof.plugin.notice import notify
 from rigproof.plugin.session import HardwareSession
 from rigproof.profiles.loading.loaded import left_out_text
 from rigproof.records.message_text import one_line
@@ -19,7 +21,7 @@ from rigproof.report.content.remarks import remarks
 from rigproof.report.files.folders import short_name
 from rigproof.report.files.junit import LINE, finish_junit
 from rigproof.report.terminal.matrix_lines import terminal_width
-from rigproof.report.terminal.terminal import print_summary
+from rigproof.report.terminal.terminal import print_summary, summary_lines
 
 FAILED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 UNSAID = (UNTESTED, pytest.ExitCode.INTERNAL_ERROR)  # exit statuses for which pytest gives no reason
@@ -36,6 +38,7 @@ class Ending:
         self._benchmarks = benchmarks
         self._own_junit = own_junit
         self._printed = False
+        self._not_told = ""  # why the command of --hw-notify failed
 
     @property
     def begun(self) -> bool:
@@ -72,6 +75,9 @@ class Ending:
         except Exception as error:  # another plugin's, whose failure is not the rig's
             problems.append(f"another plugin failed at the session's end: {type(error).__name__}: {error}")
         if self._session.refusal is not None:
+            self._notify("REFUSED", USAGE, [f"REFUSED: {self._session.refusal}"])
+            if self._not_told:
+                say(self._session.config, self._not_told)
             say(self._session.config, f"ERROR: {self._session.refusal}")
         if self._session.folder is not None:
             if stopped := session.shouldstop or session.shouldfail:
@@ -102,7 +108,40 @@ class Ending:
             session.verdicts, session.interrupted, self._guard.broken, exit_status, tuple(problems)
         )
         session.conclusion = conclude(session.prepared, session.run, session.folder, known, session.started_s)
+        mark = "SIMULATED " if session.prepared.simulated is not None else ""
+        *more, last = summary_lines(
+            session.conclusion.decision, session.conclusion.verdicts, session.folder, **self._told()
+        )
+        verdict = f"{mark}{session.conclusion.decision.value}"
+        self._notify(verdict, session.conclusion.exit_status, [last, *more])
         self._say_once()
+
+    def _notify(self, verdict: str, exit_status: int, lines: Sequence[str]) -> None:
+        """Run the command of --hw-notify, if there is one. Its input is the rig's name and these lines."""
+        session = self._session
+        prepared, judged_at = session.prepared, session.folder if session.conclusion else ""
+        if prepared.request.notify is None:
+            return
+        variables = {
+            "RIGPROOF_VERDICT": verdict,
+            "RIGPROOF_EXIT_STATUS": str(exit_status),
+            "RIGPROOF_RIG": prepared.loaded.rig.name,
+            "RIGPROOF_REPORT": str(judged_at),
+        }
+        text = f"{prepared.loaded.rig.name} " + "\n".join([*lines, ""])
+        self._not_told = notify(prepared.request.notify, text, variables)
+
+    def _told(self) -> dict[str, Any]:
+        """What the sentences of the end depend on beside the verdicts."""
+        session, conclusion = self._session, self._session.conclusion
+        assert conclusion is not None
+        return {
+            "problems": conclusion.problems,
+            "interrupted": conclusion.interrupted,
+            "simulated": session.prepared.simulated is not None,
+            "short": session.shortened,
+            "not_tested": left_out_text(session.prepared.loaded.left_out),
+        }
 
     def _final(self, status: int) -> int:
         """The exit status of the session, which pytest, or another plugin, ended with `status`."""
@@ -201,25 +240,22 @@ class Ending:
         if conclusion is None or session.folder is None:
             return
         reporter = session.config.pluginmanager.getplugin("terminalreporter")
-        for line in (*(remarks(session.recording) if session.recording else ()), *conclusion.kept):
+        said = remarks(session.recording) if session.recording else ()
+        for line in (*said, *conclusion.kept, *filter(None, [self._not_told])):
             write_line(line)
         loaded = session.prepared.loaded
         print_summary(
             conclusion.decision,
             conclusion.verdicts,
             short_name(session.folder),
-            problems=conclusion.problems,
             write_line=write_line,
             rig=loaded.rig.name,
             devices=[device.subject for device in loaded.devices()],
             width=terminal_width(),
             on_terminal=reporter is not None and reporter.isatty(),
             everything=session.config.get_verbosity() > 0,
-            interrupted=conclusion.interrupted,
-            simulated=session.prepared.simulated is not None,
             color=reporter is not None and reporter.hasmarkup,
-            short=session.shortened,
-            not_tested=left_out_text(loaded.left_out),
+            **self._told(),
         )
         self._printed = True
 

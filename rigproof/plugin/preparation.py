@@ -8,6 +8,7 @@ from rigproof.cluster.ray.errors import ClusterError, ClusterUnreachable
 from rigproof.cluster.ray.inventories import cluster_hosts
 from rigproof.cluster.ray.version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
+from rigproof.plugin.notice import unreadable
 from rigproof.plugin.request import Request
 from rigproof.profiles.auto import AUTO, completed, hidden_here, rig_of, rig_of_hosts, unknown_gpus
 from rigproof.profiles.errors import ProfileError, problem
@@ -18,6 +19,7 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.inventory import HostInventory
+from rigproof.records.message_text import one_line
 from rigproof.run.simulated.making import NotSimulated, simulated_rig
 from rigproof.run.surroundings import lacking
 from rigproof.simulation.inventory import simulated_inventory
@@ -54,6 +56,8 @@ def prepare(request: Request, detection: Detection | None = None) -> Prepared:
     """
     if request.simulate != "inline":  # which does not need Ray
         check_ray_version(Refused)
+    if request.notify is not None and (why := unreadable(request.notify)):
+        raise Refused(f"--hw-notify {one_line(request.notify)}: {why}; correct the command")
     try:
         loaded, inventory = _rig(request, detection)
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())

@@ -27,6 +27,7 @@ class Request:
     allow_open: bool = False
     share: bool = False
     wait_s: float = 0.0  # for other runs on the same hosts to end
+    notify: str | None = None  # a shell command to run at the end
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Request":
@@ -40,6 +41,7 @@ class Request:
             allow_open=bool(given.hw_allow_open_cluster),
             share=bool(given.hw_share),
             wait_s=given.hw_wait or 0.0,
+            notify=given.hw_notify,
             require_gpu=bool(given.hw_require_gpu),
             simulate="inline" if given.hw_simulate_inline else "ray" if given.hw_simulate else None,
             seed=given.hw_simulate_seed,

@@ -25,6 +25,7 @@ from rigproof.records.verdict import USAGE, Verdict
 from rigproof.report.files.files import load_writers
 from rigproof.report.terminal.live import terminal_copy
 from rigproof.run.acceptance import AcceptanceRun
+from rigproof.run.options import PREFIX
 from rigproof.run.start_up import StartUp
 from rigproof.stages.registry import KINDS
 
@@ -117,7 +118,7 @@ class HardwareSession:
         if os.getpid() != self._process:
             raise RuntimeError(f"a plugin runs the tests in a process of their own, and {LOADS_ITSELF}")
         self._start_up.ended("collection")
-        command = tuple(map(str, self.config.invocation_params.args))
+        command = tuple(self._recorded(str(one)) for one in self.config.invocation_params.args)
         self.run = Run(
             self.prepared, self.folder, self._terminal, command, self._column, start_up=self._start_up
         )
@@ -132,6 +133,13 @@ class HardwareSession:
         finally:
             if detection := self.config.stash[DETECTION]:  # by now the agent has its own NVML open
                 detection.let_go()
+
+    def _recorded(self, argument: str) -> str:
+        """An argument as it may be read by others: not what --hw-notify runs, which may hold a password."""
+        notify, name = self.prepared.request.notify, f"{PREFIX}notify="
+        if notify is None or argument not in (notify, f"{name}{notify}"):
+            return argument
+        return argument.removesuffix(notify) + "…"
 
     def close(self) -> None:
         """Take the rig down. Nothing more will be measured."""

@@ -122,7 +122,7 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
             "help": "a simulated fault by name, repeatable; `rigproof lint --faults` lists them",
         },
     },
-    "what is written": {
+    "what is written, and who is told": {
         ("--hw-report-dir",): {
             "type": _text,
             "metavar": "DIR",
@@ -131,5 +131,11 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
         ("--hw-share",): _switch(
             "also write a copy of the report without names of hosts, addresses and UUIDs"
         ),
+        ("--hw-notify",): {
+            "type": _text,
+            "metavar": "CMD",
+            "help": "run this shell command once the verdict is written, whatever it is; it is read from the "
+            "command's input, $RIGPROOF_VERDICT, $RIGPROOF_EXIT_STATUS and $RIGPROOF_REPORT",
+        },
     },
 }

@@ -79,6 +79,7 @@ START_CALLS = re.compile(
 STARTING = {
     "child.py": "the package's own modules, with an interpreter of their own",
     "launching.py": "`ray up`",
+    "notice.py": "the command that the user gave to --hw-notify",
     "remote.py": "`ssh`",
     "shares.py": "forks that share the records",
     "strategy_pool.py": "forks of a process that is a Child itself",
