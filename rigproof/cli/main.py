@@ -71,7 +71,7 @@ def rigproof(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def accept(context: typer.Context) -> None:
-    """Run the acceptance suite here; `rigproof accept --help` lists its options."""
+    """Test this machine or a cluster; `rigproof accept --help` lists the options."""
     from rigproof.cli.accept import accept as run_suite  # noqa: PLC0415 - the other commands need no pytest
 
     raise typer.Exit(run_suite(context.args))
@@ -82,13 +82,13 @@ def detect(
     *,
     ray_address: Annotated[
         str | None,
-        typer.Option(help="HOST:PORT of a Ray cluster: all its nodes; default: this machine alone"),
+        typer.Option(help="print all machines of this Ray cluster, HOST:PORT; default: this machine alone"),
     ] = None,
     allow_open_cluster: Annotated[
         bool, typer.Option("--allow-open-cluster", help="also join a cluster without token authentication")
     ] = False,
 ) -> None:
-    """Print the hardware found here, or in a cluster, as a rig profile, to save and edit."""
+    """Print a rig profile of the hardware found here, or in a cluster, for you to save and edit."""
     from rigproof.profiles.auto import profile_text, rig_of, rig_of_hosts  # noqa: PLC0415
     from rigproof.telemetry.inventory import detect as detect_host  # noqa: PLC0415
 
@@ -107,17 +107,22 @@ def detect(
 @app.command()
 def lint(
     profiles: Annotated[
-        list[str] | None, typer.Argument(help="rig names or files; default: all shipped")
+        list[str] | None,
+        typer.Argument(help="rigs, by name or file; default: every profile that comes with rigproof"),
     ] = None,
     *,
     faults: Annotated[
         bool,
         typer.Option(
-            "--faults", help="list the faults that can be injected into a simulated rig, and what they trip"
+            "--faults",
+            help="check nothing; list the faults that a simulated rig can be given, and what each trips",
         ),
     ] = False,
 ) -> None:
-    """Refuse plans that cannot fit and tables that cannot fail."""
+    """Check profiles before a run: typing mistakes, plans that do not fit, limits that nothing can fail.
+
+    Prints `clean`; or one line for each mistake, and ends with exit status 4.
+    """
     if faults:
         if profiles:
             raise Refused(f"--faults: the list is the same for every rig; leave out {' '.join(profiles)}")
@@ -136,8 +141,8 @@ def lint(
 
 
 @app.command()
-def schema(kind: Annotated[str, typer.Argument(help="rig, sku or xids")] = "rig") -> None:
-    """Print the JSON Schema of rig files, SKU files or the Xid catalogue, for editors."""
+def schema(kind: Annotated[str, typer.Argument(help="of what: rig, sku or xids")] = "rig") -> None:
+    """Print the JSON Schema by which editors check rig files, SKU files or the list of Xids."""
     import json  # noqa: PLC0415
 
     from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
@@ -167,7 +172,7 @@ def judge(
 ) -> None:
     """Judge a recorded run again, on any machine, with the recorded or with other limits.
 
-    Criteria that need work which the profile plans and the run did not do are not measured.
+    If this profile plans other work than the run did, what depends on that work is not measured.
     """
     from rigproof.cli.rejudge import rejudge  # noqa: PLC0415
     from rigproof.report.files.folders import named_run  # noqa: PLC0415
@@ -180,7 +185,10 @@ def report(
     run: Annotated[Path, typer.Argument(help="a run's folder, such as reports/latest")],
     *,
     share: Annotated[
-        bool, typer.Option("--share", help="a copy in RUN/shared without names of hosts, addresses, UUIDs")
+        bool,
+        typer.Option(
+            "--share", help="write a copy into RUN/shared, without names of hosts, addresses, UUIDs"
+        ),
     ] = False,
     output: Annotated[
         Path | None, typer.Option(help="write into this new folder instead of the run's")
@@ -188,11 +196,12 @@ def report(
     over: Annotated[
         Path | None,
         typer.Option(
-            "--with", help="only report-with-OTHER.html: the charts of this other run laid over the run's"
+            "--with",
+            help="write only report-with-OTHER.html, with the charts of this other run over the run's",
         ),
     ] = None,
 ) -> None:
-    """Write the files of a recorded run again, from its recording; or a copy that can be shown to anyone."""
+    """Write the files of a run again, from its recording; or a copy that you can show to anyone."""
     from rigproof.cli.rejudge import rewrite, write_overlay  # noqa: PLC0415
     from rigproof.report.files.folders import named_run  # noqa: PLC0415
 
@@ -251,18 +260,22 @@ def monitor(
     ] = False,
     report_dir: ReportDir = None,
     interval: Annotated[float, typer.Option(min=0.2, max=3600, help="seconds between two frames")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="one frame; exit status 1 with warnings")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="JSON instead of text, one document per frame")
+    once: Annotated[
+        bool, typer.Option("--once", help="show one frame; exit status 1 if it has a warning")
     ] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="like NO_COLOR in the environment")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="JSON in place of text, one document for each frame")
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="no colours, as with NO_COLOR in the environment")
+    ] = False,
     simulate: Annotated[
         bool,
-        typer.Option("--simulate", help="the profile's rig on simulated silicon, without a GPU"),
+        typer.Option("--simulate", help="show the profile's rig simulated, without a GPU"),
     ] = False,
     inject: Annotated[
         list[str] | None,
-        typer.Option(help="a fault of the simulated rig, by name, repeatable"),
+        typer.Option(help="give the simulated rig this fault; can be repeated"),
     ] = None,
 ) -> None:
     """Show the state of every node and GPU, next to the profile's limits, until Ctrl-C. Loads nothing."""
