@@ -16,7 +16,7 @@ from rigproof.plugin.options import shows_only
 from rigproof.plugin.preparation import Refused, prepare, require_surroundings
 from rigproof.plugin.request import Request
 from rigproof.plugin.session import HardwareSession
-from rigproof.report.files.folders import ReportFolderError, new_run_folder
+from rigproof.report.files.folders import ReportFolderError, new_run_folder, room_mib
 from rigproof.report.published.pseudonyms import ShareError, require_key
 from rigproof.run.start_up import StartUp
 from rigproof.run.suite import suite_folder
@@ -32,7 +32,10 @@ def register(config: pytest.Config, start_up: StartUp) -> None:
             if prepared.request.share:
                 with suppress(OSError):  # of the folder, which is proved next
                     require_key(prepared.request.report_dir)
-            folder = new_run_folder(prepared.request.report_dir, prepared.loaded.rig.name, datetime.now(UTC))
+            rig, plan = prepared.loaded.rig, prepared.plan
+            subjects = len(rig.nodes) + len(prepared.loaded.devices())
+            needed_mib = room_mib(subjects, plan.expected_s, rig.sampling.rate_hz)
+            folder = new_run_folder(prepared.request.report_dir, rig.name, datetime.now(UTC), needed_mib)
     except (Refused, ReportFolderError, ShareError) as error:
         raise pytest.UsageError(str(error)) from error
     # A library's warning must not decide about a rig, however this project treats warnings.

@@ -15,18 +15,26 @@ from rigproof.profiles.loading.files import shown_path
 
 OWN_TEXT = b"runs/"  # what the file `latest` begins with where links are not possible
 POINTER = re.compile(rb"runs/([^/\0\n]{1,255})\n?")  # all of it
-FREE_MIB_MIN = 50  # a quick run writes about 3 MiB, an hour's soak of 8 GPUs about 40
+FREE_MIB_MIN = 50  # a quick run writes about 3 MiB
+# Of the samples of a device or a node in an hour, at 10 Hz. Measured: eight hours of two PCs with a GPU each
+# are streams of 360 MiB and, while these are still there, tables of 80.
+HOUR_MIB = 16
 
 
 class ReportFolderError(Exception):
     """The folder for reports cannot be written; the message names the folder and the way out."""
 
 
-def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
+def room_mib(subjects: int, length_s: float, rate_hz: float) -> float:
+    """How much a run may write: of so many devices and nodes together, sampled at that rate."""
+    return FREE_MIB_MIN + HOUR_MIB * subjects * length_s / 3600 * rate_hz / 10
+
+
+def new_run_folder(reports_dir: Path, rig_name: str, now: datetime, needed_mib: float = FREE_MIB_MIN) -> Path:
     """Create `runs/<UTC timestamp>-<rig>-<random>` under `reports_dir`, and check that data can be written.
 
     The name sorts by time; two runs that start in the same second differ in the last part. Raises
-    ReportFolderError if it is not a folder, not writable, has less than FREE_MIB_MIN MiB, or has a `latest`
+    ReportFolderError if it is not a folder, not writable, has less than `needed_mib` free, or has a `latest`
     that could not point at the run, a history or champions that could not be written.
     """
     reports_dir = Path(reports_dir)
@@ -49,12 +57,12 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
         free_mib = shutil.disk_usage(folder).free / 2**20
     except OSError as error:
         raise ReportFolderError(_problem(reports_dir, error)) from error
-    if free_mib < FREE_MIB_MIN:
+    if free_mib < needed_mib:
         with contextlib.suppress(OSError):
             folder.rmdir()
         raise ReportFolderError(
             f"--hw-report-dir {reports_dir}: only {free_mib:.0f} MiB are free there, a run needs "
-            f"{FREE_MIB_MIN}; free some space, or give --hw-report-dir on another disk"
+            f"{needed_mib:.0f}; free some space, or give --hw-report-dir on another disk"
         )
     return folder
 

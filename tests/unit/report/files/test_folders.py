@@ -13,6 +13,7 @@ from rigproof.report.files.folders import (
     new_run_folder,
     own_folder,
     point_latest,
+    room_mib,
     short_name,
 )
 from rigproof.report.files.folders import unwritable as why
@@ -71,11 +72,14 @@ def test_what_the_disk_says_is_passed_on_with_the_way_out(tmp_path, monkeypatch,
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_too_little_space_is_refused_before_the_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("length_s", "subjects", "needed"), [(60, 2, 51), (180, 4, 53), (8 * 3600, 4, 562), (8 * 3600, 9, 1202)]
+)
+def test_too_little_space_is_refused_before_the_run(tmp_path, monkeypatch, length_s, subjects, needed):
     usage = namedtuple("usage", "total used free")(1, 1, 49 * 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(ReportFolderError, match="only 49 MiB are free there, a run needs 50"):
-        new_run_folder(tmp_path, "lab", NOW)
+    with pytest.raises(ReportFolderError, match=f"only 49 MiB are free there, a run needs {needed};"):
+        new_run_folder(tmp_path, "lab", NOW, room_mib(subjects, length_s, 10))
     assert list((tmp_path / "runs").iterdir()) == []
 
 
