@@ -1,15 +1,14 @@
 """`rigproof cluster up|down|status|lines`: the Ray cluster of a rig of several machines."""
 
-import getpass
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rigproof.cli.refused import Refused
-from rigproof.cluster.launch.commands import GCS_PORT, lines_to_type
-from rigproof.cluster.launch.file import Launch
-from rigproof.cluster.launch.launching import addressed, down, nodes_in, up, write_file
+from rigproof.cluster.launch.commands import GCS_PORT, head_of, lines_to_type
+from rigproof.cluster.launch.launching import Launch, addressed, down, nodes_in, up
 from rigproof.cluster.launch.remote import NoSsh
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
@@ -26,16 +25,19 @@ app = typer.Typer(
 
 Rig = Annotated[str, typer.Argument(help="a rig's name or file, with an address for each node")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="of the head")]
-User = Annotated[str | None, typer.Option(help="user to log in as; default: your own name")]
-Key = Annotated[
-    Path | None,
-    typer.Option(help="private key for ssh, which `ray up` also copies to the head; default: ssh's own"),
+User = Annotated[str | None, typer.Option(help="user to log in as; default: ssh's own choice")]
+Key = Annotated[Path | None, typer.Option(help="private key for ssh; default: ssh's own choice")]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        help="command that runs Ray on the nodes, such as /opt/train/bin/ray; default: the one beside this "
+        "rigproof, if it is there too, else the one that a terminal there finds"
+    ),
 ]
-Ray = Annotated[str, typer.Option(help="command that runs Ray on the nodes, such as /opt/train/bin/ray")]
 
 
 @app.command()
-def lines(rig: Rig, port: Port = GCS_PORT, ray: Ray = "ray") -> None:
+def lines(rig: Rig, port: Port = GCS_PORT, ray: Ray = None) -> None:
     """Print the commands to type on each machine, for rigs without ssh."""
     typer.echo(_lines(rig, port, ray))
 
@@ -47,37 +49,24 @@ def start(
     port: Port = GCS_PORT,
     ssh_user: User = None,
     ssh_key: Key = None,
-    ray: Ray = "ray",
-    file: Annotated[
-        Path | None, typer.Option(help="path of the file for `ray up`; default: rigproof-RIG-PORT.yaml")
-    ] = None,
-    write_only: Annotated[
-        bool, typer.Option("--write-only", help="write that file and start nothing")
-    ] = False,
+    ray: Ray = None,
     limit: Annotated[float, typer.Option(min=1, help="seconds to wait for the nodes to join")] = 180.0,
 ) -> None:
-    """Start the cluster with `ray up` over ssh; prints the line that starts the test on it."""
+    """Start the cluster over ssh, unless it runs already; prints the line that starts the test on it."""
     launch = _launch(rig, port, ssh_user, ssh_key, ray)
-    file = file or Path(f"{launch.name}.yaml")
-    if write_only:
-        write_file(launch, file)
-        typer.echo(f"written: {file}")
-        return
     try:
-        up(launch, file, limit_s=limit, say=typer.echo)
+        up(launch, limit_s=limit, say=typer.echo)
     except NoSsh as error:
         typer.echo(f"rigproof: {error}; without ssh, type this yourself:\n", err=True)
         typer.echo(_lines(rig, port, ray))
         raise typer.Exit(USAGE) from error
-    typer.echo(f"it is up; run: rigproof accept --ray-address {launch.head_address} --hwprofile {rig}")
+    typer.echo(_accept_line(launch.head_address, rig))
 
 
 @app.command("down")
-def end(
-    rig: Rig, *, port: Port = GCS_PORT, ssh_user: User = None, ssh_key: Key = None, ray: Ray = "ray"
-) -> None:
+def end(rig: Rig, *, port: Port = GCS_PORT, ssh_user: User = None, ssh_key: Key = None) -> None:
     """End the cluster that `up` started, and no other Ray of those machines."""
-    left = down(_launch(rig, port, ssh_user, ssh_key, ray), say=typer.echo)
+    left = down(_launch(rig, port, ssh_user, ssh_key), say=typer.echo)
     if left:
         raise typer.Exit(LEFT)
 
@@ -86,7 +75,7 @@ def end(
 def status(rig: Rig, *, port: Port = GCS_PORT) -> None:
     """Print which machines of the rig are in its cluster; exit status 1 if one is not. Changes nothing."""
     nodes = addressed(load_rig(rig, KINDS).rig.nodes)
-    head = f"{nodes[0].address}:{port}"
+    head = head_of(nodes, port)
     there, problem = nodes_in(head)
     if problem:
         typer.echo(f"{head}: {problem}")
@@ -95,24 +84,26 @@ def status(rig: Rig, *, port: Port = GCS_PORT) -> None:
         typer.echo(f"{node.name}  {node.address}  {'in the cluster' if joined else 'MISSING'}")
         problem = problem or ("" if joined else "missing")
     if problem:
-        typer.echo(f"start it with: rigproof cluster up {rig}")
+        typer.echo(f"start it with: rigproof cluster up {shlex.quote(rig)}")
         raise typer.Exit(MISSING)
-    typer.echo(f"run: rigproof accept --ray-address {head} --hwprofile {rig}")
+    typer.echo(_accept_line(head, rig))
 
 
-def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str) -> Launch:
+def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str | None = None) -> Launch:
     loaded = load_rig(rig, KINDS).rig
     nodes = addressed(loaded.nodes)
+    if ray is not None and "/" in ray and not ray.startswith("~"):
+        ray = str(Path(ray).absolute())
     try:
-        return Launch(
-            loaded.name, nodes, user or getpass.getuser(), str(key.expanduser()) if key else None, port, ray
-        )
-    except (KeyError, OSError) as error:  # KeyError: before Python 3.13
-        raise Refused("this user has no name here (no entry in /etc/passwd); give --ssh-user NAME") from error
-    except RuntimeError as error:
+        return Launch(loaded.name, nodes, user, str(key.expanduser().absolute()) if key else None, port, ray)
+    except (RuntimeError, OSError) as error:
         raise Refused(f"--ssh-key {key}: {error}; write the whole path") from error
 
 
-def _lines(rig: str, port: int, ray: str) -> str:
-    text = "\n".join(lines_to_type(load_rig(rig, KINDS).rig.nodes, port=port, ray=ray))
-    return text.replace("--hwprofile RIG", f"--hwprofile {rig}")
+def _accept_line(head: str, rig: str) -> str:
+    return f"run: rigproof accept --hwprofile {shlex.quote(rig)} --ray-address {shlex.quote(head)}"
+
+
+def _lines(rig: str, port: int, ray: str | None) -> str:
+    text = "\n".join(lines_to_type(load_rig(rig, KINDS).rig.nodes, port=port, ray=ray or "ray"))
+    return text.replace("--hwprofile RIG", f"--hwprofile {shlex.quote(rig)}")

@@ -89,5 +89,5 @@ def test_nodes_are_shown_next_to_their_limits_and_the_cluster_is_left_as_it_was(
     assert pc1["gpus"] == []
     missing = {sign["subject"]: sign["text"] for sign in found["warnings"] if sign["kind"] == "missing"}
     assert missing.keys() == {"pc2/gpu0", "pc3"}
-    assert "type there: `RAY_AUTH_MODE=token ray start --address=" in missing["pc3"]
+    assert "type there: `env RAY_AUTH_MODE=token ray start --address=" in missing["pc3"]
     assert (pc3["presence"], pc3["cpu_percent"]) == ("missing", None)

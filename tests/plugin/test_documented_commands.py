@@ -35,7 +35,7 @@ NOT_TYPED = {
     r"rigproof cluster (up|down|status) .*": TWO_PCS,
     r".* --notify '(curl|mail|notify-send) .*": "it sends a message; tests/plugin/test_notify.py has others",
     r".* --ray-address .*": TWO_PCS,
-    r"RAY_AUTH_MODE=token ray start .*": TWO_PCS,
+    r"env RAY_AUTH_MODE=token ray start .*": TWO_PCS,
     r"\(umask 077; ray get-auth-token --generate\)": "it writes a token into the home folder",
     r"(chmod|scp) .*~/.ray/auth_token.*": TWO_PCS,
     r"rigproof monitor( --(json|hwprofile|simulate) .*)?": ENDLESS,

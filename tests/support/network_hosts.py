@@ -25,7 +25,7 @@ from support.alone import UNYIELDING
 
 PATIENCE_S = 120.0  # for a step of a test on a busy machine; never what a test is about
 COMMAND_S = 30.0
-SUBNET = "10.77.0"
+SUBNETS = {4: "10.77.0.{}/24", 6: "fd00:77::{}/64"}  # by the version of IP
 SWITCH = "switch"
 
 
@@ -94,11 +94,12 @@ class Network:
         CannotBuild: the kernel, or who we are, does not allow it.
     """
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, ip: int = 4) -> None:
+        self._ip_version = ip
         self._prefix = f"rp{os.getpid()}-{secrets.token_hex(3)}"
         self.folder = Path(tempfile.mkdtemp(prefix="rpn-", dir="/tmp"))  # short enough for Ray's sockets
         self.hosts = {
-            name: Host(name, f"{SUBNET}.{number}", f"{self._prefix}-{name}", self.folder / name)
+            name: Host(name, self._place(number)[0], f"{self._prefix}-{name}", self.folder / name)
             for number, name in enumerate(names, 1)
         }
         self._switch = f"{self._prefix}-{SWITCH}"
@@ -152,15 +153,22 @@ class Network:
             _ip("-n", namespace, "link", "set", "dev", "lo", "up")
         _ip("-n", self._switch, "link", "add", "br0", "type", "bridge")
         _ip("-n", self._switch, "link", "set", "dev", "br0", "up")
-        for name, host in self.hosts.items():
+        for number, (name, host) in enumerate(self.hosts.items(), 1):
             host.home.mkdir(parents=True)
             peer = ("peer", "name", name, "netns", self._switch)
             _ip("link", "add", "eth0", "netns", host.namespace, "type", "veth", *peer)
             _ip("-n", self._switch, "link", "set", "dev", name, "master", "br0", "up")
-            _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
+            address, length = self._place(number)
+            lone = ("nodad",) if self._ip_version == 6 else ()  # else it is not there for a second
+            _ip("-n", host.namespace, "addr", "add", f"{address}/{length}", "dev", "eth0", *lone)
             _ip("-n", host.namespace, "link", "set", "dev", "eth0", "up")
             # What looks for its own outer address asks for the route to somewhere far away.
-            _ip("-n", host.namespace, "route", "add", "default", "dev", "eth0")
+            _ip(f"-{self._ip_version}", "-n", host.namespace, "route", "add", "default", "dev", "eth0")
+
+    def _place(self, number: int) -> tuple[str, str]:
+        """The address of a host, and the length of its subnet's prefix."""
+        address, _, length = SUBNETS[self._ip_version].format(number).partition("/")
+        return address, length
 
     def _remove(self) -> None:
         for host in self.hosts.values():

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rigproof.host.addresses import host_port
 from rigproof.records.disk.store import RecordingError, read_recording
 from support.acceptance import CHECKOUT, PYTEST, Run
 from support.alone import NONE_IN_ADVANCE
@@ -151,7 +152,7 @@ class RayHosts:
     @property
     def address(self) -> str:
         """Of the head, HOST:PORT."""
-        return f"{self.head.address}:{PORT}"
+        return host_port(self.head.address, PORT)
 
     @staticmethod
     def give_token(host: Host, token: str) -> None:

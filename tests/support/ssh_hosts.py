@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from support.acceptance import CHECKOUT
@@ -30,14 +31,17 @@ SetEnv RAY_TMPDIR={host.folder} PYTHONPATH={checkout}
 
 def why_no_ssh() -> str | None:
     """Why there can be no ssh server here; None where there can."""
-    for program in (SSHD, "ssh", "ssh-keygen", "rsync"):
+    for program in (SSHD, "ssh", "ssh-keygen", "csh"):
         if shutil.which(program) is None:
-            return f"no {program} here (apt-get install openssh-server rsync)"
+            return f"no {program} here (apt-get install openssh-server csh)"
     return None
 
 
-def serve(network: Network) -> None:
-    """Start a server on every host; every host's user may log in to every host, and knows its key."""
+def serve(network: Network, *, shells: Mapping[str, str] | None = None) -> None:
+    """Start a server on every host; every host's user may log in to every host, and knows its key.
+
+    `shells`: by host, the user's login shell there; bash otherwise.
+    """
     keys = network.folder / "ssh"
     keys.mkdir()
     _keygen(keys / "id_ed25519")
@@ -50,7 +54,7 @@ def serve(network: Network) -> None:
         known += f"{host.address} {kind} {key}\n"
         shutil.copy(keys / "id_ed25519.pub", folder / "authorized_keys")
         (folder / "config").write_text(CONFIG.format(host=host, folder=folder, checkout=CHECKOUT))
-        (folder / "passwd").write_text(_passwd(host))
+        (folder / "passwd").write_text(_passwd(host, (shells or {}).get(host.name, "/bin/bash")))
     Path("/run/sshd").mkdir(exist_ok=True)  # where it locks itself in
     for host in network.hosts.values():
         own = host.home / ".ssh"
@@ -72,13 +76,13 @@ def as_user(host: Host, *command: str | Path) -> tuple[str, ...]:
     return ("sh", "-c", OWN_PASSWD, str(host.folder / "sshd" / "passwd"), *map(str, command))
 
 
-def _passwd(host: Host) -> str:
+def _passwd(host: Host, shell: str) -> str:
     user = pwd.getpwuid(os.geteuid())
     lines = []
     for line in Path("/etc/passwd").read_text().splitlines():
         fields = line.split(":")
         if fields[0] == user.pw_name:
-            fields[5:] = [str(host.home), "/bin/bash"]
+            fields[5:] = [str(host.home), shell]
         lines.append(":".join(fields))
     return "\n".join(lines) + "\n"
 

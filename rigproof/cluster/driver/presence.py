@@ -1,5 +1,6 @@
 """Which promised GPUs are there, and the events for missing nodes and GPUs. Pure."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
     elif ray_address is None:
         message = f"{node.name} is not there: the run was given no cluster, only this machine"
         step = f"join the machines with `rigproof cluster up {loaded.rig.name}`"
-        step += f", then add --ray-address {head_of(nodes)} (in pytest --hw-ray-address)"
+        step += f", then add --ray-address {shlex.quote(head_of(nodes))} (in pytest --hw-ray-address)"
     disturbed = {"disturbed": step} if ray_address is None else {}
     data: dict[str, Any] = {"remedy": line, "address": node.address, "next_step": step, **disturbed}
     events = [Event(t_s, "node_missing", node.name, message, data=data)]

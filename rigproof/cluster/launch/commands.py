@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
+from rigproof.host.addresses import host_port
 from rigproof.profiles.tables.node import Node
 
 GCS_PORT = 6379  # Ray's own default
@@ -24,7 +25,7 @@ def ray_start_line(
     on: Ray then refuses to start without a token, instead of admitting everyone on the network. `ray` is the
     command that runs Ray there; `more` are further options.
     """
-    parts = ["RAY_AUTH_MODE=token"] if token else []
+    parts = ["env", "RAY_AUTH_MODE=token"] if token else []  # `env`: csh knows no NAME=VALUE before a command
     parts += [shlex.quote(ray), "start"]
     if head_address is None:
         parts += ["--head", f"--port={port}", "--include-dashboard=false"]
@@ -51,8 +52,8 @@ def lines_to_type(nodes: Sequence[Node], *, port: int = GCS_PORT, ray: str = "ra
     for node in others:
         there = shlex.quote(node.address or node.name)
         lines += [
-            f"ssh {there} 'umask 077 && mkdir -p ~/.ray && cat > {TOKEN_PATH}' < {TOKEN_PATH}"
-            f"   # or by a USB stick, and chmod 600 there",
+            "# or by a USB stick, and chmod 600 there",
+            f"ssh {there} 'umask 077 && mkdir -p ~/.ray && cat > {TOKEN_PATH}' < {TOKEN_PATH}",
         ]
     lines += ["", f"# on {head.name}: the head", ray_start_line(head, None, port=port, ray=ray)]
     for node in others:
@@ -60,7 +61,7 @@ def lines_to_type(nodes: Sequence[Node], *, port: int = GCS_PORT, ray: str = "ra
     lines += [
         "",
         f"# on {head.name}: the test",
-        f"rigproof accept --ray-address {address} --hwprofile RIG",
+        f"rigproof accept --hwprofile RIG --ray-address {shlex.quote(address)}",
     ]
     return lines
 
@@ -68,7 +69,7 @@ def lines_to_type(nodes: Sequence[Node], *, port: int = GCS_PORT, ray: str = "ra
 def head_of(nodes: Sequence[Node], port: int = GCS_PORT) -> str:
     """Where a cluster of these nodes has its head: the first node."""
     first = nodes[0]
-    return f"{first.address or first.name}:{port}"
+    return host_port(first.address or first.name, port)
 
 
 def cuda_gpus(node: Node) -> int:

@@ -1,46 +1,93 @@
-"""Starts a rig's cluster over ssh with `ray up`, and ends that cluster and no other."""
+"""Starts a rig's cluster on its machines, over ssh, and ends that cluster and no other."""
 
 import hashlib
 import os
 import secrets
-import signal
-import socket
-import subprocess
+import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 
-from rigproof.cluster.launch.file import Launch, launch_text, numeric
+from rigproof import __version__
+from rigproof.cluster.launch.commands import GCS_PORT, head_of, ray_start_line
 from rigproof.cluster.launch.remote import Answer, NoSsh, Remote
-from rigproof.cluster.launch.scripts import END, LOOK, SAVE_IT
+from rigproof.cluster.launch.scripts import END, LOOK, SAVE_IT, START
 from rigproof.cluster.ray.address import check_listening
 from rigproof.cluster.ray.auth_token import TokenPlace, check_private, token_file
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
 from rigproof.cluster.ray.node_list import node_names
+from rigproof.host.addresses import numeric
 from rigproof.profiles.tables.node import Node
 
-RAY_UP = (sys.executable, "-m", "ray.scripts.scripts", "up", "-y", "--no-config-cache")
+MARK = "RIGPROOF_CLUSTER"  # in the environment of every process of a cluster that was started by rigproof
 LOOK_S = 60.0
 END_S = 10  # for processes to end by themselves
 ASK_S = 20.0  # for the head to list its nodes
+QUOTED = 3  # lines of what a failed start printed
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start: the nodes (the first is the head) with numeric addresses, and how to reach them.
+
+    `ssh_user`, `ssh_key`: None for ssh's own choice. `ray`: the command that runs Ray on the nodes; None for
+    this environment's, or else a terminal's there.
+    """
+
+    rig: str
+    nodes: tuple[Node, ...]
+    ssh_user: str | None = None
+    ssh_key: str | None = None
+    port: int = GCS_PORT
+    ray: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """The entry `NAME=VALUE` that the cluster's processes have in their environment."""
+        return f"{MARK}=rigproof-{self.rig}-{self.port}@{self.nodes[0].address}"
+
+    @property
+    def head_address(self) -> str:
+        """HOST:PORT, for --hw-ray-address."""
+        return head_of(self.nodes, self.port)
+
+    @property
+    def rays(self) -> tuple[str, ...]:
+        """The Rays to look for on each machine, the first that is there counts (scripts.LOOK)."""
+        if self.ray is not None:
+            return (self.ray,)
+        here, home = Path(sys.executable).parent / "ray", os.environ.get("HOME")
+        at_home = [f"~/{here.relative_to(home)}"] if home and here.is_relative_to(home) else []
+        return (str(here), *at_home, "ray")
+
+    def start_line(self, node: Node, ray: str) -> str:
+        """The line that starts Ray on a node, marked as ours."""
+        head = None if node is self.nodes[0] else self.head_address
+        line = ray_start_line(node, head, port=self.port, ray=ray, more=["--disable-usage-stats"])
+        return f"env {shlex.quote(self.mark)} {line}"
 
 
 @dataclass(frozen=True)
 class Found:
     """What was found on one machine.
 
-    `processes`: how many of this cluster run there. `token`: the SHA-256 of its token; None if it has none.
-    `ray`: whether the command that runs Ray can be called.
+    `processes`: how many of this cluster run there. `token`: the SHA-256 of its token. `ray`: the path of the
+    command that runs Ray. None: there is none. `has`: the version of what that Ray's Python has, by name;
+    `lacks`: what went wrong there.
     """
 
     processes: int
     token: str | None
-    ray: bool
+    ray: str | None
+    has: dict[str, str] = field(default_factory=dict)
+    lacks: str = ""
 
 
 def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -54,10 +101,10 @@ def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
                 raise ClusterError("a rig of one machine needs no cluster; run `rigproof accept` on it")
             raise ClusterError(f"{node.name} has no address in the profile; write its address there")
         try:
-            found.append(socket.gethostbyname(node.address))
+            found.append(node.model_copy(update={"address": numeric(node.address)}))
         except OSError as error:
             raise ClusterError(f"{node.name}: {node.address} is not known here ({error})") from error
-    return numeric(nodes, found)
+    return tuple(found)
 
 
 def nodes_in(head: str) -> tuple[frozenset[str], str]:
@@ -71,38 +118,40 @@ def nodes_in(head: str) -> tuple[frozenset[str], str]:
     return there, "" if there else f"something answers there but lists no nodes; {token}"
 
 
-def write_file(launch: Launch, file: Path) -> None:
-    """Write the file for `ray up`. Raises ClusterStartFailed with the way out."""
-    try:
-        file.write_text(launch_text(launch))
-    except OSError as error:
-        raise _unwritten(file, error) from error
-
-
-def _unwritten(file: Path, error: OSError) -> ClusterStartFailed:
-    return ClusterStartFailed(
-        f"{file.absolute()}: not written: {error.strerror or error}; give --file FILE in a folder where you "
-        "may write"
-    )
-
-
-def up(launch: Launch, file: Path, *, limit_s: float, say: Say) -> None:
-    """Start the cluster and wait, at most `limit_s`, until every node is in it. Writes `file` for `ray up`.
+def up(launch: Launch, *, limit_s: float, say: Say) -> None:
+    """Start the cluster and wait, at most `limit_s`, until every node is in it. One that is whole stays.
 
     Raises:
         NoSsh: a machine cannot be reached; nothing was started.
         ClusterStartFailed: with the reason; what was started has been ended again.
     """
-    found = _on_all(launch, lambda remote: _found(remote.run(LOOK, launch.mark, launch.ray, limit_s=LOOK_S)))
-    _refuse(launch, found)
+    remotes = _remotes(launch)
+    with ThreadPoolExecutor(len(remotes)) as pool:
+        looked = [pool.submit(one.run, LOOK, launch.mark, *launch.rays, limit_s=LOOK_S) for one in remotes]
+        found = [_found(node, one.result()) for node, one in zip(launch.nodes, looked, strict=True)]
+    if any(there.processes for there in found):
+        _refuse_part(launch, found)
+        say("this cluster runs already")
+        return
+    rays = [_ray(launch, node, there) for node, there in zip(launch.nodes, found, strict=True)]
     _keep_tokens(launch, found)
-    write_file(launch, file)
-    say(f"{file}: written; `ray up` starts {', '.join(node.name for node in launch.nodes)}")
+
+    def start(node: Node, remote: Remote, ray: str) -> None:
+        say(f"{node.name}: starting {ray}")
+        answer = remote.run(START, launch.start_line(node, ray), limit_s=limit_s)
+        if answer.status != 0:
+            lines = [line for line in answer.output.splitlines() if line.strip()][-QUOTED:]
+            raise ClusterStartFailed(
+                f"{node.name}: `ray start` ended with status {answer.status}: {' | '.join(lines)}"
+            )
+
     try:
-        _ray_up(file, limit_s)
+        start(launch.nodes[0], remotes[0], rays[0])
+        with ThreadPoolExecutor(len(remotes)) as pool:
+            list(pool.map(start, launch.nodes[1:], remotes[1:], rays[1:]))
         _wait(launch, limit_s, say)
     except BaseException:
-        down(launch, say=say)
+        _undo(launch, say)
         raise
 
 
@@ -110,59 +159,89 @@ def down(launch: Launch, *, say: Say) -> int:
     """End the processes of this cluster on every machine, the head's first. Returns how many are left.
 
     Raises:
-        NoSsh: a machine cannot be reached; the others are done.
+        NoSsh: a machine cannot be reached or looked at; the others are done.
     """
-    left, unreached = 0, []
+    left, undone = 0, []
     for node, remote in zip(launch.nodes, _remotes(launch), strict=True):
         try:
-            answer = remote.run(END, launch.mark, str(END_S), launch.name, limit_s=LOOK_S + END_S)
+            answer = remote.run(END, launch.mark, str(END_S), limit_s=LOOK_S + END_S)
         except NoSsh as error:
-            unreached.append(str(error))
+            undone.append(f"{node.name}: {error}")
             continue
         words = [line.split() for line in answer.output.splitlines()]
         ended = [int(word[1]) for word in words if len(word) == 2 and word[0] == "ended"]
+        if answer.status != 0 or not ended:
+            undone.append(f"{node.name}: {answer.output.strip()}")
+            continue
         still = [word[1] for word in words if len(word) == 2 and word[0] == "left"]
         left += len(still)
-        say(f"{node.name}: {sum(ended) - len(still)} processes ended")
+        gone = ended[0] - len(still)
+        say(f"{node.name}: {gone} processes ended" if ended[0] else f"{node.name}: nothing of it was running")
         if still:
             say(f"{node.name}: still there: {' '.join(still)}")
-    _forget(launch)
-    if unreached:
-        raise NoSsh("; ".join(unreached))
+    if undone:
+        raise NoSsh("; ".join(undone))
     return left
 
 
+def _undo(launch: Launch, say: Say) -> None:
+    try:
+        down(launch, say=say)
+    except NoSsh as error:
+        say(f"not everything was ended: {error}")
+
+
 def _remotes(launch: Launch) -> list[Remote]:
-    return [Remote(address, launch.ssh_user, launch.ssh_key) for address in launch.addresses]
+    return [Remote(str(node.address), launch.ssh_user, launch.ssh_key) for node in launch.nodes]
 
 
-def _on_all(launch: Launch, do: Callable[[Remote], Found]) -> list[Found]:
-    with ThreadPoolExecutor(len(launch.nodes)) as pool:
-        return list(pool.map(do, _remotes(launch)))
+def _found(node: Node, answer: Answer) -> Found:
+    """Raises ClusterStartFailed where the machine cannot be looked at."""
+    if answer.status != 0:
+        raise ClusterStartFailed(f"{node.name}: {answer.output.strip()}")
+    lines = [line.partition(" ") for line in answer.output.splitlines()]
+    told = {word: rest for word, _, rest in lines}
+    has = dict(rest.split(" ", 1) for word, _, rest in lines if word == "has" and " " in rest)
+    processes = sum(word == "process" for word, _, _ in lines)
+    return Found(processes, told.get("token"), told.get("ray"), has, told.get("lacks", ""))
 
 
-def _found(answer: Answer) -> Found:
-    lines = answer.output.splitlines()
-    tokens = [line.removeprefix("token ").strip() for line in lines if line.startswith("token ")]
-    processes = sum(line.startswith("process ") for line in lines)
-    return Found(processes, tokens[0] if tokens else None, "ray" in lines)
-
-
-def _refuse(launch: Launch, found: list[Found]) -> None:
+def _refuse_part(launch: Launch, found: Sequence[Found]) -> None:
+    """Return if every machine runs this cluster and is in it."""
+    names, problem = nodes_in(launch.head_address)
     for node, there in zip(launch.nodes, found, strict=True):
-        if there.processes:
+        if not there.processes or node.name not in names:
             raise ClusterStartFailed(
-                f"{node.name} runs {there.processes} processes of this cluster already; "
-                f"end them with `rigproof cluster down`"
-            )
-        if not there.ray:
-            raise ClusterStartFailed(
-                f"{node.name} has no `{launch.ray}` for the user {launch.ssh_user}; install ray there, or "
-                "give its path: --ray /path/to/bin/ray"
+                f"this cluster runs already, but {node.name} is not in it"
+                f"{f' ({problem})' if problem else ''}; end it with `rigproof cluster down`, then up again"
             )
 
 
-def _keep_tokens(launch: Launch, found: list[Found]) -> None:
+def _ray(launch: Launch, node: Node, there: Found) -> str:
+    """The Ray of a machine. Raises ClusterStartFailed where it has none, or not what is needed with it."""
+    if there.ray is None:
+        raise ClusterStartFailed(
+            f"{node.name} has no {' and no '.join(f'`{one}`' for one in launch.rays)}; install rigproof "
+            "there in the folder that it has here, or give the path of Ray there: --ray /path/to/bin/ray"
+        )
+    if there.lacks:
+        raise ClusterStartFailed(
+            f"{node.name}: the Python of {there.ray} cannot import what a run needs ({there.lacks}); install "
+            f"rigproof {__version__} in it there, or give the path of another Ray: --ray /path/to/bin/ray"
+        )
+    here = {"Python": python_version(), "ray": version("ray"), "rigproof": __version__}
+    for name, mine in here.items():
+        theirs = there.has.get(name, mine)
+        shown = 2 if name == "Python" else None  # patch releases of Python go together
+        if theirs.split(".")[:shown] != mine.split(".")[:shown]:
+            raise ClusterStartFailed(
+                f"{node.name}: {there.ray} has {name} {theirs}, and this machine {name} {mine} "
+                f"({sys.executable}); install the same version of {name} on both"
+            )
+    return there.ray
+
+
+def _keep_tokens(launch: Launch, found: Sequence[Found]) -> None:
     """Give every machine this machine's token, in a file that only its owner reads.
 
     Raises ClusterStartFailed if a machine has a different token, which is never replaced.
@@ -171,9 +250,11 @@ def _keep_tokens(launch: Launch, found: list[Found]) -> None:
     digest = hashlib.sha256(token.encode()).hexdigest()
     for node, remote, there in zip(launch.nodes, _remotes(launch), found, strict=True):
         if there.token is None:
-            kept = remote.run(SAVE_IT, given=token, limit_s=LOOK_S)
+            kept = remote.run(SAVE_IT, token, limit_s=LOOK_S)
             if kept.status != 0:
-                raise ClusterStartFailed(f"{node.name}: ~/.ray/auth_token was not written: {kept.output}")
+                raise ClusterStartFailed(
+                    f"{node.name}: ~/.ray/auth_token was not written: {kept.output.strip()}"
+                )
         elif there.token != digest:
             raise ClusterStartFailed(
                 f"{node.name} has another token in ~/.ray/auth_token than this machine; make them the same, "
@@ -203,37 +284,6 @@ def _own_token() -> str:
     return token
 
 
-def _ray_up(file: Path, limit_s: float) -> None:
-    """Run `ray up` to its end. Its output goes to a log file, and is quoted only if it fails."""
-    environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_UP_enable_autoscaler_v2": "0"}
-    log = file.with_suffix(".log")
-    try:
-        output = log.open("w")
-    except OSError as error:
-        raise _unwritten(log, error) from error
-    # No `host.child.Child`: Ray's own program, in a session of its own, so that its ssh can be ended with it.
-    with output:
-        process = subprocess.Popen(
-            [*RAY_UP, str(file)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            status = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            raise ClusterStartFailed(f"`ray up` did not end within {limit_s:g} s; see {log}") from None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)  # with its ssh
-                process.wait()
-    if status != 0:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        raise ClusterStartFailed(f"`ray up` ended with status {status}: {' | '.join(lines[-3:])}; see {log}")
-
-
 def _wait(launch: Launch, limit_s: float, say: Say) -> None:
     end_s = time.monotonic() + limit_s
     missing = list(launch.nodes)
@@ -246,15 +296,8 @@ def _wait(launch: Launch, limit_s: float, say: Say) -> None:
             return
         if time.monotonic() > end_s:
             raise ClusterStartFailed(
-                f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; the head "
-                "starts the others by ssh, so it needs a key for them too: see session_latest/logs/monitor.* "
-                f"in Ray's folder on {launch.nodes[0].name} (/tmp/ray)"
+                f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; is port "
+                f"{launch.port} of {launch.nodes[0].name} open to the others? See session_latest/logs in "
+                "Ray's folder there (/tmp/ray)"
             )
         time.sleep(1)
-
-
-def _forget(launch: Launch) -> None:
-    """Remove what `ray up` noted on this machine about the cluster, which is gone."""
-    folder = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray"  # noqa: S108 - Ray's own
-    for ending in ("state", "lock"):
-        (folder / f"cluster-{launch.name}.{ending}").unlink(missing_ok=True)

@@ -1,26 +1,38 @@
-"""Commands on another machine over ssh, as the user's own ssh is configured; never asks for a password.
+"""`sh` scripts on another machine, over ssh as the user's own ssh is configured; never asks for a password.
+
+What is sent does not depend on the login shell there: one short line that every shell understands starts
+`/bin/sh`, which gets the script on its stdin. Two marks in the output enclose what the script printed and
+prove that it ran to its end; what the login shell prints by itself is outside of them.
 
 ssh is a system program, so `host.child.Child`, which runs this package's modules, does not apply.
 """
 
+import os
+import re
+import secrets
 import shlex
 import shutil
+import signal
 import subprocess
+import tempfile
 from dataclasses import dataclass
 
 from rigproof.cluster.ray.errors import ClusterError
+from rigproof.telemetry.host import host_addresses
 
 CONNECT_S = 10
 NOT_REACHED = 255  # ssh's own failure, in place of the command's status
+SHELL = "exec /bin/sh"
+QUOTED = 300  # characters of what a machine printed instead
 
 
 class NoSsh(ClusterError):  # noqa: N818 - named for the condition
-    """A machine cannot be reached by ssh."""
+    """A machine cannot be reached by ssh, or gives no shell there."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How a command there ended, and what it printed."""
+    """How a script there ended, and what it printed."""
 
     status: int
     output: str
@@ -28,37 +40,70 @@ class Answer:
 
 @dataclass(frozen=True)
 class Remote:
-    """One machine."""
+    """One machine. `user`: None for ssh's own choice. This machine itself needs no ssh then."""
 
     address: str
-    user: str
+    user: str | None = None
     key: str | None = None
 
-    def run(self, script: str, *arguments: str, given: str = "", limit_s: float) -> Answer:
-        """Run a `sh` script there, `given` on its stdin.
+    def run(self, script: str, *arguments: str, limit_s: float) -> Answer:
+        """Run a `sh` script there, without input. Its arguments do not appear in a list of processes.
 
         Raises:
-            NoSsh: there is no ssh, it cannot connect, or the script takes longer than `limit_s`.
+            NoSsh: there is no ssh, it cannot connect, or the script does not run to its end in `limit_s`.
         """
+        mark = f"rigproof-{secrets.token_hex(8)}"
+        words = shlex.join(arguments)
+        text = f"echo {mark} begins\nset -- {words}\n(\n{script}\n) < /dev/null 2>&1\n"
+        text += f"set -- $?\necho\necho {mark} ends $1\n"
+        status, printed, complained = self._sent(text, limit_s)
+        whole = re.search(rf"^{mark} begins\n(.*)\n{mark} ends (\d+)$", printed, re.DOTALL | re.MULTILINE)
+        if whole is not None:
+            return Answer(int(whole[2]), whole[1])
+        complaints = complained.strip().splitlines()
+        if status == NOT_REACHED and mark not in printed:
+            raise NoSsh(f"{self}: {complaints[-1] if complaints else 'ssh gave no reason'}")
+        said = " | ".join(line for line in (*printed.splitlines(), *complaints) if line and mark not in line)
+        raise NoSsh(
+            f"{self}: what was sent did not run to its end (status {status}); the shell there printed "
+            f'"{said[-QUOTED:]}"; make `ssh {self} {SHELL}` give a shell'
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.address}" if self.user else self.address
+
+    def _command(self) -> list[str]:
+        if self.user is None and self.address in host_addresses():
+            return ["/bin/sh"]
         if shutil.which("ssh") is None:
             raise NoSsh("there is no `ssh` on this machine")
-        own = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
-        if self.key is not None:
-            own += ["-i", self.key]
-        words = ["sh", "-c", script, "sh", *arguments]
-        try:
-            done = subprocess.run(
-                ["ssh", *own, "-l", self.user, self.address, shlex.join(words)],
-                input=given,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=limit_s,
-                check=False,
+        own = ["-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
+        own += ["-i", self.key] if self.key else []
+        own += ["-l", self.user] if self.user else []
+        return ["ssh", *own, "--", self.address, SHELL]
+
+    def _sent(self, text: str, limit_s: float) -> tuple[int, str, str]:
+        """The status, stdout and stderr of a shell there that reads `text`."""
+        # Files, because a pipe ends only with the last process that has it, such as a master of ssh's.
+        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complained:
+            process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=complained,
+                cwd="/",
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            raise NoSsh(f"{self.user}@{self.address}: no end within {limit_s:g} s") from None
-        if done.returncode == NOT_REACHED:
-            reason = (done.stderr.strip().splitlines() or ["ssh gave no reason"])[-1]
-            raise NoSsh(f"{self.user}@{self.address}: {reason}")
-        return Answer(done.returncode, done.stdout + done.stderr)
+            try:
+                process.communicate(text.encode(), limit_s)
+            except subprocess.TimeoutExpired:
+                raise NoSsh(f"{self}: no end within {limit_s:g} s") from None
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            outputs = []
+            for stream in (printed, complained):
+                stream.seek(0)
+                outputs.append(stream.read().decode(errors="replace"))
+        return process.returncode, outputs[0], outputs[1]

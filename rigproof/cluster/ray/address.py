@@ -3,6 +3,7 @@
 import socket
 
 from rigproof.cluster.ray.errors import ClusterUnreachable
+from rigproof.host.addresses import host_and_port
 
 AUTO = "auto"  # Ray's name for the cluster started on this machine
 CONNECT_S = 3.0
@@ -16,14 +17,14 @@ def check_listening(address: str) -> None:
     """
     if address == AUTO:
         return
-    host, _, port = address.rpartition(":")
-    if "://" in address or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    place = host_and_port(address)
+    if place is None or "/" in address:
         raise ClusterUnreachable(
             f"--hw-ray-address {address}: not an address; write HOST:PORT as `ray start --head` printed it, "
-            "such as 192.168.1.10:6379 (ray:// is Ray's client port and does not work here)"
+            "such as 192.168.1.10:6379 or [fd00::1]:6379 (ray:// is Ray's client port and does not work here)"
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        socket.create_connection(place, CONNECT_S).close()
     except OSError as error:
         raise ClusterUnreachable(
             f"--hw-ray-address {address}: no answer from there ({error}); start the cluster with "

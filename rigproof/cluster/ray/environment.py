@@ -10,6 +10,7 @@ import ray
 from ray._private import ray_constants
 
 from rigproof.cluster.ray.auth_token import joining_mode
+from rigproof.host.addresses import host_and_port
 from rigproof.host.package import ROOT
 
 PACKAGE_ROOT = str(ROOT)
@@ -75,11 +76,11 @@ def joining_environment(address: str, *, open_cluster: bool) -> dict[str, str | 
 
 def _loopback_only(address: str) -> bool:
     """Whether a 127.0.0.1 address is intended: otherwise Ray replaces it by this host's outer address."""
-    host, _, port = address.rpartition(":")
+    host, port = host_and_port(address) or ("", 0)
     if host not in LOOPBACK:
         return False
     try:
-        socket.create_connection((ray.util.get_node_ip_address(), int(port)), CONNECT_S).close()
+        socket.create_connection((ray.util.get_node_ip_address(), port), CONNECT_S).close()
     except OSError:
         return True
     return False

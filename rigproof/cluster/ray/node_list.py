@@ -7,6 +7,7 @@ end or hang only the child.
 import os
 import sys
 
+from rigproof.host.addresses import one_spelling
 from rigproof.host.child import ask
 from rigproof.host.parent import die_with_parent, tell
 
@@ -29,7 +30,7 @@ def main(address: str) -> None:
     with settings(joining_environment(address, open_cluster=False)):
         nodes = ray._raylet.GcsClient(address=address).get_all_node_info()  # noqa: SLF001 - no public way
     alive = [node for node in nodes.values() if node.state == GcsNodeInfo.GcsNodeState.ALIVE]
-    names = [name for node in alive for name in (node.node_name, node.node_manager_address)]
+    names = [name for node in alive for name in (node.node_name, one_spelling(node.node_manager_address))]
     tell(names=names)
     os._exit(0)  # Ray's own way of leaving can hang
 

@@ -1,6 +1,5 @@
 """The nodes of the cluster as Ray lists them: waited for at the start, watched afterwards."""
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ import ray
 
 from rigproof.cluster.ray.matching import FoundNode, match_nodes
 from rigproof.cluster.ray.reach import Reach, without_dead_doubles
+from rigproof.host.addresses import numeric, one_spelling
 from rigproof.host.bounded import Background
 from rigproof.profiles.tables.node import Node
 
@@ -129,7 +129,7 @@ def _found(node: dict[str, Any], here: str) -> FoundNode:
     return FoundNode(
         node_id=node["NodeID"],
         name=node.get("NodeName") or "",
-        address=node["NodeManagerAddress"],
+        address=one_spelling(node["NodeManagerAddress"]),
         hostname=node["NodeManagerHostname"],
         cpus=node["Resources"].get("CPU", 0.0),
         gpus=node["Resources"].get("GPU", 0.0),
@@ -143,6 +143,6 @@ def with_numeric_address(node: Node) -> Node:
     if node.address is None:
         return node
     name = node.address
-    lookup = Background(lambda: socket.gethostbyname(name), "lookup")
+    lookup = Background(lambda: numeric(name), "lookup")
     lookup.done(LIST_S)
     return node.model_copy(update={"address": lookup.result(name)})

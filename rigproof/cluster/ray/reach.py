@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from rigproof.cluster.ray.matching import FoundNode
+from rigproof.host.addresses import host_port
 
 CONNECT_S = 1.0
 AT_ONCE = 32  # connections that are tried in parallel
@@ -61,7 +62,7 @@ class Reach:
                 self._reached_s[name] = now_s
             elif name in self._reached_s and now_s - self._reached_s[name] > self._limit_s:
                 lost[name] = (
-                    f"no answer from {node.address}:{node.port} for {self._limit_s:g} s: "
+                    f"no answer from {host_port(node.address, node.port)} for {self._limit_s:g} s: "
                     "the host, its cable or its raylet is gone"
                 )
         for name in lost:

@@ -36,6 +36,7 @@ _BOUNDS = {
         "write a multiple of {multiple_of:g}, as tensor cores require it",
     ),
     "literal_error": ("not one of the known values", "write one of {expected}"),
+    "not_a_host": ("not a host", "write it alone, without a port: 192.168.1.10, fd00::1 or pc1.lan"),
     "string_pattern_mismatch": _NOT_A_NAME,
     "string_too_long": _NOT_A_NAME,
     "too_long": ("too many values", "write {max_length}, such as [70, 85]"),

@@ -1,11 +1,28 @@
 """A host that a rig promises, and its CPU load."""
 
+import re
+from ipaddress import ip_address
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
+from rigproof.host.addresses import one_spelling
 from rigproof.profiles.tables.base import Flag, Name, Overlay, Percent, Positive, Share, Table
 from rigproof.profiles.tables.gpu import Gpu
+
+
+def _host_alone(address: str) -> str:
+    host = one_spelling(address)
+    if re.fullmatch(r"[^-\s:/\[\]][^\s:/\[\]]*", host):
+        return host
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        raise PydanticCustomError("not_a_host", "not a host") from None
+
+
+Address = Annotated[str, AfterValidator(_host_alone)]
 
 
 class CpuLoad(Table):
@@ -65,10 +82,10 @@ class Node(Table):
     name: Name = Field(
         description="The node's name, as in `pc1/gpu0`: letters, digits, dots, dashes, underscores."
     )
-    address: str | None = Field(
+    address: Address | None = Field(
         default=None,
-        description="IP address or hostname of the node in the Ray cluster. Left out: the node's name is "
-        "looked for, and a rig's only node is this machine.",
+        description="IP address or hostname of the node in the Ray cluster, without a port. Left out: the "
+        "node's name is looked for, and a rig's only node is this machine.",
     )
     cpus: Positive | None = Field(
         default=None,

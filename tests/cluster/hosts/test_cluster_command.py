@@ -1,10 +1,12 @@
-"""`rigproof cluster up` and `down` over real ssh and through real `ray up`, beside somebody else's Ray."""
+"""`rigproof cluster up`, `status` and `down` over real ssh, beside somebody else's Ray."""
 
-import hashlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,13 +19,18 @@ from support.ssh_hosts import as_user, serve, why_no_ssh
 FOREIGN_PORT = 7777
 
 
-@pytest.fixture
-def ssh_hosts() -> Iterator[RayHosts]:
-    """pc1 and pc2 with ssh servers; a token on pc1 alone."""
+@pytest.fixture(scope="module", autouse=True)
+def ssh_servers() -> None:
+    """Skip where there can be none."""
     if reason := why_no_ssh():
         pytest.skip(reason)
-    with Network("pc1", "pc2") as network:
-        serve(network)
+
+
+@contextmanager
+def ssh_hosts(shell: str = "/bin/bash", ip: int = 4) -> Iterator[RayHosts]:
+    """pc1 and pc2 with ssh servers, `shell` the login shell on pc2; a token on pc1 alone."""
+    with Network("pc1", "pc2", ip=ip) as network:
+        serve(network, shells={"pc2": shell})
         cluster = RayHosts.of(network)
         shutil.rmtree(network["pc2"].home / ".ray")
         yield cluster
@@ -70,52 +77,69 @@ def foreign_ray(hosts: RayHosts, host: Host) -> None:
         )
 
 
-def test_up_starts_the_rig_and_down_ends_it_and_no_other_ray(ssh_hosts: RayHosts) -> None:
-    pc1, pc2 = ssh_hosts.network["pc1"], ssh_hosts.network["pc2"]
-    foreign_ray(ssh_hosts, pc2)
-    rig = ssh_hosts.profile(rig=f"ssh-{ssh_hosts.network.folder.name}")
-    ray = f"--ray={Path(sys.executable).parent / 'ray'}"
-    try:
-        up = command(ssh_hosts, "up", rig, ray)
-        assert up.returncode == 0, up.stdout + logs(ssh_hosts)
+@pytest.mark.parametrize(("shell", "ip"), [("/bin/bash", 4), ("/bin/csh", 6)])
+def test_up_starts_the_rig_once_and_down_ends_it_and_no_other_ray(shell: str, ip: int) -> None:
+    """Whatever the login shell of the other machine, which greets and knows no Ray of its own."""
+    with ssh_hosts(shell, ip) as hosts:
+        pc1, pc2 = hosts.network["pc1"], hosts.network["pc2"]
+        (pc2.home / ".cshrc").write_text("echo welcome to pc2\n")
+        (pc2.home / ".bashrc").write_text("echo welcome to pc2\n")
+        foreign_ray(hosts, pc2)
+        rig = hosts.profile(rig="lab")
+        up = command(hosts, "up", rig)
+        assert up.returncode == 0, up.stdout
         assert "pc2: in the cluster" in up.stdout
-        assert "--ray-address 10.77.0.1:6379 --hwprofile " in up.stdout
+        paste = f"run: rigproof accept --hwprofile {rig} --ray-address {shlex.quote(hosts.address)}"
+        assert paste in up.stdout.splitlines()
         assert (raylets(pc1), raylets(pc2)) == (1, 2)
         token = pc2.home / ".ray" / "auth_token"
-        assert token.read_text() == ssh_hosts.token
+        assert token.read_text() == hosts.token
         assert token.stat().st_mode & 0o777 == 0o600
 
-        status = command(ssh_hosts, "status", rig)
+        status = command(hosts, "status", rig)
         assert status.returncode == 0, status.stdout
-        assert "pc2  10.77.0.2  in the cluster" in status.stdout
+        assert f"pc2  {pc2.address}  in the cluster" in status.stdout
 
-        again = command(ssh_hosts, "up", rig, ray)
-        assert again.returncode == 4
-        assert "rigproof cluster down" in again.stdout
+        again = command(hosts, "up", rig)
+        assert (again.returncode, again.stdout.splitlines()) == (0, ["this cluster runs already", paste])
+        assert (raylets(pc1), raylets(pc2)) == (1, 2)
 
-        down = command(ssh_hosts, "down", rig)
+        down = command(hosts, "down", rig)
         assert down.returncode == 0, down.stdout
+        # The hosts are one kernel's: the first one sees the processes of both.
+        assert re.match(r"pc1: [1-9]\d* processes ended\npc2: nothing of it was running\n$", down.stdout)
         assert (raylets(pc1), raylets(pc2)) == (0, 1)
         assert not [title for title in pc1.titles() if "ray::" in title or "gcs_server" in title]
-    finally:
-        name = hashlib.sha256(f"rigproof-{rig.stem}-6379".encode()).hexdigest()
-        for folder in Path("/tmp").glob(f"ray_ssh_*/{name[:10]}"):
-            shutil.rmtree(folder, ignore_errors=True)
+        nothing = command(hosts, "down", rig)
+        assert nothing.stdout.splitlines() == [
+            f"{name}: nothing of it was running" for name in ("pc1", "pc2")
+        ]
 
 
-def logs(hosts: RayHosts) -> str:
-    """What `ray up` and the head's autoscaler printed."""
-    found = [
-        *hosts.network.folder.glob("*.log"),
-        *hosts.network.folder.glob("pc1/ray/session_*/logs/monitor.*"),
-    ]
-    return "\n".join(f"== {path}\n{path.read_text(errors='replace')[-4000:]}" for path in found)
+def test_a_machine_that_cannot_be_looked_at_is_no_success_of_up_or_down() -> None:
+    """A login shell that refuses is quoted, and the lines to type are printed."""
+    with ssh_hosts("/usr/sbin/nologin") as hosts:
+        rig = hosts.profile()
+        down = command(hosts, "down", rig)
+        assert down.returncode == 4, down.stdout
+        assert down.stdout.splitlines()[0] == "pc1: nothing of it was running"
+        assert "pc2" in down.stdout
+        assert "account is currently not available" in down.stdout
+        assert "pc2: 0" not in down.stdout
+        up = command(hosts, "up", rig)
+        assert up.returncode == 4
+        assert "account is currently not available" in up.stdout
+        assert "type this yourself" in up.stdout
 
 
-def test_without_ssh_the_lines_to_type_are_printed(ssh_hosts: RayHosts) -> None:
-    shutil.rmtree(ssh_hosts.network["pc1"].home / ".ssh")
-    up = command(ssh_hosts, "up", ssh_hosts.profile())
-    assert up.returncode == 4
-    assert "type this yourself" in up.stdout
-    assert "RAY_AUTH_MODE=token ray start --head --port=6379" in up.stdout
-    assert "RAY_AUTH_MODE=token ray start --address=10.77.0.1:6379 --node-ip-address=10.77.0.2" in up.stdout
+def test_without_ssh_the_lines_to_type_are_printed() -> None:
+    with ssh_hosts() as hosts:
+        shutil.rmtree(hosts.network["pc1"].home / ".ssh")
+        up = command(hosts, "up", hosts.profile())
+        assert up.returncode == 4
+        assert "type this yourself" in up.stdout
+        assert "env RAY_AUTH_MODE=token ray start --head --port=6379" in up.stdout
+        assert (
+            "env RAY_AUTH_MODE=token ray start --address=10.77.0.1:6379 --node-ip-address=10.77.0.2"
+            in up.stdout
+        )

@@ -69,7 +69,7 @@ def test_a_host_that_never_comes_is_named_and_the_run_ends(head: RayHosts) -> No
     for name in ("pc2", "pc3"):
         assert run.outcome("cluster.nodes_present", name) == "fail"
         remedy = run.criteria["cluster.nodes_present", name]["remedy"]
-        assert f"type there: `RAY_AUTH_MODE=token ray start --address={head.address}" in remedy
+        assert f"type there: `env RAY_AUTH_MODE=token ray start --address={head.address}" in remedy
     assert "Traceback" not in run.output
 
 

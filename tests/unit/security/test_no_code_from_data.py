@@ -78,9 +78,8 @@ START_CALLS = re.compile(
 # Every file that can start a process. What is no `host.child.Child` says why in its text.
 STARTING = {
     "child.py": "the package's own modules, with an interpreter of their own",
-    "launching.py": "`ray up`",
     "notice.py": "the command that the user gave to --hw-notify",
-    "remote.py": "`ssh`",
+    "remote.py": "`ssh`, or on this machine itself `sh`",
     "shares.py": "forks that share the records",
     "strategy_pool.py": "forks of a process that is a Child itself",
 }

@@ -140,7 +140,7 @@ def test_a_missing_node_takes_its_devices_with_it(rig):
     node, cpu = missing_node(loaded, loaded.node("box"), "192.0.2.9:6379", 3.0)
     assert node.message == "box is not in the cluster"
     assert node.data["next_step"].startswith(
-        "switch it on, check its cable, type there: `RAY_AUTH_MODE=token ray"
+        "switch it on, check its cable, type there: `env RAY_AUTH_MODE=token ray"
     )
     assert "ray start --address=192.0.2.9:6379" in node.data["next_step"]
     assert cpu.subject == "box/cpu0"

@@ -15,7 +15,7 @@ def test_the_line_of_a_further_node():
 
 def test_the_line_of_the_head():
     assert ray_start_line(PC1, None) == (
-        "RAY_AUTH_MODE=token ray start --head --port=6379 --include-dashboard=false "
+        "env RAY_AUTH_MODE=token ray start --head --port=6379 --include-dashboard=false "
         "--node-ip-address=192.168.1.10 --node-name=pc1 --num-cpus=80 --num-gpus=1"
     )
 
@@ -29,6 +29,7 @@ def test_what_the_profile_does_not_say_is_left_to_ray():
 def test_the_first_node_is_the_head():
     assert head_of((PC1, PC2)) == "192.168.1.10:6379"
     assert head_of((Node(name="box"),)) == "box:6379"
+    assert head_of((Node(name="box", address="FD00::1"),)) == "[fd00::1]:6379"
 
 
 def test_the_cpu_as_a_device_is_no_gpu_to_ray():
@@ -40,8 +41,8 @@ def test_the_lines_to_type_by_hand():
         "# on pc1: a token, once; machines without it cannot join",
         "test -s ~/.ray/auth_token || ray get-auth-token --generate",
         "chmod 600 ~/.ray/auth_token",
-        "ssh 192.168.1.11 'umask 077 && mkdir -p ~/.ray && cat > ~/.ray/auth_token' < ~/.ray/auth_token"
-        "   # or by a USB stick, and chmod 600 there",
+        "# or by a USB stick, and chmod 600 there",
+        "ssh 192.168.1.11 'umask 077 && mkdir -p ~/.ray && cat > ~/.ray/auth_token' < ~/.ray/auth_token",
         "",
         "# on pc1: the head",
         ray_start_line(PC1, None),
@@ -50,7 +51,7 @@ def test_the_lines_to_type_by_hand():
         ray_start_line(PC2, "192.168.1.10:6379"),
         "",
         "# on pc1: the test",
-        "rigproof accept --ray-address 192.168.1.10:6379 --hwprofile RIG",
+        "rigproof accept --hwprofile RIG --ray-address 192.168.1.10:6379",
     ]
 
 

@@ -11,9 +11,11 @@ from rigproof.cluster.ray.errors import ClusterUnreachable
 ROOT = Path(__file__).resolve().parents[4]
 
 
-@pytest.mark.parametrize("address", ["", "pc1", "pc1:", ":6379", "pc1:0", "pc1:99999", "ray://pc1:10001"])
+@pytest.mark.parametrize("address", ["", "pc1", "pc1:", ":6379", "pc1:0", "fd00::1:6379", "ray://pc1:10001"])
 def test_what_is_no_address_is_refused_with_an_example(address):
-    with pytest.raises(ClusterUnreachable, match=r"write HOST:PORT .* such as 192\.168\.1\.10:6379"):
+    with pytest.raises(
+        ClusterUnreachable, match=r"write HOST:PORT .* 192\.168\.1\.10:6379 or \[fd00::1\]:6379"
+    ):
         check_listening(address)
 
 

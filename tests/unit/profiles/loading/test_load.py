@@ -142,6 +142,10 @@ def test_every_problem_of_a_file_is_reported_at_once(desk):
         ("[timeouts]\ntask_s = 0\n", "timeouts.task_s = 0: too small, it has to be over 0"),
         ("[timeouts]\ntask_s = 2024-01-01\n", 'timeouts.task_s = "2024-01-01": not a number'),
         ("[levels]\nround_s = 3\n", "levels.round_s = 3: not a table"),
+        *(
+            (f'[[nodes]]\nname = "b"\naddress = "{host}"\n', f'nodes[1].address = "{host}": not a host')
+            for host in ("10.0.0.1:6379", "[fd00::1]:6379", "fd00::x", "", "-oProxyCommand=sh", "a b")
+        ),
         ("[levels.round_s]\nquik = 1\n", 'levels.round_s.quik = 1: unknown key; did you mean "quick"'),
         (
             "[stages.sharin]\nworkers = [1]\n",

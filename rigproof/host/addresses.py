@@ -1,0 +1,44 @@
+"""How a host's address is read, written and looked up. An IPv6 address has one spelling here, and brackets
+only before a port."""
+
+import ipaddress
+import socket
+from contextlib import suppress
+
+
+def host_port(host: str, port: int) -> str:
+    """HOST:PORT; an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_and_port(address: str) -> tuple[str, int] | None:
+    """The host, without brackets, and the port of HOST:PORT; None if it is none.
+
+    An IPv6 address without brackets is none: nobody can tell where its port begins.
+    """
+    host, _, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        return None
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
+        return None
+    return host, int(port)
+
+
+def one_spelling(host: str) -> str:
+    """An IPv6 address as sockets and Ray write it, without brackets; anything else as it is."""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    with suppress(ValueError):
+        return str(ipaddress.ip_address(bare))
+    return host
+
+
+def numeric(host: str) -> str:
+    """The numeric address of a host, IPv4 if it has one. OSError if it is not known here."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # a name that no DNS could hold
+        raise OSError(str(error)) from error
+    found.sort(key=lambda one: one[0] != socket.AF_INET)
+    return str(found[0][4][0])

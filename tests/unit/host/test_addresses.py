@@ -1,0 +1,39 @@
+import pytest
+
+from rigproof.host.addresses import host_and_port, host_port, numeric, one_spelling
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "written"),
+    [
+        ("192.168.1.10", 6379, "192.168.1.10:6379"),
+        ("pc1.lan", 1, "pc1.lan:1"),
+        ("fd00::1", 6379, "[fd00::1]:6379"),
+    ],
+)
+def test_a_host_and_its_port_are_read_as_they_are_written(host, port, written):
+    assert host_port(host, port) == written
+    assert host_and_port(written) == (host, port)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "pc1", "pc1:", ":6379", "[]:6379", "pc1:0", "pc1:65536", "pc1:²", "fd00::1:6379", "[fd00::1]"],
+)
+def test_what_is_no_host_and_port(address):
+    assert host_and_port(address) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "spelled"),
+    [("FD00:0::01", "fd00::1"), ("[fd00::1]", "fd00::1"), ("10.0.0.1", "10.0.0.1"), ("PC1.lan", "PC1.lan")],
+)
+def test_an_ipv6_address_has_one_spelling(written, spelled):
+    assert one_spelling(written) == spelled
+
+
+def test_an_address_is_looked_up_in_both_families():
+    assert (numeric("127.0.0.1"), numeric("0:0::1")) == ("127.0.0.1", "::1")
+    for unknown in ("no-such-host.invalid", "a" * 70 + ".lan"):
+        with pytest.raises(OSError, match=r"."):
+            numeric(unknown)
