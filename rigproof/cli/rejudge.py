@@ -15,7 +15,7 @@ from rigproof.cli import screen
 from rigproof.cli.last_words import add_last_words
 from rigproof.cli.refused import Refused
 from rigproof.cli.shares import processes_for, side_by_side
-from rigproof.history.champions import ChampionError, read_champions
+from rigproof.history.champions import RIG_FILE, ChampionError, read_champions
 from rigproof.host.garbage import without_collections
 from rigproof.judging.judge import Judgement
 from rigproof.judging.laps import laps_of, of_all_laps
@@ -211,10 +211,17 @@ def _split(subjects: Sequence[str], number: int) -> list[Sequence[str]]:
 
 
 def _folder(champions: Path) -> Path:
-    """The folder; ChampionError if it does not exist: a typo must not mean that there are no champions."""
+    """The folder; ChampionError if it is none of champions: a typo must not mean that there are none.
+
+    An empty one says that there are none.
+    """
     if not champions.is_dir():
-        raise ChampionError(f"--champions {champions}: no such folder; give one like reports/champions/NAME")
-    return champions
+        what = "no such folder"
+    elif any(champions.iterdir()) and not any((champions / name).exists() for name in (RIG_FILE, "gpus")):
+        what = f"neither {RIG_FILE} nor gpus is in it"
+    else:
+        return champions
+    raise ChampionError(f"--champions {champions}: {what}; give one like reports/champions/NAME")
 
 
 def _linted(loaded: LoadedRig, level: str) -> LoadedRig:

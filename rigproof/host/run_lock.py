@@ -107,6 +107,17 @@ class HostLock:
             os.close(descriptor)
 
 
+def unusable(environment: Mapping[str, str] = os.environ) -> str:
+    """Why no lock can be taken in the folder that VARIABLE names; empty if one can, or if it names none."""
+    if not environment.get(VARIABLE):
+        return ""
+    try:
+        os.close(_opened(_folder(environment) / FILE))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
 def _folder(environment: Mapping[str, str]) -> Path:
     """The folder that all users share: decided by its mode, so that it is the same one for all of them."""
     if stated := environment.get(VARIABLE):

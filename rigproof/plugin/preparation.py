@@ -1,5 +1,6 @@
 """From the options to a checked profile and plan. All refusals happen here, before any load."""
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from rigproof.cluster.ray.errors import ClusterError, ClusterUnreachable
 from rigproof.cluster.ray.inventories import cluster_hosts
 from rigproof.cluster.ray.version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
+from rigproof.host.run_lock import VARIABLE, unusable
 from rigproof.plugin.notice import unreadable
 from rigproof.plugin.request import Request
 from rigproof.profiles.auto import AUTO, completed, hidden_here, rig_of, rig_of_hosts, unknown_gpus
@@ -80,8 +82,13 @@ def prepare(request: Request, detection: Detection | None = None) -> Prepared:
 
 
 def require_surroundings(prepared: Prepared) -> None:
-    """Refuse a run whose Ray could not work on this host, whatever the rig is. Raises Refused."""
+    """Refuse a run whose lock or Ray could not work on this host, whatever the rig is. Raises Refused."""
     request = prepared.request
+    if prepared.simulated is None and (why := unusable()):
+        raise Refused(
+            f"{VARIABLE} = {os.environ[VARIABLE]}: {why}; no other run could be kept away; mount that "
+            "folder, or unset the variable"
+        )
     if request.ray_address is None and request.simulate != "inline":
         problems = lacking(prepared.loaded, prepared.plan, simulated=prepared.simulated is not None)
         if problems:

@@ -99,6 +99,13 @@ def test_unreachable_cluster_is_refused_with_the_line_to_type(hardware, tmp_path
     assert "rigproof cluster up RIG" in output
 
 
+def test_a_folder_for_the_lock_that_is_not_there_is_refused(hardware, tmp_path, two_nodes, monkeypatch):
+    """Nothing would keep the run of another container away, which the variable is for."""
+    monkeypatch.setenv("RIGPROOF_LOCK_DIR", "/nonexistent")
+    output = refused(hardware(f"--hwprofile={two_nodes}"), tmp_path)
+    assert "RIGPROOF_LOCK_DIR = /nonexistent: No such file or directory; no other run could be kept" in output
+
+
 def test_report_folder_that_is_a_file_is_refused(hardware, tmp_path):
     taken = tmp_path / "taken"
     taken.write_text("mine")

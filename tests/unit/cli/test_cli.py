@@ -332,6 +332,10 @@ BAD = {
     "unknown rig to judge by": (["judge", "{run}", "--hwprofile", "nobody"], ["nobody", "dual-3090-3070"]),
     "rig file to judge by": (["judge", "{run}", "--hwprofile", "{tmp}/file"], ["file"]),
     "unknown rig to lint": (["lint", "nobody"], ["nobody", "dual-3090-3070"]),
+    "champions of all rigs": (
+        ["judge", "{run}", "--champions", "{tmp}"],
+        ["neither rig.json nor gpus is in it; give one like reports/champions/NAME"],
+    ),
     "faults of a rig": (["lint", "lab.toml", "--faults"], ["leave out lab.toml"]),
     "profile of other nodes": (
         ["judge", "{run}", "--hwprofile", "single-gpu"],

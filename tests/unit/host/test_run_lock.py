@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rigproof.host import run_lock
-from rigproof.host.run_lock import FILE, UNKNOWN, VARIABLE, Claim, HostLock
+from rigproof.host.run_lock import FILE, UNKNOWN, VARIABLE, Claim, HostLock, unusable
 
 FIRST = Claim("run-a", "box", 4242, "ml", 1_764_000_000.0, "/srv/reports/runs/run-a")
 SECOND = replace(FIRST, run_id="run-b", pid=4343)
@@ -159,6 +159,13 @@ def test_a_file_that_is_removed_before_it_is_locked_is_made_anew(lock, monkeypat
     monkeypatch.setattr(run_lock, "_opened", opened)
     assert first.take(FIRST) is None
     assert lock().take(SECOND) == (FIRST if held else None)
+
+
+def test_a_folder_that_was_named_and_cannot_be_used_is_known_before_a_run(tmp_path):
+    (tmp_path / "no file" / FILE).mkdir(parents=True)
+    assert unusable({}) == unusable({VARIABLE: ""}) == unusable({VARIABLE: str(tmp_path)}) == ""
+    assert unusable({VARIABLE: str(tmp_path / "nowhere")}) == "No such file or directory"
+    assert unusable({VARIABLE: str(tmp_path / "no file")}) == "Is a directory"
 
 
 def test_the_folder_is_the_first_in_which_all_users_may_write(tmp_path, monkeypatch):
