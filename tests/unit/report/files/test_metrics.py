@@ -1,3 +1,5 @@
+import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -9,6 +11,7 @@ from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.metrics import write_metrics
+from support.acceptance import CHECKOUT
 
 
 @pytest.fixture
@@ -61,6 +64,40 @@ def test_promtool_has_nothing_to_say_of_it(tmp_path, result, simulated):
     broken = text.replace("# TYPE rigproof_verdict gauge\n", "# TYPE rigproof_verdict counter\n", 1)
     done = subprocess.run(check, input=broken, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0, "promtool accepts anything"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (package prometheus) is not installed")
+def test_the_documented_queries_find_a_rejected_rig_and_a_rate_that_is_too_low(tmp_path, result):
+    slow = replace(result.verdicts[0], measured=40.5)
+    assert (slow.criterion, slow.subject) == ("throughput.gemm_bf16", "pc1/gpu0")
+    write_metrics(tmp_path / "metrics.prom", replace(result, verdicts=[slow, *result.verdicts[1:]]))
+    lines = [line for line in (tmp_path / "metrics.prom").read_text().splitlines() if line[0] != "#"]
+    samples = [line.rpartition(" ")[::2] for line in lines]
+    page = (CHECKOUT / "docs" / "reports.md").read_text()
+    (rejected,) = re.findall(r"`(rigproof_verdict\{.*?)`", page)
+    (too_low,) = re.findall(r"^```text\n(rigproof_criterion_measured .*)\n```$", page, re.MULTILINE)
+    found = {rejected: ('verdict="ACCEPTED"',), too_low: ("_measured", 'gemm_bf16"', "pc1/gpu0")}
+    checks = [
+        {
+            "expr": query,
+            "eval_time": "0m",
+            "exp_samples": [
+                {"labels": series, "value": float(number)}
+                for series, number in samples
+                if all(part in series for part in parts)
+            ],
+        }
+        for query, parts in found.items()
+    ]
+    assert [len(one["exp_samples"]) for one in checks] == [1, 1]
+    series = [{"series": series, "values": number} for series, number in samples]
+    rules = {"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": checks}]}
+    (tmp_path / "rules.yml").write_text(json.dumps(rules))  # which is YAML, too
+    done = subprocess.run(
+        ["promtool", "test", "rules", "rules.yml"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_was_not_measured_has_no_figure(tmp_path, result):
