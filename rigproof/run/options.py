@@ -88,8 +88,8 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
             "nargs": "?",
             "const": math.inf,
             "metavar": "SECONDS",
-            "help": "wait for another run on this host, or on a host of the cluster, to end, for at most so "
-            "long; without it, the run is refused then",
+            "help": "if another run is going on here, or on a host of the cluster, wait for its end, for "
+            "SECONDS at most; without this option the run is refused then",
         },
         ("--hw-require-gpu",): _switch("fail if no GPU is found"),
     },
@@ -105,10 +105,10 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
     },
     "a simulated rig": {
         ("--hw-simulate",): _switch(
-            "the profile's rig on simulated silicon, in simulated time, on a real local Ray"
+            "test no hardware: simulate the profile's rig, in simulated time, on a real local Ray"
         ),
         ("--hw-simulate-inline",): _switch(
-            "the same without Ray, in this process: for large rigs and for many runs"
+            "the same in this process, without Ray, for large rigs and for many runs"
         ),
         ("--hw-simulate-seed",): {
             "type": int,
@@ -119,7 +119,7 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
             "action": "append",
             "type": _text,
             "metavar": "FAULT[@SUBJECT][:key=value,…]",
-            "help": "a simulated fault by name, repeatable; `rigproof lint --faults` lists them",
+            "help": "give the simulated rig this fault; can be repeated; `rigproof lint --faults` lists them",
         },
     },
     "what is written, and who is told": {
@@ -134,8 +134,8 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
         ("--hw-notify",): {
             "type": _text,
             "metavar": "CMD",
-            "help": "run this shell command once the verdict is written, whatever it is; it is read from the "
-            "command's input, $RIGPROOF_VERDICT, $RIGPROOF_EXIT_STATUS and $RIGPROOF_REPORT",
+            "help": "run this shell command once the verdict is written, whatever it is; it gets the "
+            "verdict's sentences as input, and $RIGPROOF_VERDICT, $RIGPROOF_EXIT_STATUS, $RIGPROOF_REPORT",
         },
     },
 }
