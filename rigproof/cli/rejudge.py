@@ -34,6 +34,7 @@ from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, Decision, Verdict, decide
+from rigproof.report.content.clock_times import by_the_clock
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.remarks import not_tested, remarks
 from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
@@ -154,6 +155,7 @@ def rejudge(
         interrupted=stopped,
         short=short,
         not_tested=not_tested(recording),
+        worded=by_the_clock(recording),
     )
     return EXIT_STATUS[decision]
 

@@ -18,7 +18,7 @@ from rigproof.monitor.local_source import LocalSource
 from rigproof.monitor.run_tail import RunTail
 from rigproof.monitor.signs import WarningSign, warning_signs
 from rigproof.monitor.snapshot import Snapshot
-from rigproof.monitor.view import PlainView, TerminalView, View, is_terminal
+from rigproof.monitor.view import Keys, PlainView, TerminalView, View, is_terminal, typed_keys
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -112,7 +112,7 @@ class Monitor:
 
 
 def monitor(options: Options, stream: TextIO) -> int:
-    """Show the rig on `stream` until Ctrl-C, or once; the exit status.
+    """Show the rig on `stream` until Ctrl-C or the key q, or once; the exit status.
 
     0 at the end of a live view and of a `once` without warnings, 1 for a `once` with warnings.
 
@@ -150,8 +150,10 @@ def _live(rig: Monitor, options: Options, stream: TextIO) -> int:
     rig.wait_ready(FIRST_FRAME_S)
     with ExitStack() as stack:
         view: View = PlainView(stream)
+        keys: Keys | None = None
         if is_terminal(stream) and not options.as_json:
-            view = stack.enter_context(TerminalView(stream, color=options.color))
+            keys = stack.enter_context(typed_keys())
+            view = stack.enter_context(TerminalView(stream, color=options.color, quits=keys is not None))
         while True:
             snapshot, signs = rig.look()
             if options.as_json:
@@ -159,7 +161,10 @@ def _live(rig: Monitor, options: Options, stream: TextIO) -> int:
                 stream.flush()
             else:
                 _show(view, snapshot, signs)
-            time.sleep(options.interval_s)
+            if keys is None:
+                time.sleep(options.interval_s)
+            elif keys.quit_within(options.interval_s):
+                return CALM
 
 
 def _show(view: View, snapshot: Snapshot, signs: list[WarningSign]) -> None:

@@ -17,6 +17,7 @@ from rigproof.plugin.session import HardwareSession
 from rigproof.profiles.loading.loaded import left_out_text
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import USAGE, Outcome
+from rigproof.report.content.clock_times import by_the_clock
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.folders import short_name
 from rigproof.report.files.junit import LINE, finish_junit
@@ -256,6 +257,7 @@ class Ending:
             everything=session.config.get_verbosity() > 0,
             color=reporter is not None and reporter.hasmarkup,
             **self._told(),
+            worded=str if session.recording is None else by_the_clock(session.recording),
         )
         self._printed = True
 

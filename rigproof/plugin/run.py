@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from platform import python_version
 from typing import TextIO
@@ -180,4 +180,5 @@ def _run_info(prepared: Prepared, run_id: str, command: tuple[str, ...]) -> RunI
         stages=tuple(stage.name for stage in prepared.plan.stages),
         simulated=prepared.simulated is not None,
         command=command,
+        utc_offset_s=round((datetime.now().astimezone().utcoffset() or timedelta()).total_seconds()),
     )

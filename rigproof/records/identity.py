@@ -23,6 +23,7 @@ class RunInfo:
     stages: tuple[str, ...]
     simulated: bool = False
     command: tuple[str, ...] = ()
+    utc_offset_s: int | None = None  # of the driver's time zone; None in recordings of versions without it
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def _require_complete(device: DeviceEvidence, read: Sequence[PcieErrors], counte
         raise NotMeasured("its PCIe errors were not read before the load")
     if read[-1].t_s < end_s:
         raise NotMeasured(
-            f"its PCIe errors were not read after the load, for the last time at {read[-1].t_s:.0f} s"
+            f"its PCIe errors were not read after the load, for the last time at t={read[-1].t_s:.0f} s"
         )
     gap_s, at_s = max(((two.t_s - one.t_s, one.t_s) for one, two in pairwise(read)), default=(0.0, 0.0))
     if gap_s > LONGEST_GAP_S:

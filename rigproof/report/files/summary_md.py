@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rigproof.records.disk.durable import replacing
 from rigproof.records.verdict import Outcome, Verdict, sentence_and_severity
+from rigproof.report.content.clock_times import Worded, begun_at, by_the_clock, duration, is_long
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import Cell, Matrix, Row, matrix_of
 from rigproof.report.content.order import (
@@ -54,8 +55,9 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     if result.simulated:
         lines += ["> **SIMULATED**: no real device was measured. This says nothing about any rig.", ""]
     lines += [
-        f"**{_text(result.facts.rig)}** · level {_text(run.level)} · {_text(run.started_at)} · "
-        f"{result.elapsed_s:.0f} s · run `{run.run_id}`",
+        f"**{_text(result.facts.rig)}** · level {_text(run.level)} · "
+        f"{_text(begun_at(result.recording) if is_long(result.recording) else run.started_at)} · "
+        f"{duration(result.elapsed_s)} · run `{run.run_id}`",
         "",
         f"{_upper(sense)}. {_upper(count_line(result.verdicts))}.",
         "",
@@ -69,7 +71,11 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     shown = "\n".join(_matrix(matrix)) + "\n"
     everything = "\n".join(_everything(matrix, result.verdicts)) + "\n"
     room = bytes_max - len((head + shown + everything).encode()) - 400
-    findings = _fitting(list(_findings(result.verdicts)), room // 2, "- {} more in verdict.json")
+    findings = _fitting(
+        list(_findings(result.verdicts, by_the_clock(result.recording))),
+        room // 2,
+        "- {} more in verdict.json",
+    )
     text = f"{head}{shown}{findings}{everything}"
     excerpt = excerpt_of(result)
     tables = tables_of(excerpt.result.recording)
@@ -138,7 +144,7 @@ def _folded(title: str, lines: Iterable[str]) -> Iterable[str]:
     yield from (f"\n<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
-def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
+def _findings(verdicts: Sequence[Verdict], worded: Worded) -> Iterable[str]:
     legend = severity_legend(verdicts)
     findings = {
         "Failed": [sentence_and_severity(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
@@ -148,7 +154,7 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
     for title, sentences in findings.items():
         if sentences:
             yield f"\n## {title}\n"
-            yield from (f"- {_text(line, 2000)}" for line in sentences)
+            yield from (f"- {_text(worded(line), 2000)}" for line in sentences)
     if legend:
         yield f"\nWhat kind of action each asks for: {_text('; '.join(legend), 2000)}."
     if any(verdict.outcome in EXPLAINED for verdict in verdicts):

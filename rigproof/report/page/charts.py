@@ -14,6 +14,7 @@ from rigproof.records.rates import unit_of_rate
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
+from rigproof.report.content.clock_times import begun_at, is_long
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import NOTICES, QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
@@ -94,7 +95,8 @@ def charts_of(
     overlay = None if other is None else overlay_of(recording, other)
     lines = (len(subjects) * (len(GPU_CHARTS) + 1) + sum(map(len, rounds.values()))) * (1 + bool(overlay))
     points = max(100, min(POINTS_MAX, POINTS_ALL // max(lines, 1)))
-    plots = TimePlots(max(moments), subjects, recording.attempts, points)
+    begun = begun_at(recording) if is_long(recording) else ""
+    plots = TimePlots(max(moments), subjects, recording.attempts, points, begun)
     whole = result.recording if excerpt.note else None
     charts: list[Chart | None] = [_timeline(recording, plots)]
     for unit, series in rounds.items():
@@ -144,9 +146,9 @@ def _timeline(recording: Recording, plots: TimePlots) -> Chart:
         if some:
             keys.append(Key(label, color, f"{TIMELINE}:{name}"))
             marks.append(_marks(some, keys[-1], marker))
-            hovers.append(hover(marks[-1], [("t", "@t_s{0.0} s"), ("", "@kind @subject"), ("", "@message")]))
-    names = plots.stage_names(heights=(1.5, 1.1, 0.7))
-    plot = plots.plot((0, 2), marks, hovers, names, height=140, axis=False)
+            hovers.append(hover(marks[-1], [("t", plots.moment), ("", "@kind @subject"), ("", "@message")]))
+    names = plots.stage_names()
+    plot = plots.plot((0, 2), [*marks, names], hovers, (), height=140, axis=False)
     return Chart(TIMELINE, "Stages and events", plot, tuple(keys))
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 from bokeh.settings import settings
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -11,8 +12,10 @@ from markupsafe import Markup, escape
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
+from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import SEVERITIES, Outcome, Verdict, counts, figure, limit_text, sentence
+from rigproof.report.content.clock_times import Worded, begun_at, by_the_clock, duration, hours, is_long
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import matrix_of, title_of
 from rigproof.report.content.order import (
@@ -50,7 +53,8 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
     excerpt = excerpt_of(result)
     charts = charts_of(result, excerpt, other)
     ordered = reading_order(result.verdicts)
-    findings = list(_findings(result.verdicts))
+    worded = by_the_clock(result.recording)
+    findings = list(_findings(result.verdicts, worded))
     found = dict.fromkeys(verdict.criterion for verdict in ordered if verdict.outcome in LOUD)
     counted = counts(result.verdicts)
     events = loud_events(result.recording)
@@ -92,7 +96,10 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
             ),
             instead=instead(result.decision, result.short),
             count_line=count_line(result.verdicts),
-            stages=result.recording.attempts,
+            worded=worded,
+            long=is_long(result.recording),
+            begun=begun_at(result.recording),
+            stages=list(_stages(result.recording)),
             stage_tables=tables_of(excerpt.result.recording),
             events=events[:MARKS_MAX],
             events_left=len(events[MARKS_MAX:]),
@@ -114,7 +121,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(figure=figure, limit_text=limit_text, title_of=title_of, word=word)
-    environment.globals.update(severities=SEVERITIES)
+    environment.globals.update(severities=SEVERITIES, duration=duration, hours=hours)
     environment.filters["code"] = _with_code
     # What refers to a model comes after it, so no keys are sorted.
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
@@ -135,7 +142,25 @@ def _first_anchors(anchors: Mapping[tuple[str, str], str]) -> dict[str, str]:
     return first
 
 
-def _findings(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str, str]]:
+def _stages(recording: Recording) -> Iterator[str]:
+    """What ran, in order; the laps of a run that goes round its stages together: `24 × gemm, 2 min each`."""
+    of_a_kind: dict[tuple[str, int, str], list[Stage]] = {}
+    for stage in recording.attempts:
+        of_a_kind.setdefault((stage.name, len(stage.workers), stage.status), []).append(stage)
+    apart = recording.earlier_laps == []
+    for (name, workers, status), alike in of_a_kind.items():
+        lengths_s = [stage.end_s - stage.start_s for stage in alike if stage.end_s is not None]
+        ending = f" with {workers} worker{'' if workers == 1 else 's'}"
+        ending += "" if status == "finished" else f" ({status})"
+        if apart or len(alike) == 1:
+            for stage in alike:
+                took = "" if stage.end_s is None else f" {stage.end_s - stage.start_s:.0f} s"
+                yield f"{name}{took}{ending}"
+        else:
+            yield f"{len(alike)} × {name}, {duration(median(lengths_s or [0.0]))} each,{ending}"
+
+
+def _findings(verdicts: Sequence[Verdict], worded: Worded) -> Iterator[tuple[str, str, str, str]]:
     """Outcome, sentence, severity and criterion of each failure and warning, and each cause of what was not
     measured.
 
@@ -143,12 +168,12 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str, str]
     """
     for outcome in (Outcome.FAIL, Outcome.WARN):
         for verdict in of_outcome(verdicts, outcome):
-            yield outcome.value, sentence(verdict), verdict.severity or "", verdict.criterion
+            yield outcome.value, worded(sentence(verdict)), verdict.severity or "", verdict.criterion
     for group in not_measured_groups(verdicts):
         names = {verdict.criterion for verdict in group}
         yield (
             Outcome.NOT_MEASURED.value,
-            not_measured_sentence(group),
+            worded(not_measured_sentence(group)),
             "",
             names.pop() if len(names) == 1 else "",
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 
 import numpy as np
 
@@ -10,7 +9,8 @@ from rigproof.records.measurements import Stage
 from rigproof.report.page.downsample import Floats, line_of
 from rigproof.report.page.models import Model
 
-STAGE_TINTS = ("#dbe9f6", "#fde8cf", "#e2f0d9", "#ece2f2")
+# Of the kinds of stages, in turns: those of neighbours differ.
+STAGE_TINTS = ("#dbe9f6", "#fde8cf", "#e2f0d9", "#ece2f2", "#f9dfe3", "#d9efee", "#f2edc9")
 # Those of D3 for ten categories.
 LINE_COLORS = (
     *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd"),
@@ -18,8 +18,9 @@ LINE_COLORS = (
 )
 HEIGHT = 220
 DASHED, DOTTED = [6], [2, 4]  # pixels drawn, and left out
-LATE = 0.8  # of the run: a stage that begins later has its name before its end, not behind its start
-TIME_AXIS = "time"  # the name of the one time axis, by which the page's buttons find it
+# By these names the page's script finds the one time axis, what writes its ticks, and the stages' names.
+TIME_AXIS, HOURS, NAMES = "time", "hours", "names"
+NAMES_SIZE = "9pt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +54,26 @@ class Chart:
 
 
 class TimePlots:
-    """Makes the plots of one page. `subjects` determine the colours; a line has at most `points` points."""
+    """Makes the plots of one page. `subjects` determine the colours; a line has at most `points` points.
 
-    def __init__(self, end_s: float, subjects: Sequence[str], stages: Sequence[Stage], points: int) -> None:
+    `begun`: when a long run began, by the clock: its time is shown in hours. Empty: in seconds.
+    """
+
+    def __init__(
+        self, end_s: float, subjects: Sequence[str], stages: Sequence[Stage], points: int, begun: str = ""
+    ) -> None:
+        self._begun = begun
         self._end_s = max(end_s, 1.0)
         self._time_axis = Model("Range1d", start=0, end=self._end_s, bounds="auto", name=TIME_AXIS)
         self._places = {subject: place for place, subject in enumerate(subjects)}
         self._stages = stages
         self._points = points
+        kinds = list(dict.fromkeys(stage.name for stage in stages))
         # Data of one glyph in all plots: an annotation for each stage would be a third of the page's work.
         shades = {
             "from_s": [stage.start_s for stage in stages],
             "to_s": [self._end_s if stage.end_s is None else stage.end_s for stage in stages],
-            "tint": [STAGE_TINTS[place % len(STAGE_TINTS)] for place in range(len(stages))],
+            "tint": [STAGE_TINTS[kinds.index(stage.name) % len(STAGE_TINTS)] for stage in stages],
         }
         self._shades = Model("ColumnDataSource", data=shades)
         self._shade = Model(
@@ -95,7 +103,7 @@ class TimePlots:
 
         Its title, legend and buttons are the page's. Without `axis`, the values have none.
         """
-        times = Model("LinearAxis", axis_label="seconds since the run began")
+        times = self._times()
         scale = [Model("LinearAxis")] if axis else []
         drag = Model("BoxZoomTool", dimensions="width")
         # Without a key held the wheel scrolls the page, which is many charts long.
@@ -123,27 +131,55 @@ class TimePlots:
             min_border_left=56,  # the same for all, so that their time axes are aligned
         )
 
-    def stage_names(self, heights: Sequence[float]) -> list[Model]:
-        """Each stage's name where it begins, in turns at these heights: short ones are close together.
+    def _times(self) -> Model:
+        if not self._begun:
+            return Model("LinearAxis", axis_label="seconds since the run began")
+        return Model(
+            "LinearAxis",
+            axis_label=f"h:mm since the start at {self._begun.partition(' ')[2]}",
+            ticker=Model("AdaptiveTicker", base=60, mantissas=[1, 2, 5, 10, 15, 30]),
+            formatter=Model("NumeralTickFormatter", format="00:00:00", tags=[HOURS]),
+        )
 
-        A late one's name ends where the stage ends: the plot is over soon after.
+    @property
+    def moment(self) -> str:
+        """How a point's time is shown beside the mouse."""
+        return "@t_s{00:00:00}" if self._begun else "@t_s{0.0} s"
+
+    def stage_names(self) -> Model:
+        """The names of stages, and of laps if there are several: the page's script shows those that fit.
+
+        Its data source, NAMES, is tagged with all of them: from and to, run time, the text, and whether it
+        is that of a lap.
         """
-        names = []
-        for stage, height in zip(self._stages, cycle(heights), strict=False):
-            late = stage.start_s > LATE * self._end_s
-            names.append(
-                Model(
-                    "Label",
-                    x=(stage.end_s or self._end_s) if late else stage.start_s,
-                    y=height,
-                    text=stage.name if stage.status == "finished" else f"{stage.name} ({stage.status})",
-                    x_offset=-4 if late else 4,
-                    text_align="right" if late else "left",
-                    text_font_size="9pt",
-                    text_color="#333333",
-                )
-            )
-        return names
+        several = len({stage.lap for stage in self._stages}) > 1
+        begins_s: dict[int, float] = {}
+        for stage in self._stages:
+            begins_s.setdefault(stage.lap, stage.start_s)
+        ends_s = [*sorted(begins_s.values())[1:], self._end_s]
+        tags: list[tuple[float, float, str, bool]] = []
+        if several:
+            tags += [
+                (from_s, to_s, f"lap {lap}", True)
+                for (lap, from_s), to_s in zip(begins_s.items(), ends_s, strict=True)
+            ]
+        for stage in self._stages:
+            text = stage.name if stage.status == "finished" else f"{stage.name} ({stage.status})"
+            tags.append((stage.start_s, self._end_s if stage.end_s is None else stage.end_s, text, False))
+        empty: list[float] = []
+        data = {"t_s": empty, "row": empty, "text": empty}
+        return Model(
+            "GlyphRenderer",
+            data_source=Model("ColumnDataSource", data=data, name=NAMES, tags=tags),
+            glyph=Model(
+                "Text",
+                x={"field": "t_s"},
+                y={"field": "row"},
+                text={"field": "text"},
+                text_font_size={"value": NAMES_SIZE},
+                text_color={"value": "#333333"},
+            ),
+        )
 
     def lines(
         self,
@@ -171,7 +207,7 @@ class TimePlots:
         keys = [Key(line.name, self.color(line.subject), f"{anchor}:{n}") for n, line in enumerate(shown)]
         glyphs = [self._line(line, key) for line, key in zip(shown, keys, strict=True)]
         hovers = [
-            hover(glyph, [("", line.name), ("t", "@t_s{0.0} s"), (unit, "@value{0.0}")])
+            hover(glyph, [("", line.name), ("t", self.moment), (unit, "@value{0.0}")])
             for line, glyph in zip(shown, glyphs, strict=True)
         ]
         limits_shown = {line.subject: limits[line.subject] for line in shown if line.subject in limits}

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.recording import Recording
+from rigproof.report.content.clock_times import LONG_S, hours
 from rigproof.report.content.facts import QUIET_EVENTS, run_facts
 from rigproof.report.terminal.live_state import DeviceNow, HostNow, RunNow, StageNow, state_of
 
@@ -196,7 +197,7 @@ class LiveView:
         if stage is None:
             return self._doing
         full = round(stage.share * BAR)
-        return f"{stage.name} {'█' * full}{'░' * (BAR - full)} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s"
+        return f"{stage.name} {'█' * full}{'░' * (BAR - full)} {_progress(stage)}"
 
 
 def _is_terminal(stream: TextIO) -> bool:
@@ -210,7 +211,7 @@ def plain_line(state: RunNow, doing: str = BETWEEN) -> str:
     """The run in one line, of many devices and hosts their ranges; `doing`: what is done if no stage runs."""
     parts = [_clock(state.now_s)]
     stage = state.stage
-    parts.append(f"{stage.name} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s" if stage else doing)
+    parts.append(f"{stage.name} {_progress(stage)}" if stage else doing)
     if len(state.devices) > LISTED:
         parts.append(_devices_text(state.devices))
     else:
@@ -227,7 +228,14 @@ def plain_line(state: RunNow, doing: str = BETWEEN) -> str:
 
 def _clock(now_s: float) -> str:
     minutes, seconds = divmod(max(int(now_s), 0), 60)
-    return f"{minutes:02d}:{seconds:02d}"
+    return f"{minutes:02d}:{seconds:02d}" if minutes < 60 else hours(now_s)
+
+
+def _progress(stage: StageNow) -> str:
+    """How much of it is over: `12/30 s`, or of a long one `1:12:00/8:00:00`."""
+    if stage.expected_s > LONG_S:
+        return f"{hours(stage.elapsed_s)}/{hours(stage.expected_s)}"
+    return f"{stage.elapsed_s:.0f}/{stage.expected_s:.0f} s"
 
 
 def _device_cells(device: DeviceNow) -> tuple[str, ...]:

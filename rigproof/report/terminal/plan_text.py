@@ -12,7 +12,8 @@ from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import SIGNS, figure, limit_text
-from rigproof.report.terminal.terminal import duration, header_lines
+from rigproof.report.content.clock_times import duration
+from rigproof.report.terminal.terminal import header_lines
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 AT_LEAST = f"{SIGNS['at_least']} "

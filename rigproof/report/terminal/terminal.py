@@ -8,6 +8,7 @@ from pathlib import Path
 from rigproof.profiles.loading.loaded import LoadedRig, left_out_text
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.verdict import Decision, Outcome, Verdict, sentence, sentence_and_severity
+from rigproof.report.content.clock_times import Worded, duration
 from rigproof.report.content.explained import criteria_page
 from rigproof.report.content.matrix import heading, matrix_of
 from rigproof.report.content.order import (
@@ -80,14 +81,6 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def duration(seconds: float) -> str:
-    """A length of time for people to read: `75 s`, `3 min`, `1 h 5 min`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def summary_lines(
     decision: Decision,
     verdicts: Sequence[Verdict],
@@ -100,13 +93,15 @@ def summary_lines(
     color: bool = False,
     short: str = "",
     not_tested: str = "",
+    worded: Worded = str,
 ) -> list[str]:
     """Failures, warnings, what was not measured; counts; the decision and its meaning.
 
     With `everything` also severities and what each asks for, and why criteria do not apply.
 
     `folder`: the run's, to name its report; None if there is none. `short`: what was done instead of the
-    whole level (`in_place_of_level`). `not_tested`: what was found beside the rig.
+    whole level (`in_place_of_level`). `not_tested`: what was found beside the rig. `worded`: names moments
+    as `by_the_clock` does.
     """
     shown_as = sentence_and_severity if everything else sentence
     lines = [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
@@ -118,6 +113,7 @@ def summary_lines(
     )
     lines += not_applicable_sentences(verdicts) if everything else []
     lines += [f"problem: {problem}" for problem in problems]
+    lines = [worded(line) for line in lines]
     if lines:
         lines.append("")
     lines.append(count_line(verdicts))
@@ -134,7 +130,7 @@ def summary_lines(
         not_tested=not_tested,
         simulated=simulated,
     )
-    lines.append(f"{mark}{shown}{instead(decision, short)}: {sense}")
+    lines.append(f"{mark}{shown}{instead(decision, short)}: {worded(sense)}")
     return lines
 
 
@@ -155,6 +151,7 @@ def print_summary(
     color: bool = False,
     short: str = "",
     not_tested: str = "",
+    worded: Worded = str,
 ) -> None:
     """The matrix and the summary, line by line. `devices`: subjects, in the order of the columns.
 
@@ -177,6 +174,7 @@ def print_summary(
         color=color,
         short=short,
         not_tested=not_tested,
+        worded=worded,
     ):
         for part in wrapped(line, width) if on_terminal and "\x1b" not in line else [line]:
             write_line(part)

@@ -1,6 +1,7 @@
 """On a real terminal: tmux holds one of 80 × 24, as an ssh connection does."""
 
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -57,8 +58,32 @@ def test_a_terminal_that_is_too_small_shows_what_fits(terminal):
     lines = window.until("...")
     assert max(map(len, lines)) <= 40
     assert lines[0].startswith("rigproof monitor")
+    assert lines[7] == "q: quit"
     window.keys("C-c")
     window.until("ended with 0")
+
+
+def test_q_quits_as_the_last_line_says_and_leaves_the_terminal_as_it_was(terminal):
+    window = terminal(80, 24, "hot")
+    lines = window.until("gpu1 RTX 3070")
+    assert [line for line in lines if line][-1] == "q: quit"
+    window.keys("x")  # of no meaning, and not echoed
+    window.keys("q")
+    lines = window.until("ended with 0")
+    assert not any(line.strip() == "x" for line in lines)
+    assert sum(line.startswith("rigproof monitor") for line in lines) == 1
+
+
+def test_without_a_keyboard_it_promises_no_key(tmp_path):
+    program = shlex.join([sys.executable, on_simulated_gpus.__file__, "hot", "monitor", "--interval=0.3"])
+    window = Terminal(tmp_path, 80, 24, ["sh", "-c", f"exec {program} < /dev/null"])
+    try:
+        window.until("gpu1 RTX 3070")
+        assert not any("q: quit" in line for line in window.screen())
+        window.keys("C-c")
+        window.until("ended with 0")
+    finally:
+        window.end()
 
 
 EIGHT = 'name = "eight"\n[[nodes]]\nname = "pc1"\n' + 8 * '[[nodes.gpus]]\nsku = "h200-sxm"\n'

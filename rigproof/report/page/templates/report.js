@@ -85,8 +85,8 @@
           major_tick_line_color: quiet, minor_tick_line_color: quiet});
       } else if (model.type === 'Grid') {
         model.setv({grid_line_color: line});
-      } else if (model.type === 'Label') {
-        model.setv({text_color: ink});
+      } else if (model.type === 'Text') {
+        model.setv({text_color: {value: ink}});
       } else if (model.type === 'VStrip') {
         model.setv({fill_alpha: dark.matches ? 0.13 : 0.45});
       }
@@ -96,6 +96,53 @@
     document.documentElement.dataset.painted = 'yes';
   }
   dark.addEventListener('change', paint);
+
+  // The names of the stages that fit: no name is over another one, and the stage that goes on at the left edge
+  // has its own there. Of a run that goes round its stages, each lap has its name above them, and a stage only
+  // if its name is not longer than the stage.
+  function placeNames() {
+    var axis = charts().get_model_by_name('time'), names = charts().get_model_by_name('names');
+    if (!names) { return; }
+    var plot = charts().roots().find(function (one) {
+      return one.renderers.some(function (drawn) { return drawn.data_source === names; });
+    });
+    var width = plot.inner_width, scale = width / (axis.end - axis.start);
+    var pen = document.createElement('canvas').getContext('2d');
+    pen.font = '9pt helvetica, sans-serif';
+    var laps = names.tags.some(function (one) { return one[3]; });
+    var rows = [1.5, 1.1, 0.7], ends = rows.map(function () { return -Infinity; });
+    var shown = {t_s: [], row: [], text: []};
+    names.tags.slice().sort(function (one, other) { return one[0] - other[0]; }).forEach(function (name) {
+      var left = (Math.max(name[0], axis.start) - axis.start) * scale + 4;
+      var right = (Math.min(name[1], axis.end) - axis.start) * scale, long = pen.measureText(name[2]).width;
+      if (right < 0 || left > width || (laps && !name[3] && left + long > right)) { return; }
+      left = Math.min(left, width - long - 2);
+      var row = rows.findIndex(function (_, place) {
+        return laps && name[3] !== (place === 0) ? false : ends[place] < left;
+      });
+      if (row < 0 || left < 0) { return; }
+      ends[row] = left + long + 6;
+      shown.t_s.push(axis.start + left / scale);
+      shown.row.push(rows[row]);
+      shown.text.push(name[2]);
+    });
+    names.data = shown;
+  }
+
+  // Hours and minutes, and seconds only where a tick is not at a whole minute.
+  function writeHours() {
+    charts().all_models.forEach(function (model) {
+      if (model.tags.indexOf('hours') < 0) { return; }
+      model.doFormat = function (ticks) {
+        var whole = ticks.every(function (tick) { return tick % 60 === 0; });
+        return ticks.map(function (tick) {
+          var two = function (number) { return String(Math.floor(number)).padStart(2, '0'); };
+          var text = Math.floor(tick / 3600) + ':' + two(tick / 60 % 60);
+          return whole ? text : text + ':' + two(tick % 60);
+        });
+      };
+    });
+  }
 
   // A finger scrolls the page, which is many charts long; only a mouse draws a zoom.
   function letFingersScroll() {
@@ -119,6 +166,13 @@
     if (!charts() || !charts().is_idle) { setTimeout(whenDrawn, 50); return; }
     var axis = charts().get_model_by_name('time');
     whole = [axis.start, axis.end];
+    writeHours();
+    placeNames();
+    var waiting;
+    function soon() { clearTimeout(waiting); waiting = setTimeout(placeNames, 50); }
+    axis.properties.start.change.connect(soon);
+    axis.properties.end.change.connect(soon);
+    charts().roots().forEach(function (plot) { plot.properties.inner_width.change.connect(soon); });
     paint();
     if (matchMedia('(pointer: coarse)').matches) { letFingersScroll(); }
   })();

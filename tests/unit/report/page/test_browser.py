@@ -13,6 +13,7 @@ from PIL import Image, ImageStat
 from playwright import sync_api
 
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.records.measurements import Stage
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
@@ -145,10 +146,11 @@ def test_the_charts_begin_where_a_reader_looks_and_the_table_has_every_gpu(opene
         assert box(page, ".chart")["y"] < 1500
         first = page.locator(".matrix tbody tr").first
         assert first.inner_text().split() == [
-            "FAIL", "core", "temperature", "chart", "≤", "80", "°C", *["70"] * 5, "[91]", "70", "70",
+            "FAIL", "core", "temperature", "chart", "thermal.core_temperature",
+            "≤", "80", "°C", *["70"] * 5, "[91]", "70", "70",
         ]  # fmt: skip
         titles = page.locator("#verdicts .matrix").first.locator("tbody th").all_inner_texts()
-        assert [title.removesuffix(" chart") for title in titles] == [
+        assert [title.split("\n")[0].removesuffix(" chart") for title in titles] == [
             "FAIL core temperature", "sustained rate", "memory headroom", "power", "wake-up delay",
         ]  # fmt: skip
 
@@ -347,3 +349,90 @@ def test_an_accessibility_checker_finds_nothing(opened, viewport, scheme):
         found = Axe().run(page, options=AXE).response
     assert "color-contrast" in {rule["id"] for rule in found["passes"]}
     assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]] == []
+
+
+LAPS, LAP_S = 24, 1200.0
+SHOWN = """() => {
+    const charts = Bokeh.documents[0];
+    const names = charts.get_model_by_name('names'), axis = charts.get_model_by_name('time');
+    const plot = charts.roots().find(one => one.renderers.some(drawn => drawn.data_source === names));
+    const pen = document.createElement('canvas').getContext('2d');
+    pen.font = '9pt helvetica, sans-serif';
+    const scale = plot.inner_width / (axis.end - axis.start);
+    const {t_s, row, text} = names.data;
+    const shown = text.map((one, place) =>
+        [one, row[place], (t_s[place] - axis.start) * scale, pen.measureText(one).width]);
+    return {width: plot.inner_width, names: shown};
+}"""
+TICKS = """ticks =>
+    [...Bokeh.documents[0].all_models].find(one => one.tags.includes('hours')).doFormat(ticks)"""
+
+
+@pytest.fixture(scope="module")
+def night(recorded, tmp_path_factory):
+    """The page of eight hours on two cards of unlike limits: 24 laps of three stages, hot at 2:41 h."""
+    recording = copy(recorded)
+    recording.run = replace(recorded.run, level="soak", utc_offset_s=3600)
+    recording.stages, recording.first_attempts = {}, {}
+    for lap in range(1, LAPS + 1):
+        start_s = (lap - 1) * LAP_S
+        for name, from_s, to_s in (("gemm", 0, 90), ("sustained", 95, 1100), ("pattern", 1105, 1195)):
+            times_s = (start_s + from_s, start_s + to_s)
+            recording.add(Stage(name, *times_s, "finished", ("a#0",), *times_s, lap=lap))
+    for subject in ("pc1/gpu0", "pc1/gpu1"):
+        sample = next(iter(recorded.gpu_samples.of(subject)))
+        for place in range(1, 481):
+            recording.add(replace(sample, t_s=place * 60.0))
+    sustained = "throughput.sustained"
+    verdicts = [
+        Verdict(sustained, "pc1/gpu0", Outcome.PASS, "TFLOP/s", 78.0, 58.5, direction="at_least"),
+        Verdict(sustained, "pc1/gpu1", Outcome.PASS, "TFLOP/s", 40.7, 30.5, direction="at_least"),
+        Verdict(
+            *("thermal.core_temperature", "pc1/gpu1", Outcome.FAIL, "°C", 91.0, 80.0),
+            direction="at_most", from_s=9660.0, length_s=300.0, severity="reseat", detail="again at t=9990 s",
+        ),
+    ]  # fmt: skip
+    path = tmp_path_factory.mktemp("night") / "report.html"
+    write_page(path, RunResult(recording, run_facts(recording), verdicts, Decision.REJECTED, 28_810.0))
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_night_is_shown_in_hours_and_no_name_of_a_stage_is_over_another(tab, night, viewport):
+    page, _ = tab(*viewport.values(), ())
+    page.goto(night)
+    until(page, "document.documentElement.dataset.painted === 'yes'")
+
+    def shown():
+        found = page.evaluate(SHOWN)
+        ends = {}
+        for text, row, left, width in sorted(found["names"], key=lambda one: one[2]):
+            assert ends.get(row, 0) <= left, f"{text} is over another name"
+            assert left + width <= found["width"] + 1, f"{text} is cut off"
+            ends[row] = left + width
+        return [text for text, *_ in found["names"]]
+
+    laps = shown()
+    assert laps[0] == "lap 1"
+    assert all(text.startswith("lap ") for text in laps)
+    assert (len(laps) == LAPS) == (viewport is DESKTOP)
+    assert len(laps) >= 5
+    assert page.evaluate(TICKS, [0, 3600, 27_000]) == ["0:00", "1:00", "7:30"]
+    assert page.evaluate(TICKS, [9660, 9675]) == ["2:41:00", "2:41:15"]
+    page.evaluate("Bokeh.documents[0].get_model_by_name('time').setv({start: 2500, end: 3700})")
+    page.wait_for_timeout(300)
+    assert {"lap 3", "sustained"} <= set(shown())
+    assert "lap 1" not in shown()
+
+    text = page.locator("#findings li").first.inner_text()
+    assert "91 °C, limit ≤ 80 °C (from 06:45, 2 h 41 min into the run, 5 min long)" in text
+    assert "again at 06:50 (2 h 46 min into the run)" in text
+    assert (
+        page.locator("#findings abbr").first.get_attribute("title").startswith("work on the machine by hand")
+    )
+    head = page.locator(".decision").inner_text()
+    assert "began at 2026-01-02 04:04 UTC+01:00, took 8 h 0 min" in head
+    for label in page.locator("td[data-label=limit]").all():
+        limit = label.inner_text()
+        assert not limit or any(map(str.isdigit, limit)), "the word limit stands before a unit alone"
+    assert page.locator("td[data-label=in]").first.inner_text() == "TFLOP/s"

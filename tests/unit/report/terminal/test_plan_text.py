@@ -5,7 +5,8 @@ from itertools import takewhile
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge_all, promised
+from rigproof.judging.judge import promised
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan

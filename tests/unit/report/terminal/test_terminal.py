@@ -7,7 +7,6 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LeftOut
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.terminal.terminal import (
-    duration,
     header_lines,
     print_summary,
     summary_lines,
@@ -122,13 +121,6 @@ def test_printing_goes_line_by_line_and_no_line_is_longer_than_the_terminal(verd
     sentence = "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s"
     assert sentence in lines
     assert max(map(len, printed(Decision.REJECTED, verdicts))) > 120  # a sentence that grep finds
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(75, "75 s"), (170, "3 min"), (3600, "1 h 0 min"), (4000, "1 h 7 min")]
-)
-def test_lengths_are_written_as_people_say_them(seconds, expected):
-    assert duration(seconds) == expected
 
 
 def test_what_one_cause_kept_from_measuring_is_reported_once():
