@@ -52,10 +52,12 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         not_tested=_text(result.not_tested),
         simulated=result.recording.run.simulated,
     )
+    number = max((one.lap for one in result.recording.attempts), default=1)
+    laps = f", {number} laps" if number > 1 else ""
     if result.simulated:
         lines += ["> **SIMULATED**: no real device was measured. This says nothing about any rig.", ""]
     lines += [
-        f"**{_text(result.facts.rig)}** · level {_text(run.level)} · "
+        f"**{_text(result.facts.rig)}** · level {_text(run.level)}{laps} · "
         f"{_text(begun_at(result.recording) if is_long(result.recording) else run.started_at)} · "
         f"{duration(result.elapsed_s)} · run `{run.run_id}`",
         "",

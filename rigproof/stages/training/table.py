@@ -23,6 +23,11 @@ def training_tables(recording: Recording) -> Iterator[StageTable]:
             rounds.setdefault(done.subject, []).append(done)
     models = {event.subject: event.data for event in events if event.kind == "model"}
     searched = [event for event in events if event.kind == "batch_search"]
+    largest = {  # the last of several laps
+        (event.subject, str(event.data.get("precision"))): event
+        for event in searched
+        if event.data.get("what") == "largest"
+    }
     yield StageTable(
         SECTION,
         "Precisions",
@@ -35,7 +40,7 @@ def training_tables(recording: Recording) -> Iterator[StageTable]:
         SECTION,
         "Largest batch",
         ("Device", "Precision", "Examples", "Peak memory", "Allowed", "Too large"),
-        tuple(_largest(event) for event in searched if event.data.get("what") == "largest"),
+        tuple(map(_largest, largest.values())),
         labels=2,
         note="Sizes predicted not to fit were not tried.",
     )

@@ -310,6 +310,8 @@ def test_the_table_says_what_was_trained_and_whether_it_repeats(recording):
         (GPU, "bf16", "differ", "2496", "8", "8", "973", table.rows[1][7]),
     ]
     assert table.rows[0][8] == "9.514 to 5.72458"
+    recording.extend([one for one in recording.events if one.kind == "replay"])  # of another lap
+    assert [one.rows for one in replay_tables(recording)] == [table.rows]
 
 
 def test_runs_that_only_the_count_says_differ_are_no_measurement(recording):

@@ -66,6 +66,17 @@ def test_the_search_reports_what_it_found_and_whether_it_came_to_its_end():
     assert table(recording, "Largest batch").rows[0][2] == "230 (time was over)"
 
 
+def test_of_several_laps_the_last_search_is_shown():
+    recording = recorded()
+    rows = table(recording, "Largest batch").rows
+    (first,) = [one for one in recording.events if one.data.get("what") == "largest"][:1]
+    recording.events = [*recording.events, replace(first, data=first.data | {"batch": 231})]
+    assert [row[2] for row in table(recording, "Largest batch").rows] == [
+        "231",
+        *(row[2] for row in rows[1:]),
+    ]
+
+
 def test_a_run_without_the_stage_has_no_table():
     recording = recorded()
     recording.rounds = [one for one in recording.rounds if one.stage != "training"]
