@@ -140,7 +140,12 @@ RIG = {
     "stages": STAGES,
     "sampling": {"rate_hz": 10},
     "timeouts": {"task_s": 60, "stall_s": 30, "start_s": 60, "stop_s": 10},
-    "levels": {"round_s": dict.fromkeys(LEVELS, 0.05), "least_share": 0.9, "least_work_share": 0.5},
+    "levels": {
+        "round_s": dict.fromkeys(LEVELS, 0.05),
+        "least_share": 0.9,
+        "least_work_share": 0.5,
+        "soak_s": 45,
+    },
     "nodes": [
         {"name": "pc1", "cpus": 8, "ram_gib": 192, "gpus": [{"sku": "h200", "workers": 2}]},
         {"name": "pc2", "cpus": 8, "ram_gib": 192, "gpus": [{"sku": "h200", "workers": 1}]},
