@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 Rig = Annotated[str, typer.Argument(help="a rig's name or file, with an address for each node")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="of the head")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="port of the head node")]
 User = Annotated[str | None, typer.Option(help="user to log in as; default: ssh's own choice")]
 Key = Annotated[Path | None, typer.Option(help="private key for ssh; default: ssh's own choice")]
 Ray = Annotated[

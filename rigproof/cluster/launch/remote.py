@@ -18,7 +18,6 @@ import tempfile
 from dataclasses import dataclass
 
 from rigproof.cluster.ray.errors import ClusterError
-from rigproof.telemetry.host import host_addresses
 
 CONNECT_S = 10
 NOT_REACHED = 255  # ssh's own failure, in place of the command's status
@@ -73,6 +72,8 @@ class Remote:
         return f"{self.user}@{self.address}" if self.user else self.address
 
     def _command(self) -> list[str]:
+        from rigproof.telemetry.host import host_addresses  # noqa: PLC0415 - psutil, which only this needs
+
         if self.user is None and self.address in host_addresses():
             return ["/bin/sh"]
         if shutil.which("ssh") is None:
