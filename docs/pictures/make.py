@@ -40,6 +40,8 @@ PROFILE = (
     + '[[nodes.gpus]]\nsku = "h200-sxm"\n' * 8
 )
 ACCEPT = f"accept --simulate-inline --level quick --hwprofile ./{RIG}.toml --inject overheat@n1/gpu5"
+NIGHT = "accept --simulate-inline --level soak --duration 480 --hwprofile dual-3090-3070"
+HOT = ("--inject", "overheat@pc2/gpu0")
 FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
@@ -59,7 +61,7 @@ class Studio:
     @cached_property
     def rejected(self) -> list[str]:
         """The screen at 80 columns after a run of eight simulated GPUs, of which one overheats."""
-        return self.screen(80, ACCEPT, "ended with 1")
+        return self.screen(80, ACCEPT, "ended with 1", "-S", "-")
 
     @cached_property
     def simulated_report(self) -> Path:
@@ -75,6 +77,22 @@ class Studio:
         command = [sys.executable, "-m", "rigproof", "report", str(run)]
         subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
         return run / "report.html"
+
+    @cached_property
+    def night_report(self) -> Path:
+        """The report of eight hours of two simulated PCs, of which one card overheats. It takes minutes."""
+        command = [
+            sys.executable,
+            "-m",
+            "rigproof",
+            *NIGHT.split(),
+            *HOT,
+            "--report-dir",
+            str(self.folder / "night"),
+        ]
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "TZ": "Europe/Berlin"}
+        subprocess.run(command, check=False, capture_output=True, cwd=self.folder, env=environment)
+        return self.folder / "night" / "latest" / "report.html"
 
     def screen(self, columns: int, arguments: str, until: str, *options: str) -> list[str]:
         """What `rigproof ARGUMENTS` has left on a terminal, with its colours, once `until` is on it."""
@@ -148,6 +166,16 @@ def phone(studio: Studio) -> bytes:
     return page_png(studio, studio.simulated_report, 390, 1400)
 
 
+def night(studio: Studio) -> bytes:
+    """The report of eight hours."""
+    return page_png(studio, studio.night_report, 1280, 1400)
+
+
+def night_phone(studio: Studio) -> bytes:
+    """Its charts on a telephone."""
+    return page_png(studio, studio.night_report, 390, 1000, at="#findings")
+
+
 def printed(studio: Studio) -> bytes:
     """The first two pages of the real report on A4."""
     with opened(studio, studio.real_report, 794, 1123) as page:
@@ -178,9 +206,12 @@ def opened(studio: Studio, report: Path, width: int, height: int, **options: Any
     page.close()
 
 
-def page_png(studio: Studio, report: Path, width: int, height: int, **options: Any) -> bytes:
-    """What the window shows first."""
+def page_png(
+    studio: Studio, report: Path, width: int, height: int, at: str = "html", **options: Any
+) -> bytes:
+    """What the window shows first, or once it is scrolled to where `at` begins."""
     with opened(studio, report, width, height, **options) as page:
+        page.locator(at).evaluate("one => one.scrollIntoView()")
         return small(Image.open(io.BytesIO(page.screenshot(timeout=PATIENCE_MS))).convert("RGB"))
 
 
@@ -199,6 +230,8 @@ PICTURES: dict[str, Callable[[Studio], bytes]] = {
     "report-desktop.png": desktop,
     "report-dark.png": dark,
     "report-phone.png": phone,
+    "report-night.png": night,
+    "report-night-phone.png": night_phone,
     "report-printed.png": printed,
 }
 

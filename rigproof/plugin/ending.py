@@ -142,6 +142,7 @@ class Ending:
             "simulated": session.prepared.simulated is not None,
             "short": session.shortened,
             "not_tested": left_out_text(session.prepared.loaded.left_out),
+            "worded": str if session.recording is None else by_the_clock(session.recording),
         }
 
     def _final(self, status: int) -> int:
@@ -257,7 +258,6 @@ class Ending:
             everything=session.config.get_verbosity() > 0,
             color=reporter is not None and reporter.hasmarkup,
             **self._told(),
-            worded=str if session.recording is None else by_the_clock(session.recording),
         )
         self._printed = True
 

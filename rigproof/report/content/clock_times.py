@@ -35,6 +35,11 @@ def is_long(recording: Recording) -> bool:
     return (recording.last_s() or 0.0) > LONG_S
 
 
+def lasted(recording: Recording, elapsed_s: float) -> str:
+    """How long a run was, which took so long here: simulated time is not that of the clock."""
+    return duration(max(elapsed_s, recording.last_s() or 0.0))
+
+
 def zone_of(recording: Recording) -> timezone:
     """The time zone in which the run's driver was; UTC if that was not recorded."""
     offset_s = recording.run.utc_offset_s

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rigproof.records.disk.durable import replacing
 from rigproof.records.verdict import Outcome, Verdict, sentence_and_severity
-from rigproof.report.content.clock_times import Worded, begun_at, by_the_clock, duration, is_long
+from rigproof.report.content.clock_times import Worded, begun_at, by_the_clock, is_long, lasted
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import Cell, Matrix, Row, matrix_of
 from rigproof.report.content.order import (
@@ -59,7 +59,7 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     lines += [
         f"**{_text(result.facts.rig)}** · level {_text(run.level)}{laps} · "
         f"{_text(begun_at(result.recording) if is_long(result.recording) else run.started_at)} · "
-        f"{duration(result.elapsed_s)} · run `{run.run_id}`",
+        f"{lasted(result.recording, result.elapsed_s)} · run `{run.run_id}`",
         "",
         f"{_upper(sense)}. {_upper(count_line(result.verdicts))}.",
         "",

@@ -15,7 +15,15 @@ from rigproof.records.disk.durable import replacing
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import SEVERITIES, Outcome, Verdict, counts, figure, limit_text, sentence
-from rigproof.report.content.clock_times import Worded, begun_at, by_the_clock, duration, hours, is_long
+from rigproof.report.content.clock_times import (
+    Worded,
+    begun_at,
+    by_the_clock,
+    duration,
+    hours,
+    is_long,
+    lasted,
+)
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import matrix_of, title_of
 from rigproof.report.content.order import (
@@ -99,6 +107,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
             worded=worded,
             long=is_long(result.recording),
             begun=begun_at(result.recording),
+            lasted=lasted(result.recording, result.elapsed_s),
             stages=list(_stages(result.recording)),
             stage_tables=tables_of(excerpt.result.recording),
             events=events[:MARKS_MAX],
