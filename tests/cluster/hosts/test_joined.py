@@ -131,3 +131,15 @@ def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(h
     hosts.network.put_back("pc2")
     ours = ("ray::NodeAgent", "ray::RigproofWorker")
     wait_for(lambda: not any(title.startswith(ours) for title in pc2.titles()), "their end")
+
+
+def test_two_hosts_of_ipv6_are_accepted() -> None:
+    """Also if the profile spells an address in another way than Ray does."""
+    with Network(*BOTH, ip=6) as network:
+        six = RayHosts.of(network)
+        six.up()
+        profile = six.profile(rig="six", sustained_s=SUSTAINED_S, stall_s=60, start_s=PATIENT_START_S)
+        profile.write_text(profile.read_text().replace('"fd00:77::2"', '"[FD00:77:0::2]"'))
+        run = six.accept(profile).end()
+        assert run.result["verdict"] == "ACCEPTED", run.output
+        assert all(subject in run.output for subject in DEVICES)

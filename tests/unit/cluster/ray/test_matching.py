@@ -1,6 +1,7 @@
 import pytest
 
 from rigproof.cluster.ray.matching import FoundNode, assign_gpus, local_node, match_nodes, same_host
+from rigproof.cluster.ray.nodes import with_numeric_address
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.gpu import Gpu
 from rigproof.profiles.tables.limits import Limits
@@ -26,6 +27,15 @@ def test_nodes_are_found_by_address_and_by_hostname():
     promised = (Node(name="one", address="10.0.0.1"), Node(name="two"), Node(name="x", address="Three.lan"))
     nodes = [found("a", address="10.0.0.1"), found("b", hostname="two.lan"), found("c", hostname="three")]
     assert ids(match_nodes(promised, nodes)) == {"one": "a", "two": "b", "x": "c"}
+
+
+def test_a_promised_address_is_looked_up_as_ray_spells_it():
+    promised = Node(name="pc1", address="[FD00:0::1]")
+    assert with_numeric_address(promised).address == "fd00::1"
+    assert with_numeric_address(Node(name="pc1", address="localhost")).address in ("127.0.0.1", "::1")
+    unknown = Node(name="pc1", address="no-such-host.invalid")
+    assert with_numeric_address(unknown) == unknown
+    assert with_numeric_address(Node(name="pc1")).address is None
 
 
 def test_no_ray_node_is_taken_twice():
