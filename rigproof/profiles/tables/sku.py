@@ -102,8 +102,8 @@ class Sku(Table):
     )
     nvlinks: Annotated[int, Field(gt=0, strict=True)] | None = Field(
         default=None,
-        description="Number of NVLinks that every card of the model has. Left out: it has none, or they need "
-        "a bridge, which a rig may have or not.",
+        description="Number of NVLinks that every card of the model has. Left out: it has none, or their "
+        "number is that of its rig's bridge or board.",
     )
     pcie_generation: Whole | None = Field(
         default=None,

@@ -43,9 +43,13 @@ def test_more_power_may_give_the_same_rate():
     assert lint_sku(FILE, sku(power_curve=points), KINDS) == []
 
 
-@pytest.mark.parametrize("stem", all_skus(KINDS))
+SKUS = all_skus(KINDS)
+ARCHITECTURES = {one.compute_capability: one for one in default_rig(KINDS).rig.architectures}
+
+
+@pytest.mark.parametrize("stem", SKUS)
 def test_every_shipped_sku_is_clean(stem):
-    assert lint_sku(f"hwprofiles/gpus/{stem}.toml", all_skus(KINDS)[stem], KINDS) == []
+    assert lint_sku(f"hwprofiles/gpus/{stem}.toml", SKUS[stem], KINDS) == []
 
 
 # Printed at another clock than the boost clock that the file states, or computed from it by others.
@@ -61,15 +65,14 @@ ROUNDED = 0.02  # L40S: 362 printed of 366
 
 def silicon_tflops(card: Sku, precision: str) -> set[float]:
     """What the card's SMs do at its boost clock, in each rate class of its architecture."""
-    known = default_rig(KINDS).rig.architectures
-    (found,) = (one for one in known if one.compute_capability == card.compute_capability)
+    found = ARCHITECTURES[str(card.compute_capability)]
     classes = (getattr(found.highest, precision), getattr(found.lowest, precision))
     return {tflops(fma, card.sms or 0, card.boost_clock_mhz or 0.0) for fma in classes if fma is not None}
 
 
-@pytest.mark.parametrize("stem", [stem for stem, one in all_skus(KINDS).items() if one.boost_clock_mhz])
+@pytest.mark.parametrize("stem", [stem for stem, one in SKUS.items() if one.boost_clock_mhz])
 def test_a_printed_peak_is_what_its_sms_do_at_the_boost_clock(stem):
-    card = all_skus(KINDS)[stem]
+    card = SKUS[stem]
     assert card.sms
     for precision in PRECISIONS:
         printed = getattr(card.peak_tflops, precision)
@@ -79,17 +82,16 @@ def test_a_printed_peak_is_what_its_sms_do_at_the_boost_clock(stem):
         assert fits is ((stem, precision) not in PRINTED_OTHERWISE), f"{precision}: {printed}"
 
 
-@pytest.mark.parametrize("stem", all_skus(KINDS))
+@pytest.mark.parametrize("stem", SKUS)
 def test_peaks_of_a_card_are_all_of_one_rate_class(stem):
-    peak = all_skus(KINDS)[stem].peak_tflops
+    peak = SKUS[stem].peak_tflops
     assert peak.bf16 in (None, peak.fp16)
     assert peak.fp8 is None or peak.fp8 == pytest.approx(2 * (peak.fp16 or 0), rel=ROUNDED)
     assert peak.tf32 is None or peak.tf32 == pytest.approx((peak.fp16 or 0) / 2, rel=ROUNDED)
 
 
 def test_every_architecture_of_a_shipped_sku_is_known():
-    known = {one.compute_capability for one in default_rig(KINDS).rig.architectures}
-    assert {one.compute_capability for one in all_skus(KINDS).values()} <= known
+    assert {one.compute_capability for one in SKUS.values()} <= set(ARCHITECTURES)
 
 
 @pytest.mark.parametrize(
