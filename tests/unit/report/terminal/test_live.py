@@ -12,7 +12,7 @@ import pytest
 from rigproof.records.measurements import Stage
 from rigproof.report.content.facts import QUIET_EVENTS
 from rigproof.report.terminal.live import LiveView, plain_line, terminal_copy
-from rigproof.report.terminal.live_state import state_of
+from rigproof.report.terminal.live_state import RunNow, StageNow, state_of
 
 
 class Clock:
@@ -254,3 +254,15 @@ def test_a_copy_of_a_stream_outlives_what_capture_does_to_it(tmp_path):
         copy.close()
     assert path.read_text() == "seen\n"
     assert terminal_copy(io.StringIO()) is None
+
+
+@pytest.mark.parametrize(
+    ("now_s", "stage", "said"),
+    [
+        (75.0, StageNow("gemm", 12.0, 30.0), "01:15 | gemm 12/30 s"),
+        (3599.0, StageNow("sustained", 165.0, 721.0), "59:59 | sustained 0:02:45/0:12:01"),
+        (9667.0, StageNow("sustained", 9600.0, 28_800.0), "2:41:07 | sustained 2:40:00/8:00:00"),
+    ],
+)
+def test_a_long_run_and_a_long_stage_are_counted_in_hours(now_s, stage, said):
+    assert plain_line(RunNow(now_s, stage, (), (), 0)) == said
