@@ -43,9 +43,10 @@ def plan_lines(
     yield from _stages(plan, loaded, found or {})
     share = loaded.rig.limits.marginal_share
     if share:
+        then = "its stage is repeated, in extra time" if plan.laps == 1 else "in one lap alone, a warning"
         yield (
             f"  a rate that misses its limit by less than {share * 100:g} % "
-            f"({loaded.source_of('limits.marginal_share')}): its stage is repeated, in extra time"
+            f"({loaded.source_of('limits.marginal_share')}): {then}"
         )
     yield from _workers(plan)
     yield ""

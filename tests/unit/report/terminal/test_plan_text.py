@@ -70,6 +70,14 @@ def test_that_a_stage_may_be_measured_once_more_is_reported():
     ) in lines_of(load_rig("dual-3090-3070", KINDS))
 
 
+def test_a_soak_says_its_laps_and_what_they_cost():
+    lines = lines_of(load_rig("dual-3090-3070", KINDS), "soak")
+    assert "  3 laps of 21 min: all stages, again and again" in lines
+    assert any(line.startswith("plan: level soak: 3 laps of gemm 115 s, ") for line in lines)
+    assert any(line.startswith("  expected in all: 1 h 2 min; ") for line in lines)
+    assert any(line.endswith(": in one lap alone, a warning") for line in lines)
+
+
 def test_every_promised_criterion_is_reported_with_its_subjects():
     loaded = load_rig("dual-3090-3070", KINDS)
     text = "\n".join(lines_of(loaded))
