@@ -17,11 +17,13 @@ Worded = Callable[[str], str]
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people to read: `75 s`, `3 min`, `1 h 5 min`."""
+    """A length of time for people to read: `75 s`, `3 min`, `1 h`, `1 h 5 min`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
 
 
 def hours(seconds: float) -> str:

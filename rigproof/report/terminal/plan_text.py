@@ -197,6 +197,9 @@ def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> 
     if plan.laps > 1:
         lap_s = sum(stage.expected_s for stage in plan.stages)
         yield f"  {plan.laps} laps of {duration(lap_s)}: all stages, again and again"
+    levels = loaded.rig.levels
+    if plan.level == "soak" and plan.expected_s < levels.least_share * levels.soak_s:
+        yield f"  shorter than a soak, {duration(levels.soak_s)}: an accepted run says so, and for how long"
     for stage in plan.stages:
         settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
         kind = loaded.kinds[stage.name]

@@ -22,8 +22,8 @@ def night(recording):
         ("84 °C (from t=9660 s, 41 s long)", "84 °C (from 00:45, 2 h 41 min into the run, 41 s long)"),
         ("Xid 79 (at t=12 s)", "Xid 79 (at 22:04, 12 s into the run)"),
         ("lost at t=9660 s: gone", "lost at 00:45 (2 h 41 min into the run): gone"),
-        ("none was read from t=3600 to 7200 s", "none was read from 23:04 to 00:04 (1 h 0 min into the run)"),
-        ("(from t=60 s, 7200 s long)", "(from 22:05, 60 s into the run, 2 h 0 min long)"),
+        ("none was read from t=3600 to 7200 s", "none was read from 23:04 to 00:04 (1 h into the run)"),
+        ("(from t=60 s, 7200 s long)", "(from 22:05, 60 s into the run, 2 h long)"),
         ("at t=61.5 s", "at 22:05 (62 s into the run)"),
         ("set=3 s, T=9 s, 10 s of load", "set=3 s, T=9 s, 10 s of load"),
     ],
@@ -58,5 +58,5 @@ def test_a_damaged_beginning_or_zone_leaves_seconds(night, started_at, offset_s)
 
 
 def test_lengths_and_moments_are_written_as_people_say_them():
-    assert [duration(one) for one in (75, 170, 3600, 4000)] == ["75 s", "3 min", "1 h 0 min", "1 h 7 min"]
+    assert [duration(one) for one in (75, 170, 3600, 4000)] == ["75 s", "3 min", "1 h", "1 h 7 min"]
     assert [hours(one) for one in (0, 61, 9667.9)] == ["0:00:00", "0:01:01", "2:41:07"]

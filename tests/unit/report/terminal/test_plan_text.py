@@ -78,6 +78,16 @@ def test_a_soak_says_its_laps_and_what_they_cost():
     assert any(line.endswith(": in one lap alone, a warning") for line in lines)
 
 
+def test_a_short_soak_says_that_it_is_none():
+    loaded = load_rig("dual-3090-3070", KINDS)
+    short, whole = (
+        "\n".join(plan_lines(loaded, make_plan(loaded, "soak", length_s), CATALOGUE, promised))
+        for length_s in (1800, None)
+    )
+    assert "shorter than a soak, 1 h: an accepted run says so" in short
+    assert "shorter than a soak" not in whole
+
+
 def test_every_promised_criterion_is_reported_with_its_subjects():
     loaded = load_rig("dual-3090-3070", KINDS)
     text = "\n".join(lines_of(loaded))
