@@ -15,6 +15,7 @@ from rigproof.cli import screen
 from rigproof.cli.last_words import add_last_words
 from rigproof.cli.refused import Refused
 from rigproof.cli.shares import processes_for, side_by_side
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.history.champions import RIG_FILE, ChampionError, read_champions
 from rigproof.host.garbage import without_collections
 from rigproof.judging.judge import Judgement
@@ -171,9 +172,14 @@ def _verdicts(
     recording: Recording, champions: Champions | None = None, loaded: LoadedRig | None = None
 ) -> list[Verdict]:
     """All verdicts, by the worst of its laps."""
-    laps = laps_of(recording)
-    judged_by = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
-    return of_all_laps([_of_a_lap(one, champions, loaded) for one in laps], laps, judged_by)
+    own = LoadedRig.restore(recording.run.rig, KINDS)
+    judged_by = own if loaded is None else loaded
+    laps = laps_of(recording, judged_by, own)
+    return of_all_laps(
+        [_of_a_lap(one, champions, loaded) for one in laps],
+        [Evidence(one, judged_by, champions, own) for one in laps],
+        judged_by,
+    )
 
 
 def _of_a_lap(recording: Recording, champions: Champions | None, loaded: LoadedRig | None) -> list[Verdict]:

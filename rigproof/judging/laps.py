@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit
 from rigproof.criteria.evidence.evidence import Evidence
@@ -42,22 +43,32 @@ LASTING = frozenset(
         "worker_up",
     ]
 )
+# Events of what is in each lap: the workers of the whole run, each with the number of its process.
+WITH_WORKERS = "worker_replaced"
+# How many processes were killed so far: what that explains is marked in the losses (`laps_of`).
+COUNTED = "oom_kills"
 # The system's own counts, which are compared from the run's beginning to its end.
 WHOLE = table_name(PcieErrors)
 
 
-def laps_of(recording: Recording) -> list[Recording]:
+def laps_of(recording: Recording, loaded: LoadedRig, planned_by: LoadedRig | None = None) -> list[Recording]:
     """What was recorded in each lap, as the recording of a run of one lap; itself if the run has only one.
 
     A lap begins with its first stage. What came before the first one belongs to it, and what came after the
     last one to that. What holds for the whole run (nodes, GPUs, workers, counters, processes) is in each.
     If not all of the planned laps began, or not in their order, one without a stage stands for the others.
+    Which losses others caused is found in the whole run, as what tells so may lie in another lap.
     """
     attempts = recording.attempts
-    laps = sorted({one.lap for one in attempts})
-    planned = 1 if recording.plan is None else recording.plan.plan.get("laps", 1)
+    laps, planned = sorted({one.lap for one in attempts}), _planned(recording)
     if laps in ([], [1]) and planned == 1:
         return [recording]
+    if not laps:
+        return [_between(recording, [], -math.inf, math.inf)]
+    whole = Evidence(recording, loaded, planned_by=planned_by)
+    marked = [one for one in whole.events.in_order() if one.kind != COUNTED]
+    whole.free()
+    recording = replace(recording, events=marked)
     begins_s = [min(one.start_s for one in attempts if one.lap == lap) for lap in laps]
     if begins_s != sorted(begins_s):
         return [recording, _between(recording, [], math.inf, math.inf)]
@@ -71,6 +82,11 @@ def laps_of(recording: Recording) -> list[Recording]:
     return found
 
 
+def _planned(recording: Recording) -> Any:
+    """How many laps the run was to have; a plan that was read from a file may say anything."""
+    return 1 if recording.plan is None else recording.plan.plan.get("laps", 1)
+
+
 def _between(recording: Recording, attempts: Sequence[Stage], from_s: float, to_s: float) -> Recording:
     first = {one.name: one for one in attempts if recording.first_attempts.get(one.name) == one}
     return replace(
@@ -81,7 +97,8 @@ def _between(recording: Recording, attempts: Sequence[Stage], from_s: float, to_
         events=[
             one
             for one in recording.events
-            if not one.t_s >= to_s and (one.kind in LASTING or not one.t_s < from_s)
+            if one.kind == WITH_WORKERS
+            or (not one.t_s >= to_s and (one.kind in LASTING or not one.t_s < from_s))
         ],
         tables={
             name: rows if name == WHOLE else rows.between(from_s, to_s)
@@ -96,25 +113,27 @@ def judge_all(
     champions: Champions | None = None,
 ) -> list[Verdict]:
     """All verdicts on a run, by its worst lap; judged in this process."""
-    laps, found = laps_of(recording), []
+    judged_by = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
+    laps, found = laps_of(recording, judged_by), []
     for lap in laps:
         judgement = Judgement(lap, loaded, champions)
         judgement.add([judgement.part(judgement.subjects)])
         found.append(judgement.whole(judgement.comparisons(judgement.compared)))
-    judged_by = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
-    return of_all_laps(found, laps, judged_by)
+    return of_all_laps(found, [Evidence(one, judged_by, champions) for one in laps], judged_by)
 
 
 def of_all_laps(
-    laps: Sequence[Sequence[Verdict]], recordings: Sequence[Recording], loaded: LoadedRig
+    laps: Sequence[Sequence[Verdict]], evidence: Sequence[Evidence], loaded: LoadedRig
 ) -> list[Verdict]:
     """One verdict for each criterion and subject, from those of each lap, which are in the same order.
 
     It is that of the worst lap. A rate may once miss its limit by little, as when it is measured once more
-    (`attempts.py`): in one lap, if it was good in all others, which is a warning.
+    (`attempts.py`): in one lap, if it was good in all others, which is a warning. `evidence`: of each lap.
     """
     if len(laps) == 1:
         return list(laps[0])
+    planned = _planned(evidence[0].recording) if evidence else None
+    number = max(len(laps), planned) if isinstance(planned, int) else len(laps)
     devices = {one.subject: one for one in loaded.devices()}
     found = []
     for each in zip(*laps, strict=True):
@@ -122,17 +141,20 @@ def of_all_laps(
         limits = loaded.rig.limits if device is None else device.limits
         of_laps: Sequence[Verdict] = each
         if device is not None and device.gpu.device == "cuda" and criterion.steady:
-            of_laps = _steady(each, criterion, device, recordings, loaded)
-        found.append(_worst(of_laps, criterion, limits.marginal_share))
+            of_laps = _steady(each, criterion, device, evidence, loaded)
+        found.append(_worst(of_laps, criterion, limits.marginal_share, number))
     return found
 
 
-def _worst(laps: Sequence[Verdict], criterion: Criterion, share: float | None) -> Verdict:
+def _worst(laps: Sequence[Verdict], criterion: Criterion, share: float | None, number: int) -> Verdict:
+    """The worst of the laps, of which there were to be `number`; it names its lap, unless all are alike."""
+    if all(one == laps[0] for one in laps):
+        return laps[0]
     place = min(range(len(laps)), key=lambda one: (WORST_FIRST.index(laps[one].outcome), _figure(laps[one])))
     worst, others = laps[place], [*laps[:place], *laps[place + 1 :]]
     if is_marginal(criterion, worst, share) and all(one.outcome in GOOD for one in others):
         worst = replace(worst, outcome=Outcome.WARN)
-    lap = f"lap {place + 1} of {len(laps)}"
+    lap = f"lap {place + 1} of {number}"
     if worst.outcome in (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED):
         return replace(worst, detail=_joined(f"in {lap}", worst.detail))
     alike = len({one.measured for one in laps}) == 1
@@ -154,7 +176,7 @@ def _steady(
     laps: Sequence[Verdict],
     criterion: Criterion,
     device: PromisedDevice,
-    recordings: Sequence[Recording],
+    evidence: Sequence[Evidence],
     loaded: LoadedRig,
 ) -> Sequence[Verdict]:
     """The verdicts; a lap whose rate is too far below that of the best one is judged as a failure of that.
@@ -175,8 +197,8 @@ def _steady(
         return criterion.find(about)._replace(outcome=Outcome.FAIL, limit=limit, detail=best)
 
     return [
-        judge(replace(criterion, find=fallen), device.subject, Evidence(recording, loaded))
+        judge(replace(criterion, find=fallen), device.subject, its_evidence)
         if one.outcome is not Outcome.FAIL and one.measured is not None and one.measured < limit.value
         else one
-        for one, recording in zip(laps, recordings, strict=True)
+        for one, its_evidence in zip(laps, evidence, strict=True)
     ]

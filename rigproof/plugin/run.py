@@ -153,14 +153,14 @@ class Run:
         for evidence in self._evidence():
             lap = [judge(CATALOGUE[criterion], subject, evidence) for criterion, subject in those]
             laps.append(with_roots(lap, evidence) if roots else lap)
-        return of_all_laps(laps, [one.recording for one in self._evidence()], self._prepared.loaded)
+        return of_all_laps(laps, self._evidence(), self._prepared.loaded)
 
     def _evidence(self) -> list[Evidence]:
         """What was recorded so far in each lap, as criteria read it; kept until there is more."""
         count = self.recording.count()
         if self._laps is None or self._laps[0] != count:
-            laps = laps_of(self.recording)
-            self._laps = (count, [Evidence(lap, self._prepared.loaded) for lap in laps])
+            loaded = self._prepared.loaded
+            self._laps = (count, [Evidence(lap, loaded) for lap in laps_of(self.recording, loaded)])
         return self._laps[1]
 
 

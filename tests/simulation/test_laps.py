@@ -12,6 +12,7 @@ from rigproof.judging.length import shortfalls
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.disk.store import read_recording, write_recording
+from rigproof.records.measurements import Event
 from rigproof.records.processes import GpuProcess
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, decide
@@ -66,7 +67,7 @@ def test_every_lap_runs_all_stages_in_their_order_and_a_sound_rig_is_sound():
 
 def test_nothing_that_was_recorded_is_left_out_of_the_laps():
     recording = recorded()
-    laps = laps_of(recording)
+    laps = laps_of(recording, FOUR)
     assert len(laps) == 3
     for rows in ("rounds", "gpu_samples", "host_samples", "memory"):
         assert sum(len(getattr(lap, rows)) for lap in laps) == len(getattr(recording, rows)) > 0
@@ -137,13 +138,75 @@ def test_a_soak_that_ended_after_two_of_three_laps_is_not_measured():
     recording = recorded()
     since_s = min(one.start_s for one in recording.attempts if one.lap == 3)
     cut = replace(
-        laps_of(recording)[1],
+        laps_of(recording, FOUR)[1],
         earlier_laps=[one for one in recording.attempts if one.lap == 1],
         tables={name: rows.between(-math.inf, since_s) for name, rows in recording.tables.items()},
     )
     found = bad(cut, CARD)
     assert found[SUSTAINED] == (NOT_MEASURED, "in lap 3 of 3; the sustained stage did not run")
     assert decide(judge_all(cut)).value == "INCOMPLETE"
+
+
+def test_a_soak_that_ended_in_its_first_lap_names_the_laps_that_it_was_to_have():
+    recording = recorded()
+    cut = laps_of(recording, FOUR)[0]
+    assert bad(cut, CARD)[SUSTAINED] == (NOT_MEASURED, "in lap 2 of 3; the sustained stage did not run")
+
+
+def test_a_soak_that_ended_before_its_first_stage_is_not_measured():
+    cut = replace(recorded(), stages={}, first_attempts={}, earlier_laps=[])
+    assert bad(cut, CARD)[SUSTAINED] == (NOT_MEASURED, "the sustained stage did not run")
+    assert decide(judge_all(cut)).value == "INCOMPLETE"
+
+
+def since(recording, lap):
+    return min(one.start_s for one in recording.attempts if one.lap == lap)
+
+
+def with_events(recording, *events):
+    return replace(recording, events=[*recording.events, *events])
+
+
+@pytest.mark.parametrize(("lap", "lost_s", "seen_s"), [(2, 40, 41), (3, 40, 41), (2, -1, 1), (1, 40, 41)])
+def test_what_the_oom_killer_ended_in_any_lap_is_not_the_rigs_fault(lap, lost_s, seen_s):
+    """How many it ended before is read at the run's beginning alone."""
+    recording, begin_s = recorded(), since(recorded(), lap)
+    died = Event(begin_s + lost_s, "worker_died", SLOW, "it was killed", "sustained", f"{SLOW}#0")
+
+    def counted(t_s, killed):
+        return Event(t_s, "oom_kills", "n1", "so many", data={"killed": killed})
+
+    assert bad(with_events(recording, died))["cluster.no_timeouts"][0] is FAIL
+    counts = [counted(1.0, 7), counted(begin_s + seen_s, 8)]
+    assert bad(with_events(recording, died, *counts))["cluster.no_timeouts"][0] is NOT_MEASURED
+    other = replace(died, subject=CARD, worker=f"{CARD}#0")  # one was killed, two were lost
+    assert bad(with_events(recording, died, other, *counts))["cluster.no_timeouts"][0] is FAIL
+
+
+def test_an_agent_that_was_kept_from_the_cpu_in_the_first_lap_is_not_a_fault_in_the_next():
+    recording, to_s = recorded(), since(recorded(), 1) + 40
+    lost = Event(to_s, "agent_died", "n1", "it did not answer", data={"limit_s": 20.0})
+    starved = with_events(recording, lost)
+    starved.tables = dict(recording.tables)
+    starved.host_samples = [
+        replace(one, cpu_percent=100.0, own_percent=0.1) if to_s - 20 < one.t_s <= to_s + 1 else one
+        for place, one in enumerate(recording.host_samples)
+        if not to_s - 20 < one.t_s <= to_s or place % 4 == 0
+    ]
+    found = bad(starved)
+    assert {name for name, (outcome, _) in found.items() if outcome is FAIL} == set()
+    assert "meanwhile others left" in found["cluster.no_timeouts"][1]
+    assert bad(with_events(recording, lost))["cluster.no_timeouts"][0] is FAIL
+
+
+@pytest.mark.parametrize("lap", [1, 3])
+def test_a_worker_that_was_replaced_in_one_lap_is_known_in_all_of_them(lap):
+    recording = recorded()
+    begun_s = since(recording, lap) + 20
+    new = replace(recording.workers[0], t_s=begun_s, generation=1, pid=71)
+    told = Event(begun_s, "worker_replaced", new.subject, "a new process took over", worker=new.worker)
+    replaced = replace(with_events(recording, told), workers=[*recording.workers, new])
+    assert "distribution.workers_spread" not in bad(replaced)
 
 
 @pytest.mark.parametrize("laps", [(1, 3, 2), (2, 3, 4), (1, 1, 2), (0, 1, 2), (3, 2, 1)])
@@ -191,7 +254,7 @@ def test_the_history_has_the_rounds_of_all_laps():
 def test_a_soak_lacks_nothing_if_its_laps_together_are_as_long():
     own = FOUR
     assert shortfalls(recorded(), own) == ()
-    (found,) = shortfalls(laps_of(recorded())[0], own)
+    (found,) = shortfalls(laps_of(recorded(), FOUR)[0], own)
     assert (found.stage, found.length_s) == ("sustained", 90)
     assert found.done_s == pytest.approx(30, abs=3)
 

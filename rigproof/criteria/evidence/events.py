@@ -50,6 +50,11 @@ class EventIndex:
             self._by_kind[kind] = list(map(self._excused, self._by_kind.get(kind, ())))
         return self._by_kind.get(kind, ())
 
+    def in_order(self) -> list[Event]:
+        """All events, in the order of time."""
+        found = [one for kind in list(self._by_kind) for one in self.of_kind(kind)]
+        return sorted(found, key=attrgetter("t_s"))
+
     def of(self, subject: str, *kinds: str) -> list[Event]:
         """The events of these kinds that concern the subject."""
         if len(kinds) == 1:

@@ -65,6 +65,12 @@ def test_the_worst_outcome_counts_wherever_it_is(other, outcome):
     assert worst(made(other), made(PASS)).outcome is outcome
 
 
+def test_what_holds_in_every_lap_alike_is_not_told_of_one():
+    """Such as an error that is counted from the run's beginning to its end."""
+    counted = Verdict("memory.ecc", "pc1/gpu0", FAIL, "errors", 2.0, 0.0, detail="2 uncorrected errors")
+    assert worst(counted, counted, counted) == counted
+
+
 def test_a_cpu_as_the_device_is_not_held_against_its_best_lap():
     def made(measured):
         return Verdict("throughput.sustained", "a/cpu0", Outcome.NO_LIMIT, "TFLOP/s", measured)
@@ -73,5 +79,5 @@ def test_a_cpu_as_the_device_is_not_held_against_its_best_lap():
 
 
 def test_a_run_of_one_lap_is_judged_as_it_is(bench):
-    assert laps_of(bench.recording) == [bench.recording]
-    assert laps_of(bench.recording)[0] is bench.recording
+    assert laps_of(bench.recording, bench.loaded) == [bench.recording]
+    assert laps_of(bench.recording, bench.loaded)[0] is bench.recording
