@@ -431,7 +431,7 @@ def test_a_night_is_shown_in_hours_and_no_name_of_a_stage_is_over_another(tab, n
         page.locator("#findings abbr").first.get_attribute("title").startswith("work on the machine by hand")
     )
     head = page.locator(".decision").inner_text()
-    assert "began at 2026-01-02 04:04 UTC+01:00, took 8 h 0 min" in head
+    assert "began at 2026-01-02 04:04 UTC+01:00, took 8 h" in head
     for label in page.locator("td[data-label=limit]").all():
         limit = label.inner_text()
         assert not limit or any(map(str.isdigit, limit)), "the word limit stands before a unit alone"
