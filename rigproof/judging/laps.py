@@ -1,9 +1,11 @@
 """A run that goes round its stages several times: each lap is judged by itself, the rig by its worst lap."""
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit
@@ -72,9 +74,9 @@ def laps_of(recording: Recording, loaded: LoadedRig, planned_by: LoadedRig | Non
     begins_s = [min(one.start_s for one in attempts if one.lap == lap) for lap in laps]
     if begins_s != sorted(begins_s):
         return [recording, _between(recording, [], math.inf, math.inf)]
-    spans = pairwise([-math.inf, *begins_s[1:], math.inf])
+    spans, nearest = pairwise([-math.inf, *begins_s[1:], math.inf]), _nearest(attempts)
     found = [
-        _between(recording, [one for one in attempts if one.lap == lap], from_s, to_s)
+        _between(recording, [one for one in attempts if one.lap == lap], from_s, to_s, nearest.get(lap))
         for lap, (from_s, to_s) in zip(laps, spans, strict=True)
     ]
     if laps != list(range(1, len(laps) + 1)) or len(laps) != planned:
@@ -87,7 +89,33 @@ def _planned(recording: Recording) -> Any:
     return 1 if recording.plan is None else recording.plan.plan.get("laps", 1)
 
 
-def _between(recording: Recording, attempts: Sequence[Stage], from_s: float, to_s: float) -> Recording:
+def _nearest(attempts: Sequence[Stage]) -> dict[int, dict[str, tuple[float, float]]]:
+    """From when to when a stage's own records are of each lap: half way to its run in the next one.
+
+    A node's clock may be a little ahead of the driver's, which knows when one lap ends and the next begins.
+    """
+    found: dict[int, dict[str, tuple[float, float]]] = defaultdict(dict)
+    runs: dict[str, dict[int, Stage]] = defaultdict(dict)
+    for one in sorted(attempts, key=attrgetter("start_s")):  # the last attempt of a lap counts
+        runs[one.name][one.lap] = one
+    for name, by_lap in runs.items():
+        own = [by_lap[lap] for lap in sorted(by_lap)]
+        middles = [
+            ((one.start_s if one.end_s is None else one.end_s) + after.start_s) / 2
+            for one, after in pairwise(own)
+        ]
+        for one, span in zip(own, pairwise([-math.inf, *middles, math.inf]), strict=True):
+            found[one.lap][name] = span
+    return found
+
+
+def _between(
+    recording: Recording,
+    attempts: Sequence[Stage],
+    from_s: float,
+    to_s: float,
+    stages: Mapping[str, tuple[float, float]] | None = None,
+) -> Recording:
     first = {one.name: one for one in attempts if recording.first_attempts.get(one.name) == one}
     return replace(
         recording,
@@ -101,7 +129,7 @@ def _between(recording: Recording, attempts: Sequence[Stage], from_s: float, to_
             or (not one.t_s >= to_s and (one.kind in LASTING or not one.t_s < from_s))
         ],
         tables={
-            name: rows if name == WHOLE else rows.between(from_s, to_s)
+            name: rows if name == WHOLE else rows.between(from_s, to_s, stages)
             for name, rows in recording.tables.items()
         },
     )

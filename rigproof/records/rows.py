@@ -165,10 +165,19 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         rows = rows[np.argsort(self._order[rows], kind="stable")]
         return Rows(self.record, self._taken(rows), self.kinds)
 
-    def between(self, from_s: float, to_s: float) -> "Rows[RecordType]":
-        """The rows from a moment on and before another one, and those without a valid time."""
-        moments = self.column("t_s")
-        (rows,) = (~((moments < from_s) | (moments >= to_s))).nonzero()
+    def between(
+        self, from_s: float, to_s: float, stages: Mapping[str, tuple[float, float]] | None = None
+    ) -> "Rows[RecordType]":
+        """The rows from a moment on and before another one, and those without a valid time.
+
+        `stages`: other moments for the rows of these stages.
+        """
+        moments, stage = self.column("t_s"), self.columns.get("stage")
+        begins_s, ends_s = np.asarray(from_s), np.asarray(to_s)
+        if stages and isinstance(stage, Coded) and len(stage.array):
+            spans = np.asarray([stages.get(one, (from_s, to_s)) for one in stage.distinct])
+            begins_s, ends_s = spans[stage.array].T
+        (rows,) = (~((moments < begins_s) | (moments >= ends_s))).nonzero()
         rows = rows[np.argsort(self._order[rows], kind="stable")]
         return Rows(self.record, self._taken(rows), self.kinds)
 

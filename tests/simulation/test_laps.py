@@ -199,6 +199,16 @@ def test_an_agent_that_was_kept_from_the_cpu_in_the_first_lap_is_not_a_fault_in_
     assert bad(with_events(recording, lost))["cluster.no_timeouts"][0] is FAIL
 
 
+@pytest.mark.parametrize("ahead_s", [0.5, 0.9])
+def test_a_clock_that_is_a_little_ahead_does_not_place_work_in_the_next_lap(ahead_s):
+    """As far as in a run of one lap: up to a second."""
+    moved = replace(recorded(of="alone"), tables=dict(recorded(of="alone").tables))
+    for rows in ("rounds", "gpu_samples", "host_samples", "memory"):
+        setattr(moved, rows, [replace(one, t_s=one.t_s + ahead_s) for one in getattr(moved, rows)])
+    assert bad(moved) == {}
+    assert sum(len(lap.rounds) for lap in laps_of(moved, ALONE)) == len(moved.rounds)
+
+
 @pytest.mark.parametrize("lap", [1, 3])
 def test_a_worker_that_was_replaced_in_one_lap_is_known_in_all_of_them(lap):
     recording = recorded()
