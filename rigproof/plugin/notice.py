@@ -1,6 +1,7 @@
 """`--hw-notify`: the user's own command, run once when the verdict of a run is on the disk."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -12,21 +13,35 @@ LIMIT_S = 60.0
 CHECK_S = 5.0  # for a shell to read a line
 SHOWN = 400  # characters of what it said last
 SHELL = ("/bin/sh", "-c")
+PLAIN = re.compile(r"[\w./+-]+")  # the name of a program, and no assignment, quote or variable
 
 
 def unreadable(command: str) -> str:
-    """Why the shell cannot read the command; empty if it can. Nothing of it is executed."""
+    """Why the shell cannot run the command; empty if it may. Nothing of it is executed.
+
+    Looked for is its first word, if that is a plain one: who finds out in the morning that `mail` is not
+    installed was told nothing in the night.
+    """
     try:
-        read = subprocess.run(
-            ["/bin/sh", "-n", "-c", command],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=CHECK_S,
-            check=False,
-        )
+        read = _shell("-n", "-c", command)
+        if read.returncode:
+            return _last_line(read.stderr) or "the shell cannot read it"
+        (first,) = command.split(maxsplit=1)[:1]
+        if PLAIN.fullmatch(first) and _shell("-c", 'command -v "$1"', "sh", first).returncode:
+            return f"there is no program {first} here"
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return _last_line(read.stderr) or "the shell cannot read it" if read.returncode else ""
+    return ""
+
+
+def _shell(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["/bin/sh", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=CHECK_S,
+        check=False,
+    )
 
 
 def notify(command: str, text: str, variables: Mapping[str, str]) -> str:

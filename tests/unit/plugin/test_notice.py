@@ -60,7 +60,19 @@ def test_what_cannot_be_started_is_a_line_too(monkeypatch):
     assert notify("true", "", {}) == "notify: `true` could not be started: No such file or directory"
 
 
-@pytest.mark.parametrize("command", ["true", "a && b | c; d", "nosuchprogram", "x=$(cat); echo $x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "true",
+        "true && b | c; d",
+        "x=$(cat); echo $x",
+        "if true; then echo; fi",
+        "$HOME/hook.sh",
+        '"/a b/c" x',
+        "/bin/sh -c true",
+        "X=1 nosuchprogram",
+    ],
+)
 def test_what_a_shell_can_read_is_accepted_and_not_run(command):
     assert unreadable(command) == ""
 
@@ -68,3 +80,11 @@ def test_what_a_shell_can_read_is_accepted_and_not_run(command):
 @pytest.mark.parametrize("command", ['echo "', "if true", "a | | b", "$("])
 def test_what_it_cannot_read_is_refused(command):
     assert unreadable(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [("nosuchprogram -s x", "nosuchprogram"), ("/nonexistent/hook.sh", "/nonexistent/hook.sh")],
+)
+def test_a_program_that_is_not_there_is_noticed_before_the_night(command, first):
+    assert unreadable(command) == f"there is no program {first} here"
