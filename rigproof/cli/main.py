@@ -121,7 +121,8 @@ def lint(
 ) -> None:
     """Check profiles before a run: typing mistakes, plans that do not fit, limits that nothing can fail.
 
-    Prints `clean`; or one line for each mistake, and ends with exit status 4.
+    Prints how each named rig was understood, then `clean`; or one line for each mistake, and ends with exit
+    status 4. What may be wrong and refuses no run is a line that begins with `warning:`.
     """
     if faults:
         if profiles:
@@ -130,9 +131,19 @@ def lint(
 
         typer.echo("\n".join(listing()))
         return
-    from rigproof.profiles.lint.rig import lint_all  # noqa: PLC0415
+    from rigproof.profiles.documents.summary import summary_lines  # noqa: PLC0415
+    from rigproof.profiles.lint.rig import lint_all, lint_doubts  # noqa: PLC0415
+    from rigproof.profiles.loading.load import load_rig  # noqa: PLC0415
 
     problems = lint_all(KINDS, profiles)
+    for name in profiles or ():
+        try:
+            loaded = load_rig(name, KINDS)
+        except ProfileError:
+            continue  # one of the problems
+        typer.echo("\n".join(summary_lines(loaded)))
+        for doubt in lint_doubts(loaded):
+            typer.echo(f"warning: {doubt}", err=True)
     for problem in problems:
         typer.echo(problem, err=True)
     if problems:

@@ -42,3 +42,12 @@ def numeric(host: str) -> str:
         raise OSError(str(error)) from error
     found.sort(key=lambda one: one[0] != socket.AF_INET)
     return str(found[0][4][0])
+
+
+def same_host(hostname: str, written: str) -> bool:
+    """Whether two host names are the same, one of them perhaps without its domain."""
+    one, other = hostname.lower().rstrip("."), written.lower().rstrip(".")
+    if one == other:
+        return True
+    short_allowed = "." not in one or "." not in other
+    return short_allowed and bool(one) and one.split(".")[0] == other.split(".")[0] and not one[0].isdigit()

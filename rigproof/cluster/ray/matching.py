@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rigproof.host.addresses import same_host
 from rigproof.profiles.auto import node_name
 from rigproof.profiles.loading.matching import assign_gpus
 from rigproof.profiles.tables.node import Node
 
-__all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "names_of", "same_host"]
+__all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "names_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,13 @@ def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[st
 def names_of(found: Sequence[FoundNode]) -> dict[str, FoundNode]:
     """Every node by its given name, else by its hostname; names already taken get a number."""
     named: dict[str, FoundNode] = {}
+    taken: set[str] = set()  # in lower case: a rig has no two names that differ in case alone
     for node in sorted(found, key=lambda one: (one.address, one.name)):
         base = node_name(node.name if node.name not in ("", node.address) else node.hostname)
         name, number = base, 2
-        while name in named:
+        while name.lower() in taken:
             name, number = f"{base}-{number}", number + 1
+        taken.add(name.lower())
         named[name] = node
     return named
 
@@ -72,12 +75,3 @@ def local_node(promised: Sequence[Node], hostname: str, addresses: frozenset[str
         if node.address is None and same_host(hostname, node.name):
             return node.name
     return None
-
-
-def same_host(hostname: str, written: str) -> bool:
-    """Whether two host names are the same, one of them perhaps without its domain."""
-    one, other = hostname.lower().rstrip("."), written.lower().rstrip(".")
-    if one == other:
-        return True
-    short_allowed = "." not in one or "." not in other
-    return short_allowed and bool(one) and one.split(".")[0] == other.split(".")[0] and not one[0].isdigit()

@@ -74,6 +74,11 @@ def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
     return ()
 
 
+def no_doubts(_loaded: "LoadedRig") -> Iterable[str]:
+    """For a stage whose settings are right or refused."""
+    return ()
+
+
 def no_remarks(_loaded: "LoadedRig", _level: LevelName, _found: Mapping[str, GpuIdentity]) -> Iterable[str]:
     """For a stage about which a plan has nothing to add."""
     return ()
@@ -165,6 +170,7 @@ class StageKind(Generic[S]):
     - `shortest_s`: the least length with which a GPU can be judged: its clock settles for 2 s, and is judged
       over 1 s without a break; the rest is the stage's own set-up. 0: any length will do.
     - `lint`: the problems of a rig's settings for this stage at a level, one sentence each.
+    - `doubts`: what may be wrong with them and refuses no run, one sentence each.
     - `remarks`: what a user has to know about it before it runs, a line each; from the rig, the level, and
       the promised GPUs that were found on this machine.
     - `crew`: which workers work together.
@@ -188,6 +194,7 @@ class StageKind(Generic[S]):
     plan: Callable[[S, LevelName, float], StagePlan | None] | None = None
     shortest_s: float = 0.0
     lint: Callable[["LoadedRig", LevelName], Iterable[str]] = no_problems
+    doubts: Callable[["LoadedRig"], Iterable[str]] = no_doubts
     remarks: Callable[["LoadedRig", LevelName, Mapping[str, GpuIdentity]], Iterable[str]] = no_remarks
     crew: CrewKind = "devices"
     spawns: Callable[[S], int] | None = None

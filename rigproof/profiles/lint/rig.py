@@ -1,12 +1,15 @@
 """Refuse plans that cannot fit and tables that cannot fail, before any load."""
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import Any
 
+from rigproof.host.addresses import same_host
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.lint.card import card_limit_problems
 from rigproof.profiles.lint.floors import floor_problems
+from rigproof.profiles.lint.inherited import inherited_warnings
 from rigproof.profiles.lint.levels import length_problems, level_problems
 from rigproof.profiles.lint.limits import limit_problems, rig_problem
 from rigproof.profiles.lint.memory import policy_problems
@@ -25,7 +28,7 @@ from rigproof.profiles.planning.planning import (
 )
 from rigproof.profiles.tables.levels import LevelName
 
-__all__ = ["lint_all", "lint_rig", "lint_sku"]
+__all__ = ["lint_all", "lint_doubts", "lint_rig", "lint_sku"]
 
 ROUNDING = 1e-6  # sums of shares in binary
 
@@ -85,6 +88,14 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
     except ProfileError as error:
         found += error.problems
     return [line for line in dict.fromkeys(found) if line not in found_later]
+
+
+def lint_doubts(loaded: LoadedRig) -> list[str]:
+    """What may be wrong with this rig, and refuses no run; empty if nothing is."""
+    found = [*inherited_warnings(loaded), *_node_doubts(loaded)]
+    for kind in loaded.kinds:
+        found += kind.doubts(loaded)
+    return found
 
 
 def _found_later(loaded: LoadedRig) -> set[str]:
@@ -189,6 +200,7 @@ def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan
 def _node_problems(loaded: LoadedRig) -> Iterator[str]:
     uuids: dict[str, str] = {}
     addresses: dict[str, str] = {}
+    names: dict[str, str] = {}
     by_node: dict[str, list[PromisedDevice]] = {}
     for device in loaded.devices():
         by_node.setdefault(device.node, []).append(device)
@@ -205,12 +217,23 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
                 "lower cpus_per_worker or workers",
             )
         yield from _thread_problem(loaded, node.name)
-        if node.address is not None and addresses.setdefault(node.address, node.name) != node.name:
+        if names.setdefault(_folded(node.name), node.name) != node.name:
+            other = names[_folded(node.name)]
+            where = loaded.source_of(f"nodes.{other}.address", f"nodes.{other}.name")
+            yield _stated_problem(
+                loaded,
+                (f"nodes.{node.name}.name",),
+                node.name,
+                f'"{other}" of {where} differs from it in capitals alone, and both would be promised',
+                f'write "{other}" if the same machine is meant, else a name of its own',
+            )
+        address = node.address and _folded(node.address)
+        if address is not None and addresses.setdefault(address, node.name) != node.name:
             yield _stated_problem(
                 loaded,
                 (f"nodes.{node.name}.address",),
                 node.address,
-                f"{addresses[node.address]} also has this address",
+                f"{addresses[address]} also has this address",
                 "give each node its own",
             )
         for device in devices:
@@ -223,6 +246,40 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
                     f"{uuids[uuid]} is also pinned to this card",
                     "pin each subject to its own card, or leave uuid out",
                 )
+
+
+def _folded(host: str) -> str:
+    """A host's name as DNS compares it."""
+    return host.lower().rstrip(".")
+
+
+def _node_doubts(loaded: LoadedRig) -> Iterator[str]:
+    """Hosts that may be one machine, and addresses at which no other machine of the rig could reach one."""
+    nodes = loaded.rig.nodes
+    for number, node in enumerate(nodes):
+        called = node.address or node.name
+        for other in nodes[:number]:
+            theirs = other.address or other.name
+            if same_host(called, theirs) and node.address != other.address:
+                yield (
+                    f"{loaded.file}: {other.name} and {node.name} may be one machine, as {theirs} and "
+                    f"{called} may be one host's name; write the IP address of each"
+                )
+        if len(nodes) > 1 and node.address is not None and _of_itself(node.address):
+            yield _stated_problem(
+                loaded,
+                (f"nodes.{node.name}.address",),
+                node.address,
+                "every machine calls itself that, so the others cannot reach it there",
+                "write the address as `ip address` shows it on that machine, such as 192.168.1.10",
+            )
+
+
+def _of_itself(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return _folded(address) == "localhost"
 
 
 def _thread_problem(loaded: LoadedRig, node: str) -> Iterator[str]:

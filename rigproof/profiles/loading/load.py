@@ -152,11 +152,11 @@ def _parent(path: Path, file: str, parent: str) -> Path:
 def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterable[str] = ()) -> LoadedRig:
     models = models_of(kinds)
     problems = list(broken)
-    layers = [*default_layers(cpus_alone=of_cpus_alone(merge(layers).tree)), *layers]
-    for layer_file, tables in layers:
+    every = [*default_layers(cpus_alone=of_cpus_alone(merge(layers).tree)), *layers]
+    for layer_file, tables in every:
         problems += structural_problems(models.rig_file, tables, layer_file)
         problems += repeated_nodes(tables, layer_file)
-    merged = merge(layers)
+    merged = merge(every)
     problems += merged_problems(merged, file)
     if not problems:
         # Files that are valid one by one can still miss a value once merged, never the other way round.
@@ -173,6 +173,7 @@ def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterab
         file=file,
         kinds=kinds,
         written_keys={key: origin.key for key, origin in merged.origins.items()},
+        layers=tuple(layers),
     )
 
 

@@ -11,6 +11,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.files import CPU_DEFAULTS, DEFAULTS
+from rigproof.profiles.loading.merge import Layer
 from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.gpu import Gpu
@@ -72,6 +73,8 @@ class LoadedRig:
     to the file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
     maps the same keys to their spelling in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
     shipped catalogue, also for a recorded rig. `left_out` is what was found beside the rig and is not of it.
+    `layers` are the tables of its files as they were read: those that it extends, the farthest first, and
+    last its own; none of a recorded rig.
     """
 
     rig: Rig
@@ -82,6 +85,7 @@ class LoadedRig:
     written_keys: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     xids: XidCatalogue = field(default_factory=xid_catalogue, compare=False, repr=False)
     left_out: tuple[LeftOut, ...] = ()
+    layers: tuple[Layer, ...] = field(default=(), compare=False, repr=False)
 
     def source_of(self, *keys: str) -> str:
         """The file of the first of `keys` that has one; the rig's own file if none has."""

@@ -65,6 +65,13 @@ class Merged:
         """The origin of the first of `keys` that has one."""
         return next((self.origins[key] for key in keys if key in self.origins), None)
 
+    def value(self, dotted: str) -> Any:
+        """The value of a key of `origins` that stands in a table outside of `nodes`."""
+        value: Any = self.tree
+        for part in dotted.split("."):
+            value = value[part]
+        return value
+
     def _node(self, node: dict[str, Any], file: str, written: str) -> None:
         below = self._nodes.get(node["name"])
         if below is None:

@@ -36,7 +36,15 @@ _BOUNDS = {
         "write a multiple of {multiple_of:g}, as tensor cores require it",
     ),
     "literal_error": ("not one of the known values", "write one of {expected}"),
-    "not_a_host": ("not a host", "write it alone, without a port: 192.168.1.10, fd00::1 or pc1.lan"),
+    "not_a_host": ("not a host", "write it alone, without a port or mask: 192.168.1.10, fd00::1 or pc1.lan"),
+    "not_an_address": (
+        "not an IP address, which is four numbers of 0 to 255, and no host has a name that ends in a number",
+        "write the address as `ip address` shows it on that machine, such as 192.168.1.10",
+    ),
+    "of_no_machine": (
+        "not the address of one machine",
+        "write the address as `ip address` shows it on that machine, such as 192.168.1.10",
+    ),
     "string_pattern_mismatch": _NOT_A_NAME,
     "string_too_long": _NOT_A_NAME,
     "too_long": ("too many values", "write {max_length}, such as [70, 85]"),

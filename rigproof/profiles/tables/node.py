@@ -11,15 +11,23 @@ from rigproof.host.addresses import one_spelling
 from rigproof.profiles.tables.base import Flag, Name, Overlay, Percent, Positive, Share, Table
 from rigproof.profiles.tables.gpu import Gpu
 
+_NAME = re.compile(r"(?!-)[\w-]{1,63}(\.(?!-)[\w-]{1,63})*\.?")  # of a host, in any alphabet
+
 
 def _host_alone(address: str) -> str:
+    """An IP address of one machine, or a host's name; its last part is no number (RFC 3696, section 2)."""
     host = one_spelling(address)
-    if re.fullmatch(r"[^-\s:/\[\]][^\s:/\[\]]*", host):
-        return host
     try:
-        return str(ip_address(host))
+        found = ip_address(host)
     except ValueError:
-        raise PydanticCustomError("not_a_host", "not a host") from None
+        if not _NAME.fullmatch(host):
+            raise PydanticCustomError("not_a_host", "not a host") from None
+        if host.rstrip(".").rpartition(".")[2].isdigit():
+            raise PydanticCustomError("not_an_address", "not an address") from None
+        return host
+    if found.is_unspecified or found.is_multicast or host == "255.255.255.255":
+        raise PydanticCustomError("of_no_machine", "of no machine")
+    return host
 
 
 Address = Annotated[str, AfterValidator(_host_alone)]

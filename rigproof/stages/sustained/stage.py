@@ -5,7 +5,7 @@ from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.sustained.criteria import CRITERIA
 from rigproof.stages.sustained.faults import FAULTS, NOTICED
-from rigproof.stages.sustained.lint import problems
+from rigproof.stages.sustained.lint import doubts, problems
 from rigproof.stages.sustained.plan import plan
 from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
 from rigproof.stages.sustained.simulated import SIMULATED
@@ -19,6 +19,7 @@ KIND = StageKind(
     plan=plan,
     shortest_s=7.0,  # four windows of settled load, for the stability of its rate
     lint=problems,
+    doubts=doubts,
     crew="workers",
     host_load=True,
     labels=(

@@ -242,6 +242,28 @@ def test_lint_calls_what_is_shipped_clean(cli):
     assert cli("lint") == (0, "clean\n", "")
 
 
+def test_lint_says_how_a_rig_was_understood_and_what_may_be_wrong(cli, tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(
+        'name = "lab"\nextends = "dual-3090-3070"\n[[nodes]]\nname = "pc1"\naddress = "10.0.0.1"\n'
+    )
+    status, out, err = cli("lint", path)
+    assert (status, out.splitlines()[-1]) == (0, "clean")
+    assert "  pc1: 10.0.0.1, 80 CPUs\n    pc1/gpu0: GeForce RTX 3090 (hwprofiles/gpus/rtx-3090.toml)" in out
+    assert "combined_floor_tflops = 78.1" in out
+    (line,) = err.splitlines()
+    assert line.startswith(
+        f"warning: {path}: pc1 stands at another address than in hwprofiles/rigs/dual-3090"
+    )
+
+    path.write_text(path.read_text() + '[[nodes.gpus]]\nsku = "rtx-3070"\n')
+    status, out, err = cli("lint", path)
+    assert (status, "clean" in out) == (4, False)
+    assert "    pc1/gpu0: GeForce RTX 3070 " in out
+    assert "combined_floor_tflops = 78.1: was set for rtx-3090 + rtx-3070" in err
+    refused(cli("accept", "--hwprofile", path, "--plan"), "78.1: was set for rtx-3090 + rtx-3070")
+
+
 def test_lint_names_every_problem_of_every_profile(cli, tmp_path):
     for name, text in (
         ("one", profile_text({"cpu": {"band_percent": [85, 70]}})),

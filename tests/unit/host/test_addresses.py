@@ -1,6 +1,6 @@
 import pytest
 
-from rigproof.host.addresses import host_and_port, host_port, numeric, one_spelling
+from rigproof.host.addresses import host_and_port, host_port, numeric, one_spelling, same_host
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,19 @@ def test_an_address_is_looked_up_in_both_families():
     for unknown in ("no-such-host.invalid", "a" * 70 + ".lan"):
         with pytest.raises(OSError, match=r"."):
             numeric(unknown)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("box", "BOX", True),
+        ("box.lan", "box", True),
+        ("box.lan", "box.lan.", True),
+        ("box.lan", "box.wan", False),
+        ("10.0.0.1", "10", False),
+        ("", "", True),
+        ("box", "boxes", False),
+    ],
+)
+def test_host_names_with_and_without_domain(one, other, same):
+    assert same_host(one, other) is same

@@ -48,7 +48,7 @@ def test_a_run_elsewhere_is_refused_with_a_sentence(command):
 
 def test_files_are_read_everywhere():
     done = typed("darwin", "rigproof", "lint", "dual-3090-3070")
-    assert (done.returncode, done.stdout) == (0, "clean\n"), done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["clean"]), done.stderr
 
 
 def test_linux_is_never_refused():

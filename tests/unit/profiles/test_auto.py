@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigproof.profiles.auto import FoundHost, hidden_here, profile_text, rig_of, rig_of_hosts
+from rigproof.profiles.auto import AUTO, FoundHost, hidden_here, profile_text, rig_of, rig_of_hosts
+from rigproof.profiles.documents.summary import summary_lines
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.lint.rig import lint_doubts, lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, left_out_text
 from rigproof.profiles.planning.planning import make_plan
@@ -113,6 +114,28 @@ def test_the_printed_profile_names_its_schema_and_loads_back():
     schema = text.splitlines()[0].removeprefix("#:schema ")
     assert json.loads(Path(schema.removeprefix("file://")).read_text())["title"] == "rigproof rig profile"
     assert make_plan(reloaded(text), "standard") == make_plan(loaded, "standard")
+
+
+@pytest.mark.parametrize("address", [None, "192.168.1.10"])
+@pytest.mark.parametrize(
+    "found",
+    [
+        (gpu(0, "NVIDIA H200", 143771), gpu(1, "NVIDIA H200", 143771)),
+        (gpu(0, "NVIDIA GeForce RTX 3070", 8192),),
+        (gpu(0, "NVIDIA T1000", 4096), gpu(1, "NVIDIA T1000", 0)),
+        (),
+    ],
+)
+def test_the_printed_profile_is_clean_and_understood_as_it_was_found(found, address):
+    hosts = [FoundHost("pc1", address, host(*found))]
+    if address is not None:
+        hosts.append(FoundHost("pc2", "192.168.1.11", host(gpu(0, "NVIDIA GeForce RTX 3090", 24576))))
+    loaded = rig_of_hosts(hosts, KINDS)
+    back = reloaded(profile_text(loaded))
+    assert (lint_rig(back), lint_doubts(back)) == ([], [])
+    told, understood = list(summary_lines(loaded)), list(summary_lines(back))
+    assert [line.split(" (")[0] for line in (told[0], understood[0])] == [loaded.rig.name] * 2
+    assert told[1:] == [line.replace(back.file, AUTO) for line in understood[1:]]
 
 
 def test_a_shipped_rig_prints_what_it_states_itself():

@@ -1,6 +1,6 @@
 import pytest
 
-from rigproof.cluster.ray.matching import FoundNode, assign_gpus, local_node, match_nodes, same_host
+from rigproof.cluster.ray.matching import FoundNode, assign_gpus, local_node, match_nodes, names_of
 from rigproof.cluster.ray.nodes import with_numeric_address
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.gpu import Gpu
@@ -38,6 +38,15 @@ def test_a_promised_address_is_looked_up_as_ray_spells_it():
     assert with_numeric_address(Node(name="pc1")).address is None
 
 
+def test_the_nodes_of_a_cluster_get_names_that_differ_in_more_than_capitals():
+    nodes = [found("a", "box", "10.0.0.1"), found("b", "BOX", "10.0.0.2"), found("c", "box", "10.0.0.3")]
+    assert {name: node.node_id for name, node in names_of(nodes).items()} == {
+        "box": "a",
+        "BOX-2": "b",
+        "box-3": "c",
+    }
+
+
 def test_no_ray_node_is_taken_twice():
     promised = (Node(name="pc1", address="10.0.0.1"), Node(name="pc2", address="10.0.0.1"))
     nodes = [found("a", "pc1", "10.0.0.1"), found("b", "pc2", "10.0.0.1")]
@@ -66,22 +75,6 @@ def test_a_rig_of_one_node_without_address_is_this_machine():
 )
 def test_which_promised_node_this_machine_is(promised, expected):
     assert local_node(promised, "box", frozenset({"127.0.0.1", "10.0.0.2"})) == expected
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("box", "BOX", True),
-        ("box.lan", "box", True),
-        ("box.lan", "box.lan.", True),
-        ("box.lan", "box.wan", False),
-        ("10.0.0.1", "10", False),
-        ("", "", True),
-        ("box", "boxes", False),
-    ],
-)
-def test_host_names_with_and_without_domain(one, other, same):
-    assert same_host(one, other) is same
 
 
 def device(index, sku="rtx-3090", uuid=None):

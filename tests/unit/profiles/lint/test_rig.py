@@ -2,7 +2,7 @@
 
 import pytest
 
-from rigproof.profiles.lint.rig import lint_all, lint_rig
+from rigproof.profiles.lint.rig import lint_all, lint_doubts, lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.xids import xid_catalogue
 from rigproof.stages.registry import KINDS
@@ -100,6 +100,17 @@ def test_the_8_gib_card_of_the_dual_rig_fits():
             'address = "10.0.0.1"\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
             '[[nodes]]\nname = "b"\naddress = "10.0.0.1"\n',
             'nodes[1].address = "10.0.0.1": a also has this address',
+        ),
+        (  # as DNS compares names
+            'address = "PC.lan"\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
+            '[[nodes]]\nname = "b"\naddress = "pc.lan."\n',
+            'nodes[1].address = "pc.lan.": a also has this address; give each node its own',
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "rtx-3090"\n[[nodes]]\nname = "A"\n',
+            'nodes[1].name = "A": "a" of lab.toml differs from it in capitals alone, and both would be '
+            "promised; "
+            'write "a" if the same machine is meant, else a name of its own',
         ),
         ("", "nodes = []: no node has a GPU; write a [[nodes.gpus]] table with its sku"),
     ],
@@ -216,3 +227,40 @@ def test_lint_all_takes_names_and_files_and_reports_what_does_not_load(desk):
     found = lint_all(KINDS, ["./lab.toml", "nosuch"])
     assert any("lab.toml: name = 3: not text" in line for line in found)
     assert any('hwprofile = "nosuch"' in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (
+            "pc1.lan",
+            "pc1",
+            "lab.toml: a and b may be one machine, as pc1.lan and pc1 may be one host's name; write",
+        ),
+        (
+            "b",
+            "",
+            "lab.toml: a and b may be one machine, as b and b may be one host's name; write the IP address",
+        ),
+        (
+            "10.0.0.1",
+            "127.0.1.1",
+            'lab.toml: nodes[1].address = "127.0.1.1": every machine calls itself that, so the others '
+            "cannot reach it",
+        ),
+        (
+            "10.0.0.1",
+            "LOCALHOST",
+            'lab.toml: nodes[1].address = "LOCALHOST": every machine calls itself that',
+        ),
+        ("pc1.lan", "pc1.wan", ""),
+        ("10.0.0.1", "10.0.0.2", ""),
+        ("10.0.0.1", "", ""),
+    ],
+)
+def test_hosts_that_may_be_one_machine_or_that_nobody_reaches_are_doubted(desk, first, second, expected):
+    address = f'address = "{second}"\n' if second else ""
+    text = f'name = "lab"\n[[nodes]]\nname = "a"\naddress = "{first}"\n[[nodes]]\nname = "b"\n{address}'
+    doubts = lint_doubts(desk.load(text))
+    assert len(doubts) == bool(expected)
+    assert all(line.startswith(expected) for line in doubts), doubts

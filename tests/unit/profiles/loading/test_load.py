@@ -144,7 +144,25 @@ def test_every_problem_of_a_file_is_reported_at_once(desk):
         ("[levels]\nround_s = 3\n", "levels.round_s = 3: not a table"),
         *(
             (f'[[nodes]]\nname = "b"\naddress = "{host}"\n', f'nodes[1].address = "{host}": not a host')
-            for host in ("10.0.0.1:6379", "[fd00::1]:6379", "fd00::x", "", "-oProxyCommand=sh", "a b")
+            for host in (
+                *("10.0.0.1:6379", "[fd00::1]:6379", "fd00::x", "", "-oProxyCommand=sh", "a b"),
+                *("10.0.0.1/24", "192.168,178.30", "192.168..10", ".lan", "pc1.-lan"),
+            )
+        ),
+        *(
+            (
+                f'[[nodes]]\nname = "b"\naddress = "{host}"\n',
+                f'nodes[1].address = "{host}": not an IP address, which is four numbers of 0 to 255, and no '
+                "host has a name that ends in a number; write the address as `ip address` shows it",
+            )
+            for host in ("192.168.178.300", "192.168.178", "192.168.178.3.1", "10", "192.168.01.10", "pc.1.")
+        ),
+        *(
+            (
+                f'[[nodes]]\nname = "b"\naddress = "{host}"\n',
+                f'nodes[1].address = "{host}": not the address of one machine',
+            )
+            for host in ("0.0.0.0", "::", "224.0.0.1", "255.255.255.255")
         ),
         ("[levels.round_s]\nquik = 1\n", 'levels.round_s.quik = 1: unknown key; did you mean "quick"'),
         (
@@ -157,6 +175,24 @@ def test_each_kind_of_mistake_has_its_own_words(desk, body, expected):
     found = desk.problems(RIG + body)
     assert any(line.startswith(f"lab.toml: {expected}") for line in found), found
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "192.168.1.10",
+        "fd00::1",
+        "fe80::1%eth0",
+        "pc1",
+        "PC1.lan.",
+        "gpu_box",
+        "rtx-3090",
+        "größe.lan",
+        "1a.x",
+    ],
+)
+def test_the_addresses_and_names_that_a_host_can_have(desk, host):
+    assert desk.load(f'{RIG}[[nodes]]\nname = "b"\naddress = "{host}"\n').rig.nodes[1].address == host
 
 
 def test_device_is_one_of_the_known_words(desk):
