@@ -14,7 +14,7 @@ from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.host import system
-from rigproof.host.exit_status import keep_status
+from rigproof.host.exit_status import interrupted_early, keep_status, status_kept
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
@@ -352,12 +352,14 @@ def main() -> None:
         error.show()  # type: ignore[attr-defined]  # with the command's usage above it
         status = USAGE
     except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED
+        status = status_kept() or INTERRUPTED  # after the last line the signal changes nothing
     except SystemExit as left:
         if COMPLETING not in os.environ:
             raise  # of none of ours
         status = int(left.code or 0)
-    sys.stdout.flush()
     status = INTERRUPTED if status == TYPER_INTERRUPTED else status
+    if status == INTERRUPTED and status_kept() is None and sys.argv[1:2] == ["accept"]:
+        typer.echo(interrupted_early())
+    sys.stdout.flush()
     keep_status(status or 0)
     sys.exit(status)

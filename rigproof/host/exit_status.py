@@ -4,14 +4,20 @@ import atexit
 import contextlib
 import os
 import posix
+import signal
 import sys
+import threading
+from types import FrameType
 from typing import NoReturn
 
 UNSAID = 3  # as pytest's for an internal error
+INTERRUPTED = 2  # as pytest's
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _end = os._exit  # Python's own
 _guarded_process: int | None = None
 _kept: int | None = None
+_stopped_by: signal.Signals | None = None
 
 
 def guard_status() -> bool:
@@ -28,11 +34,58 @@ def guard_status() -> bool:
     return True
 
 
+def interrupt_by_signals() -> None:
+    """Until `end_guard` these signals raise KeyboardInterrupt, as SIGINT does, and are noted.
+
+    Not one that is ignored, as under `nohup`, or that is handled already.
+    """
+    global _stopped_by  # noqa: PLW0603
+    _stopped_by = None
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in STOPPING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _interrupt)
+
+
+def end_interrupts() -> None:
+    """From now on these signals do what they do in any program in Python."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in STOPPING:
+        if signal.getsignal(number) is _interrupt:
+            before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, before)
+
+
+def interrupted_early() -> str:
+    """The last line of a run that a signal ended before anything was tested."""
+    by = signal.SIGINT if _stopped_by is None else _stopped_by
+    return f"INCOMPLETE: {by.name} interrupted the run before anything was tested"
+
+
+def note_signal(number: signal.Signals | None) -> None:
+    """It is this one that ends the run."""
+    global _stopped_by  # noqa: PLW0603
+    _stopped_by = number
+
+
+def noted_signal() -> signal.Signals | None:
+    """The one that is to end the run; an interrupt can get lost where Python ignores what is raised."""
+    return _stopped_by
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    note_signal(signal.Signals(number))
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
 def end_guard() -> None:
     """Who goes on in this process after the run ends it as they like."""
     global _guarded_process  # noqa: PLW0603
     _guarded_process = None
     os._exit = posix._exit = _end  # noqa: SLF001
+    end_interrupts()
 
 
 def keep_status(status: int) -> None:
@@ -42,13 +95,16 @@ def keep_status(status: int) -> None:
     """
     global _kept  # noqa: PLW0603
     _kept = status
+    # An interrupt in any code that was given as a text, such as a dataclass's methods, would let Python end
+    # by SIGINT, although it was caught; the next such code makes it forget that (run_eval_code_obj).
+    exec("")  # noqa: S102
     if sys.flags.inspect:
         atexit.register(_end_now, status)
 
 
-def status_kept() -> bool:
-    """Whether it is known how this process ends: what raises SystemExit before that is none of ours."""
-    return _kept is not None
+def status_kept() -> int | None:
+    """How this process ends, once that is known: what raises SystemExit before that is none of ours."""
+    return _kept
 
 
 def _leave(status: int) -> NoReturn:

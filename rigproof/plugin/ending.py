@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rigproof.cluster.ray import leaving
+from rigproof.host.exit_status import INTERRUPTED, interrupted_early
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Judged, conclude
 from rigproof.plugin.guard import Guard, judged
@@ -168,6 +169,8 @@ class Ending:
             self._print(lambda line: say(self._session.config, line))
             if not self._printed and final in UNSAID:
                 say(self._session.config, f"INCOMPLETE: nothing was tested: {self._why_untested()}")
+            elif not self._printed and final == INTERRUPTED:
+                say(self._session.config, interrupted_early())
         return final
 
     def _why_early(self, error: BaseException | None) -> str:

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from rigproof.host.exit_status import end_guard, guard_status, keep_status
+from rigproof.host.exit_status import (
+    INTERRUPTED,
+    end_guard,
+    guard_status,
+    interrupt_by_signals,
+    interrupted_early,
+    keep_status,
+)
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.plugin.keys import ENDING
 from rigproof.plugin.options import shows_only, wants_hardware
@@ -24,6 +31,8 @@ class LastWord:
     def pytest_cmdline_main(self, config: pytest.Config) -> Generator[None, int | None, int | None]:
         """Of an acceptance run the exit status is that of its verdict."""
         guarding = wants_hardware(config) and guard_status()
+        if guarding:
+            interrupt_by_signals()
         try:
             return (yield from self._of_the_verdict(config))
         finally:
@@ -36,7 +45,8 @@ class LastWord:
         except BaseException as raised:  # by another plugin, when the tests are over
             if not wants_hardware(config) or (isinstance(raised, pytest.UsageError) and not begun(config)):
                 raise
-            status, error = int(pytest.ExitCode.INTERNAL_ERROR), raised
+            stopped = isinstance(raised, KeyboardInterrupt)
+            status, error = INTERRUPTED if stopped else int(pytest.ExitCode.INTERNAL_ERROR), raised
         finally:
             if wants_hardware(config):
                 outlive_readers()  # pytest has put the streams back that it found
@@ -45,12 +55,14 @@ class LastWord:
         ending: Any = config.stash.get(ENDING, None)
         if isinstance(error, pytest.UsageError):
             sys.stderr.write(f"ERROR: {error}\n")
-        elif error is not None and not folder_removed(config, error):
+        elif error is not None and status != INTERRUPTED and not folder_removed(config, error):
             traceback.print_exception(error, limit=-1, chain=False)
         if (option := shows_only(config)) is not None:
             say(config, f"nothing was tested: {option} only shows what there is; there is no verdict")
         elif ending is not None:
             status = ending.last_word(status, error)
+        elif status == INTERRUPTED:
+            say(config, interrupted_early())
         elif status in VERDICTS:
             say(config, "INCOMPLETE: nothing was tested: rigproof's hooks are switched off")
             status = UNTESTED

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from rigproof.host.exit_status import end_interrupts, note_signal, noted_signal
+
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 3  # the number of signals that means "immediately, whatever is lost"
 
@@ -29,9 +31,11 @@ class SignalGuard:
         self._held = True
 
     def install(self) -> None:
-        """Install the handlers. Only for the main thread."""
+        """Install the handlers. Only for the main thread. Raises KeyboardInterrupt if one came already."""
         heard = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
         self._previous = {number: signal.signal(number, self._stop) for number in heard}
+        if (came := noted_signal()) is not None:
+            self._stop(came, None)
 
     def restore(self) -> None:
         """Restore the previous handlers. A second call does nothing."""
@@ -42,10 +46,13 @@ class SignalGuard:
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number)
         self.seen.append(name)
+        if len(self.seen) == 1:
+            note_signal(name)
         if len(self.seen) > 1 or not self._held:
             self._note(name)
         if len(self.seen) == 1 and not self._held:
             raise KeyboardInterrupt(name.name)
         if len(self.seen) >= PATIENCE:
             self.restore()
+            end_interrupts()
             signal.raise_signal(number)

@@ -1,8 +1,11 @@
 """A run that is stopped keeps what it has: files, and the verdicts of what had been finished."""
 
 import json
+import re
 
 import pytest
+
+from support.acceptance import python
 
 STOPPED = pytest.mark.parametrize("scenario", ["ctrl-c", "sigterm", "sigterm-twice"])
 FILES = {"verdict.json", "telemetry.parquet", "report.html", "summary.md", "junit.xml", "metrics.prom"}
@@ -13,6 +16,12 @@ def test_a_run_that_is_stopped_is_incomplete(acceptance, scenario):
     run = acceptance(scenario)
     assert run.status == 2, run.output
     assert "\nINCOMPLETE: the run was interrupted" in run.output
+    assert run.output.count("not measured:") == run.output.count("did not run") == 0
+    assert re.search(
+        r"^\d+ criteria were not yet measured when the run was interrupted, of the stages sustained, ",
+        run.output,
+        re.MULTILINE,
+    )
     assert run.result["verdict"] == "INCOMPLETE"
     assert run.result["interrupted"] is True
     assert run.result["exit_status"] == 2
@@ -56,3 +65,31 @@ def test_the_signal_is_recorded(acceptance):
 @STOPPED
 def test_nothing_of_it_enters_the_history(acceptance, scenario):
     assert not acceptance(scenario).history
+
+
+def test_a_run_that_is_stopped_before_it_begins_says_so_and_leaves_no_run(acceptance):
+    run = acceptance("sigterm-early")
+    assert (run.status, run.output.splitlines()[-1]) == (
+        2,
+        "INCOMPLETE: SIGTERM interrupted the run before anything was tested",
+    ), run.output
+    assert not (run.reports / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_nor_is_there_a_traceback_while_rigproof_itself_is_imported(name):
+    code = f"""
+import signal, sys
+class Stopped:
+    def find_spec(self, module, *_):
+        if module == "rigproof.cli.main":
+            signal.raise_signal(signal.{name})
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["rigproof", "accept"]
+from rigproof.__main__ import main
+sys.meta_path.insert(0, Stopped())
+main()
+"""
+    done = python("-c", code)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"rigproof: INCOMPLETE: {name} interrupted the run before anything was tested\n"

@@ -67,12 +67,13 @@ def _fail_to_start() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is broken in the recording, and what happens on entering or half through the sustained stage,
-    or while the rig is taken down.
+    """What is broken in the recording, and what happens before the session, on entering or half through
+    the sustained stage, or while the rig is taken down.
     """
 
     change: Callable[[Bench], None] = _nothing
     on_entering: Callable[[], None] | None = None
+    on_configure: Callable[[], None] | None = None
     in_sustained: Callable[[], None] | None = None
     on_closing: Callable[[Callable[[Any], None]], None] | None = None
     remembers: bool = False  # pc1 is this very host, with its state folder
@@ -84,6 +85,7 @@ SCENARIOS = {
     "without-sensor": Scenario(_without_sensor),
     "ctrl-c": Scenario(in_sustained=_interrupt),
     "sigterm": Scenario(in_sustained=_terminate),
+    "sigterm-early": Scenario(on_configure=_terminate),
     "sigterm-twice": Scenario(in_sustained=_terminate, on_closing=_terminate_again),
     "this-host": Scenario(remembers=True),
     "process-left": Scenario(on_closing=_leave_a_process),
@@ -201,6 +203,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """From here on an acceptance run gets the canned rig, and a level is as long as the canned run was."""
     scenario = SCENARIOS[config.getoption("--canned")]
+    if scenario.on_configure is not None:
+        scenario.on_configure()
 
     def rig(*promised: object, **settings: Any) -> CannedRig:
         return CannedRig(scenario, *promised, **settings)

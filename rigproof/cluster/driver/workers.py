@@ -165,7 +165,7 @@ class Workers:
 
     def hung(self, slot: Slot, why: str, limit_s: float) -> None:
         """Report, kill and replace a worker that makes no progress."""
-        self.event("worker_hung", slot, f"killed: {why}", limit_s=limit_s, pid=slot.pid)
+        self.event("worker_hung", slot, f"{why}; rigproof ended it", limit_s=limit_s, pid=slot.pid)
         self._replace(slot, why)
 
     def lost(self, node: str, reason: str, **wait: float) -> None:

@@ -91,7 +91,7 @@ def _to_the_end(device: DeviceEvidence, stage: str) -> Finding:
         if done_s + waited_s < device.evidence.loaded.rig.levels.least_share * told_s:
             raise NotMeasured(
                 f"{worker} was told to work for {told_s:.0f} s and reported no round after {done_s:.0f} s, "
-                "though it ended as if it had: see its last lines in the report"
+                "though it ended as if it had"
             )
     return finding
 

@@ -8,6 +8,7 @@ from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.want_of_memory import for_want_of_memory
 from rigproof.profiles.kinds.stages import ALL_DUTIES, DEVICE_DUTIES
+from rigproof.profiles.subjects import RIG
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
@@ -84,18 +85,19 @@ def _of_node(rig: Evidence, loss: Event) -> str:
 def _next_step(loss: Event) -> str:
     """The remedy for a loss, by what was lost or waited for."""
     setting = loss.data.get("setting")  # the profile's setting of the deadline that passed
+    node = loss.subject.partition("/")[0]
     if setting:
-        last = "; see its last lines in the report" if loss.worker else ""
-        return f"end the other programs on that host, or raise {setting}{last}"
+        return f"end the other programs on that host, or raise {setting}"
     if loss.worker:
-        return "read that worker's last lines in the report"
+        return f"look in `dmesg` of {node} for an Xid, a crash or a kill at that time, then run again"
     if loss.kind == "agent_died":
         return (
-            "look in `dmesg` of that node for what ended its agent, such as a lack of memory, and check "
+            f"look in `dmesg` of {node} for what ended its agent, such as a lack of memory, and check "
             "whether the node still answers"
         )
     if loss.data.get("query") or loss.data.get("pids"):
-        return "the driver hangs: look for its Xid in `dmesg` of that node, then restart the machine"
+        where = "that node" if node == RIG else node
+        return f"the driver hangs: look for its Xid in `dmesg` of {where}, then restart the machine"
     return ""
 
 

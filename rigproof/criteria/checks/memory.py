@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.criteria.evidence.strangers import holders_at
-from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_of
+from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_of, way_out
 from rigproof.criteria.evidence.want_of_memory import crowded_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
@@ -67,7 +67,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
         first = events[0]
         holders = "" if "holders" in first.data else holders_at(device, first.t_s)
         detail = "; ".join(filter(None, (shortage(first.message), holders)))
-        remedy = END_HOLDER if holders or "holders" in first.data else ""
+        remedy = END_HOLDER if holders or "holders" in first.data else way_out(first.message)
         return compared(ooms, allowed, good=False, detail=detail, remedy=remedy, from_s=first.t_s)
     device.require_placed("oom")
     window = device.evidence.complete_window(device.evidence.steady_stage)
@@ -150,7 +150,8 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     "recovered from or not, counts as a failed one. Rounds: the verified share of all that the device "
     "did; work that the CPU did in its place does not count",
     severity="config",
-    remedy="read the first error of this device's workers in the report; if memory ran out, lower its load",
+    remedy="read the first error of this device's workers under Events in report.html; if memory ran out, "
+    "lower its load",
     unmeasured="no stage ran on the device, or it was deliberately left out; or one of its workers never "
     "started, was ended by Ray's memory monitor, or hung while others had the CPU; or a round was not "
     f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",

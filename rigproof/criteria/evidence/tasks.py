@@ -19,9 +19,12 @@ from rigproof.criteria.evidence.evidence import ENDED
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.records.measurements import Event, Stage
+from rigproof.records.verdict import figure
 
 WANTED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMGT]iB)")
 FREE = re.compile(r"of which (\d+(?:\.\d+)?) ([KMGT]iB) is free")
+ALLOWED = re.compile(r"(\d+(?:\.\d+)?) ([KMGT]iB) allowed;")  # by a cap on this process
+IN_PIECES = re.compile(r"(\d+(?:\.\d+)?) ([KMGT]iB) is reserved by PyTorch but unallocated")
 UNITS_MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0**2}
 
 
@@ -121,12 +124,46 @@ def shortage(message: str) -> str:
     """What an allocation that failed wanted, and what was free: `128 MiB wanted, 72 MiB free; pid …`.
 
     Torch says it in some six hundred characters, most of them advice; who holds the memory comes after that.
+    Where that much was at hand, it also says why that did not help.
     """
     text, mark, holders = message.partition("; pid ")
-    wanted, free = WANTED.search(text), FREE.search(text)
-    if wanted:
-        text = f"{_amount(wanted)} wanted" + (f", {_amount(free)} free" if free else "")
+    wanted_mib, free_mib = (amount_mib(one, text) for one in (WANTED, FREE))
+    if wanted_mib is not None:
+        text = f"{_amount(wanted_mib)} wanted"
+        if free_mib is not None:
+            # Torch asks the driver what is free after it has failed.
+            later = " a moment later" if free_mib >= wanted_mib and _allowed_mib(message) is None else ""
+            text += f", {_amount(free_mib)} free{later}"
+        if (allowed_mib := _allowed_mib(message)) is not None:
+            text += f", but this process may hold {_amount(allowed_mib)} at most"
+        if (pieces_mib := _pieces_mib(message)) is not None:
+            text += f", and {_amount(pieces_mib)} held by torch in pieces that are too small"
     return f"{text.partition(' Of the allocated memory')[0].rstrip('.')}{mark}{holders}"
+
+
+def way_out(message: str) -> str:
+    """The next step after an allocation that failed though as much was at hand; empty if it was not."""
+    if _allowed_mib(message) is not None:
+        return (
+            "lower `vram_share`, or raise the cap: `memory.fraction_share` in the rig profile, or torch's own"
+        )
+    if _pieces_mib(message) is not None:
+        return "lower `vram_share`, or switch on `memory.expandable_segments` against fragmentation"
+    return ""
+
+
+def _allowed_mib(message: str) -> float | None:
+    """The cap on a process that kept it from an allocation for which the card had room, MiB; else None."""
+    wanted_mib, free_mib, allowed_mib = (amount_mib(one, message) for one in (WANTED, FREE, ALLOWED))
+    room = wanted_mib is not None and free_mib is not None and free_mib >= wanted_mib
+    return allowed_mib if room else None
+
+
+def _pieces_mib(message: str) -> float | None:
+    """What torch held, in pieces too small for an allocation that would have fitted in all of it, MiB."""
+    wanted_mib, pieces_mib = (amount_mib(one, message) for one in (WANTED, IN_PIECES))
+    enough = wanted_mib is not None and pieces_mib is not None and pieces_mib >= wanted_mib
+    return pieces_mib if enough and _allowed_mib(message) is None else None
 
 
 def amount_mib(wording: re.Pattern[str], message: str) -> float | None:
@@ -135,8 +172,10 @@ def amount_mib(wording: re.Pattern[str], message: str) -> float | None:
     return None if found is None else float(found[1]) * UNITS_MIB[found[2]]
 
 
-def _amount(found: re.Match[str]) -> str:
-    return f"{float(found[1]):g} {found[2]}"
+def _amount(mib: float) -> str:
+    """In the unit in which people read it: `14 GiB`, `72 MiB`."""
+    unit = "GiB" if mib >= UNITS_MIB["GiB"] else "MiB" if mib >= 1 or not mib else "KiB"
+    return figure(mib / UNITS_MIB[unit], unit)
 
 
 def _moment(failure: Failure) -> float:

@@ -8,6 +8,7 @@ from rigproof.records.verdict import SEVERITIES, Decision, Outcome, Verdict, cou
 
 FOLDED_FROM = 4  # from this many on, verdicts of a kind are shown as one
 FOLLOWING_FROM = 2  # the same if another failure explains them: each would only lead there
+OF_STAGE = re.compile(r"\bthe (\w+) stage\b")
 CPU_DEVICE, GPU_DEVICE = re.compile(r"/cpu\d+$"), re.compile(r"/gpu\d+$")
 
 READING_ORDER = (
@@ -101,6 +102,18 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     )
 
 
+def not_measured_sentences(verdicts: Iterable[Verdict], *, interrupted: bool = False) -> list[str]:
+    """A sentence for each of `not_measured_groups`; of an interrupted run one for all without a next step."""
+    groups = list(not_measured_groups(verdicts))
+    left = [one for group in groups for one in group if not one.remedy] if interrupted else []
+    if len(left) < FOLDED_FROM:
+        return [not_measured_sentence(group) for group in groups]
+    stages = dict.fromkeys(name for one in left for name in OF_STAGE.findall(one.detail))
+    of_which = f", of the stages {', '.join(stages)}" if stages else ""
+    together = f"{len(left)} criteria were not yet measured when the run was interrupted{of_which}"
+    return [*(not_measured_sentence(group) for group in groups if group[0].remedy), together]
+
+
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
     """Verdicts "not applicable" with their reasons, one sentence for all subjects with the same reason."""
     inapplicable = of_outcome(verdicts, Outcome.NOT_APPLICABLE)
@@ -183,9 +196,8 @@ def _meaning(
     if decision is Decision.REJECTED:
         failed = len(of_outcome(verdicts, Outcome.FAIL))
         what = _some(failed, "criterion failed", "criteria failed")
-        return f"{cpu}{what}" + (
-            " on the simulated rig" if simulated else "; do not train on this rig until that is fixed"
-        )
+        then = " on the simulated rig" if simulated else "; do not train on this rig until that is fixed"
+        return f"{cpu}{what}{' before the run was interrupted' if interrupted else ''}{then}"
     if interrupted:
         return f"{cpu}the run was interrupted; the rig is not proven fit"
     missing = len(of_outcome(verdicts, Outcome.NOT_MEASURED))

@@ -16,8 +16,7 @@ from rigproof.report.content.order import (
     instead,
     meaning,
     not_applicable_sentences,
-    not_measured_groups,
-    not_measured_sentence,
+    not_measured_sentences,
     of_outcome,
     severity_legend,
 )
@@ -107,7 +106,7 @@ def summary_lines(
     lines = [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += severity_legend(verdicts) if everything else []
-    lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
+    lines += not_measured_sentences(verdicts, interrupted=interrupted and not everything)
     lines += (
         [f"what a criterion measures, and where its limit comes from: {criteria_page()}"] if lines else []
     )

@@ -20,8 +20,8 @@ MIB_PER_GIB = 1024
 class Vram:
     """The memory of a card.
 
-    Others hold `foreign_mib` before the run and take `taken_mib` during it; `fragments_mib` are free but
-    cannot be allocated.
+    Others hold `foreign_mib` before the run and take `taken_mib` during it. Workers that fill it get
+    `fragments_mib` in pieces too small for their matrices.
     """
 
     total_mib: float
@@ -41,12 +41,16 @@ class Vram:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A failed allocation: the memory requested, free on the card, and held by the process at that moment."""
+    """A failed allocation: the memory requested, free on the card, and held by the process at that moment.
+
+    Of the latter `pieces_mib` are in pieces that are too small.
+    """
 
     requested_mib: float
     free_mib: float
     own_mib: float
     recovered: bool
+    pieces_mib: float = 0.0
 
     @property
     def data(self) -> dict[str, float | bool]:
@@ -55,11 +59,19 @@ class Shortage:
 
     def message(self, total_mib: float) -> str:
         """The message in torch's words."""
+        allocated_mib = max(0.0, self.own_mib - CONTEXT_MIB - self.pieces_mib)
         return (
-            f"CUDA out of memory. Tried to allocate {self.requested_mib:.2f} MiB. GPU 0 has a total capacity "
-            f"of {total_mib / MIB_PER_GIB:.2f} GiB of which {self.free_mib:.2f} MiB is free. Including "
-            f"non-PyTorch memory, this process has {self.own_mib:.2f} MiB memory in use."
+            f"CUDA out of memory. Tried to allocate {_size(self.requested_mib)}. GPU 0 has a total capacity "
+            f"of {_size(total_mib)} of which {_size(self.free_mib)} is free. Including non-PyTorch memory, "
+            f"this process has {_size(self.own_mib)} memory in use. Of the allocated memory "
+            f"{_size(allocated_mib)} is allocated by PyTorch, and {_size(self.pieces_mib)} is reserved by "
+            "PyTorch but unallocated."
         )
+
+
+def _size(mib: float) -> str:
+    """As torch words it."""
+    return f"{mib:.2f} MiB" if mib < MIB_PER_GIB else f"{mib / MIB_PER_GIB:.2f} GiB"
 
 
 @dataclass(slots=True)
@@ -90,7 +102,7 @@ class Fill:
     def step(self, free_mib: float, fragments_mib: float = 0.0) -> None:
         """Grow by one step of the policy; if `free_mib` does not suffice, lower the target.
 
-        Further `fragments_mib` are free, but cannot be allocated.
+        Further `fragments_mib` are then held in pieces too small for a matrix, until that is cleaned up.
         """
         policy = self.plan.memory
         self._share += (policy.step_share if self._share else policy.start_share) if policy.enabled else 1.0
@@ -112,9 +124,9 @@ class Fill:
                 fallback=policy.cpu_fallback,
             )
         left_mib = max(0.0, free_mib) % requested_mib  # matrix by matrix, until one does not fit
-        own_mib = CONTEXT_MIB + self.held_mib + max(0.0, free_mib) - left_mib
+        own_mib = CONTEXT_MIB + self.held_mib + max(0.0, free_mib) - left_mib + fragments_mib
         self.shortages.append(
-            Shortage(requested_mib, left_mib + fragments_mib, own_mib, recovered=retry is not None)
+            Shortage(requested_mib, left_mib, own_mib, retry is not None, pieces_mib=fragments_mib)
         )
         if retry is None:
             self.failed, self.held_mib = True, 0.0

@@ -4,7 +4,14 @@ import signal
 
 import pytest
 
+from rigproof.host.exit_status import end_interrupts, interrupt_by_signals, interrupted_early, note_signal
 from rigproof.plugin.signals import STOPPING, SignalGuard
+
+
+@pytest.fixture(autouse=True)
+def _unnoted():
+    yield
+    note_signal(None)
 
 
 @pytest.fixture
@@ -37,6 +44,38 @@ def test_once_everything_is_measured_the_first_signal_ends_nothing(guard, number
 
 
 def test_the_third_signal_has_its_ordinary_effect(guard):
+    guard.hold()
+    for _ in range(2):
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", STOPPING, ids=lambda number: number.name)
+def test_a_signal_before_the_session_is_an_interrupt_that_is_named(guard, number):
+    guard.restore()
+    before = [signal.getsignal(one) for one in STOPPING]
+    interrupt_by_signals()
+    try:
+        with pytest.raises(KeyboardInterrupt, match=number.name):
+            signal.raise_signal(number)
+        assert interrupted_early() == (
+            f"INCOMPLETE: {number.name} interrupted the run before anything was tested"
+        )
+        with pytest.raises(KeyboardInterrupt, match=number.name):  # where Python had ignored what was raised
+            guard.install()
+        assert guard.noted == [number]
+        guard.restore()
+    finally:
+        end_interrupts()
+    assert [signal.getsignal(one) for one in STOPPING] == before
+
+
+def test_after_the_third_signal_nothing_is_an_interrupt_any_more(guard):
+    guard.restore()
+    interrupt_by_signals()
+    guard.install()
     guard.hold()
     for _ in range(2):
         signal.raise_signal(signal.SIGINT)

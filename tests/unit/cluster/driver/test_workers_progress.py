@@ -9,7 +9,7 @@ def test_before_the_first_round_a_task_has_the_limit_of_a_start(lonely):
     assert lonely.events == []
     lonely.check_at(START_S + 0.1)
     (event,) = lonely.events
-    assert (event.kind, event.message) == ("worker_hung", "killed: no finished round for 60 s")
+    assert (event.kind, event.message) == ("worker_hung", "no finished round for 60 s; rigproof ended it")
     assert (event.data["limit_s"], event.data["pid"], event.data["generation"]) == (START_S, 100, 0)
     assert event.stage == "sustained"
 
@@ -73,7 +73,7 @@ def test_a_worker_that_owes_an_answer_is_killed_whatever_it_does(lonely):
     assert lonely.events == []
     lonely.check_at(1.0 + STALL_S + 0.1)
     (event,) = lonely.events
-    assert (event.kind, event.message) == ("worker_hung", "killed: no answer for 10 s")
+    assert (event.kind, event.message) == ("worker_hung", "no answer for 10 s; rigproof ended it")
     assert event.data["limit_s"] == STALL_S
 
 

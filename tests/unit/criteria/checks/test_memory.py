@@ -391,6 +391,42 @@ def test_torchs_message_becomes_what_was_wanted_and_what_was_free(bench):
 
 
 @pytest.mark.parametrize(
+    ("free", "then", "words", "step"),
+    [
+        ("72.00 MiB", "", "128 MiB wanted, 72 MiB free. ", "Lower `vram_share` or the number of workers"),
+        (
+            "13.74 GiB",
+            "11.00 GiB allowed; ",
+            "128 MiB wanted, 13.7 GiB free, but this process may hold 11 GiB at most. ",
+            "Lower `vram_share`, or raise the cap: `memory.fraction_share`",
+        ),
+        (
+            "20.69 MiB",
+            "Of the allocated memory 3.00 GiB is allocated by PyTorch, and 4.08 GiB is reserved by PyTorch "
+            "but unallocated. If reserved but unallocated memory is large try setting it.",
+            "128 MiB wanted, 20.7 MiB free, and 4.08 GiB held by torch in pieces that are too small. ",
+            "Lower `vram_share`, or switch on `memory.expandable_segments`",
+        ),
+        (
+            "900.00 MiB",  # somebody gave it back before torch looked
+            "Of the allocated memory 3.00 GiB is allocated by PyTorch, and 4.00 MiB is reserved by PyTorch "
+            "but unallocated.",
+            "128 MiB wanted, 900 MiB free a moment later. ",
+            "Lower `vram_share` or the number of workers",
+        ),
+        ("512.00 KiB", "", "128 MiB wanted, 512 KiB free. ", "Lower `vram_share` or the number of workers"),
+    ],
+)
+def test_an_allocation_that_failed_beside_enough_memory_says_why(bench, free, then, words, step):
+    torch = (
+        "CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 23.68 GiB of which "
+        f"{free} is free. Including non-PyTorch memory, this process has 9.10 GiB memory in use. {then}"
+    )
+    bench.event("oom", GPU, torch, 35.0)
+    assert f": {words}{step}" in sentence(bench.verdict(OOM, GPU))
+
+
+@pytest.mark.parametrize(
     ("spares", "expected", "words"),
     [
         ((3072, 0, 0, 0, 0), Outcome.PASS, ""),

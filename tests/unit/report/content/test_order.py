@@ -7,6 +7,7 @@ from rigproof.report.content.order import (
     not_applicable_sentences,
     not_measured_groups,
     not_measured_sentence,
+    not_measured_sentences,
     reading_order,
     word,
 )
@@ -97,3 +98,23 @@ def test_what_was_not_tested_ends_every_verdict_line(decision):
 def test_an_interrupted_run_says_so():
     said = meaning(Decision.INCOMPLETE, of(Outcome.NOT_MEASURED), interrupted=True, simulated=False)
     assert said.startswith("the run was interrupted")
+    said = meaning(Decision.REJECTED, of(Outcome.FAIL), interrupted=True, simulated=False)
+    assert said == (
+        "1 criterion failed before the run was interrupted; do not train on this rig until that is fixed"
+    )
+
+
+def test_what_an_interrupted_run_left_unmeasured_is_one_sentence():
+    left = [
+        Verdict("c.x", f"n{number}", Outcome.NOT_MEASURED, detail=detail)
+        for number, detail in enumerate(
+            ("the sustained stage was aborted", "the training stage did not run", "no counters", "no samples")
+        )
+    ]
+    held = Verdict("c.y", "n2", Outcome.NOT_MEASURED, detail="pid 7 was there", remedy="end pid 7")
+    assert not_measured_sentences([*left, held], interrupted=True) == [
+        "n2 c.y: not measured: pid 7 was there. End pid 7.",
+        "4 criteria were not yet measured when the run was interrupted, of the stages sustained, training",
+    ]
+    assert len(not_measured_sentences([*left, held])) == 5
+    assert len(not_measured_sentences(left[:3], interrupted=True)) == 3

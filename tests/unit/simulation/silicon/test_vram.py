@@ -36,9 +36,19 @@ def test_what_is_free_is_what_nobody_has() -> None:
     assert vram.free_mib(2, 90_000) == 0
 
 
-def test_fragments_are_free_and_cannot_be_had() -> None:
+def test_fragments_cannot_be_had() -> None:
     vram = Vram(TOTAL_MIB, fragments_mib=4000)
     assert vram.room_mib(1) == vram.free_mib(1, 0) - 4000
+
+
+def test_an_allocation_fails_for_want_of_free_memory_and_never_beside_it() -> None:
+    vram = Vram(TOTAL_MIB, fragments_mib=14_000)
+    [fill] = filled(vram, worker(0, 18_000))
+    assert fill.shortages
+    for one in fill.shortages:
+        assert one.free_mib < one.requested_mib < one.pieces_mib
+        assert one.own_mib + one.free_mib <= TOTAL_MIB - RESERVE_MIB + 1e-6
+        assert "13.67 GiB is reserved by PyTorch but unallocated" in one.message(TOTAL_MIB)
 
 
 def test_a_plan_that_fits_gets_all_of_it() -> None:
