@@ -1,15 +1,17 @@
-"""Root causes: a rate falls with the clock, and a host that restarted does no work.
+"""Root causes: a rate falls with the clock, a host that restarted does no work, an idle card lowers its link.
 
 Only the remedy changes: that of a failure whose criterion gave just its general one, which then asks for no
-action of its own, and has no severity; and that of what was not measured because its subject was lost. The
-outcomes remain as each criterion found them by itself.
+action of its own, and has no severity; and that of what was not measured because its subject was lost or
+idled. The outcomes remain as each criterion found them by itself.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rigproof.criteria.checks.clock import WAITED
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.idle import idled
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.subjects import RIG
@@ -31,6 +33,9 @@ class Root:
     slows: bool = False
 
 
+IDLE = "activity.gpu_active"  # of a device that did nothing although nothing kept it from working
+IDLE_FAULT = "gpu-idle"  # what it changes, criteria declare (`Criterion.also`)
+
 # An earlier one explains the later ones.
 ROOTS = (
     Root("health.reset"),
@@ -40,6 +45,7 @@ ROOTS = (
     Root("cluster.no_timeouts", ("worker_failed", "worker_died", "worker_hung", "agent_died")),
     Root("thermal.throttle", slows=True),
     Root("clock.ratio", slows=True),
+    Root(IDLE, slows=True),
 )
 # What was lost in the run is not measured from then on.
 LOSSES = (
@@ -56,23 +62,67 @@ def with_roots(verdicts: Sequence[Verdict], evidence: Evidence) -> list[Verdict]
     failed = {(one.criterion, one.subject) for one in verdicts if one.outcome is Outcome.FAIL}
     if not failed:
         return list(verdicts)
+    by_others = [one for one in verdicts if one.criterion == IDLE and not _did_nothing(one, failed, evidence)]
+    failed -= {(IDLE, one.subject) for one in by_others}
+    failed -= {(one.criterion, one.subject) for one in verdicts if _idled_then(one, failed, evidence)}
     change = {Outcome.FAIL: _with_root, Outcome.NOT_MEASURED: _with_loss}
     return [change[one.outcome](one, failed, evidence) if one.outcome in change else one for one in verdicts]
 
 
+def _did_nothing(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> bool:
+    """Whether GPU active fails as the device idled: not by a lost worker, a wrong result, a stuck clock."""
+    device = evidence.device(verdict.subject)
+    if (IDLE, verdict.subject) not in failed or verdict.remedy != CATALOGUE[IDLE].remedy or device.cause():
+        return False
+    if any(_roots(verdict, failed, evidence)):
+        return False
+    lacked_work = verdict.length_s is None
+    return lacked_work or idled(device, verdict.from_s, verdict.length_s)
+
+
+def _idled_then(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> bool:
+    """Whether it is a failure that was seen while its device idled, which can cause such a one."""
+    if verdict.outcome is not Outcome.FAIL or (IDLE, verdict.subject) not in failed:
+        return False
+    criterion = CATALOGUE[verdict.criterion]
+    if IDLE_FAULT not in criterion.also.fails or verdict.remedy not in (criterion.remedy, WAITED):
+        return False
+    return idled(evidence.device(verdict.subject), verdict.from_s, verdict.length_s)
+
+
 def _with_loss(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Verdict:
-    """What was not measured names the loss of its subject, if that is a failure."""
-    found = next(_found(LOSSES, _members(verdict, evidence), failed, evidence), None)
-    if found is None or verdict.remedy:
+    """What was not measured names the loss of its subject, or that it idled, if that is a failure."""
+    if verdict.remedy:
+        return verdict
+    members = _members(verdict, evidence)
+    lost = _found(LOSSES, members, failed, evidence)
+    found = next(lost, None) or next(_idle(verdict, members, failed), None)
+    if found is None:
         return verdict
     detail = _without_cause(verdict, evidence) or verdict.detail
     return replace(verdict, remedy=f"{FOLLOWS}{found}, see there first", detail=detail)
 
 
+def _idle(verdict: Verdict, members: Sequence[Member], failed: set[tuple[str, str]]) -> Iterator[str]:
+    """Those devices, or devices of a node, whose idling left a criterion not measured."""
+    criterion = CATALOGUE[verdict.criterion]
+    a_rate = verdict.family == RATES or criterion.floored or criterion.rate
+    also = (*criterion.also.fails, *criterion.also.unmeasured)
+    if criterion.scope not in ("device", "node") or not (a_rate or IDLE_FAULT in also):
+        return
+    for member in members:
+        for one in member.devices if isinstance(member, NodeEvidence) else (member,):
+            if (IDLE, one.subject) in failed:
+                yield f"{IDLE} of {one.subject}"
+
+
 def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Verdict:
-    if verdict.remedy != CATALOGUE[verdict.criterion].remedy:
+    if _idled_then(verdict, failed, evidence):
+        found: str | None = f"{IDLE} of {verdict.subject}"
+    elif verdict.remedy == CATALOGUE[verdict.criterion].remedy:
+        found = next(_roots(verdict, failed, evidence), None)
+    else:
         return verdict
-    found = next(_roots(verdict, failed, evidence), None)
     if found is None:
         return verdict
     detail = _without_cause(verdict, evidence)

@@ -196,3 +196,12 @@ def test_a_straggler_of_ten_percent_among_eight_equal_gpus_is_caught(seed):
 def test_three_percent_among_eight_equal_gpus_are_no_alarm(seed):
     recording = simulated_recording(EIGHT, "quick", ["straggler@n1/gpu5:by=3%"], seed=seed)
     assert changes_of(judge_all(recording)) == {}
+
+
+def test_all_that_an_idle_card_changes_follows_from_its_idling():
+    verdicts = run(f"gpu-idle@{FIRST}")
+    bad = [one for one in verdicts if one.outcome in (Outcome.FAIL, Outcome.NOT_MEASURED)]
+    assert {one.criterion for one in bad if not one.follows} == {"activity.gpu_active"}
+    assert {"transfer.link", "clock.ratio", "feeding.idle_gaps", "compute.exact"} < {
+        one.criterion for one in bad
+    }

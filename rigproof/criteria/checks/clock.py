@@ -10,6 +10,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
+from rigproof.criteria.evidence.idle import idled
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, load_of, over_loads, piece_table
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.power_limits import enforced_power_within, keeps_power_limit
@@ -36,6 +37,7 @@ from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
 MOST = 0.5  # "most samples": more than half of them
 # Of what the printed peak allows at a clock: a higher rate means that the reported clock is wrong.
 OVER_PEAK_SHARE = 1.10
+WAITED = "see feeding.idle_gaps: a card that waits for rewards lowers its clock"  # the remedy of such a one
 
 
 @criterion(
@@ -78,7 +80,11 @@ def ratio(device: DeviceEvidence) -> Finding:
     thermal.throttle judges, or by the power cap, if the card really drew `limits.clock_capped_power_share` of
     its limit. A clock set by a user warns. A fed card's clock also counts while it waits.
     """
-    return over_loads(device, DUTIES, lambda load: _in_load(device, load))
+
+    def at_work(found: Finding) -> bool:
+        return not idled(device, found.from_s, found.length_s)
+
+    return over_loads(device, DUTIES, lambda load: _in_load(device, load), at_work)
 
 
 def _in_load(device: DeviceEvidence, load: Load) -> Finding:
@@ -168,6 +174,7 @@ def _worst(
 ) -> _Explained:
     """A piece with a low clock that fails, else one that warns, else one that passes: the lowest of them.
 
+    One that fails although the device did not idle comes first: an idle one lowers its clock.
     NotMeasured if the reasons cannot be read, or if nothing explains a piece after the worker was lost.
     """
     every = _main_reasons(device, load)
@@ -180,6 +187,7 @@ def _worst(
         clock_mhz = float(clocks_mhz[lowest])
         return _Explained(read.pieces[lowest], clock_mhz, reasons, drawn_w[lowest], enforced_w, True)
     worst: dict[Outcome, _Explained] = {}
+    failed: list[_Explained] = []
     for place in order:
         clock_mhz, reasons, piece = float(clocks_mhz[place]), every[place], read.pieces[place]
         if reasons is None:
@@ -198,8 +206,12 @@ def _worst(
         outcome = low.outcome
         if outcome is Outcome.FAIL:
             _require_worker(device, load, low, _whole_mhz(device))
+            failed.append(low)
         worst.setdefault(outcome, low)
-    return worst.get(Outcome.FAIL) or worst.get(Outcome.WARN) or worst[Outcome.PASS]
+    busy = (one for one in failed if not idled(device, one.piece.span.from_s, one.piece.length_s))
+    if failed:
+        return next(busy, failed[0])
+    return worst.get(Outcome.WARN) or worst[Outcome.PASS]
 
 
 def _cap_of_all(
@@ -240,7 +252,7 @@ def _waited(device: DeviceEvidence) -> str:
     most = device.optional_limit("idle_share")
     if most is None or fed(device).idle_share <= most.value:
         return ""
-    return "see feeding.idle_gaps: a card that waits for rewards lowers its clock"
+    return WAITED
 
 
 def _reference(device: DeviceEvidence, load: Load) -> Limit:

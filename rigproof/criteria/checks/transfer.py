@@ -8,6 +8,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.idle import idled
 from rigproof.criteria.evidence.link import (
     GENERATIONS,
     LANES,
@@ -27,6 +28,10 @@ from rigproof.simulation.faults.lacks import unreported
 
 SHORTEST_S = 2.5  # the link is read once a second: two of its readings have no majority
 LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at most
+FEWER_LANES = (
+    "reseat card and riser, and see whether its slot has as many lanes; "
+    "if it is meant, state `limits.pcie_width`"
+)
 
 
 @criterion(
@@ -58,7 +63,8 @@ def link(device: DeviceEvidence) -> Finding:
     """Under load the PCIe link has the generation and the width that card and slot allow.
 
     Judged by the highest value that at least half of the readings reached, in each stretch of measured work,
-    short ones together and long ones in quarters: an idle link goes down to save power, which is no fault. A
+    short ones together and long ones in quarters: an idle link goes down to save power, which is no fault; if
+    the card idled in such a stretch, that is activity.gpu_active's to report. A
     link that was down in over a fifth of the readings warns, and so do replays (packets sent again).
     """
     best_generation = best_link(device, "pcie_generation")
@@ -66,7 +72,11 @@ def link(device: DeviceEvidence) -> Finding:
     sources = dict.fromkeys((best_generation.source, best_width.source))
     best = (int(best_generation.value), int(best_width.value))
     limit = Limit(link_gbps(*best), " and ".join(sources))
-    finding = over_loads(device, DUTIES, lambda load: _in_load(device, load, best, limit))
+
+    def at_work(found: Finding) -> bool:
+        return found.remedy == FEWER_LANES or not idled(device, found.from_s, found.length_s)
+
+    finding = over_loads(device, DUTIES, lambda load: _in_load(device, load, best, limit), at_work)
     if finding.outcome is Outcome.FAIL:
         return finding
     replays = _by_replays(device, limit, best)
@@ -82,14 +92,21 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     seen = list(zip(_seen(generations, best[0]), _seen(widths, best[1]), strict=True))
     # A link that is better than the owner expects does not make up for one that is worse.
     rates = [link_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
-    worst = rates.index(min(rates))
-    generation, width = seen[worst]
-    where = generation.piece
     possible = f"where {link_name(*best)} is possible"
-    if rates[worst] < limit.value:
+    low = [place for place, rate in enumerate(rates) if rate < limit.value]
+    if low:
+        worst = min(low, key=lambda one: (_by_idling(device, *seen[one], best[1]), rates[one]))
+        generation, width = seen[worst]
+        where = generation.piece
         detail = f"{link_name(generation.usual, width.usual)} {possible}"
         return compared(
-            rates[worst], limit, good=False, detail=detail, from_s=where.span.from_s, length_s=where.length_s
+            rates[worst],
+            limit,
+            good=False,
+            detail=detail,
+            remedy=FEWER_LANES if width.usual < best[1] else "",
+            from_s=where.span.from_s,
+            length_s=where.length_s,
         )
     generation, width = max(seen, key=lambda one: max(one[0].low_share, one[1].low_share))
     share = max(generation.low_share, width.low_share)
@@ -100,6 +117,12 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
         f"down to {lowest} in {share:.0%} of the readings from t={generation.piece.span.from_s:.0f} s on, "
     )
     return Finding(Outcome.WARN, limit.value, limit, detail + possible)
+
+
+def _by_idling(device: DeviceEvidence, generation: "Seen", width: "Seen", lanes: int) -> bool:
+    """Whether the device idled there, which lowers the generation of its link, but not its lanes."""
+    piece = generation.piece
+    return width.usual >= lanes and idled(device, piece.span.from_s, piece.length_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,16 @@ def piece_table(device: DeviceEvidence, shortest_s: float) -> PieceTable:
     return device.block.kept(("pieces", shortest_s), made)
 
 
-def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[Load], Finding]) -> Finding:
+def _always(_: Finding) -> bool:
+    return True
+
+
+def over_loads(
+    device: DeviceEvidence,
+    duties: Collection[Duty],
+    find: Callable[[Load], Finding],
+    weighty: Callable[[Finding], bool] = _always,
+) -> Finding:
     """As `over_stages`, for the device's load in each. With too few samples it may pass, but not fail."""
 
     def in_stage(stage: str) -> Finding:
@@ -115,13 +124,19 @@ def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[
             )
         return finding
 
-    return over_stages(device, duties, in_stage)
+    return over_stages(device, duties, in_stage, weighty)
 
 
-def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[str], Finding]) -> Finding:
+def over_stages(
+    device: DeviceEvidence,
+    duties: Collection[Duty],
+    find: Callable[[str], Finding],
+    weighty: Callable[[Finding], bool] = _always,
+) -> Finding:
     """The worst finding of all stages with these duties; the closest to its limit if all are good.
 
-    A failure in one stage counts even if another could not be measured; otherwise all must be measured.
+    A failure in one stage counts even if another could not be measured; otherwise all must be measured. Of
+    several failures the worst one that is `weighty` is reported, if one is.
     """
     found: list[tuple[Finding, str]] = []
     unmeasured: list[NotMeasured] = []
@@ -137,7 +152,12 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
         else:
             found.append((finding, stage))
     order = (Outcome.FAIL, Outcome.WARN, Outcome.NO_LIMIT, Outcome.PASS)
-    worst = min(found, key=lambda one: (order.index(one[0].outcome), _margin(one[0])), default=None)
+
+    def rank(one: tuple[Finding, str]) -> tuple[int, bool, float]:
+        failed = one[0].outcome is Outcome.FAIL
+        return order.index(one[0].outcome), failed and not weighty(one[0]), _margin(one[0])
+
+    worst = min(found, key=rank, default=None)
     if unmeasured and (worst is None or worst[0].outcome is not Outcome.FAIL):
         raise next((one for one in unmeasured if one.outcome is Outcome.NOT_MEASURED), unmeasured[0])
     if worst is None:

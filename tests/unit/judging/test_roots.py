@@ -12,6 +12,7 @@ from rigproof.report.content.order import of_outcome, reading_order
 from support.exchange import messages
 
 GPU, NODE = "pc1/gpu0", "pc1"
+LINK, CLOCK = "transfer.link", "clock.ratio"
 RATE, SUCCESS, ACTIVE = "throughput.sustained", "memory.success_rate", "activity.gpu_active"
 PEER = "transfer.peer"
 
@@ -68,6 +69,86 @@ def test_lost_work_follows_from_the_loss_that_is_reported_for_the_rig(bench):
             Outcome.FAIL,
             f"{FOLLOWS}cluster.no_timeouts of rig, see there first",
         )
+
+
+def idle(bench, **fields):
+    """A card that does little although its worker reports rounds: its clock and its link are down."""
+    idling = {"utilization_percent": 5, "sm_clock_mhz": 210, "pcie_generation": 1, **fields}
+    bench.samples(GPU, power_w=lambda one: 25 + one.t_s % 3, **idling)
+    return slow(bench)
+
+
+def test_link_clock_and_rate_of_an_idle_card_follow_from_its_idling(bench):
+    verdict = verdict_of(idle(bench), ACTIVE)
+    assert (verdict.outcome, verdict.remedy) == (Outcome.FAIL, CATALOGUE[ACTIVE].remedy)
+    for criterion in (LINK, CLOCK, RATE):
+        verdict = verdict_of(bench, criterion)
+        assert (verdict.outcome, verdict.severity) == (Outcome.FAIL, None), criterion
+        assert verdict.remedy == f"{FOLLOWS}{ACTIVE} of {GPU}, see there first", criterion
+
+
+def test_the_clock_and_the_link_of_a_busy_card_stand_by_themselves_though_it_draws_little(bench):
+    idle(bench)
+    bench.samples(GPU, utilization_percent=99)
+    assert verdict_of(bench, ACTIVE).outcome is Outcome.FAIL
+    assert not any(verdict_of(bench, one).follows for one in (LINK, CLOCK))
+    assert verdict_of(bench, RATE).remedy == f"{FOLLOWS}{CLOCK} of {GPU}, see there first"
+
+
+def test_utilisation_that_was_not_read_excuses_neither(bench):
+    idle(bench)
+    bench.samples(GPU, utilization_percent=None)
+    assert verdict_of(bench, ACTIVE).outcome is Outcome.FAIL
+    assert not any(verdict_of(bench, one).follows for one in (LINK, CLOCK))
+
+
+def test_an_idle_card_explains_no_missing_lanes(bench):
+    verdict = verdict_of(idle(bench, pcie_width=8), LINK)
+    assert verdict_of(bench, ACTIVE).outcome is Outcome.FAIL
+    assert not verdict.follows
+    assert "slot" in verdict.remedy
+
+
+@pytest.mark.parametrize("busy", [(30, 42), (58, 70)])
+def test_a_link_that_was_down_while_the_card_worked_stands_by_itself(bench, busy):
+    """Although it was lower still while the card idled."""
+    idle(bench)
+    bench.samples(
+        GPU,
+        *busy,
+        power_w=lambda one: 330 + one.t_s % 3,
+        utilization_percent=99,
+        sm_clock_mhz=1700,
+        pcie_generation=2,
+    )
+    verdict = verdict_of(bench, LINK)
+    assert verdict_of(bench, ACTIVE).outcome is Outcome.FAIL
+    assert (verdict.outcome, verdict.follows) == (Outcome.FAIL, False)
+    assert "Gen2 x16" in verdict.detail
+
+
+def test_a_wrong_result_explains_no_link(bench):
+    idle(bench)
+    bench.event("wrong_result", GPU, "a wrong sum", 40.0, "pc1/gpu0#0")
+    assert not any(verdict_of(bench, one).follows for one in (LINK, CLOCK))
+
+
+def test_the_idling_of_another_card_explains_nothing(bench):
+    idle(bench)
+    bench.samples("pc2/gpu0", pcie_generation=1)
+    assert not verdict_of(bench, LINK, "pc2/gpu0").follows
+
+
+def test_what_an_idle_card_did_not_do_follows_and_what_its_sensors_did_not_show_does_not(bench):
+    idle(bench)
+    bench.samples(GPU, core_temperature_c=None)
+    bench.recording.rounds = [
+        one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, "gemm")
+    ]
+    found = {one.criterion: one for one in bench.verdicts() if one.subject == GPU}
+    unmeasured = {name: one.follows for name, one in found.items() if one.outcome is Outcome.NOT_MEASURED}
+    assert unmeasured["throughput.gemm_bf16"], unmeasured
+    assert not unmeasured["thermal.core_temperature"]
 
 
 def test_what_a_lost_node_kept_from_measuring_names_its_loss(bench):
