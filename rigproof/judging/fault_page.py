@@ -28,6 +28,8 @@ node. `rigproof lint --faults` also prints this list.
 - `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
 - `by=`: a share (`by=15%`); for `sensor-shifted` also a delay (`by=5s`). `to=`: a value, in the unit of what
   it changes.
+- `lap=`: with every fault that has `stage=`: the lap of a soak in which it begins, else the first one. With
+  `stage=`, and if it can act in one stage only, it acts in that stage of that lap, and in no other lap.
 - `code=`: an Xid. `field=`: a sensor.
 """
 MATRIX = """\
@@ -46,6 +48,15 @@ LATE = """\
 Every fault with `after=` that begins in the last fifth of the stage and lasts to its end is detected by the
 criterion that it is made for, except these, which need other keys or are detected in another way:
 """
+LAPS = """\
+## In one lap of a soak
+
+A fault that acts in a single lap (`lap=`) is detected as in a run of one lap, and the verdict names the lap;
+a rate that misses its limit by little in that lap alone warns. Only several laps show a lone card that is
+a little slower from one of them on: `throughput-sag:lap=2,after=0,by=7%` fails `throughput.sustained`,
+which is held against the best lap, and changes no other verdict. With `lap=1` nothing shows it, and in the
+last lap alone it warns.
+"""
 BY_STAGE = """\
 ## Stage by stage
 
@@ -58,7 +69,7 @@ way:
 def faults_page() -> str:
     """The whole page."""
     lines = [INTRODUCTION, *_table(), "", MATRIX, *map(_row, cases())]
-    lines += ["", LATE, *_late(), "", BY_STAGE, *_by_stage()]
+    lines += ["", LATE, *_late(), "", LAPS, BY_STAGE, *_by_stage()]
     return "\n".join(lines) + "\n"
 
 

@@ -18,7 +18,7 @@ class SimulatedClock:
         """Let time pass; negative values count as 0."""
         self._t_s += max(0.0, seconds)
 
-    def stage_begins(self, name: str, start_s: float, length_s: float) -> None:
-        """Record a stage, again for each further attempt; faults count from its first beginning."""
+    def stage_begins(self, name: str, start_s: float, length_s: float, lap: int = 1) -> None:
+        """Record a stage, again for each further attempt and lap; faults count from its first beginning."""
         if all((stage.name, stage.start_s) != (name, start_s) for stage in self.stages):
-            self.stages += (StageWindow(name, start_s, length_s),)
+            self.stages += (StageWindow(name, start_s, length_s, lap),)

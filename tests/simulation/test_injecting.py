@@ -1,5 +1,6 @@
 """What `--hw-inject` understands: a fault with all its values, or a refusal that says what to write."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -22,7 +23,7 @@ STAGE_S = 60.0
 LATER_S = STAGE_S * len(STAGES[STAGES.index("sustained") :])
 UNTIL_FEEDING = ("gemm", "sustained", "training", "feeding")
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
-KEYS = ["stage", "training", "after", "for", "by", "to", "code", "field"]
+KEYS = ["stage", "lap", "training", "after", "for", "by", "to", "code", "field"]
 PARTS = st.sampled_from([*FAULTS, *ARRIVES_WITH, *SENSORS, *WORDS, *KEYS, " ", "\n", "\0"])
 GPUS = {one.subject: one for one in rig().devices()}
 
@@ -187,6 +188,9 @@ REFUSED = {
     "throughput-sag:stage=gemm": "in the gemm stage: its limits leave room for less than by=25%",
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
+    "overheat:lap=2": "only a soak goes round its stages several times",
+    "overheat:lap=0": "only a soak goes round its stages several times",
+    "foreign-memory:lap=1": "takes no 'lap'",
     "xid:code=many": "an Xid is a whole number, such as 79",
     "xid:code=-1": "an Xid is a whole number, such as 79",
     "sensor-missing:field=temperature": "did you mean",
@@ -288,6 +292,26 @@ def test_a_fault_that_is_given_a_stage_acts_in_no_other():
     assert fault.window(stages[:1]) is None
     assert fault.window(stages) == (71.0, 111.0)
     assert fault.window((*stages, StageWindow("feeding", 105.0, 20.0))) == (71.0, 105.0)
+
+
+def test_a_fault_of_a_lap_begins_in_it():
+    stages = tuple(
+        StageWindow(name, start_s, 50.0, lap)
+        for lap in (1, 2, 3)
+        for name, start_s in (("sustained", 200.0 * lap), ("training", 200.0 * lap + 60))
+    )
+    for text, window in {
+        "straggler:lap=2": (400.0, math.inf),
+        "straggler:stage=sustained,lap=2": (400.0, 450.0),
+        "overheat:stage=training,after=20%,lap=3": (670.0, 710.0),
+        "overheat:stage=training,after=20%": (270.0, 310.0),
+    }.items():
+        (fault,) = parse_faults([text], FAULTS, rig(), plans(STAGES), FORMS, laps=3)
+        assert (text, fault.window(stages)) == (text, window)
+        assert parse_faults([str(fault)], FAULTS, rig(), plans(STAGES), FORMS, laps=3) == (fault,)
+        assert fault.hits_task(stages) is (fault.lap == 3)
+    with pytest.raises(FaultError, match="lap=4: write 1 to 3"):
+        parse_faults(["overheat:lap=4"], FAULTS, rig(), plans(STAGES), FORMS, laps=3)
 
 
 def test_a_fault_of_the_card_that_begins_after_the_sustained_stage_acts_in_the_next_one():

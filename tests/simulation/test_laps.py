@@ -1,6 +1,7 @@
 """A soak goes round its stages: each lap is judged by itself, and the rig by its worst one."""
 
 import math
+import tomllib
 from dataclasses import replace
 from functools import cache
 
@@ -20,6 +21,7 @@ from rigproof.report.published.pseudonyms import Key, Pseudonyms
 from rigproof.report.published.shared_copy import scrubber_of, shared_recording
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
+from support.fault_matrix import PROFILE
 from support.lengths import lengths
 
 FAIL, WARN, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED
@@ -36,8 +38,15 @@ def rig(name, gpus):
     return over_defaults({"name": name, "sampling": {"rate_hz": 4}, **made, "nodes": [node]}, name, KINDS)
 
 
+def rig_with_every_stage():
+    """The rig of the fault matrix, at level soak."""
+    text = PROFILE.read_text(encoding="utf-8").replace(".extended", ".soak")
+    tables = tomllib.loads(text.replace("[levels]", "[levels]\nsoak_s = 560"))
+    return over_defaults(tables, tables["name"], KINDS)
+
+
 FOUR, ALONE = rig("four", 4), rig("alone", 1)
-RIGS = {"four": FOUR, "alone": ALONE}
+RIGS = {"four": FOUR, "alone": ALONE, "every stage": rig_with_every_stage()}
 SLOW, CARD = "n1/gpu1", "n1/gpu0"
 
 
@@ -97,6 +106,82 @@ def test_what_happened_in_one_lap_alone_rejects_the_rig_and_names_the_lap(fault,
 def test_a_rate_that_misses_its_limit_by_little_in_one_lap_warns_and_in_more_fails():
     assert bad(recorded(f"straggler@{SLOW}:by=7%,for=100%"))[PEER][0] is WARN
     assert bad(recorded(f"straggler@{SLOW}:by=7%"))[PEER][0] is FAIL
+
+
+# Each stage of its own in one lap alone; faults of one card or host do not reach another.
+OF_STAGES = {
+    (2, "n1/gpu0"): {
+        "vram-soft-error": "memory.pattern",
+        "tensor-cores-unused": "precision.speedup",
+        "rewards-slow": "feeding.parallel_rewards",
+        "sharing-collapse": "scaling.sharing",
+        "vram-slow": "memory.bandwidth",
+        "pcie-slow": "transfer.h2d",
+        "loss-stuck": "training.loss",
+    },
+    (3, "n1/gpu1"): {
+        "wrong-gradient": "training.replay",
+        "temperature-out-of-range": "thermal.core_temperature",
+        "bit-flip:stage=sharing": "compute.exact",
+    },
+    (3, "n1/gpu0"): {"gpu-half-used": "feeding.idle_gaps"},
+    (2, "n2/gpu0"): {"gpu-starved": "feeding.idle_gaps", "pcie-corrupt": "transfer.d2h"},
+    (3, "n2/gpu0"): {"rewards-differ": "feeding.parallel_rewards", "xid:stage=transfer": "health.xid"},
+    (2, "n1"): {"ram-slow": "host.memory", "disk-full": "host.disk"},
+    (3, "n1"): {"out-of-phase": "power.transient"},
+    (2, "n2"): {"psu-sag": "power.transient"},
+    (3, "n2"): {"ram-bit": "host.memory", "disk-corrupts": "host.disk"},
+}
+
+
+def test_a_fault_of_any_stage_that_acts_in_one_lap_alone_is_found_there():
+    def written(lap, subject, text):
+        name, _, keys = text.partition(":")
+        where = "n1/gpu0" if name == "out-of-phase" else subject
+        return f"{name}@{where}:{','.join([*filter(None, [keys]), f'lap={lap}'])}"
+
+    faults = [written(*place, text) for place, each in OF_STAGES.items() for text in each]
+    recording = recorded(*faults, of="every stage")
+    expected = {
+        (subject, criterion): (lap, NOT_MEASURED if name in ("disk-full", "out-of-phase") else FAIL)
+        for (lap, subject), each in OF_STAGES.items()
+        for name, criterion in each.items()
+    }
+    found = {(one.subject, one.criterion): one for one in judge_all(recording)}
+    for key, (lap, outcome) in expected.items():
+        assert (key, found[key].outcome) == (key, outcome)
+        assert found[key].detail.startswith(f"in lap {lap} of 3"), found[key]
+
+
+def test_a_card_that_is_lost_in_one_lap_leaves_its_neighbour_as_it_is():
+    """What was compared in an earlier lap is not missed in a stage that no card of the host can begin."""
+    recording = recorded("gpu-lost@n1/gpu0:lap=2", of="every stage")
+    assert bad(recording, CARD)["inventory.gpus_present"][0] is FAIL
+    assert bad(recording, "n1/gpu1") == {}
+
+
+def test_a_lap_in_which_a_worker_reported_no_reference_is_not_measured():
+    recording = recorded(of="alone")
+    kept = [
+        one
+        for one in recording.events
+        if one.kind != "reference" or one.stage != "sustained" or not one.t_s > since(recording, 3)
+    ]
+    found = bad(replace(recording, events=kept), CARD)["compute.exact"]
+    worker = f"{CARD}#0"
+    assert found == (NOT_MEASURED, f"in lap 3 of 3; {worker} recorded no reference in the sustained stage")
+
+
+# No rule of a single lap sees 7 %: not its own floor, and it has no twin.
+@pytest.mark.parametrize(
+    ("keys", "outcome"),
+    [("lap=1", None), ("lap=2", FAIL), ("lap=3", WARN), ("lap=2,stage=sustained", WARN)],
+)
+def test_a_lone_card_that_is_a_little_slower_from_one_lap_on_fails_by_its_best_lap(keys, outcome):
+    found = bad(recorded(f"throughput-sag:after=0,by=7%,{keys}", of="alone"))
+    assert {name: one for name, (one, _) in found.items()} == ({SUSTAINED: outcome} if outcome else {})
+    if outcome:
+        assert found[SUSTAINED][1] == f"in lap {keys[4]} of 3; 653 TFLOP/s in the best lap"
 
 
 def slower_in_the_last_lap(recording, share):

@@ -67,6 +67,10 @@ whose rate is low from the beginning of a stage to its end is held against:
 | transient | sustained rate, slower waves, its median burst | see `power.transient` |
 __OWN__
 
+A soak also holds the sustained rate of each lap against that of the best one
+(`stages.sustained.stability_drop_share`): a lone card that loses 7 % from the second lap on fails, and 4 % do
+not show. What it lost before the first lap, its laps do not show.
+
 The fastest work of the stage counts, and of the patterns each operation. A lone card cannot show that one
 size or batch is slow by itself, nor less than the figures leave room for. There is no such reference:
 

@@ -40,7 +40,9 @@ def rig_from(folder: Path, text: str, kinds: StageKinds = KINDS) -> LoadedRig:
 def simulated(loaded: LoadedRig, *faults: str, level: LevelName = "standard", seed: int = 0) -> SimulatedRig:
     """The rig with these faults."""
     plan = make_plan(loaded, level)
-    return SimulatedRig(loaded, plan, FORMS, parse_faults(faults, FAULTS, loaded, plan.stages, FORMS), seed)
+    return SimulatedRig(
+        loaded, plan, FORMS, parse_faults(faults, FAULTS, loaded, plan.stages, FORMS, laps=plan.laps), seed
+    )
 
 
 def card_of(subject: str, *faults: str, rig: str = DUAL, seed: int = 0) -> SimulatedCard:

@@ -1,11 +1,13 @@
 """Does each device compute what exact arithmetic says, and what others of its kind do, to the last bit?"""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, WRONG_MEMORY, Also
+from rigproof.criteria.evidence.clocks import MOVED_S
 from rigproof.criteria.evidence.comparable import (
     UNDECIDED,
     Dissent,
@@ -200,14 +202,20 @@ def _require_equal_cards(device: DeviceEvidence, references: References) -> None
             raise NotMeasured(f"{one.subject}, which is to be compared with it, recorded no product")
 
 
+def _reported(device: DeviceEvidence) -> list[Event]:
+    """The card's references of this lap: those of earlier ones are only there to be compared."""
+    begun_s = min((one.start_s for one in device.evidence.recording.attempts), default=-math.inf)
+    return [one for one in device.events("reference") if not one.t_s < begun_s - MOVED_S]
+
+
 def _is_whole(checksums: object) -> bool:
     return isinstance(checksums, dict) and bool(checksums)
 
 
 def _require_references(device: DeviceEvidence) -> None:
     """NotMeasured if a worker did not record its checksums in a stage that repeats products."""
-    events = device.events("reference")
-    recorded = {(event.stage, event.worker) for event in events if _is_whole(event.data.get("checksums"))}
+    whole = [one for one in _reported(device) if _is_whole(one.data.get("checksums"))]
+    recorded = {(event.stage, event.worker) for event in whole}
     for stage in device.evidence.stages_with(*REPEATING):
         workers = device.planned_workers
         for worker in workers if device.evidence.kinds[stage].all_workers else workers[:1]:
@@ -223,7 +231,7 @@ def _held_against_arithmetic(device: DeviceEvidence) -> list[str]:
     NotMeasured if it did, but not in each precision that a worker multiplied in.
     """
     golden: dict[tuple[str, object], set[bool]] = defaultdict(set)
-    for event in device.events("reference"):
+    for event in _reported(device):
         if event.stage is not None and isinstance(event.data.get("golden"), bool):
             golden[event.stage, event.data.get("precision")].add(event.data["golden"])
     for (stage, precision), kinds in golden.items():

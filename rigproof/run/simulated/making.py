@@ -31,7 +31,7 @@ def simulated_rig(loaded: LoadedRig, plan: Plan, inject: Sequence[str], seed: in
                 "unknown; write an SKU of hwprofiles/gpus there, such as rtx-3090"
             )
     try:
-        faults = parse_faults(inject, FAULTS, loaded, plan.stages, FORMS)
+        faults = parse_faults(inject, FAULTS, loaded, plan.stages, FORMS, laps=plan.laps)
     except FaultError as error:
         raise NotSimulated(str(error)) from error
     # Here, since it loads NVML's bindings: the plan of a real rig needs none.

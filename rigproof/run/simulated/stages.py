@@ -15,7 +15,8 @@ def heard_by(clock: SimulatedClock, plan: Plan, sink: Sink) -> Sink:
 
     def pass_on(record: Record | Sample) -> None:
         if isinstance(record, Stage) and record.end_s is None:
-            clock.stage_begins(record.name, record.start_s, plan.stage(record.name).expected_s)
+            length_s = plan.stage(record.name).expected_s
+            clock.stage_begins(record.name, record.start_s, length_s, record.lap)
         sink(record)
 
     return pass_on

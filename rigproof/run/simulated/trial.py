@@ -41,7 +41,8 @@ def simulated_recording(
     """
     loaded = completed(loaded, simulated_inventory(loaded))
     plan = make_plan(loaded, level)
-    rig = SimulatedRig(loaded, plan, FORMS, parse_faults(faults, FAULTS, loaded, plan.stages, FORMS), seed)
+    injected = parse_faults(faults, FAULTS, loaded, plan.stages, FORMS, laps=plan.laps)
+    rig = SimulatedRig(loaded, plan, FORMS, injected, seed)
     clock = SimulatedClock()
     run = RunInfo(
         run_id=NAME,

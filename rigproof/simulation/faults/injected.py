@@ -23,11 +23,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class StageWindow:
-    """A stage that was begun: run time of its beginning, s, and its planned length, s."""
+    """A stage that was begun: run time of its beginning, s, its planned length, s, and its lap."""
 
     name: str
     start_s: float
     length_s: float
+    lap: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,9 @@ class InjectedFault:
     """A fault of the catalogue on one subject, with all its values.
 
     `after` counts from the beginning of `stage`; None: it acts from the start of the run. `length` None:
-    until the end. `within`: it only acts in that stage. `by` is a fraction (0.1 is 10 %), `to` a value in the
-    unit of what it changes, `late_s` a delay.
+    until the end. `within`: it only acts in that stage. `lap`: the one in which it begins, of a run that goes
+    round its stages several times; None: it is there from the start. `by` is a fraction (0.1 is 10 %), `to` a
+    value in the unit of what it changes, `late_s` a delay.
     """
 
     name: str
@@ -50,13 +52,14 @@ class InjectedFault:
     field: str | None = None
     within: bool = False
     late_s: float | None = None
+    lap: int | None = None
 
     def window(self, stages: Sequence[StageWindow]) -> tuple[float, float] | None:
         """When it acts (from, to; run time, s); None if its stage has not begun."""
-        if self.after is None and self.length is None and not self.within:
+        if self.after is None and self.length is None and not self.within and self.lap in (None, 1):
             return (0.0, WHOLE_RUN_S)
         for number, stage in enumerate(stages):
-            if stage.name == self.stage:
+            if stage.name == self.stage and stage.lap == (self.lap or 1):
                 after = self.after or Span(0.0)
                 from_s = stage.start_s + after.seconds(stage.length_s)
                 to_s = WHOLE_RUN_S if self.length is None else from_s + self.length.seconds(stage.length_s)
@@ -65,6 +68,10 @@ class InjectedFault:
                     to_s = min(to_s, stage.start_s + stage.length_s, next_s)
                 return (from_s, to_s)
         return None
+
+    def hits_task(self, stages: Sequence[StageWindow]) -> bool:
+        """Whether it hits the tasks of its kind in the latest stage: in its own lap, in every attempt."""
+        return self.lap is None or not stages or stages[-1].lap == self.lap
 
     def acts(self, t_s: float, stages: Sequence[StageWindow], since_s: float | None = None) -> bool:
         """Whether it acts at this moment of the run, or at any since `since_s`."""
@@ -79,6 +86,7 @@ class InjectedFault:
     def __str__(self) -> str:
         keys = {
             "stage": self.stage if self.within else None,
+            "lap": None if self.lap == 1 else self.lap,
             "after": self.after,
             "for": self.length,
             "by": self._by(),

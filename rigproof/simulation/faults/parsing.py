@@ -31,18 +31,24 @@ class FaultError(ValueError):
 
 
 def parse_faults(
-    texts: Iterable[str], faults: Faults, loaded: LoadedRig, stages: Sequence[StagePlan], forms: Forms
+    texts: Iterable[str],
+    faults: Faults,
+    loaded: LoadedRig,
+    stages: Sequence[StagePlan],
+    forms: Forms,
+    *,
+    laps: int = 1,
 ) -> tuple[InjectedFault, ...]:
-    """The injected faults for these texts, on subjects of this rig, at a level with these stages.
+    """The injected faults for these texts, on subjects of this rig, at a level with these stages and laps.
 
     Raises:
         FaultError: naming the first wrong text, and the way out.
     """
-    return tuple(_parse(text, faults, loaded, tuple(stages), forms) for text in texts)
+    return tuple(_parse(text, faults, loaded, tuple(stages), forms, laps=laps) for text in texts)
 
 
 def _parse(
-    text: str, faults: Faults, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Forms
+    text: str, faults: Faults, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Forms, *, laps: int
 ) -> InjectedFault:
     if len(text) > LONGEST_TEXT:
         raise FaultError(f"--hw-inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
@@ -80,6 +86,7 @@ def _parse(
         field=sensor,
         within=within,
         late_s=late_s,
+        lap=_lap(text, given.get("lap", "1"), laps) if "stage" in kind.keys else None,
     )
     work_s = _work_s(loaded, device, plans, forms)
     begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
@@ -171,6 +178,7 @@ def _subject(
 
 def _keys(text: str, kind: FaultKind, written: str | None) -> dict[str, str]:
     given: dict[str, str] = {}
+    keys = (*kind.keys, "lap") if "stage" in kind.keys else kind.keys
     for part in (written or "").split(",") if written is not None else ():
         key, equals, value = part.partition("=")
         key = key.strip()
@@ -178,11 +186,10 @@ def _keys(text: str, kind: FaultKind, written: str | None) -> dict[str, str]:
             raise FaultError(f"--hw-inject {text}: {part!r} is not key=value")
         if key in given:
             raise FaultError(f"--hw-inject {text}: {key} is given twice")
-        if key not in kind.keys:
-            takes = ", ".join(kind.keys) or "none"
+        if key not in keys:
             raise FaultError(
-                f"--hw-inject {text}: {kind.name} takes no {key!r}; {_nearest(key, kind.keys)}its keys: "
-                f"{takes}"
+                f"--hw-inject {text}: {kind.name} takes no {key!r}; {_nearest(key, keys)}its keys: "
+                f"{', '.join(keys) or 'none'}"
             )
         given[key] = value.strip()
     return given
@@ -337,6 +344,13 @@ def _code(text: str, value: str | None) -> int | None:
         return None
     if not re.fullmatch(r"[0-9]{1,4}", value):
         raise FaultError(f"--hw-inject {text}: code={value}: an Xid is a whole number, such as 79")
+    return int(value)
+
+
+def _lap(text: str, value: str, laps: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", value) or not 1 <= int(value) <= laps:
+        way_out = f"write 1 to {laps}" if laps > 1 else "only a soak goes round its stages several times"
+        raise FaultError(f"--hw-inject {text}: lap={value}: {way_out}")
     return int(value)
 
 

@@ -66,12 +66,15 @@ class Task:
         return len(self.node.rig.plan.workers_of(self.plan.subject))
 
     def fault(self, name: str) -> InjectedFault | None:
-        """The card's fault of that name."""
-        return self.card.faults.get(name)
+        """The card's fault of that name, if it hits tasks in this lap."""
+        return self._in_this_lap(self.card.faults.get(name))
 
     def host_fault(self, name: str) -> InjectedFault | None:
-        """Its node's fault of that name."""
-        return self.node.rig.fault(name, self.node.name)
+        """The same of its node."""
+        return self._in_this_lap(self.node.rig.fault(name, self.node.name))
+
+    def _in_this_lap(self, fault: InjectedFault | None) -> InjectedFault | None:
+        return fault if fault is not None and fault.hits_task(self.node.stages) else None
 
     @property
     def idle(self) -> bool:

@@ -80,7 +80,7 @@ def _late_s(task: Task, t_s: float) -> float:
 
 def _left_share(task: Task, spec: TransientSpec, arm: Arm, wave: int) -> float:
     """The share of its rate that a sagging supply leaves a card."""
-    sag = task.node.rig.fault("psu-sag", task.node.name)
+    sag = task.host_fault("psu-sag")
     alone = spec.arms[-1].gpus == 1
     sags = sag is not None and (wave >= arm.waves / 2 if alone else arm.gpus > 1)
     return 1 - (sag.by or 0.0) if sag is not None and sags else 1.0
