@@ -2,8 +2,10 @@
 
 import shutil
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import ParseError
 
 import pytest
 
@@ -17,11 +19,11 @@ from rigproof.plugin.notice import notify
 from rigproof.plugin.session import HardwareSession
 from rigproof.profiles.loading.loaded import left_out_text
 from rigproof.records.message_text import one_line
-from rigproof.records.verdict import USAGE, Outcome
+from rigproof.records.verdict import USAGE, Decision, Outcome
 from rigproof.report.content.clock_times import by_the_clock
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.folders import short_name
-from rigproof.report.files.junit import LINE, finish_junit
+from rigproof.report.files.junit import LINE, conclude_junit, finish_junit
 from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import print_summary, summary_lines
 
@@ -115,6 +117,7 @@ class Ending:
             session.conclusion.decision, session.conclusion.verdicts, session.folder, **self._told()
         )
         verdict = f"{mark}{session.conclusion.decision.value}"
+        self._conclude_junit(last)
         self._notify(verdict, session.conclusion.exit_status, [last, *more])
         self._say_once()
 
@@ -223,6 +226,16 @@ class Ending:
         except OSError as error:
             return [f"{error.filename or path}: not written: {error.strerror or error}"]
         return []
+
+    def _conclude_junit(self, line: str) -> None:
+        """Say in JUnit's files which verdict it was. Where that fails, they go on calling it an error."""
+        session, path = self._session, self._session.folder
+        assert session.conclusion is not None
+        assert path is not None
+        with suppress(OSError, ParseError):  # what pytest itself could not write whole
+            accepted = session.conclusion.decision is Decision.ACCEPTED
+            conclude_junit(path / "junit.xml", line, accepted=accepted)
+            self._copy_junit()
 
     def _copy_junit(self) -> list[str]:
         """Copy the run's JUnit file to the user's own --junitxml."""

@@ -54,10 +54,13 @@ class Run:
 
     @cached_property
     def junit(self) -> dict[str, ElementTree.Element]:
-        """The test cases of the run's junit.xml, by name."""
+        """The test cases of the run's junit.xml, by name; without that of the verdict."""
         cases = list(ElementTree.parse(self.folder / "junit.xml").iter("testcase"))
         named = {case.attrib["name"]: case for case in cases}
         assert len(named) == len(cases), "a test is there twice"
+        verdict = named.pop("verdict")
+        assert verdict.findtext("system-out") in self.output
+        assert (verdict.find("error") is None) is (self.status == 0)
         return named
 
     @property

@@ -17,7 +17,9 @@ from rigproof.report.content.clock_times import LONG_S, hours
 from rigproof.report.content.facts import QUIET_EVENTS, run_facts
 from rigproof.report.terminal.live_state import DeviceNow, HostNow, RunNow, StageNow, state_of
 
-PLAIN_EVERY_S = 30.0
+# Plain lines come every 30 s in the first ten minutes, so that a log shows life; then one for each further
+# twentieth of the time, and at least every five minutes: many CI systems end a job that is silent for ten.
+PLAIN_EVERY_S, PLAIN_SHARE, PLAIN_AT_LEAST_EVERY_S = 30.0, 1 / 20, 300.0
 DRAW_EVERY_S = 0.5
 BAR = 20  # characters
 UNKNOWN = "–"
@@ -92,7 +94,7 @@ class LiveView:
         if self._stream is None:
             return
         now_s = self._now_s()
-        every_s = DRAW_EVERY_S if self._terminal else PLAIN_EVERY_S
+        every_s = DRAW_EVERY_S if self._terminal else plain_every_s(now_s)
         since_s = 0.0 if self._drawn_s is None and not self._terminal else self._drawn_s
         if since_s is not None and now_s - since_s < every_s:
             return
@@ -205,6 +207,11 @@ def _is_terminal(stream: TextIO) -> bool:
         return stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
     except ValueError:  # closed
         return False
+
+
+def plain_every_s(now_s: float) -> float:
+    """The time between two plain lines, at this run time."""
+    return min(PLAIN_AT_LEAST_EVERY_S, max(PLAIN_EVERY_S, PLAIN_SHARE * now_s))
 
 
 def plain_line(state: RunNow, doing: str = BETWEEN) -> str:

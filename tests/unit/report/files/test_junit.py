@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rigproof.report.files.junit import FOUND, finish_junit
+from rigproof.report.files.junit import FOUND, UNSAID, conclude_junit, finish_junit
 from support.jenkins import refusals
 
 OURS = f"""<properties><property name="outcome" value="warn"/>
@@ -29,7 +29,7 @@ def finished(tmp_path):
 
 def test_what_a_test_found_is_its_output_and_the_run_is_described_by_the_suite(finished):
     root = finished(OURS)
-    (case,) = root.iter("testcase")
+    case, _ = root.iter("testcase")
     assert [child.tag for child in case] == ["system-out"]
     assert case.findtext("system-out") == "WARN: pc1/gpu0 memory.headroom: 0.3 GiB < 0.5 GiB"
     suite = root.find("testsuite")
@@ -47,8 +47,25 @@ def test_properties_that_the_suite_has_already_stay(finished):
 
 
 def test_a_test_that_is_none_of_ours_is_left_as_it_is(finished):
-    (case,) = finished(THEIRS).iter("testcase")
+    case, _ = finished(THEIRS).iter("testcase")
     assert case.find("properties/property").get("name") == "ticket"
+
+
+def _verdict(root):
+    suite = root.find("testsuite")
+    (case,) = (one for one in suite.iter("testcase") if one.get("name") == "verdict")
+    errors = [one.get("message") for one in case.findall("error")]
+    return case.findtext("system-out"), errors, suite.get("tests"), suite.get("errors"), refusals(root)
+
+
+def test_only_an_accepted_run_is_green(finished, tmp_path):
+    assert _verdict(finished(OURS)) == (UNSAID, [UNSAID], "2", "1", [])
+    path = tmp_path / "junit.xml"
+    for line, accepted in (("INCOMPLETE: so it is", False), ("REJECTED: so", False), ("ACCEPTED: fit", True)):
+        conclude_junit(path, line, accepted=accepted)
+        errors = [] if accepted else [line]
+        expected = (line, errors, "2", str(len(errors)), [])
+        assert _verdict(ElementTree.parse(path).getroot()) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import fcntl
 import io
+import itertools
 import os
 import pty
 import re
@@ -80,6 +81,21 @@ def test_elsewhere_there_is_a_plain_line_every_thirty_seconds(running, plan):
     view.close()
     assert out.getvalue().count("\n") == 2
     assert "\x1b" not in out.getvalue()
+
+
+def test_a_night_in_a_log_is_not_a_thousand_lines(running, plan):
+    out, clock, said_s = io.StringIO(), Clock(), []
+    view = LiveView(running, plan, out, clock)
+    for clock.now_s in range(0, 8 * 3600, 5):
+        before = out.tell()
+        view.tick()
+        if out.tell() > before:
+            said_s.append(clock.now_s)
+    pauses_s = [later - one for one, later in itertools.pairwise([0, *said_s])]
+    assert said_s[:20] == list(range(30, 601, 30))  # as long as a standard run
+    assert max(pauses_s) == 300
+    assert len(said_s) < 160
+    assert pauses_s == sorted(pauses_s)
 
 
 def test_the_plain_line_says_how_every_device_and_host_is(running, plan):
