@@ -1,26 +1,38 @@
-"""What may enter the history: measurements that a criterion accepted, from real devices."""
+"""What may enter the history: measurements that a criterion accepted, from real devices, undisturbed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from rigproof.profiles.subjects import RIG
 from rigproof.records.verdict import Outcome, Verdict
 
 GOOD = frozenset({Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT})
 
 
 def keep_good(
-    output_json: Mapping[str, Any], verdicts: Iterable[Verdict], *, simulated: bool = False
+    output_json: Mapping[str, Any],
+    verdicts: Collection[Verdict],
+    *,
+    stages_of: Callable[[str], Collection[str]],
+    simulated: bool = False,
 ) -> dict[str, Any]:
     """pytest-benchmark's JSON with only the benchmarks whose criterion accepted their subject.
 
     Each of them gets `rate` in its extra info: the figure's rate as the verdict judged it, such as a median,
     which pytest-benchmark's own statistics need not agree with. A benchmark without such a rate is dropped,
-    and so are all benchmarks of a simulated run. `output_json` itself is not changed.
+    and so are all benchmarks of a simulated run, and those that others may have disturbed: a rate that was
+    good enough all the same would make the next one look like a change. `stages_of` a criterion: those that
+    it judges. `output_json` itself is not changed.
     """
+    disturbed = [
+        (one.subject, set(stages_of(one.criterion)))
+        for one in verdicts
+        if one.outcome is Outcome.NOT_MEASURED and one.remedy and not one.follows
+    ]
     judged: dict[tuple[Any, Any, Any], float] = {
         (verdict.criterion, verdict.subject, rate.figure): rate.value
         for verdict in verdicts
-        if verdict.outcome in GOOD
+        if verdict.outcome in GOOD and not _concerned(verdict, disturbed, stages_of)
         for rate in verdict.rates
     }
     kept = []
@@ -30,3 +42,13 @@ def keep_good(
         if rate is not None:
             kept.append({**one, "extra_info": {**extra, "rate": rate}})
     return {**output_json, "benchmarks": kept}
+
+
+def _concerned(
+    verdict: Verdict,
+    disturbed: Iterable[tuple[str, set[str]]],
+    stages_of: Callable[[str], Collection[str]],
+) -> bool:
+    """Whether others disturbed its device, its node or the rig in one of its stages."""
+    about = (verdict.subject, verdict.subject.partition("/")[0], RIG)
+    return any(subject in about and stages & {*stages_of(verdict.criterion)} for subject, stages in disturbed)

@@ -102,7 +102,13 @@ class BenchmarkHooks:
     def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
         recording = self._session.recording
         simulated = recording is not None and recording.run.simulated
-        return keep_good(output_json, self._session.verdicts.values(), simulated=simulated)
+        prepared = self._session.prepared
+
+        def stages_of(criterion: str) -> tuple[str, ...]:
+            return CATALOGUE[criterion].loads(prepared.plan.stage_names, prepared.loaded.kinds)
+
+        verdicts = self._session.verdicts.values()
+        return keep_good(output_json, verdicts, stages_of=stages_of, simulated=simulated)
 
 
 @pytest.fixture

@@ -44,6 +44,15 @@ def test_only_good_figures_are_kept(two_runs):
     assert first == {key for key in both if key[1] == "pc2/gpu0"} | others
 
 
+def test_what_a_foreign_process_disturbed_is_no_reference_for_later_runs(acceptance):
+    run = acceptance("stranger")
+    assert (run.status, run.result["verdict"]) == (6, "INCOMPLETE"), run.output
+    good = {key[1] for key, one in run.criteria.items() if key[0] in GEMMS and one["outcome"] == "pass"}
+    assert good == {"pc1/gpu0", "pc2/gpu0"}
+    kept = read_history(run.reports / "history" / "two-nodes").kept
+    assert {one.subject for one in kept} == {"pc2/gpu0"}
+
+
 def test_the_rounds_of_a_failed_criterion_stay_with_the_run(acceptance):
     run = acceptance("slow")
     own = json.loads((run.folder / "benchmark.json").read_text())["benchmarks"]

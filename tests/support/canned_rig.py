@@ -24,6 +24,7 @@ from rigproof.run import acceptance
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
+from support.fault_changes import stranger_computes
 from support.rig_profile import RIG
 
 
@@ -83,6 +84,7 @@ SCENARIOS = {
     "healthy": Scenario(),
     "slow": Scenario(_slow),
     "without-sensor": Scenario(_without_sensor),
+    "stranger": Scenario(stranger_computes),
     "ctrl-c": Scenario(in_sustained=_interrupt),
     "sigterm": Scenario(in_sustained=_terminate),
     "sigterm-early": Scenario(on_configure=_terminate),

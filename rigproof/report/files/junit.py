@@ -4,7 +4,7 @@ pytest writes a test's properties into the test case, where Jenkins has no place
 like any pass. The properties of the run belong to the test suite; what a test found is its standard output.
 
 A CI system takes a file without a failure for a green one. So one more test case, "verdict", is an error
-unless the rig is ACCEPTED: what was not measured is skipped, and what is found after all tests is in no other.
+unless the rig is ACCEPTED: what was not measured is skipped, and what the end of a run shows is in no other.
 """
 
 from collections.abc import Mapping

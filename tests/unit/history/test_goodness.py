@@ -1,8 +1,21 @@
 import pytest
 
-from rigproof.history.goodness import keep_good
+from rigproof.history import goodness
 from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Outcome, Verdict
+
+STAGES = {
+    "throughput.gemm_bf16": ("gemm",),
+    "throughput.sustained": ("sustained",),
+    "host.cpu_band": ("sustained",),
+    "activity.undisturbed": ("gemm", "sustained"),
+    "host.disk": ("disk",),
+    "host.limits": (),
+}
+
+
+def keep_good(content, verdicts, **options):
+    return goodness.keep_good(content, verdicts, stages_of=STAGES.__getitem__, **options)
 
 
 def stored(criterion="throughput.gemm_bf16", subject="pc1/gpu0"):
@@ -58,3 +71,35 @@ def test_what_nobody_judged_is_not_kept():
 
 def test_a_simulated_run_leaves_nothing_in_the_history():
     assert keep_good({"benchmarks": [stored()]}, [verdict(Outcome.PASS)], simulated=True)["benchmarks"] == []
+
+
+@pytest.mark.parametrize(
+    ("criterion", "subject", "kept"),
+    [
+        ("activity.undisturbed", "pc1/gpu0", []),
+        ("activity.undisturbed", "pc1/gpu1", ["throughput.gemm_bf16", "throughput.sustained"]),
+        ("host.cpu_band", "pc1", ["throughput.gemm_bf16"]),
+        ("host.cpu_band", "pc2", ["throughput.gemm_bf16", "throughput.sustained"]),
+        ("host.disk", "pc1", ["throughput.gemm_bf16", "throughput.sustained"]),
+        ("host.limits", "pc1", ["throughput.gemm_bf16", "throughput.sustained"]),
+        ("activity.undisturbed", "rig", []),
+    ],
+)
+def test_a_rate_that_others_may_have_disturbed_is_not_kept_though_it_was_good_enough(
+    criterion, subject, kept
+):
+    content = {"benchmarks": [stored(), stored("throughput.sustained")]}
+    good = [verdict(Outcome.PASS), verdict(Outcome.PASS, "throughput.sustained")]
+
+    def named(remedy):
+        disturbed = Verdict(criterion, subject, Outcome.NOT_MEASURED, detail="pid 7", remedy=remedy)
+        found = keep_good(content, [*good, disturbed])["benchmarks"]
+        return [one["extra_info"]["criterion"] for one in found]
+
+    assert named("end pid 7") == kept
+    # Without a next step nobody disturbed it: a sensor did not answer, or a part was lost by itself.
+    assert (
+        named("")
+        == named("follows from x.y of pc1, see there first")
+        == ["throughput.gemm_bf16", "throughput.sustained"]
+    )
