@@ -45,7 +45,7 @@ def pytest_configure(config):
 
 def pytest_sessionstart(session):
     storages.append(install_storage(session.config, folder, run_json=Path("benchmark.json"),
-                                    keep=lambda content: keep_good(content, verdicts, stages_of=lambda _: ())))
+                                    keep=lambda json: keep_good(json, verdicts, stages_of=lambda _: ())))
 
 def pytest_unconfigure(config):
     if storages[0] and storages[0].problem:
