@@ -1,6 +1,8 @@
 """`rigproof cluster up|down|status|lines`: the Ray cluster of a rig of several machines."""
 
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -52,15 +54,15 @@ def start(
     ray: Ray = None,
     limit: Annotated[float, typer.Option(min=1, help="seconds to wait for the nodes to join")] = 180.0,
 ) -> None:
-    """Start the cluster over ssh, unless it runs already; prints the line that starts the test on it."""
+    """Start the cluster over ssh, unless it runs already; prints the lines to type next."""
     launch = _launch(rig, port, ssh_user, ssh_key, ray)
     try:
         up(launch, limit_s=limit, say=typer.echo)
     except NoSsh as error:
-        typer.echo(f"rigproof: {error}; without ssh, type this yourself:\n", err=True)
+        typer.echo(f"rigproof: {error}\nOr type this yourself, without ssh:\n", err=True)
         typer.echo(_lines(rig, port, ray))
         raise typer.Exit(USAGE) from error
-    typer.echo(_accept_line(launch.head_address, rig))
+    _say_next(launch.head_address, rig, port)
 
 
 @app.command("down")
@@ -84,9 +86,11 @@ def status(rig: Rig, *, port: Port = GCS_PORT) -> None:
         typer.echo(f"{node.name}  {node.address}  {'in the cluster' if joined else 'MISSING'}")
         problem = problem or ("" if joined else "missing")
     if problem:
-        typer.echo(f"start it with: rigproof cluster up {shlex.quote(rig)}")
+        if there:
+            typer.echo(f"end what is there with: {_cluster_line('down', rig, port)}")
+        typer.echo(f"start it with: {_cluster_line('up', rig, port)}")
         raise typer.Exit(MISSING)
-    typer.echo(_accept_line(head, rig))
+    _say_next(head, rig, port)
 
 
 def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str | None = None) -> Launch:
@@ -100,10 +104,28 @@ def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str | 
         raise Refused(f"--ssh-key {key}: {error}; write the whole path") from error
 
 
-def _accept_line(head: str, rig: str) -> str:
-    return f"run: rigproof accept --hwprofile {shlex.quote(rig)} --ray-address {shlex.quote(head)}"
+def _say_next(head: str, rig: str, port: int) -> None:
+    """Print what to type once the cluster is up."""
+    if shutil.which("rigproof") is None and (file := _activate()):
+        typer.echo(
+            f"before, in this terminal: . {shlex.quote(file)} (in csh: source {shlex.quote(file)}.csh)"
+        )
+    typer.echo(f"run: rigproof accept --hwprofile {shlex.quote(rig)} --ray-address {shlex.quote(head)}")
+    typer.echo(f"afterwards: {_cluster_line('down', rig, port)}")
+
+
+def _cluster_line(what: str, rig: str, port: int) -> str:
+    at = "" if port == GCS_PORT else f" --port {port}"
+    return f"rigproof cluster {what} {shlex.quote(rig)}{at}"
 
 
 def _lines(rig: str, port: int, ray: str | None) -> str:
-    text = "\n".join(lines_to_type(load_rig(rig, KINDS).rig.nodes, port=port, ray=ray or "ray"))
-    return text.replace("--hwprofile RIG", f"--hwprofile {shlex.quote(rig)}")
+    nodes = load_rig(rig, KINDS).rig.nodes
+    activate = "" if ray else _activate()
+    return "\n".join(lines_to_type(nodes, rig=rig, port=port, ray=ray or "ray", activate=activate))
+
+
+def _activate() -> str:
+    """The file that a shell reads to have this virtual environment; empty if this is none."""
+    file = Path(sys.prefix, "bin", "activate")
+    return str(file) if sys.prefix != sys.base_prefix and file.is_file() else ""

@@ -183,7 +183,8 @@ def _source(
             )
         if options.ray_address is not None:
             raise NotSimulated(
-                f"--hw-ray-address {options.ray_address}: a simulated rig is on this machine; drop it"
+                f"--hw-ray-address {options.ray_address}: a simulated rig is on this machine; leave out "
+                "the option"
             )
         return SimulatedSource(rig, options.inject, gathering, now_s)
     if options.inject:

@@ -65,7 +65,8 @@ def prepare(request: Request, detection: Detection | None = None) -> Prepared:
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
         if request.require_gpu and not promises_gpu:
             raise Refused(
-                f"{loaded.file}: promises no GPU, but --hw-require-gpu requires one; drop one of the two"
+                f"{loaded.file}: promises no GPU, but --hw-require-gpu requires one; leave out "
+                "--hw-require-gpu, or name a rig with a GPU"
             )
         level: LevelName = request.level or ("standard" if promises_gpu else "quick")
         problems = lint_rig(loaded, level)
@@ -137,7 +138,10 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
             raise Refused(f"--hw-simulate-seed {request.seed}: nothing is simulated; add --hw-simulate")
         return None
     if request.ray_address is not None:
-        raise Refused(f"--hw-ray-address {request.ray_address}: a simulated rig is on this machine; drop it")
+        raise Refused(
+            f"--hw-ray-address {request.ray_address}: a simulated rig is on this machine; leave out the "
+            "option"
+        )
     try:
         return simulated_rig(loaded, plan, request.inject, request.seed or 0)
     except NotSimulated as error:

@@ -76,7 +76,7 @@ def rig_of_hosts(hosts: Sequence[FoundHost], kinds: StageKinds, *, require_gpu: 
         raise ProfileError(
             [
                 f"{AUTO}: a GPU is required (--hw-require-gpu), and {setting} hides every one of "
-                f"{hidden.name}; drop one of the two"
+                f"{hidden.name}; unset it, or leave out --hw-require-gpu"
             ]
         )
     nodes = []

@@ -37,8 +37,8 @@ NOT_TYPED = {
     r".* --notify '(curl|mail|notify-send) .*": "it sends a message; tests/plugin/test_notify.py has others",
     r".* --ray-address .*": TWO_PCS,
     r"env RAY_AUTH_MODE=token ray start .*": TWO_PCS,
-    r"\(umask 077; ray get-auth-token --generate\)": "it writes a token into the home folder",
-    r"(chmod|scp) .*~/.ray/auth_token.*": TWO_PCS,
+    r"test -s ~/.ray/auth_token .*": "it writes a token into the home folder",
+    r"(chmod|ssh) .*~/.ray/auth_token.*": TWO_PCS,
     r"rigproof monitor( --(json|hwprofile|simulate) .*)?": ENDLESS,
 }
 ENDS_WITH = {  # where the exit status is not 0

@@ -199,7 +199,10 @@ def test_a_plan_of_it_loads_nothing(hardware, tmp_path):
     ("options", "words"),
     [
         (("--hw-simulate",), ("--hw-simulate", "--hwprofile dual-3090-3070")),
-        (("--hw-simulate", RIG, "--hw-ray-address=127.0.0.1:1"), ("--hw-ray-address", "drop it")),
+        (
+            ("--hw-simulate", RIG, "--hw-ray-address=127.0.0.1:1"),
+            ("--hw-ray-address", "leave out the option"),
+        ),
         ((RIG, "--hw-inject=oom"), ("--hw-inject oom", "add --hw-simulate")),
         (("--hw-simulate", RIG, "--hw-inject=oomm"), ("did you mean 'oom'?",)),
         (("--hw-simulate", RIG, "--hw-inject=oom@pc9"), ("pc1/gpu0", "pc2/gpu0")),

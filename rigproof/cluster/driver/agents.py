@@ -26,7 +26,7 @@ PORTS_LIMIT_S = 3.0
 ROUND_TRIPS = 7
 ROUND_TRIP_S = 2.0
 RESTARTS = 1
-NEVER_STARTED = "see what kept it from starting in Ray's logs on that node, mend that, and run again"
+NEVER_STARTED = "read in Ray's logs on that node what kept it from starting, correct that, and run again"
 
 Sink = Callable[[Record | Sample], None]
 

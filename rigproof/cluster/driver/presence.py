@@ -35,7 +35,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
         step = "correct the node's address in the profile, or look for what ended Ray in `dmesg`"
     elif ray_address is None:
         message = f"{node.name} is not there: the run was given no cluster, only this machine"
-        step = f"join the machines with `rigproof cluster up {loaded.rig.name}`"
+        step = f"join the machines with `rigproof cluster up {shlex.quote(loaded.named)}`"
         step += f", then add --ray-address {shlex.quote(head_of(nodes))} (in pytest --hw-ray-address)"
     disturbed = {"disturbed": step} if ray_address is None else {}
     data: dict[str, Any] = {"remedy": line, "address": node.address, "next_step": step, **disturbed}

@@ -20,7 +20,7 @@ from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
 
-NEVER_UP = "see what kept it from starting in Ray's logs on that node, mend that, and run again"
+NEVER_UP = "read in Ray's logs on that node what kept it from starting, correct that, and run again"
 INSTALL = "install on that node, for the Python of its Ray, what is missing, and run again"
 # What is said of a process that a worker has started (`devices/own_process.py`); no card sends signal 9.
 SIGKILLED = f"ended with status {-signal.SIGKILL:d}"

@@ -40,28 +40,41 @@ def ray_start_line(
     return " ".join(parts)
 
 
-def lines_to_type(nodes: Sequence[Node], *, port: int = GCS_PORT, ray: str = "ray") -> list[str]:
-    """All commands to start the rig's cluster by hand, each below the machine to run it on."""
+def lines_to_type(
+    nodes: Sequence[Node], *, rig: str, port: int = GCS_PORT, ray: str = "ray", activate: str = ""
+) -> list[str]:
+    """All commands to start the rig's cluster by hand, below the machine to type them on, in their order.
+
+    `rig`: what the command of the test names it by. `activate`: the file of a virtual environment that its
+    shell reads before `ray` is found; empty where there is none.
+    """
     head, *others = nodes
     address = head_of(nodes, port)
+    file = shlex.quote(activate)
+    enter = [f"# the environment with rigproof; in csh: source {file}.csh", f". {file}"] if activate else []
     lines = [
-        f"# on {head.name}: a token, once; machines without it cannot join",
+        f"# 1. on {head.name}: a token, once; machines without it cannot join",
+        *enter,
         f"test -s {TOKEN_PATH} || {shlex.quote(ray)} get-auth-token --generate",
         f"chmod 600 {TOKEN_PATH}",
     ]
     for node in others:
         there = shlex.quote(node.address or node.name)
         lines += [
-            "# or by a USB stick, and chmod 600 there",
+            f"# the token for {node.name}; without ssh, carry the file there and type there: chmod 600 "
+            f"{TOKEN_PATH}",
             f"ssh {there} 'umask 077 && mkdir -p ~/.ray && cat > {TOKEN_PATH}' < {TOKEN_PATH}",
         ]
-    lines += ["", f"# on {head.name}: the head", ray_start_line(head, None, port=port, ray=ray)]
-    for node in others:
-        lines += ["", f"# on {node.name}", ray_start_line(node, address, ray=ray)]
+    lines += ["", f"# 2. on {head.name}: the head", ray_start_line(head, None, port=port, ray=ray)]
+    for number, node in enumerate(others, start=3):
+        lines += ["", f"# {number}. on {node.name}", *enter, ray_start_line(node, address, ray=ray)]
     lines += [
         "",
-        f"# on {head.name}: the test",
-        f"rigproof accept --hwprofile RIG --ray-address {shlex.quote(address)}",
+        f"# {len(nodes) + 2}. on {head.name}: the test",
+        f"rigproof accept --hwprofile {shlex.quote(rig)} --ray-address {shlex.quote(address)}",
+        "",
+        f"# {len(nodes) + 3}. afterwards, on each of them: this ends every Ray of yours there",
+        f"{shlex.quote(ray)} stop",
     ]
     return lines
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +29,12 @@ LOOK_S = 60.0
 END_S = 10  # for processes to end by themselves
 ASK_S = 20.0  # for the head to list its nodes
 QUOTED = 3  # lines of what a failed start printed
+
+STAYS = (
+    "What of this cluster still runs there goes on: type the same `rigproof cluster down` again once "
+    "{node} can be "
+    "reached, or `ray stop` on {node} itself, which ends every Ray of yours there"
+)
 
 Say = Callable[[str], None]
 
@@ -99,11 +105,26 @@ def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         if node.address is None:
             if len(nodes) == 1:
                 raise ClusterError("a rig of one machine needs no cluster; run `rigproof accept` on it")
-            raise ClusterError(f"{node.name} has no address in the profile; write its address there")
+            raise ClusterError(
+                f"{node.name} has no address in the profile; write the one there that `ip address` shows on "
+                f'{node.name}, such as address = "192.168.1.10"'
+            )
         try:
             found.append(node.model_copy(update={"address": numeric(node.address)}))
         except OSError as error:
-            raise ClusterError(f"{node.name}: {node.address} is not known here ({error})") from error
+            raise ClusterError(
+                f"{node.name}: {node.address} is not known here ({error}); write its IP address into the "
+                "profile, "
+                "as `ip address` shows it there"
+            ) from error
+    names: dict[str | None, str] = {}
+    for node in found:
+        if (other := names.setdefault(node.address, node.name)) != node.name:
+            raise ClusterError(
+                f"{other} and {node.name} are at one address, {node.address}; write the address of each "
+                "into the "
+                "profile, as `ip address` shows it there"
+            )
     return tuple(found)
 
 
@@ -128,7 +149,7 @@ def up(launch: Launch, *, limit_s: float, say: Say) -> None:
     remotes = _remotes(launch)
     with ThreadPoolExecutor(len(remotes)) as pool:
         looked = [pool.submit(one.run, LOOK, launch.mark, *launch.rays, limit_s=LOOK_S) for one in remotes]
-        found = [_found(node, one.result()) for node, one in zip(launch.nodes, looked, strict=True)]
+        found = [_found(node, one) for node, one in zip(launch.nodes, looked, strict=True)]
     if any(there.processes for there in found):
         _refuse_part(launch, found)
         say("this cluster runs already")
@@ -142,7 +163,9 @@ def up(launch: Launch, *, limit_s: float, say: Say) -> None:
         if answer.status != 0:
             lines = [line for line in answer.output.splitlines() if line.strip()][-QUOTED:]
             raise ClusterStartFailed(
-                f"{node.name}: `ray start` ended with status {answer.status}: {' | '.join(lines)}"
+                f"{node.name}: `ray start` ended with status {answer.status}: {' | '.join(lines)}; if "
+                "another Ray "
+                "of yours runs there, end it with `ray stop`, else correct what this says"
             )
 
     try:
@@ -166,21 +189,25 @@ def down(launch: Launch, *, say: Say) -> int:
         try:
             answer = remote.run(END, launch.mark, str(END_S), limit_s=LOOK_S + END_S)
         except NoSsh as error:
-            undone.append(f"{node.name}: {error}")
+            undone.append(f"{node.name}: {error}. {STAYS.format(node=node.name)}")
             continue
         words = [line.split() for line in answer.output.splitlines()]
         ended = [int(word[1]) for word in words if len(word) == 2 and word[0] == "ended"]
         if answer.status != 0 or not ended:
-            undone.append(f"{node.name}: {answer.output.strip()}")
+            undone.append(f"{node.name}: {answer.output.strip()}. {STAYS.format(node=node.name)}")
             continue
         still = [word[1] for word in words if len(word) == 2 and word[0] == "left"]
         left += len(still)
         gone = ended[0] - len(still)
         say(f"{node.name}: {gone} processes ended" if ended[0] else f"{node.name}: nothing of it was running")
         if still:
-            say(f"{node.name}: still there: {' '.join(still)}")
+            say(
+                f"{node.name}: not even SIGKILL ended {' '.join(still)}: they wait in the kernel, often "
+                "for the "
+                "GPU's driver; `dmesg` there says more, and a restart of that machine ends them"
+            )
     if undone:
-        raise NoSsh("; ".join(undone))
+        raise NoSsh("\n".join(undone))
     return left
 
 
@@ -188,15 +215,19 @@ def _undo(launch: Launch, say: Say) -> None:
     try:
         down(launch, say=say)
     except NoSsh as error:
-        say(f"not everything was ended: {error}")
+        say(f"what was started could not be ended everywhere: {error}")
 
 
 def _remotes(launch: Launch) -> list[Remote]:
     return [Remote(str(node.address), launch.ssh_user, launch.ssh_key) for node in launch.nodes]
 
 
-def _found(node: Node, answer: Answer) -> Found:
-    """Raises ClusterStartFailed where the machine cannot be looked at."""
+def _found(node: Node, looked: Future[Answer]) -> Found:
+    """Raises NoSsh or ClusterStartFailed where the machine cannot be looked at."""
+    try:
+        answer = looked.result()
+    except NoSsh as error:
+        raise NoSsh(f"{node.name}: {error}") from error
     if answer.status != 0:
         raise ClusterStartFailed(f"{node.name}: {answer.output.strip()}")
     lines = [line.partition(" ") for line in answer.output.splitlines()]
@@ -212,8 +243,9 @@ def _refuse_part(launch: Launch, found: Sequence[Found]) -> None:
     for node, there in zip(launch.nodes, found, strict=True):
         if not there.processes or node.name not in names:
             raise ClusterStartFailed(
-                f"this cluster runs already, but {node.name} is not in it"
-                f"{f' ({problem})' if problem else ''}; end it with `rigproof cluster down`, then up again"
+                f"a part of this cluster runs already, but {node.name} is not in it"
+                f"{f' ({problem})' if problem else ''}; end it with `rigproof cluster down`, then type "
+                "`rigproof cluster up` again"
             )
 
 
@@ -222,7 +254,8 @@ def _ray(launch: Launch, node: Node, there: Found) -> str:
     if there.ray is None:
         raise ClusterStartFailed(
             f"{node.name} has no {' and no '.join(f'`{one}`' for one in launch.rays)}; install rigproof "
-            "there in the folder that it has here, or give the path of Ray there: --ray /path/to/bin/ray"
+            "there "
+            "in the same folder as here, or say where Ray is there: --ray /path/to/bin/ray"
         )
     if there.lacks:
         raise ClusterStartFailed(
@@ -253,12 +286,15 @@ def _keep_tokens(launch: Launch, found: Sequence[Found]) -> None:
             kept = remote.run(SAVE_IT, token, limit_s=LOOK_S)
             if kept.status != 0:
                 raise ClusterStartFailed(
-                    f"{node.name}: ~/.ray/auth_token was not written: {kept.output.strip()}"
+                    f"{node.name}: ~/.ray/auth_token was not written: {kept.output.strip()}; make room "
+                    "there, or "
+                    "the folder writable"
                 )
         elif there.token != digest:
             raise ClusterStartFailed(
-                f"{node.name} has another token in ~/.ray/auth_token than this machine; make them the same, "
-                "and chmod 600 them (other clusters of yours may use the one that is there)"
+                f"{node.name} has another token in ~/.ray/auth_token than this machine; if no other "
+                "cluster of "
+                f"yours uses it, delete that file on {node.name} and type `rigproof cluster up` again"
             )
 
 
@@ -296,8 +332,9 @@ def _wait(launch: Launch, limit_s: float, say: Say) -> None:
             return
         if time.monotonic() > end_s:
             raise ClusterStartFailed(
-                f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; is port "
-                f"{launch.port} of {launch.nodes[0].name} open to the others? See session_latest/logs in "
-                "Ray's folder there (/tmp/ray)"
+                f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; open port "
+                f"{launch.port} of {launch.nodes[0].name} and Ray's own ports to the others, in the "
+                "firewall of each; "
+                "else the logs there say why, in /tmp/ray/session_latest/logs"
             )
         time.sleep(1)

@@ -25,6 +25,18 @@ SHELL = "exec /bin/sh"
 QUOTED = 300  # characters of what a machine printed instead
 
 
+# By what ssh complains of, as OpenSSH words it.
+WAYS_IN = {
+    "Permission denied": "type `ssh-copy-id {host}`, once (if that finds no key of yours, `ssh-keygen` "
+    "before)",
+    "Host key verification failed": "type `ssh {host}`, once, to say whether its host key is right",
+    "Connection refused": "install an ssh server there, such as by `sudo apt install openssh-server`",
+    "timed out|No route|unreachable": "switch it on; `ip address`, typed there, shows whether that is its "
+    "address",
+    "[Rr]esolve": "write its IP address into the profile, as `ip address` shows it there",
+}
+
+
 class NoSsh(ClusterError):  # noqa: N818 - named for the condition
     """A machine cannot be reached by ssh, or gives no shell there."""
 
@@ -61,15 +73,23 @@ class Remote:
             return Answer(int(whole[2]), whole[1])
         complaints = complained.strip().splitlines()
         if status == NOT_REACHED and mark not in printed:
-            raise NoSsh(f"{self}: {complaints[-1] if complaints else 'ssh gave no reason'}")
+            complaint = complaints[-1] if complaints else "ssh gave no reason"
+            raise NoSsh(f"{self}: {complaint}; {self._way_in(complaint)}")
         said = " | ".join(line for line in (*printed.splitlines(), *complaints) if line and mark not in line)
         raise NoSsh(
             f"{self}: what was sent did not run to its end (status {status}); the shell there printed "
-            f'"{said[-QUOTED:]}"; make `ssh {self} {SHELL}` give a shell'
+            f'"{said[-QUOTED:]}"; `ssh {self} {SHELL}` has to give a shell there'
         )
 
     def __str__(self) -> str:
         return f"{self.user}@{self.address}" if self.user else self.address
+
+    def _way_in(self, complaint: str) -> str:
+        """What makes ssh log in, by what it complains of."""
+        for said, way_in in WAYS_IN.items():
+            if re.search(said, complaint):
+                return way_in.format(host=self)
+        return f"`ssh {self}` has to log in without a question"
 
     def _command(self) -> list[str]:
         from rigproof.telemetry.host import host_addresses  # noqa: PLC0415 - psutil, which only this needs
@@ -77,7 +97,9 @@ class Remote:
         if self.user is None and self.address in host_addresses():
             return ["/bin/sh"]
         if shutil.which("ssh") is None:
-            raise NoSsh("there is no `ssh` on this machine")
+            raise NoSsh(
+                "there is no `ssh` on this machine; install it, such as by `apt install openssh-client`"
+            )
         own = ["-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
         own += ["-i", self.key] if self.key else []
         own += ["-l", self.user] if self.user else []
@@ -98,7 +120,9 @@ class Remote:
             try:
                 process.communicate(text.encode(), limit_s)
             except subprocess.TimeoutExpired:
-                raise NoSsh(f"{self}: no end within {limit_s:g} s") from None
+                raise NoSsh(
+                    f"{self}: no answer within {limit_s:g} s; see what keeps `ssh {self}` waiting"
+                ) from None
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)

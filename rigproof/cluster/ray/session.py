@@ -247,7 +247,8 @@ def start_local(
     def failed(error: BaseException) -> ClusterStartFailed:
         said = "; ".join(filter(None, (_first_line(error), last_lines(folder))))
         return ClusterStartFailed(
-            f"Ray did not start on this machine: {said}. Mend that and run again, or start Ray yourself with "
+            f"Ray did not start on this machine: {said}. Correct that and run again, or start Ray yourself "
+            "with "
             "`ray start --head` and give --hw-ray-address"
         )
 

@@ -13,7 +13,9 @@ OWN_KEYS = ("least_share", "least_work_share")
 def level_problems(loaded: LoadedRig) -> list[str]:
     """Problems of a rig that states how much of a level must be done: only the defaults' values are used."""
     return [
-        rig_problem(loaded, key, getattr(loaded.rig.levels, name), "not a setting of a rig", "drop it")
+        rig_problem(
+            loaded, key, getattr(loaded.rig.levels, name), "not a setting of a rig", "delete this line"
+        )
         for name in OWN_KEYS
         if loaded.states(key := f"levels.{name}")
     ]

@@ -131,7 +131,9 @@ def _chain(path: Path) -> tuple[list[Layer], list[str]]:
 
 def _circle(file: str, parent: str, steps: list[Path]) -> str:
     way = " extends ".join(shown_path(step) for step in steps)
-    return problem(file, "extends", parent, f"goes in a circle: {way}", "drop one of these extends")
+    return problem(
+        file, "extends", parent, f"goes in a circle: {way}", "delete the line `extends` in one of these files"
+    )
 
 
 def _parent(path: Path, file: str, parent: str) -> Path:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -90,6 +91,13 @@ class LoadedRig:
     def source_of(self, *keys: str) -> str:
         """The file of the first of `keys` that has one; the rig's own file if none has."""
         return next((self.sources[key] for key in keys if key in self.sources), self.file)
+
+    @property
+    def named(self) -> str:
+        """What a command names this rig by: a shipped one's name, another one's file."""
+        file = Path(self.file)
+        shipped = file.parent == Path("hwprofiles/rigs")
+        return file.stem if shipped else self.file if "/" in self.file else f"./{self.file}"
 
     def states(self, key: str) -> bool:
         """Whether a key has a value of the rig's own, stated or found on this machine, not the default."""

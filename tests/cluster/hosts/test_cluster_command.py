@@ -101,7 +101,9 @@ def test_up_starts_the_rig_once_and_down_ends_it_and_no_other_ray(shell: str, ip
         assert f"pc2  {pc2.address}  in the cluster" in status.stdout
 
         again = command(hosts, "up", rig)
-        assert (again.returncode, again.stdout.splitlines()) == (0, ["this cluster runs already", paste])
+        end = f"afterwards: rigproof cluster down {rig}"
+        told = again.stdout.splitlines()
+        assert (again.returncode, told[0], told[-2:]) == (0, "this cluster runs already", [paste, end])
         assert (raylets(pc1), raylets(pc2)) == (1, 2)
 
         down = command(hosts, "down", rig)
@@ -126,10 +128,11 @@ def test_a_machine_that_cannot_be_looked_at_is_no_success_of_up_or_down() -> Non
         assert "pc2" in down.stdout
         assert "account is currently not available" in down.stdout
         assert "pc2: 0" not in down.stdout
+        assert "or `ray stop` on pc2 itself" in down.stdout
         up = command(hosts, "up", rig)
         assert up.returncode == 4
         assert "account is currently not available" in up.stdout
-        assert "type this yourself" in up.stdout
+        assert "type this yourself, without ssh:" in up.stdout
 
 
 def test_without_ssh_the_lines_to_type_are_printed() -> None:
@@ -137,7 +140,7 @@ def test_without_ssh_the_lines_to_type_are_printed() -> None:
         shutil.rmtree(hosts.network["pc1"].home / ".ssh")
         up = command(hosts, "up", hosts.profile())
         assert up.returncode == 4
-        assert "type this yourself" in up.stdout
+        assert "type this yourself, without ssh:" in up.stdout
         assert "env RAY_AUTH_MODE=token ray start --head --port=6379" in up.stdout
         assert (
             "env RAY_AUTH_MODE=token ray start --address=10.77.0.1:6379 --node-ip-address=10.77.0.2"

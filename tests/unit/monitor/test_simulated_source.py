@@ -50,7 +50,7 @@ def test_the_stages_of_the_plan_come_again_and_again():
     ("options", "expected"),
     [
         (("--simulate",), "--simulate: there is no rig to simulate; name one"),
-        ((*RIG[1:], "--ray-address=a:1"), "--ray-address a:1: a simulated rig is on this machine; drop it"),
+        ((*RIG[1:], "--ray-address=a:1"), "--ray-address a:1: a simulated rig is on this machine; leave out"),
         (("--inject=oom",), "--inject oom: real hardware has its own faults; add --simulate"),
         ((*RIG[1:], "--inject=overheet"), "did you mean 'overheat'?"),
     ],

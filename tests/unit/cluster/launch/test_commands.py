@@ -37,25 +37,35 @@ def test_the_cpu_as_a_device_is_no_gpu_to_ray():
 
 
 def test_the_lines_to_type_by_hand():
-    assert lines_to_type((PC1, PC2)) == [
-        "# on pc1: a token, once; machines without it cannot join",
+    activate = [
+        "# the environment with rigproof; in csh: source '/my env/activate'.csh",
+        ". '/my env/activate'",
+    ]
+    lines = lines_to_type((PC1, PC2), rig="./my lab.toml", activate="/my env/activate")
+    assert lines == [
+        "# 1. on pc1: a token, once; machines without it cannot join",
+        *activate,
         "test -s ~/.ray/auth_token || ray get-auth-token --generate",
         "chmod 600 ~/.ray/auth_token",
-        "# or by a USB stick, and chmod 600 there",
+        "# the token for pc2; without ssh, carry the file there and type there: chmod 600 ~/.ray/auth_token",
         "ssh 192.168.1.11 'umask 077 && mkdir -p ~/.ray && cat > ~/.ray/auth_token' < ~/.ray/auth_token",
         "",
-        "# on pc1: the head",
+        "# 2. on pc1: the head",
         ray_start_line(PC1, None),
         "",
-        "# on pc2",
+        "# 3. on pc2",
+        *activate,
         ray_start_line(PC2, "192.168.1.10:6379"),
         "",
-        "# on pc1: the test",
-        "rigproof accept --hwprofile RIG --ray-address 192.168.1.10:6379",
+        "# 4. on pc1: the test",
+        "rigproof accept --hwprofile './my lab.toml' --ray-address 192.168.1.10:6379",
+        "",
+        "# 5. afterwards, on each of them: this ends every Ray of yours there",
+        "ray stop",
     ]
 
 
 def test_another_port_and_another_ray_are_in_all_lines():
-    lines = "\n".join(lines_to_type((PC1, PC2), port=7000, ray="/opt/my env/ray"))
+    lines = "\n".join(lines_to_type((PC1, PC2), rig="lab", port=7000, ray="/opt/my env/ray"))
     assert "6379" not in lines
     assert lines.count("'/opt/my env/ray' start") == 2

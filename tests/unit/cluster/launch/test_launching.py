@@ -163,7 +163,9 @@ def test_what_did_not_come_up_is_ended_again_the_head_first(machines):
 def test_a_ray_that_does_not_start_is_quoted(machines):
     made = machines(RAY)
     made.status = 1
-    with pytest.raises(ClusterStartFailed, match=r"pc1: `ray start` ended with status 1: a \| port taken"):
+    with pytest.raises(
+        ClusterStartFailed, match=r"pc1: `ray start` ended with status 1: a \| port taken; if another Ray"
+    ):
         start()
     assert len(made.started) == 1
     assert made.ended == ["10.0.0.1", "10.0.0.2"]
@@ -189,9 +191,42 @@ def test_down_goes_on_where_a_machine_cannot_be_looked_at_and_says_so(machines, 
 
     monkeypatch.setattr(launching.Remote, "run", away)
     lines = []
-    with pytest.raises(NoSsh, match=said):
+    with pytest.raises(NoSsh, match=said) as refused:
         launching.down(LAUNCH, say=lines.append)
     assert lines == ["pc2: 3 processes ended"]
+    assert str(refused.value).endswith(
+        "What of this cluster still runs there goes on: type the same `rigproof cluster down` again once "
+        "pc1 can be reached, or `ray stop` on pc1 itself, which ends every Ray of yours there"
+    )
+
+
+def test_what_no_signal_ends_is_named_with_what_does(machines, monkeypatch):
+    machines("")
+    monkeypatch.setattr(launching.Remote, "run", lambda *_, limit_s: Answer(0, "ended 3\nleft 41\n"))
+    lines = []
+    assert launching.down(LAUNCH, say=lines.append) == 2
+    assert lines[:2] == [
+        "pc1: 2 processes ended",
+        "pc1: not even SIGKILL ended 41: they wait in the kernel, often for the GPU's driver; `dmesg` there "
+        "says more, and a restart of that machine ends them",
+    ]
+
+
+def test_names_at_one_address_are_one_machine_and_refused():
+    nodes = (Node(name="pc1", address="127.0.0.1"), Node(name="pc2", address="localhost"))
+    with pytest.raises(ClusterError, match=r"pc1 and pc2 are at one address, 127\.0\.0\.1;"):
+        launching.addressed(nodes)
+
+
+def test_up_names_the_machine_that_ssh_does_not_reach(machines, monkeypatch):
+    machines(RAY)
+
+    def away(remote, *arguments, limit_s):
+        raise NoSsh(f"{remote.address}: No route to host; switch it on")
+
+    monkeypatch.setattr(launching.Remote, "run", away)
+    with pytest.raises(NoSsh, match=r"^pc1: 10\.0\.0\.1: No route to host; switch it on$"):
+        start()
 
 
 def test_a_machine_that_cannot_be_looked_at_starts_nothing(machines, monkeypatch):

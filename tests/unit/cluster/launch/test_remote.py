@@ -1,5 +1,6 @@
 """What a machine is sent and what is made of its answer, with a program in place of ssh that runs it here."""
 
+import re
 import shutil
 import sys
 
@@ -54,13 +55,39 @@ def test_a_script_runs_by_every_login_shell_with_its_arguments_and_status(ssh, t
         ("#!/bin/sh\necho This account is currently not available.\nexit 1", "This account is currently not"),
         ("#!/bin/sh\nread line\necho cannot do that\nexit 0", "cannot do that"),
         ("#!/bin/sh\nread line\n$line\necho lost >&2; exit 255", "lost"),
+        *(
+            (
+                f"#!/bin/sh\necho '{complaint}' >&2; exit 255",
+                f"anna@10.0.0.2: {re.escape(complaint)}; {way_in}",
+            )
+            for complaint, way_in in (
+                (
+                    "anna@10.0.0.2: Permission denied (publickey,password).",
+                    "type `ssh-copy-id anna@10.0.0.2`, once",
+                ),
+                (
+                    "Host key verification failed.",
+                    "type `ssh anna@10.0.0.2`, once, to say whether its host key is",
+                ),
+                ("ssh: connect to host pc2 port 22: Connection refused", "install an ssh server there"),
+                (
+                    "ssh: connect to host pc2 port 22: Connection timed out",
+                    "switch it on; `ip address`, typed there",
+                ),
+                (
+                    "Could not resolve hostname pc2: Name or service not known",
+                    "write its IP address into the profile",
+                ),
+                ("something new", "`ssh anna@10.0.0.2` has to log in without a question"),
+            )
+        ),
         ("#!/bin/sh\nexit 255", "10.0.0.2: ssh gave no reason"),
-        ("#!/bin/sh\necho No user exists for uid 4242 >&2; exit 255", "No user exists for uid 4242$"),
+        ("#!/bin/sh\necho No user exists for uid 4242 >&2; exit 255", "No user exists for uid 4242; "),
         (
             "#!/bin/sh\necho a note >&2\necho No route to host >&2\nexit 255",
             "anna@10.0.0.2: No route to host",
         ),
-        ("#!/bin/sh\nexec sleep 60", "no end within 0.2 s"),
+        ("#!/bin/sh\nexec sleep 60", "no answer within 0.2 s; see what keeps `ssh anna@10.0.0.2` waiting"),
     ],
 )
 def test_what_did_not_run_to_its_end_is_an_error_that_quotes_the_shell(ssh, text, said):

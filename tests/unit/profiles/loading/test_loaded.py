@@ -54,3 +54,13 @@ def test_a_nodes_cpu_table_lies_over_the_rigs(desk):
     assert loaded.cpu_of("a").in_band_share == 0.6
     with pytest.raises(KeyError):
         loaded.cpu_of("b")
+
+
+def test_a_command_names_a_shipped_rig_by_its_name_and_another_one_by_its_file(desk, tmp_path):
+    rig = 'name = "two-pcs"\n[[nodes]]\nname = "a"\n'
+    assert load_rig("h200-x2", KINDS).named == "h200-x2"
+    assert load_rig(str(desk.write(rig)), KINDS).named == "./lab.toml"
+    (tmp_path / "below").mkdir()
+    assert desk.load(rig, "below/lab.toml").named == "below/lab.toml"
+    for loaded in (load_rig("h200-x2", KINDS), desk.load(rig)):
+        assert load_rig(loaded.named, KINDS).file == loaded.file
