@@ -16,8 +16,9 @@ class Round:
     """A batch of equal work timed by the device's own clock, its result verified.
 
     `work / seconds` is the rate, in `unit` per second. `verified` is True only if the result was compared
-    with a reference that was itself checked against higher precision. `labels` are those that the stage
-    declares: what the work was, and which process did it.
+    with a reference that was itself checked against higher precision. A rate counts the rounds of phase
+    `measure`; `warmup` is also what ended when not all processes worked any more. `labels` are those that the
+    stage declares: what the work was, and which process did it.
     """
 
     t_s: float  # run time of the round's end

@@ -116,6 +116,14 @@ def test_the_processes_work_at_the_same_time_and_in_run_time(done):
     assert max(a_from, b_from) < min(a_to, b_to)
 
 
+def test_what_one_does_after_another_has_ended_is_not_measured(done):
+    """It has the card to itself then, and would do far more than its share."""
+    for number in (1, 2):
+        own = [one for one in done.rounds if one.label("processes") == number]
+        last = {process_of(one): one.t_s for one in own}
+        assert all(one.t_s < min(last.values()) for one in own if one.phase == "measure")
+
+
 def test_they_divide_the_memory(done):
     events = done.events("allocation")
     assert [event.data["workers"] for event in events] == [1, 2]
