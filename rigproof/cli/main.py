@@ -282,7 +282,9 @@ def monitor(
     ] = False,
     simulate: Annotated[
         bool,
-        typer.Option("--simulate", help="show the profile's rig simulated, without a GPU"),
+        typer.Option(
+            "--simulate", help="show the profile's rig simulated, without a GPU; without a profile two PCs"
+        ),
     ] = False,
     inject: Annotated[
         list[str] | None,

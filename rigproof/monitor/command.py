@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,6 +30,7 @@ CALM, WARNED = 0, 1  # exit status of --once
 READY_LIMIT_S = 30.0  # --once waits this long for the first readings
 READING_S = 1.5  # and then for this long: fewer wake-ups say little about the host
 CLOSE_S = 0.8
+SIMULATED_RIG = "dual-3090-3070"  # if none is named: two unlike cards on two PCs
 FIRST_FRAME_S = 3.0  # a live view begins by then, whatever has been read
 GLANCE_S = 0.05
 NOBODY_READS = (errno.EPIPE, errno.EIO)  # as with `| head`, or a closed terminal
@@ -75,7 +77,10 @@ class Monitor:
     def __init__(self, options: Options) -> None:
         begun_s = time.monotonic()
         self._now_s: Callable[[], float] = lambda: time.monotonic() - begun_s
-        self._rig = None if options.hwprofile == AUTO else load_rig(options.hwprofile, KINDS)
+        named = (
+            options.hwprofile if options.hwprofile != AUTO else SIMULATED_RIG if options.simulate else None
+        )
+        self._rig = None if named is None else load_rig(named, KINDS)
         self._gathering = Gathering()
         self._tail = RunTail(options.report_dir)
         self._source = _source(options, self._rig, self._gathering, self._now_s)
@@ -120,6 +125,8 @@ def monitor(options: Options, stream: TextIO) -> int:
         ProfileError, ClusterUnreachable, NotSimulated: it cannot begin.
         KeyboardInterrupt: `once` was interrupted before it could show anything.
     """
+    if options.simulate and options.hwprofile == AUTO:
+        sys.stderr.write(f"rigproof: SIMULATED: {SIMULATED_RIG}, since no --hwprofile names another rig\n")
     try:
         with _interrupting(), Monitor(options) as rig:
             return _once(rig, options, stream) if options.once else _live(rig, options, stream)
@@ -177,10 +184,7 @@ def _source(
     if options.simulate:
         from rigproof.monitor.simulated_source import SimulatedSource  # noqa: PLC0415 - loads the simulator
 
-        if rig is None:
-            raise NotSimulated(
-                "--hw-simulate: there is no rig to simulate; name one, such as --hwprofile dual-3090-3070"
-            )
+        assert rig is not None
         if options.ray_address is not None:
             raise NotSimulated(
                 f"--hw-ray-address {options.ray_address}: a simulated rig is on this machine; leave out "

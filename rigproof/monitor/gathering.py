@@ -3,10 +3,11 @@
 import math
 import threading
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.monitor.limits import gpu_limits, node_limits
+from rigproof.criteria.evidence.idle import idles
+from rigproof.monitor.limits import GpuLimits, gpu_limits, node_limits
 from rigproof.monitor.snapshot import GpuNow, NodeNow, ProcessNow
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import GpuIdentity
@@ -148,6 +149,7 @@ class _Gpu:
         self._identity: GpuIdentity | None = None
         self._begun_s: float | None = None
         self._samples: deque[GpuSample] = deque()
+        self._idle, self._work = _Lasting(), _Lasting()
         self._counters: list[GpuCounters] = []  # the first and the last
         self._xids: list[int] | None = None
         self._silent: str | None = None
@@ -157,6 +159,7 @@ class _Gpu:
     def begin(self, now_s: float, *, xids: bool) -> None:
         self._begun_s = now_s
         self._samples.clear()
+        self._idle, self._work = _Lasting(), _Lasting()
         self._processes = None
         self._counters.clear()  # a machine that was started again counts from zero
         self._xids = (self._xids or []) if xids else self._xids
@@ -165,6 +168,8 @@ class _Gpu:
         match record:
             case GpuSample():
                 _keep(self._samples, record)
+                self._idle.is_so(self._idles(record.utilization_percent, _power_w(record)), record.t_s)
+                self._work.is_so(self._works(), record.t_s)
             case GpuIdentity():
                 self._identity, self._silent = record, None
             case GpuProcess():
@@ -195,7 +200,7 @@ class _Gpu:
         return GpuNow(
             subject=self.device.subject,
             presence="missing" if self._silent is not None else "here" if last is not None else "starting",
-            limits=gpu_limits(self.device, who),
+            limits=self._limits(),
             reason=self._silent,
             uuid=who.uuid if who else self.device.gpu.uuid,
             name=who.name if who else None,
@@ -206,7 +211,9 @@ class _Gpu:
             memory_total_mib=who.memory_total_mib if who else None,
             core_temperature_c=shown.core_temperature_c,
             memory_temperature_c=shown.memory_temperature_c,
-            power_average_w=shown.power_average_w if shown.power_average_w is not None else shown.power_w,
+            power_average_w=_power_w(shown),
+            idle_s=self._idle.length_s(now_s) if fresh else None,
+            work_s=self._work.length_s(now_s) if fresh else None,
             sm_clock_mhz=shown.sm_clock_mhz,
             sm_clock_max_mhz=who.sm_clock_max_mhz if who else None,
             memory_clock_mhz=shown.memory_clock_mhz,
@@ -223,6 +230,25 @@ class _Gpu:
             processes=self._listed() if fresh else None,
             errors=tuple(self._errors),
         )
+
+    def _limits(self) -> GpuLimits:
+        return gpu_limits(self.device, self._identity)
+
+    def _idles(self, used_percent: float | None, power_w: float | None) -> bool | None:
+        """Whether these are readings of an idle card; None if that is not known."""
+        limits = self._limits()
+        used, drawn = limits.active_utilization_share, limits.active_power_share
+        if used_percent is None or used is None or drawn is None:
+            return None
+        return idles(used_percent, power_w, limits.power_w, used, drawn)
+
+    def _works(self) -> bool | None:
+        """By the means of the last seconds: not idle, nor unused, as some cards at rest draw much."""
+        used, limits = _mean(one.utilization_percent for one in self._samples), self._limits()
+        idle = self._idles(used, _mean(map(_power_w, self._samples)))
+        if idle is None or used is None or limits.active_utilization_share is None:
+            return None
+        return not idle and used > 100 * (1 - limits.active_utilization_share)
 
     def _listed(self) -> tuple[ProcessNow, ...] | None:
         """Its processes, the one with the most memory first."""
@@ -260,6 +286,23 @@ class _Gpu:
         return None if first is None or last is None else max(0, last - first)
 
 
+class _Lasting:
+    """For how long something has been so; None as long as it is not known."""
+
+    def __init__(self) -> None:
+        self._known = False
+        self._from_s: float | None = None
+
+    def is_so(self, now: bool | None, t_s: float) -> None:
+        self._known = now is not None
+        self._from_s = (t_s if self._from_s is None else self._from_s) if now else None
+
+    def length_s(self, now_s: float) -> float | None:
+        if self._from_s is None:
+            return 0.0 if self._known else None
+        return max(0.0, now_s - self._from_s)
+
+
 def _keep(samples: "deque[HostSample] | deque[GpuSample]", sample: HostSample | GpuSample) -> None:
     """Add it, and drop entries older than STALE_S."""
     samples.append(sample)  # type: ignore[arg-type]  # each deque gets its own kind
@@ -267,10 +310,21 @@ def _keep(samples: "deque[HostSample] | deque[GpuSample]", sample: HostSample | 
         samples.popleft()
 
 
+def _power_w(sample: GpuSample) -> float | None:
+    """The average over a second if the driver reports it."""
+    return sample.power_average_w if sample.power_average_w is not None else sample.power_w
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known."""
+    known = [one for one in values if one is not None]
+    return sum(known) / len(known) if known else None
+
+
 def _cpu_percent(samples: Sequence[HostSample]) -> float | None:
     """The mean; under a quota single samples can be over 100."""
-    known = [one.cpu_percent for one in samples if one.cpu_percent is not None]
-    return min(100.0, sum(known) / len(known)) if known else None
+    mean = _mean(one.cpu_percent for one in samples)
+    return None if mean is None else min(100.0, mean)
 
 
 def _note(errors: list[str], message: str) -> None:

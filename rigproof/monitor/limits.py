@@ -29,6 +29,8 @@ class GpuLimits:
     memory_temperature_c: float | None = None
     power_w: float | None = None  # enforced by the driver
     active_power_share: float | None = None
+    active_utilization_share: float | None = None
+    idle_beside_s: float | None = None
     headroom_mib: float | None = None
     ecc_uncorrected: int | None = None
     sample_coverage_share: float | None = None
@@ -64,6 +66,8 @@ def gpu_limits(device: PromisedDevice, identity: GpuIdentity | None) -> GpuLimit
         memory_temperature_c=_first(*memory, sku.memory_max_c),
         power_w=identity.power_limit_w if identity is not None else None,
         active_power_share=limits.active_power_share,
+        active_utilization_share=limits.active_utilization_share,
+        idle_beside_s=limits.idle_beside_s,
         headroom_mib=None if limits.headroom_gib is None else limits.headroom_gib * MIB_PER_GIB,
         ecc_uncorrected=limits.ecc_uncorrected,
         sample_coverage_share=limits.sample_coverage_share,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
 from rigproof.monitor.gathering import RECENT_S, STALE_S
@@ -41,6 +42,8 @@ def warning_signs(snapshot: Snapshot) -> list[WarningSign]:
     if snapshot.run is not None:
         found += _of_run(snapshot.run)
         found += _distribution(snapshot)
+    if snapshot.run is None or snapshot.run.simulated:
+        found += _idle_beside(snapshot)
     for node in snapshot.nodes:
         found += _of_node(node)
         for gpu in node.gpus:
@@ -85,6 +88,23 @@ def _distribution(snapshot: Snapshot) -> Iterator[WarningSign]:
         yield WarningSign("idle", gpu.subject, text, gpu.power_average_w, limit_w, direction, "W")
 
 
+def _idle_beside(snapshot: Snapshot) -> Iterator[WarningSign]:
+    """Some GPUs work, and others idle, for a while already: for somebody else than a run."""
+    for gpu in snapshot.gpus:
+        least_s = gpu.limits.idle_beside_s
+        if least_s is None or gpu.idle_s is None or gpu.idle_s <= least_s:
+            continue
+        working = {one.subject: one.work_s or 0.0 for one in snapshot.gpus}
+        working = {subject: work_s for subject, work_s in working.items() if work_s > least_s}
+        if not working:
+            continue
+        length_s = min(gpu.idle_s, *working.values())
+        since = datetime.fromisoformat(snapshot.at) - timedelta(seconds=length_s)
+        others = f"{', '.join(working)} {'works' if len(working) == 1 else 'work'}"
+        text = f"idle while {others}, since {since:%H:%M:%S}Z ({_draw(gpu)})"
+        yield WarningSign("idle", gpu.subject, text, length_s, least_s, "at_most", "s")
+
+
 def _active(gpu: GpuNow) -> bool | None:
     """Whether it works: by its power draw if known, else by its utilisation; None: not known."""
     limit_w = _active_power_w(gpu)
@@ -101,7 +121,7 @@ def _active_power_w(gpu: GpuNow) -> float | None:
 def _draw(gpu: GpuNow) -> str:
     limit_w = _active_power_w(gpu)
     if gpu.power_average_w is None or limit_w is None:
-        return "utilisation 0 %"
+        return f"utilisation {figure(gpu.utilization_percent or 0.0)} %"
     return f"draws {figure(gpu.power_average_w)} W, an active one {figure(limit_w)} W and more"
 
 

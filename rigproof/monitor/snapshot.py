@@ -30,7 +30,8 @@ class GpuNow:
     """One promised GPU. `reason`: why it is missing, or is no longer queried.
 
     `reading_age_s` and `coverage_share` (readings received, of those due) show how well its driver answers.
-    Errors and Xids are counted from the monitor's start.
+    Errors and Xids are counted from the monitor's start. `idle_s`: for how long it has idled without a break,
+    `work_s`: has worked, by the mean of the last seconds; 0 if it does not.
     """
 
     subject: str
@@ -47,6 +48,8 @@ class GpuNow:
     core_temperature_c: float | None = None
     memory_temperature_c: float | None = None
     power_average_w: float | None = None
+    idle_s: float | None = None
+    work_s: float | None = None
     sm_clock_mhz: float | None = None
     sm_clock_max_mhz: float | None = None
     memory_clock_mhz: float | None = None

@@ -23,6 +23,7 @@ LIMITS = {
     "power_over_limit_share": 1.05,
     "active_power_share": 0.30,
     "active_work_share": 0.90,
+    "idle_beside_s": 20,
     "stability_worst_window_share": 0.85,
     "best_quarter_share": 0.70,
     "slow_fifth_share": 0.60,

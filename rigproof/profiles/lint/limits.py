@@ -52,6 +52,8 @@ MEANINGFUL = {
     ),
     # An idle card draws 5 to 15 % of its limit.
     "active_power_share": Bound(lowest=0.15, below="passes what an idle card draws"),
+    # Readings come twice a second and are kept for 10 s; a step of training waits for seconds at most.
+    "idle_beside_s": Bound(5, 600, "marks a card that waits for its next step", "marks no card that matters"),
     # Half of the windows empty is a card that waits for its host.
     "active_work_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
     # Sound cards pause for 0.13 s at most; a stage measures for a few seconds.

@@ -77,6 +77,12 @@ class Limits(Table):
     active_power_share: Share | None = Field(
         default=None, description="Smallest mean power under load, as a share of the enforced limit."
     )
+    idle_beside_s: Positive | None = Field(
+        default=None,
+        description="Longest time, in s, for which a GPU may idle while another one of the rig works, before "
+        "`rigproof monitor` warns: neither active_utilization_share nor active_power_share is reached. In a "
+        "run, activity.gpu_active judges that.",
+    )
     active_work_share: Share | None = Field(
         default=None,
         description="Smallest share of the 1 s windows under load in which verified work was done.",

@@ -230,3 +230,48 @@ def test_the_fan_is_that_of_the_last_counters(gathering):
         gathering.add(GpuCounters(t_s, "pc1/gpu0", "after", fan_percent=percent))
     assert card(gathering, 2.0).fan_percent == 47.0
     assert card(gathering, 60.0).fan_percent is None
+
+
+BUSY = {"utilization_percent": 97.0, "power_average_w": 600.0}
+RESTING = {"utilization_percent": 0.0, "power_average_w": 40.0}
+
+
+def lasting(gathering, readings):
+    """How long the card has idled and worked at the end of these readings, two a second."""
+    for place, fields in enumerate(readings):
+        gathering.add(gpu(1 + place / 2, **fields))
+    now = card(gathering, 1 + len(readings) / 2)
+    return now.idle_s, now.work_s
+
+
+def test_how_long_a_card_has_idled_and_worked(gathering):
+    assert lasting(gathering, [BUSY] * 20) == (0.0, 10.0)
+
+
+def test_a_card_that_idles_says_since_when(gathering):
+    idle_s, work_s = lasting(gathering, [BUSY] * 20 + [RESTING] * 60)
+    assert (idle_s, work_s) == (30.0, 0.0)
+
+
+def test_a_pause_of_some_seconds_ends_no_work(gathering):
+    idle_s, work_s = lasting(gathering, [BUSY] * 20 + [RESTING] * 10 + [BUSY] * 20)
+    assert (idle_s, work_s) == (0.0, 25.0)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"utilization_percent": 100.0, "power_average_w": 40.0},  # its clock is stuck
+        {"utilization_percent": 0.0, "power_average_w": 320.0},
+    ],
+)
+def test_a_card_that_is_busy_by_one_of_both_signs_does_not_idle(gathering, fields):
+    assert lasting(gathering, [fields] * 60)[0] == 0.0
+
+
+def test_a_card_that_draws_much_at_rest_does_not_work(gathering):
+    assert lasting(gathering, [{"utilization_percent": 1.0, "power_average_w": 320.0}] * 60)[1] == 0.0
+
+
+def test_without_utilisation_nobody_knows(gathering):
+    assert lasting(gathering, [{"power_average_w": 40.0}] * 60) == (None, None)

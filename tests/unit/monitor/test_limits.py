@@ -42,6 +42,8 @@ def test_other_limits_are_the_profiles():
         memory_temperature_c=95,
         power_w=700,
         active_power_share=0.3,
+        active_utilization_share=0.8,
+        idle_beside_s=20.0,
         headroom_mib=512,
         ecc_uncorrected=0,
         sample_coverage_share=0.8,

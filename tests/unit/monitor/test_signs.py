@@ -187,6 +187,40 @@ def test_an_idle_gpu_alone_is_no_failure(snapshot):
     assert signs_of(snapshot) == []
 
 
+def training(idle_s, *works_s, **changes):
+    """Somebody's own training on pc1's cards; pc2/gpu0 has idled for `idle_s`."""
+    cards = [gpu_now(f"pc1/gpu{place}", work_s=one, idle_s=0.0) for place, one in enumerate(works_s)]
+    other = gpu_now("pc2/gpu0", idle_s=idle_s, work_s=0.0, **{**IDLE, **changes})
+    return snapshot_of(node_now("pc1", *cards), node_now("pc2", other))
+
+
+def test_a_gpu_that_idles_beside_one_at_work_is_marked_without_a_run():
+    (sign,) = warning_signs(training(900.0, 83.0))
+    assert (sign.kind, sign.subject, sign.measured, sign.limit, sign.direction, sign.unit) == (
+        *("idle", "pc2/gpu0", 83.0, 20.0, "at_most", "s"),
+    )
+    assert sign.text == (
+        "idle while pc1/gpu0 works, since 03:02:42Z (draws 25 W, an active one 105 W and more)"
+    )
+    (sign,) = warning_signs(training(30.0, 83.0, 41.0, power_average_w=None, utilization_percent=3.0))
+    assert sign.text == "idle while pc1/gpu0, pc1/gpu1 work, since 03:03:35Z (utilisation 3 %)"
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        training(900.0, 20.0),  # the other one has only begun
+        training(20.0, 900.0),  # it has only stopped
+        training(900.0, 0.0),  # nothing works
+        training(900.0, None),
+        training(None, 900.0),  # nobody knows
+        replace(training(900.0, 900.0), run=run_now(stage=None)),  # between a run's stages
+    ],
+)
+def test_a_gpu_that_rests_for_a_moment_or_with_all_others_is_not_marked(snapshot):
+    assert signs_of(snapshot) == []
+
+
 def test_a_rig_at_rest_is_no_failure(calm):
     nodes = tuple(node_now(name, gpu_now(f"{name}/gpu0", **IDLE)) for name in ("pc1", "pc2"))
     assert signs_of(replace(calm, nodes=nodes)) == []

@@ -1,22 +1,33 @@
 """The monitor on a simulated rig, which needs neither a GPU nor NVIDIA's driver."""
 
 import json
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rigproof.monitor.simulated_source import REST_S, windows
+from rigproof.cluster.actors.messages import AgentDuty
+from rigproof.monitor.gathering import RATE_HZ, Gathering
+from rigproof.monitor.signs import warning_signs
+from rigproof.monitor.simulated_source import LEVEL, REST_S, SimulatedPort, windows
+from rigproof.monitor.snapshot import Snapshot
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.run.simulated.making import simulated_rig
 from rigproof.stages.registry import KINDS
 from support.acceptance import rigproof
 
-RIG = ("monitor", "--simulate", "--hwprofile=dual-3090-3070")
+RIG = ("monitor", "--simulate")
 
 
 @pytest.fixture(scope="module")
 def document():
     done = rigproof(*RIG, "--once", "--json", "--interval=7")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.startswith(
+        "rigproof: SIMULATED: dual-3090-3070, since no --hwprofile names another rig"
+    )
     return json.loads(done.stdout)
 
 
@@ -34,6 +45,40 @@ def test_the_cards_of_the_profile_are_there_and_work(document):
         assert process["used_mib"] > 0
 
 
+def signs_of(seconds, *inject):
+    """The signs of idle cards after so long, on a clock of our own, without threads."""
+    loaded = load_rig("dual-3090-3070", KINDS)
+    rig = simulated_rig(loaded, make_plan(loaded, LEVEL), inject, 0)
+    gathering, clock, lock, ports = Gathering(), [0.0], threading.Lock(), []
+    for node in loaded.rig.nodes:
+        gathering.promise(loaded, node.name)
+        port = SimulatedPort(rig, node.name, gathering, lambda: clock[0], lock)
+        facts = port.facts(node.name, gpu_promised=True)
+        subject = f"{node.name}/gpu0"
+        gathering.add(replace(facts.gpus[0], subject=subject))
+        duty = AgentDuty(node.name, 0.0, RATE_HZ, 30.0, {facts.gpus[0].uuid: subject})
+        gathering.begin(node.name, facts, port.begin(duty), 0.0)
+        ports.append(port)
+    found = []
+    while clock[0] < seconds:
+        clock[0] += 1 / RATE_HZ
+        for port in ports:
+            port.poll()
+        at = datetime(2026, 1, 2, tzinfo=UTC) + timedelta(seconds=clock[0])
+        shown = Snapshot(f"{at:%Y-%m-%dT%H:%M:%SZ}", loaded.rig.name, "test", gathering.nodes(clock[0]))
+        found += [sign for sign in warning_signs(shown) if sign.kind == "idle"]
+    for port in ports:
+        port.close(1.0)
+    return found
+
+
+def test_an_idle_second_card_is_marked_and_none_of_a_sound_rig():
+    signs = signs_of(40.0, "gpu-idle@pc2/gpu0:stage=gemm")
+    assert {sign.subject for sign in signs} == {"pc2/gpu0"}
+    assert signs[0].text.startswith("idle while pc1/gpu0 works, since 00:00:")
+    assert signs_of(150.0) == []
+
+
 def test_the_stages_of_the_plan_come_again_and_again():
     plan = make_plan(load_rig("dual-3090-3070", KINDS), "quick")
     names = [stage.name for stage in plan.stages]
@@ -49,7 +94,6 @@ def test_the_stages_of_the_plan_come_again_and_again():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--simulate",), "--simulate: there is no rig to simulate; name one"),
         ((*RIG[1:], "--ray-address=a:1"), "--ray-address a:1: a simulated rig is on this machine; leave out"),
         (("--inject=oom",), "--inject oom: real hardware has its own faults; add --simulate"),
         ((*RIG[1:], "--inject=overheet"), "did you mean 'overheat'?"),
