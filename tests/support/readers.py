@@ -27,8 +27,9 @@ from rigproof.monitor.frame import frame
 from rigproof.monitor.run_tail import RunTail
 from rigproof.monitor.signs import warning_signs
 from rigproof.monitor.snapshot import Snapshot
+from rigproof.profiles.documents.summary import summary_lines
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.lint.rig import lint_rig, lint_sku
+from rigproof.profiles.lint.rig import lint_doubts, lint_rig, lint_sku
 from rigproof.profiles.loading.files import read_toml
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -86,7 +87,7 @@ def read_profile(folder: Path) -> object:
     except ProfileError as error:
         return shown(*error.problems)
     assert LoadedRig.restore(json.loads(json.dumps(loaded.dump())), KINDS) == loaded
-    for line in problems:
+    for line in (*problems, *lint_doubts(loaded), *summary_lines(loaded)):
         shown(line)
     try:
         return make_plan(loaded, "quick")

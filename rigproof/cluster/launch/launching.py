@@ -135,7 +135,7 @@ def nodes_in(head: str) -> tuple[frozenset[str], str]:
     except ClusterError:
         return frozenset(), "nothing answers there: no cluster is running"
     there = node_names(head, ASK_S)
-    token = "is it a Ray, and is its token in ~/.ray/auth_token or RAY_AUTH_TOKEN here?"  # noqa: S105
+    token = "copy its token to ~/.ray/auth_token here, or use another --port if it is no Ray of yours"  # noqa: S105
     return there, "" if there else f"something answers there but lists no nodes; {token}"
 
 

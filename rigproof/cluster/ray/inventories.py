@@ -99,7 +99,7 @@ def _host(address: str, node: dict[str, Any]) -> FoundHost:
     if "error" in node:
         raise ClusterUnreachable(
             f"--hw-ray-address {address}: {where} cannot be looked at: {one_line(node['error'])}; "
-            f"is rigproof {rigproof.__version__} installed in the Python that `ray start` ran in there? Or "
+            f"install rigproof {rigproof.__version__} in the Python that `ray start` ran in there, or "
             "name a profile without this node: --hwprofile NAME"
         )
     answer = json.loads(node["answer"])

@@ -62,8 +62,8 @@ def _sentence(address: str, kind: str, message: str) -> str:
     }
     way_out = ways_out.get(
         kind,
-        "is it a Ray head, is its token known here, and was `ray start` also run on this machine? "
-        "rigproof joins from one of the cluster's nodes",
+        "type this on a machine of the cluster, or `ray start` on this one too; give the address of a Ray "
+        "head, and keep its token in ~/.ray/auth_token here",
     )
     return f"--hw-ray-address {address}: {message.rstrip('.')}; {way_out}"
 

@@ -54,7 +54,7 @@ def test_a_node_that_cannot_be_looked_at_is_named(answers):
     error = "ModuleNotFoundError: No module named 'rigproof'"
     answers(node("pc1"), {"name": "pc2", "address": "10.0.0.2", "error": error})
     assert refused().startswith(
-        f"pc2 (10.0.0.2) cannot be looked at: {error}; is rigproof {rigproof.__version__} installed"
+        f"pc2 (10.0.0.2) cannot be looked at: {error}; install rigproof {rigproof.__version__} in"
     )
 
 
