@@ -86,7 +86,7 @@ class Run:
             on_tick=self._view.tick,
             say=self._view.say,
             ended=self._start_up.ended,
-            gpus_here=len(self._prepared.inventory.gpus),
+            here=self._prepared.inventory,
             ground=self._ground(),
             claim=None if self._clock else Claim.of(self.recording.run.run_id, self.writer.folder),
             wait_s=request.wait_s,

@@ -13,6 +13,7 @@ from rigproof.profiles.kinds.stages import StageKind, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.crews import turns_of
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
+from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.planned_load import planned_load
@@ -34,8 +35,8 @@ class AcceptanceRun:
     `again` is called with the name of each stage that has ended, if there is only one lap. It returns why the
     stage must be measured once more, or an empty text. `sink` adds to `recording`. `needed` are the names of
     the stages that will be judged. `on_tick` is called about twice a second while a stage runs, `say` with
-    what is done before, and `ended` with each part of that, once it is over. `gpus_here`: how many this
-    machine has, if known. `claim` and `wait_s`: as of RigCluster.
+    what is done before, and `ended` with each part of that, once it is over. `here`: what was found on
+    this machine, if known. `claim` and `wait_s`: as of RigCluster.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class AcceptanceRun:
         again: Again = never_again,
         say: Say = unheard,
         ended: Say = unheard,
-        gpus_here: int | None = None,
+        here: HostInventory | None = None,
         claim: Claim | None = None,
         wait_s: float = 0.0,
     ) -> None:
@@ -79,7 +80,7 @@ class AcceptanceRun:
             ground=ground,
             say=say,
             ended=ended,
-            gpus_here=gpus_here,
+            here=here,
             claim=claim,
             wait_s=wait_s,
         )

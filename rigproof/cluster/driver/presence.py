@@ -1,17 +1,23 @@
-"""Which promised GPUs are there, and the events for missing nodes and GPUs. Pure."""
+"""Which promised GPUs are there, and the events for missing nodes and GPUs."""
 
+import os
+import platform
 import shlex
 from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata
 from typing import Any
 
 from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.cluster.launch.commands import head_of, ray_start_line
 from rigproof.cluster.ray.matching import assign_gpus
+from rigproof.host.offers import offers
 from rigproof.profiles.loading.checks import UNKNOWN_SKU
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import SkuOf
 from rigproof.profiles.tables.node import Node
-from rigproof.records.identity import GpuIdentity
+from rigproof.records.identity import GpuIdentity, NodeIdentity
+from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event
 from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import FOLLOWS
@@ -48,6 +54,49 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
             data |= {"disturbed": step} if disturbed else {}
             events.append(Event(t_s, "gpu_missing", device.subject, message, data=data))
     return events
+
+
+def without_driver(loaded: LoadedRig, here: HostInventory) -> Node | None:
+    """The rig's node, if that is this machine, promises GPUs alone, and has no NVIDIA driver; else None."""
+    node = loaded.this_machine()
+    cuda = all(device.gpu.device == "cuda" for device in loaded.devices())
+    found = here.gpus or here.hidden_by or here.driver_version or here.nvml_error
+    return node if cuda and not found else None
+
+
+def missing_driver(
+    loaded: LoadedRig, node: Node, here: HostInventory, clock_offset_s: float, t_s: float
+) -> list[NodeIdentity | Event]:
+    """The identity of this machine, which has no driver, and an event for each of its GPUs."""
+    identity = NodeIdentity(
+        subject=node.name,
+        hostname=here.hostname,
+        address="127.0.0.1",
+        cpus=here.cpus,
+        ram_gib=here.ram_gib,
+        os=platform.platform(),
+        python_version=platform.python_version(),
+        ray_version=metadata.version("ray"),
+        torch_version=None,
+        driver_version=None,
+        nvml_error=None,
+        agent_pid=os.getpid(),
+        clock_offset_s=clock_offset_s,
+        clock_error_s=0.0,
+        **asdict(offers()),
+    )
+    step = f"{FOLLOWS}inventory.driver of {node.name}, see there first"
+    events = [
+        Event(
+            t_s,
+            "gpu_missing",
+            device.subject,
+            f"{_name(device)} cannot be seen on {node.name}: no NVIDIA driver is installed there",
+            data={"promised": device.gpu.uuid or device.gpu.sku, "found": [], "next_step": step},
+        )
+        for device in loaded.devices()
+    ]
+    return [identity, *events]
 
 
 def gpus_there(

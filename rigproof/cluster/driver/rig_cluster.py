@@ -15,7 +15,7 @@ from rigproof.cluster.driver.early import memory_of, wanted_gpus
 from rigproof.cluster.driver.foreign_memory import skipped
 from rigproof.cluster.driver.ground import Ground, RayGround, Reserving, Watch
 from rigproof.cluster.driver.holders import naming_holders
-from rigproof.cluster.driver.presence import gpus_there, missing_node
+from rigproof.cluster.driver.presence import gpus_there, missing_driver, missing_node, without_driver
 from rigproof.cluster.driver.stage_loop import Polling, StageRun
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.launch.commands import head_of
@@ -33,6 +33,7 @@ from rigproof.profiles.loading.matching import sku_of
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
+from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample
@@ -62,7 +63,7 @@ class RigCluster:
     `run_id`: the nodes keep their last words on their disks under this id; None: they keep none.
     `allow_open`: also join a cluster without token authentication; an event then reports it.
     `say` is called with each thing that takes seconds while the rig is brought up, `ended` with the name of
-    each part that is over. `gpus_here`: how many GPUs this machine has, if they are counted already.
+    each part that is over. `here`: what was found on this machine, if that is known already.
     `claim`: this run has each of its hosts to itself, and waits for at most `wait_s` for other runs to end;
     None: it does not care.
 
@@ -85,7 +86,7 @@ class RigCluster:
         ground: Ground | None = None,
         say: Say = unheard,
         ended: Say = unheard,
-        gpus_here: int | None = None,
+        here: HostInventory | None = None,
         claim: Claim | None = None,
         wait_s: float = 0.0,
     ) -> None:
@@ -95,6 +96,8 @@ class RigCluster:
         self._ray_address = ray_address
         # Simulated nodes are looked for, as in a cluster.
         self._cluster = ray_address if ground is None else head_of(loaded.rig.nodes)
+        self._alone = ray_address is None and ground is None
+        self._here = here
         self._sink = sink = reporting_once(naming_holders(sink))
         self._now_s = now_s
         self._run_id = run_id
@@ -113,7 +116,7 @@ class RigCluster:
             ray_address=ray_address,
             wait_nodes_s=wait_nodes_s,
             allow_open=allow_open,
-            gpus_here=gpus_here,
+            gpus_here=None if here is None else len(here.gpus),
             on_open=lambda address: self._event("open_cluster", "rig", OPEN_SAID, address=address),
         )
         self._watch: Watch | None = None
@@ -169,7 +172,7 @@ class RigCluster:
         Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
         ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.
         """
-        if self._polling is None:  # no promised node is here
+        if self._polling is None:  # no promised node is here, or nothing on it that could work
             failed = Stage(stage.name, self._now_s(), self._now_s(), "failed")
             self._sink(failed)
             return failed
@@ -219,6 +222,11 @@ class RigCluster:
                 self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
 
     def _open(self) -> None:
+        if self._alone and self._here is not None and (node := without_driver(self._loaded, self._here)):
+            # A Ray, agents and workers would find that out once more.
+            clock_offset_s = self._now_s() - time.monotonic()
+            self._sink_all(missing_driver(self._loaded, node, self._here, clock_offset_s, self._now_s()))
+            return
         if self._claim is not None and self._ray_address is None:  # nothing of ours disturbs whom we wait for
             take_alone(self._take_this_host, self._wait_s, self._say)
         if self._ground.opening:

@@ -15,6 +15,7 @@ from rigproof.report.content.order import (
     count_line,
     instead,
     meaning,
+    no_gpu_there,
     not_applicable_sentences,
     not_measured_sentences,
     of_outcome,
@@ -106,7 +107,7 @@ def summary_lines(
     lines = [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += severity_legend(verdicts) if everything else []
-    lines += not_measured_sentences(verdicts, interrupted=interrupted and not everything)
+    lines += not_measured_sentences(verdicts, interrupted=interrupted, everything=everything)
     lines += (
         [f"what a criterion measures, and where its limit comes from: {criteria_page()}"] if lines else []
     )
@@ -158,7 +159,10 @@ def print_summary(
     also the rows of what passed, and why criteria do not apply.
     """
     head = heading(rig, decision, verdicts, simulated=simulated, short=short)
-    matrix = matrix_of(verdicts, devices)
+    shown = verdicts
+    if no_gpu_there(verdicts) and not everything:
+        shown = [one for one in verdicts if one.outcome is not Outcome.NOT_MEASURED]
+    matrix = matrix_of(shown, devices)
     for line in matrix_lines(matrix, head, decision, width, everything=everything, color=color):
         write_line(line)
     write_line("")

@@ -1,10 +1,23 @@
+import time
+
 import pytest
+import ray
 
 from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.cluster.driver.presence import gpus_there, missing_node
+from rigproof.cluster.driver.presence import gpus_there, missing_node, without_driver
+from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.host.processes import ProcessId
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge
+from rigproof.profiles.auto import rig_of
 from rigproof.profiles.loading.load import load_rig
-from rigproof.records.identity import GpuIdentity
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import recorded
+from rigproof.records.identity import GpuIdentity, RunInfo
+from rigproof.records.inventory import HostInventory
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS
 
 RIG = """
@@ -145,3 +158,55 @@ def test_a_missing_node_takes_its_devices_with_it(rig):
     assert "ray start --address=192.0.2.9:6379" in node.data["next_step"]
     assert cpu.subject == "box/cpu0"
     assert cpu.message.startswith("the CPU as the device is missing with its node box")
+
+
+def test_a_machine_without_a_driver_is_rejected_without_a_ray_in_which_to_look_for_it():
+    here = HostInventory("box", 8.0, 64.0, None, None, ())
+    loaded = rig_of(here, KINDS, require_gpu=True)
+    plan = make_plan(loaded, "quick")
+    run = RunInfo("r", "2026-01-01T00:00:00Z", "quick", "0", "3.11", loaded.dump(), plan.stage_names)
+    recording = Recording(run)
+    recording.add(recorded(plan))
+    cluster = RigCluster(
+        loaded, plan, ray_address=None, sink=recording.add, now_s=time.monotonic, here=here, say=pytest.fail
+    )
+    with cluster:
+        assert not ray.is_initialized()
+        assert cluster.run_stage(plan.stages[0], {}).status == "failed"
+        cluster.read_counters("after")
+    evidence = Evidence(recording, loaded)
+    driver, present, node = (
+        judge(CATALOGUE[name], subject, evidence)
+        for name, subject in (
+            ("inventory.driver", "box"),
+            ("inventory.gpus_present", "box/gpu0"),
+            ("cluster.nodes_present", "box"),
+        )
+    )
+    assert (driver.outcome, driver.detail) == (Outcome.FAIL, "no NVIDIA driver is installed")
+    assert (present.outcome, present.detail) == (
+        Outcome.FAIL,
+        "a GPU cannot be seen on box: no NVIDIA driver is installed there",
+    )
+    assert present.remedy == "follows from inventory.driver of box, see there first"
+    assert node.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        HostInventory("box", 8.0, 64.0, None, "NVML hangs; reboot", ()),
+        HostInventory("box", 8.0, 64.0, "580.1", None, ()),
+        HostInventory("box", 8.0, 64.0, None, None, (), hidden_by="CUDA_VISIBLE_DEVICES="),
+        HostInventory("box", 8.0, 64.0, "580.1", None, (card("Odd Card"),)),
+    ],
+)
+def test_whatever_else_keeps_a_gpu_away_is_looked_for_where_its_workers_would_be(here):
+    loaded = rig_of(HostInventory("box", 8.0, 64.0, None, None, ()), KINDS, require_gpu=True)
+    assert without_driver(loaded, here) is None
+
+
+def test_nor_is_another_machine_or_a_cpu_judged_from_here(rig):
+    here = HostInventory("vm", 8.0, 64.0, None, None, ())
+    assert without_driver(rig(UNKNOWN), here) is None
+    assert without_driver(rig_of(here, KINDS), here) is None

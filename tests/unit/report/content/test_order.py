@@ -35,6 +35,25 @@ def test_what_kept_the_run_from_measuring_is_named_before_what_it_left_unmeasure
     ]
 
 
+def test_where_no_gpu_is_there_what_was_not_measured_is_one_sentence():
+    missing = [Verdict("inventory.gpus_present", one, Outcome.FAIL) for one in ("n/gpu0", "n/gpu1")]
+    left = [Verdict(f"c.{name}", "n/gpu0", Outcome.NOT_MEASURED, detail=name) for name in "abcd"]
+    assert not_measured_sentences([*missing, *left]) == [
+        "4 criteria were not measured: no GPU of the rig is there"
+    ]
+    assert len(not_measured_sentences([*missing, *left], everything=True)) == 4
+    lost = Verdict("throughput.gemm_bf16", "n/gpu0", Outcome.PASS)  # it was there before
+    assert len(not_measured_sentences([*missing, *left, lost])) == 4
+    assert (
+        len(
+            not_measured_sentences(
+                [missing[0], Verdict("inventory.gpus_present", "n/gpu1", Outcome.PASS), *left]
+            )
+        )
+        == 4
+    )
+
+
 def test_counts_are_shown_in_one_line(verdicts):
     assert count_line(verdicts) == "3 pass, 1 warn, 1 fail, 1 not measured, 1 not applicable, 1 no limit"
     assert count_line([]) == "nothing was judged"
@@ -114,7 +133,7 @@ def test_what_an_interrupted_run_left_unmeasured_is_one_sentence():
     held = Verdict("c.y", "n2", Outcome.NOT_MEASURED, detail="pid 7 was there", remedy="end pid 7")
     assert not_measured_sentences([*left, held], interrupted=True) == [
         "n2 c.y: not measured: pid 7 was there. End pid 7.",
-        "4 criteria were not yet measured when the run was interrupted, of the stages sustained, training",
+        "4 criteria were not measured yet when the run was interrupted, of the stages sustained, training",
     ]
     assert len(not_measured_sentences([*left, held])) == 5
     assert len(not_measured_sentences(left[:3], interrupted=True)) == 3

@@ -129,16 +129,18 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
         Verdict(name, "pc2/gpu0", Outcome.NOT_MEASURED, detail="pc2/gpu0 was not found") for name in names
     ]
     failed = Verdict("inventory.gpus_present", "pc2/gpu0", Outcome.FAIL)
+    other = Verdict("inventory.gpus_present", "pc1/gpu0", Outcome.PASS)
     alone = Verdict("host.cpu_band", "pc1", Outcome.NOT_MEASURED, detail="no samples")
-    lines = printed(Decision.REJECTED, [failed, *absent, alone], devices=["pc2/gpu0"])
+    verdicts = [failed, other, *absent, alone]
+    lines = printed(Decision.REJECTED, verdicts, devices=["pc1/gpu0", "pc2/gpu0"])
     assert lines[1:6] == [
-        "FAIL GPU present                [no]",
+        "FAIL GPU present                  ok     [no]",
         "?    time in CPU band  ? on pc1",
-        "?    power                         ?",
+        "?    power                                  ?",
         "[ ] failed, ? not measured",
         "3 more not measured on any: clock ratio, Xid errors, uncorrected ECC",
     ]
-    lines = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
+    lines = summary_lines(Decision.REJECTED, verdicts, Path("r"))
     assert "pc2/gpu0: 4 criteria not measured: pc2/gpu0 was not found" in lines
 
 
@@ -166,3 +168,17 @@ def test_the_cpu_as_the_device_is_never_called_fit_for_training():
     assert "fit for training" not in last
     gpu = Verdict("memory.no_oom", "pc1/gpu0", Outcome.PASS)
     assert "fit for training" in summary_lines(Decision.ACCEPTED, [*verdicts, gpu], Path("r"))[-1]
+
+
+def test_of_a_rig_without_any_of_its_gpus_only_that_is_shown():
+    absent = [
+        Verdict(name, "pc2/gpu0", Outcome.NOT_MEASURED, detail="pc2/gpu0 was not found")
+        for name in ("power.draw", "clock.ratio", "health.xid", "memory.ecc")
+    ]
+    alone = Verdict("host.cpu_band", "pc2", Outcome.NOT_MEASURED, detail="no samples")
+    failed = Verdict("inventory.gpus_present", "pc2/gpu0", Outcome.FAIL)
+    verdicts = [failed, *absent, alone]
+    lines = printed(Decision.REJECTED, verdicts, devices=["pc2/gpu0"])
+    assert lines[1:4] == ["FAIL GPU present                [no]", "[ ] failed", ""]
+    assert "5 criteria were not measured: no GPU of the rig is there" in lines
+    assert any("power" in line for line in printed(Decision.REJECTED, verdicts, everything=True))
