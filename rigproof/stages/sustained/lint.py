@@ -36,9 +36,11 @@ def doubts(loaded: LoadedRig) -> Iterator[str]:
     each = _floors(loaded)
     if floor is None or not each or floor <= sum(each.values()) * (1 + ROUNDING):
         return
+    if any(_inherited_problems(loaded)):
+        return
     parts = " + ".join(f"{subject} {one:.3g}" for subject, one in each.items())
     wrong = f"more than the floors of its cards one by one, {parts} = {sum(each.values()):.3g} TFLOP/s"
-    way_out = f"unless these cards have reached it together, {_way_out(loaded, loaded.source_of(COMBINED))}"
+    way_out = f"unless these cards have reached it together, {_way_out(loaded, loaded.file)}"
     yield rig_problem(loaded, COMBINED, floor, wrong, way_out)
 
 
@@ -69,14 +71,18 @@ def _reached(loaded: LoadedRig) -> float:
 
 
 def _floors(loaded: LoadedRig) -> dict[str, float]:
-    """The floors that SKU files give the GPUs, in TFLOP/s, by subject; empty if one of them has none."""
+    """The floors of the GPUs before a run, in TFLOP/s, by subject; empty if nothing is known of one.
+
+    Of a card of which only peaks are printed it is that of its architecture, at the printed clock.
+    """
     floors: dict[str, float] = {}
     for device in loaded.devices():
         basis = planned_basis(FIGURE, device, loaded)
-        share = None if basis is None else getattr(device.limits, basis.share)
-        if basis is None or share is None:
+        share = getattr(device.limits, "floor_unknown_share" if basis is None else basis.share)
+        value = basis.figure.value if basis is not None else device.sku and peak_16bit(device.sku, None)[1]
+        if share is None or value is None:
             return {}
-        floors[device.subject] = basis.figure.value * share
+        floors[device.subject] = value * share
     return floors
 
 

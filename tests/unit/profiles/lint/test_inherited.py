@@ -45,7 +45,7 @@ def test_what_is_shipped_leaves_no_doubt(name):
 )
 def test_a_floor_of_all_cards_together_is_not_inherited_by_others(desk, changed, expected):
     loaded = desk.load(EXTENDS + changed)
-    (line,) = [line for line in lint_rig(loaded) if "combined" in line]
+    (line,) = [line for line in (*lint_rig(loaded), *lint_doubts(loaded)) if "combined" in line]
     assert line.startswith(FLOOR + expected)
     written = line.partition("write combined_floor_tflops = ")[2].split()[0]
     own = f"[stages.sustained]\ncombined_floor_tflops = {written}\n"
@@ -81,6 +81,14 @@ def test_a_copied_floor_over_what_its_cards_have_to_reach_is_doubted(desk):
         "cards one "
         "by one"
     ]
+
+
+def test_a_card_of_which_only_peaks_are_printed_counts_with_a_share_of_them(desk):
+    rig = "[stages.sustained]\ncombined_floor_tflops = {}\n" + node("a", "rtx-3090") + node("b", "rtx-3060")
+    (line,) = lint_doubts(desk.load('name = "lab"\n' + rig.format(78.1)))
+    assert "one by one, a/gpu0 58.5 + b/gpu0 15.3 = 73.8 TFLOP/s; unless" in line
+    assert "write combined_floor_tflops = 66 in" in line
+    assert lint_doubts(desk.load('name = "lab"\n' + rig.format(66))) == []
 
 
 def test_figures_of_links_and_machines_are_doubted_where_the_machines_are_others(desk):
