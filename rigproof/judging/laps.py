@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit
+from rigproof.criteria.evidence.clocks import contradiction
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.attempts import GOOD, WORST_FIRST, is_marginal
 from rigproof.judging.catalogue import CATALOGUE
@@ -58,12 +59,13 @@ def laps_of(recording: Recording, loaded: LoadedRig, planned_by: LoadedRig | Non
 
     A lap begins with its first stage. What came before the first one belongs to it, and what came after the
     last one to that. What holds for the whole run (nodes, GPUs, workers, counters, processes) is in each.
-    If not all of the planned laps began, or not in their order, one without a stage stands for the others.
+    If not all of the planned laps began, one without a stage stands for the others. A run whose stages
+    contradict each other is left whole: none of them is measured.
     Which losses others caused is found in the whole run, as what tells so may lie in another lap.
     """
     attempts = recording.attempts
     laps, planned = sorted({one.lap for one in attempts}), _planned(recording)
-    if laps in ([], [1]) and planned == 1:
+    if (laps in ([], [1]) and planned == 1) or contradiction(attempts):
         return [recording]
     if not laps:
         return [_between(recording, [], -math.inf, math.inf)]
@@ -72,8 +74,6 @@ def laps_of(recording: Recording, loaded: LoadedRig, planned_by: LoadedRig | Non
     whole.free()
     recording = replace(recording, events=marked)
     begins_s = [min(one.start_s for one in attempts if one.lap == lap) for lap in laps]
-    if begins_s != sorted(begins_s):
-        return [recording, _between(recording, [], math.inf, math.inf)]
     spans, nearest = pairwise([-math.inf, *begins_s[1:], math.inf]), _nearest(attempts)
     found = [
         _between(recording, [one for one in attempts if one.lap == lap], from_s, to_s, nearest.get(lap))

@@ -313,6 +313,22 @@ def test_laps_that_contradict_each_other_are_never_a_pass(laps):
     assert decide(judge_all(edited)).value == "INCOMPLETE"
 
 
+@pytest.mark.parametrize("field", ["start_s", "end_s"])
+@pytest.mark.parametrize("moment_s", [math.nan, math.inf, -math.inf, -50.0, 1e6])
+@pytest.mark.parametrize("lap", [1, 2])
+def test_times_of_a_stage_that_cannot_be_are_no_measurement_and_no_fault(field, moment_s, lap):
+    recording = recorded(of="alone")
+    edited = replace(recording, stages={}, first_attempts={}, earlier_laps=[])
+    edited.extend(
+        replace(one, **{field: moment_s}) if (one.name, one.lap) == ("sustained", lap) else one
+        for one in recording.attempts
+    )
+    assert decide(judge_all(edited)).value == "INCOMPLETE"
+    outcome, detail = bad(edited, CARD)[SUSTAINED]
+    assert outcome is NOT_MEASURED
+    assert detail.startswith("the sustained stage is said to have run from t=") or moment_s == 1e6
+
+
 @pytest.mark.parametrize("laps", [0, 1, 2, 4, 10**9, "3", None, [3]])
 def test_a_plan_of_other_laps_than_were_run_is_never_a_pass(laps):
     recording = recorded()

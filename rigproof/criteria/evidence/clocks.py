@@ -1,18 +1,36 @@
-"""Whether each node's clock kept to the driver's: otherwise its work is recorded outside of its stages."""
+"""Whether the times of a run fit together: those of its stages, and each node's work with its stages."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import isfinite
 
 import numpy as np
 
 from rigproof.criteria.criterion import Disturbed
 from rigproof.criteria.evidence.rounds import Mask, RoundTable
 from rigproof.criteria.evidence.stage_rounds import possible
+from rigproof.records.measurements import Stage
 
 MOVED_S = 1.0  # outside of a stage; on H100 and H200 all rounds were inside by 0.5 s and more
 REMEDY = (
     "find out what stopped or moved a clock (a virtual machine that was suspended or migrated, a machine "
     "that slept), and run again"
 )
+
+
+def contradiction(attempts: Iterable[Stage]) -> str:
+    """What cannot be in the driver's own times of the stages; empty if nothing is wrong with them."""
+    lap, lap_s, last_s = 0, 0.0, 0.0  # the present lap, its earliest beginning, the end of the latest stage
+    for one in sorted(attempts, key=lambda one: one.lap):
+        if one.lap != lap:
+            lap, lap_s = one.lap, last_s
+        end_s = one.start_s if one.end_s is None else one.end_s
+        if not (lap_s <= one.start_s <= end_s and isfinite(end_s)):
+            return (
+                f"the {one.name} stage is said to have run from t={one.start_s:g} to {end_s:g} s, in a lap "
+                f"that began after t={lap_s:g} s: the records contradict each other"
+            )
+        last_s = max(last_s, end_s)
+    return ""
 
 
 def moved_clocks(table: RoundTable, spans: Mapping[str, tuple[float, float]]) -> dict[str, Disturbed]:

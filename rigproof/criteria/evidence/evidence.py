@@ -20,7 +20,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Disturbed, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
-from rigproof.criteria.evidence.clocks import moved_clocks
+from rigproof.criteria.evidence.clocks import contradiction, moved_clocks
 from rigproof.criteria.evidence.cpu_use import excused
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import EventIndex
@@ -416,11 +416,17 @@ class Evidence:
         return found
 
     def stage(self, name: str) -> Stage:
-        """The stage; NotMeasured if it did not run."""
-        try:
-            return self.recording.stages[name]
-        except KeyError:
-            raise NotMeasured(f"the {name} stage did not run") from None
+        """The stage; NotMeasured if it did not run, or at no time that can be."""
+        stage = self.recording.stages.get(name)
+        if stage is None:
+            raise NotMeasured(f"the {name} stage did not run")
+        if self._contradiction:
+            raise NotMeasured(self._contradiction)
+        return stage
+
+    @cached_property
+    def _contradiction(self) -> str:
+        return contradiction(self.recording.attempts)
 
     @cached_property
     def stages(self) -> tuple[str, ...]:
