@@ -9,6 +9,7 @@ from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.retreat import CPU, EMERGENCY, Attempt, learned_size, next_attempt
 from rigproof.profiles.planning.plan import MemoryPlan
+from rigproof.records.verdict import count_of
 
 WORTH_MIB = 32.0  # fewer cached blocks are kept: freeing them makes the host wait for the device
 
@@ -197,7 +198,7 @@ class VramPolicy:
         before = self._reported.get(technique, planned)
         if now != before:
             self._reported[technique] = now
-            self.decided(technique, before, now, unit, f"learned from {self.failures} failures")
+            self.decided(technique, before, now, unit, f"learned from {count_of(self.failures, 'failures')}")
         return now
 
     def _limit(self, cap_mib: float) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from rigproof.host.proc import PROC
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.message_text import one_line
+from rigproof.records.verdict import count_of
 
 NAME = "CUDA_VISIBLE_DEVICES"
 NAMES = ("GPU-", "MIG-")  # how entries begin that name a device by its UUID
@@ -99,7 +100,11 @@ def wrong_setting(gpus: Sequence[GpuIdentity], setting: str | None, parent_of: P
             return _refusal(gpus, setting, f"'{one_line(entry)}' is neither the index nor the UUID of a GPU")
         matches = _matches(gpus, entry, parent_of)
         if gpus and len(matches) != 1:
-            what = f"the UUIDs of {len(matches)} GPUs begin with it" if matches else "no GPU here has it"
+            what = (
+                f"the UUIDs of {count_of(len(matches), 'GPUs')} begin with it"
+                if matches
+                else "no GPU here has it"
+            )
             return _refusal(gpus, setting, f"'{one_line(entry)}': {what}")
         for gpu in matches:
             mig = entry.startswith("MIG-")

@@ -8,6 +8,7 @@ from rich.text import Text
 from rigproof.monitor import cells
 from rigproof.monitor.signs import WarningSign
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunDevice, RunNow, Snapshot
+from rigproof.records.verdict import count_of
 
 MARK = "!"
 ALARM, EARLY, FAINT, TITLE = "bold red", "yellow", "dim", "bold"
@@ -101,7 +102,8 @@ def _run(snapshot: Snapshot, run: RunNow) -> list[Text]:
     if run.stage is not None:
         expected = "" if run.stage.expected_s is None else f"/{run.stage.expected_s:.0f}"
         stage = f"{run.stage.name} {run.stage.elapsed_s:.0f}{expected} s"
-    trouble = f"{run.ooms} OOMs, {len(run.timeouts)} timeouts, {len(run.losses)} losses"
+    troubles = ((run.ooms, "OOMs"), (len(run.timeouts), "timeouts"), (len(run.losses), "losses"))
+    trouble = ", ".join(count_of(*one) for one in troubles)
     headline = f"{mark}run {run.level}: {stage}  {trouble}  {run.run_id}"
     shown = [snapshot.in_run(gpu) for gpu in snapshot.gpus]
     others = [device for device in run.devices if device not in shown]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
 from rigproof.monitor.gathering import RECENT_S, STALE_S
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunNow, Snapshot
-from rigproof.records.verdict import Direction, figure, figure_and_limit, limit_text
+from rigproof.records.verdict import Direction, count_of, figure, figure_and_limit, limit_text
 
 # Signs of values over their limit.
 UNITS = {
@@ -56,13 +56,13 @@ def warning_signs(snapshot: Snapshot) -> list[WarningSign]:
 def _of_run(run: RunNow) -> Iterator[WarningSign]:
     limit = run.ooms_limit
     if run.timeouts:
-        text = f"{_times(len(run.timeouts), 'timeout')} in the run, limit 0: {run.timeouts[-1]}"
+        text = f"{count_of(len(run.timeouts), 'timeouts')} in the run, limit 0: {run.timeouts[-1]}"
         yield WarningSign("timed_out", "rig", text, len(run.timeouts), 0, "at_most")
     if run.losses:
-        text = f"{_times(len(run.losses), 'process')} lost in the run, limit 0: {run.losses[-1]}"
+        text = f"{count_of(len(run.losses), 'processes')} lost in the run, limit 0: {run.losses[-1]}"
         yield WarningSign("lost", "rig", text, len(run.losses), 0, "at_most")
     if limit is not None and run.ooms > limit:
-        text = f"{_times(run.ooms, 'failed allocation')} (out of memory) in the run, {_at_most(limit)}"
+        text = f"{count_of(run.ooms, 'failed allocations')} (out of memory) in the run, {_at_most(limit)}"
         yield WarningSign("oom", "rig", text, run.ooms, limit, "at_most")
 
 
@@ -166,11 +166,11 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
             yield WarningSign("headroom", name, text, free_mib, limits.headroom_mib, "at_least", "MiB")
     if gpu.xids:
         numbers = ", ".join(str(xid) for xid in dict.fromkeys(gpu.xids))
-        text = f"{_times(len(gpu.xids), 'Xid')} since the monitor started ({numbers}), limit 0"
+        text = f"{count_of(len(gpu.xids), 'Xids')} since the monitor started ({numbers}), limit 0"
         yield WarningSign("xid", name, text, len(gpu.xids), 0, "at_most")
     new, allowed = gpu.ecc_uncorrected, limits.ecc_uncorrected
     if new is not None and allowed is not None and new > allowed:
-        text = f"{_times(new, 'uncorrected memory error')} since the monitor started, {_at_most(allowed)}"
+        text = f"{count_of(new, 'uncorrected memory errors')} since the monitor started, {_at_most(allowed)}"
         yield WarningSign("ecc", name, text, new, allowed, "at_most")
     for message in gpu.errors:
         yield WarningSign("error", name, message)
@@ -206,8 +206,3 @@ def _over(kind: str, subject: str, what: str, measured: float, limit: float) -> 
 
 def _at_most(limit: int) -> str:
     return f"limit {limit_text(limit, '', 'at_most')}"
-
-
-def _times(number: int, what: str) -> str:
-    plural = "es" if what.endswith("ss") else "s"
-    return f"{number} {what}{'' if number == 1 else plural}"

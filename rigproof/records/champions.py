@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from rigproof.records.measurements import Event, Labels
+from rigproof.records.verdict import count_of
 
 CHAMPIONS = "champions"  # the kind of the event that says which ones a run was judged by
 SAME_POWER = 0.01  # enforced power limits that differ by less than this share are the same
@@ -45,7 +46,7 @@ def champions_event(champions: Champions, t_s: float) -> Event:
         for uuid, figures in champions.items()
     }
     runs = {rate.run_id for figures in champions.values() for rates in figures.values() for rate in rates}
-    message = f"floors of {len(gpus)} GPUs come from champions of {', '.join(sorted(runs))}"
+    message = f"floors of {count_of(len(gpus), 'GPUs')} come from champions of {', '.join(sorted(runs))}"
     return Event(t_s, CHAMPIONS, "rig", message, data={"gpus": gpus})
 
 

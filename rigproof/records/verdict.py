@@ -101,8 +101,22 @@ def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
         return f"{value} {unit}".rstrip()
     digits = 0 if abs(value) >= 99.95 or value == int(value) else (1 if abs(value) >= 9.995 else 2)
     if value == 1 and len(unit) > 2 and unit.isalpha():
-        unit = unit.removesuffix("s")
+        unit = _singular(unit)
     return f"{value:.{digits + more_digits}f} {unit}".rstrip()
+
+
+def count_of(number: float, plural: str) -> str:
+    """A number of things: `2 verified rounds`, but `1 verified round`."""
+    shown = f"{number:g}" if isinstance(number, float) else f"{number}"
+    return f"{shown} {_singular(plural) if number == 1 else plural}"
+
+
+def _singular(plural: str) -> str:
+    """Of a noun with a regular plural; any other is left as it is."""
+    for ending, one in (("sses", "ss"), ("ches", "ch"), ("ies", "y"), ("s", "")):
+        if plural.endswith(ending):
+            return plural.removesuffix(ending) + one
+    return plural
 
 
 def compared(value: float, unit: str, more_digits: int) -> str:

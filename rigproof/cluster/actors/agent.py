@@ -32,6 +32,7 @@ from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.processes import process_text
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
+from rigproof.records.verdict import count_of
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.inventory import unlisted
 from rigproof.telemetry.nvml.errors import NvmlUnavailable
@@ -267,7 +268,9 @@ class NodeAgent:
         killed, node = self._oom_kills(), self._node()
         if killed is not None and killed != self._killed:
             self._killed = killed
-            message = f"the kernel's OOM killer has ended {killed} processes since {node} started"
+            message = (
+                f"the kernel's OOM killer has ended {count_of(killed, 'processes')} since {node} started"
+            )
             self._records.append(Event(self._now_s(), "oom_kills", node, message, data={"killed": killed}))
 
     def _oom_kills(self) -> int | None:

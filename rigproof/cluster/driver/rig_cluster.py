@@ -37,6 +37,7 @@ from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample
+from rigproof.records.verdict import count_of
 
 __all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]
 
@@ -249,7 +250,8 @@ class RigCluster:
         self._watch = self._ground.watch(found, self._now_s)
         planned = [worker for worker in self._plan.workers if worker.node in found]
         self._say(
-            f"starting the agent{_s(found)} of {len(found)} node{_s(found)}, and {len(planned)} workers"
+            f"starting the agent{_s(found)} of {count_of(len(found), 'nodes')}, "
+            f"and {count_of(len(planned), 'workers')}"
         )
         self._agents.begin_start(found)
         # The workers' processes load torch while the agents start and look at their hosts.

@@ -23,6 +23,7 @@ from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
 from rigproof.cluster.ray.node_list import node_names
 from rigproof.host.addresses import numeric
 from rigproof.profiles.tables.node import Node
+from rigproof.records.verdict import count_of
 
 MARK = "RIGPROOF_CLUSTER"  # in the environment of every process of a cluster that was started by rigproof
 LOOK_S = 60.0
@@ -199,7 +200,11 @@ def down(launch: Launch, *, say: Say) -> int:
         still = [word[1] for word in words if len(word) == 2 and word[0] == "left"]
         left += len(still)
         gone = ended[0] - len(still)
-        say(f"{node.name}: {gone} processes ended" if ended[0] else f"{node.name}: nothing of it was running")
+        say(
+            f"{node.name}: {count_of(gone, 'processes')} ended"
+            if ended[0]
+            else f"{node.name}: nothing of it was running"
+        )
         if still:
             say(
                 f"{node.name}: not even SIGKILL ended {' '.join(still)}: they wait in the kernel, often "

@@ -24,7 +24,7 @@ from rigproof.criteria.evidence.standstills import within
 from rigproof.criteria.evidence.windows import Window, slice_edges, without_work
 from rigproof.profiles.kinds.stages import DUTIES, Duty, StageKinds
 from rigproof.records.measurements import Event, Labels
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, count_of
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
 
 WINDOW_S = 1.0  # the meaning of "a second with work"
@@ -163,7 +163,7 @@ def _by_work(device: DeviceEvidence, duty: Duty, work: _Work) -> Finding:
     """
     share = 100 * (1 - work.idle / work.seconds)
     limit = device.limit("active_work_share").times(100)
-    detail = f"verified work in {work.seconds - work.idle} of {work.seconds} windows of 1 s"
+    detail = f"verified work in {work.seconds - work.idle} of {count_of(work.seconds, 'windows')} of 1 s"
     if share >= limit.value:
         return compared(share, limit, good=True, detail=detail)
     if duty == "fed":

@@ -15,7 +15,7 @@ from rigproof.criteria.evidence.want_of_memory import crowded_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.room import IDLE_MIB
-from rigproof.records.verdict import Outcome, figure_and_limit
+from rigproof.records.verdict import Outcome, count_of, figure_and_limit
 from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 
 MIB_PER_GIB = 1024
@@ -76,7 +76,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
         _require_filled(device)
     retries = _sum_of_highest(device, "alloc_retries")
     if retries > 0:
-        detail = f"{retries} allocations succeeded only after the cache was emptied"
+        detail = f"{count_of(retries, 'allocations')} succeeded only after the cache was emptied"
         return Finding(Outcome.WARN, ooms, allowed, detail)
     return compared(ooms, allowed, good=True)
 
@@ -184,7 +184,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
     if len(unverified) or not tally.failures:
         parts.append(f"{len(unverified)} of {len(rounds)} rounds were not verified")
     if lent:
-        parts.append(f"{len(lent)} rounds were the CPU's")
+        parts.append(f"{count_of(len(lent), 'rounds')} by the CPU")
     if tally.failures:
         parts.append(f"first: {tally.failures[0].why.removeprefix('its task failed: ')}")
     detail = ", ".join(parts)

@@ -6,7 +6,7 @@ from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.records.measurements import GpuCounters
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, count_of
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 from rigproof.simulation.faults.lacks import unreported
 
@@ -40,7 +40,7 @@ def ecc(device: DeviceEvidence) -> Finding:
         return compared(uncorrected, limit, good=False, detail="uncorrected, during the run")
     corrected = growth(before, after, "ecc_corrected", "corrected memory errors")
     if corrected > 0:
-        detail = f"{corrected} corrected memory errors during the run"
+        detail = f"{count_of(corrected, 'corrected memory errors')} during the run"
         return Finding(
             Outcome.WARN,
             uncorrected,
@@ -149,7 +149,7 @@ def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters 
         raise NotMeasured("whether a row remap is pending or failed was not read")
     rows = after.remapped_uncorrectable or 0
     if grown:
-        return Finding(Outcome.WARN, rows, limit, f"{grown} rows remapped during the run")
+        return Finding(Outcome.WARN, rows, limit, f"{count_of(grown, 'rows')} remapped during the run")
     few, none = (after.remap_spares or (0,) * 5)[-2:]
     if few or none:
         banks = " and ".join(

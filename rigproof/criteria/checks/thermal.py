@@ -24,7 +24,7 @@ from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.tables.sku import TemperatureLimits
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, count_of
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
 SUSTAINED_S = 5.0
@@ -235,9 +235,10 @@ def throttle(device: DeviceEvidence) -> Finding:
     events = [event for one in found for event in one.events]
     too_often = [one for one in found if one.share > limit.value and one.number > FEW_SAMPLES]
     if too_often or number > most or any(one.length_s > longest_s for one in events):
-        detail = f"{names_of(worst.reasons)} in {worst.number} of {worst.known} samples of {worst.stage}"
+        samples = count_of(worst.known, "samples")
+        detail = f"{names_of(worst.reasons)} in {worst.number} of {samples} of {worst.stage}"
         if number > 1:
-            detail += f", {number} times in the run"
+            detail += f", {count_of(number, 'times')} in the run"
         first = min(events, key=lambda one: one.from_s)
         remedy = _remedy(worst.reasons)
         if worst.share > limit.value:
@@ -257,7 +258,7 @@ def throttle(device: DeviceEvidence) -> Finding:
         of_stage = device.evidence.loaded_window if stage in loaded else device.evidence.whole_window
         device.require_readings(of_stage(stage), REASONS, "clock-event reason")
     if events:
-        seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
+        seen = f"{worst.number} of {count_of(worst.known, 'samples')} of {worst.stage}"
         times = "once" if number == 1 else f"{number} times"
         detail = f"{names_of(worst.reasons)} {times}, in {seen}"
         first_s = min(one.from_s for one in events)

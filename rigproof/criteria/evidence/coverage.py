@@ -7,6 +7,7 @@ import numpy as np
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.windows import Window
+from rigproof.records.verdict import count_of
 
 # Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second is for a slow grid.
 LONGEST_GAP_S, GAP_STEPS = 2.0, 3
@@ -35,7 +36,7 @@ def uncovered(times_s: Floats, window: Window, limit: Limit, rate_hz: float) -> 
         return f"no {{what}} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on"
     if count < limit.value * due:
         return (
-            f"only {count} of the {due} readings of {{what}} due under load, "
+            f"only {count} of the {count_of(due, 'readings')} of {{what}} due under load, "
             f"which is under {limit.value * 100:.0f} %"
         )
     return ""

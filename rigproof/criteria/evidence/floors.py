@@ -31,7 +31,7 @@ from rigproof.profiles.tables.sku import Sku
 from rigproof.records.champions import ChampionRate, same_power
 from rigproof.records.measurements import Labels
 from rigproof.records.rates import FigureRate
-from rigproof.records.verdict import Outcome, figure
+from rigproof.records.verdict import Outcome, count_of, figure
 
 FLOORS = (
     "the floor in the rig profile; else the higher one of `limits.champion_share` of this GPU's champion, "
@@ -191,7 +191,7 @@ def _sku_floor(device: DeviceEvidence, sku: Sku, done: Measured) -> Limit | None
     if evidence.shares_device:
         sharing = device.limit("floor_sharing_share").value
         value *= sharing
-        source += f", × {sharing:g} for {done.here.workers} workers on the device"
+        source += f", × {sharing:g} for {count_of(done.here.workers, 'workers')} on the device"
     default_w = device.identity.power_limit_default_w or sku.power_limit_w
     enforced_w = device.identity.power_limit_w
     if enforced_w is not None and enforced_w < default_w:

@@ -21,7 +21,7 @@ from rigproof.criteria.evidence.spans import JOINING_S, Ids, unbroken
 from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.criteria.evidence.windows import Window, slice_edges
 from rigproof.profiles.kinds.stages import DUTIES, Duty
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, count_of
 
 BOOST_S = 2.0  # from a device's first round in a stage: until its clock has come down to the power cap
 SHORTEST_S = 1.0  # of a load without a break: a shorter one is over before the sensors follow
@@ -119,7 +119,7 @@ def over_loads(
         finding = find(load)
         if finding.outcome is Outcome.FAIL and load.samples < FEWEST_SAMPLES:
             raise NotMeasured(
-                f"only {load.samples} samples were taken while {stage} was measured, too few to fail a "
+                f"only {count_of(load.samples, 'samples')} while {stage} was measured, too few to fail a "
                 "card: raise `sampling.rate_hz`"
             )
         return finding

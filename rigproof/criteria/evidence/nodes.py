@@ -15,6 +15,7 @@ from rigproof.records.identity import GpuIdentity, NodeIdentity
 from rigproof.records.measurements import Event
 from rigproof.records.recording import StageRecord
 from rigproof.records.samples import HostSample
+from rigproof.records.verdict import count_of
 
 if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
@@ -108,7 +109,7 @@ class NodeEvidence:
         """
         found = [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
         if len(found) > 1:
-            raise NotMeasured(f"{len(found)} records of {table_name(kind)}, where one is due")
+            raise NotMeasured(f"{count_of(len(found), 'records')} of {table_name(kind)}, where one is due")
         return found[0] if found else None
 
     def cause(self, stage: str) -> str:

@@ -27,6 +27,7 @@ from rigproof.profiles.planning.planning import (
     unknown_memory,
 )
 from rigproof.profiles.tables.levels import LevelName
+from rigproof.records.verdict import count_of
 
 __all__ = ["lint_all", "lint_doubts", "lint_rig", "lint_sku"]
 
@@ -213,7 +214,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
                 loaded,
                 (f"nodes.{node.name}.cpus",),
                 node.cpus,
-                f"the workers of {node.name} reserve {planned:g} CPUs",
+                f"the workers of {node.name} reserve {count_of(planned, 'CPUs')}",
                 "lower cpus_per_worker or workers",
             )
         yield from _thread_problem(loaded, node.name)

@@ -14,7 +14,16 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import SEVERITIES, Outcome, Verdict, counts, figure, limit_text, sentence
+from rigproof.records.verdict import (
+    SEVERITIES,
+    Outcome,
+    Verdict,
+    count_of,
+    counts,
+    figure,
+    limit_text,
+    sentence,
+)
 from rigproof.report.content.clock_times import (
     Worded,
     begun_at,
@@ -159,7 +168,7 @@ def _stages(recording: Recording) -> Iterator[str]:
     apart = recording.earlier_laps == []
     for (name, workers, status), alike in of_a_kind.items():
         lengths_s = [stage.end_s - stage.start_s for stage in alike if stage.end_s is not None]
-        ending = f" with {workers} worker{'' if workers == 1 else 's'}"
+        ending = f" with {count_of(workers, 'workers')}"
         ending += "" if status == "finished" else f" ({status})"
         if apart or len(alike) == 1:
             for stage in alike:

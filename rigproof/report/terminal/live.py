@@ -13,6 +13,7 @@ from rich.text import Text
 
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.recording import Recording
+from rigproof.records.verdict import count_of
 from rigproof.report.content.clock_times import LONG_S, hours
 from rigproof.report.content.facts import QUIET_EVENTS, run_facts
 from rigproof.report.terminal.live_state import DeviceNow, HostNow, RunNow, StageNow, state_of
@@ -225,7 +226,7 @@ def plain_line(state: RunNow, doing: str = BETWEEN) -> str:
         parts += map(_device_text, state.devices)
     if len(state.hosts) > LISTED:
         percents = [(one.cpu_percent, "%", 0) for one in state.hosts]
-        parts.append(f"{len(state.hosts)} hosts CPU {_range(percents) or UNKNOWN}")
+        parts.append(f"{count_of(len(state.hosts), 'hosts')} CPU {_range(percents) or UNKNOWN}")
     else:
         parts += [f"{one.subject} CPU {_cell(one.cpu_percent, '%')}" for one in state.hosts]
     if state.troubles:
@@ -248,7 +249,7 @@ def _progress(stage: StageNow) -> str:
 def _device_cells(device: DeviceNow) -> tuple[str, ...]:
     """Subject, rate, temperature, power, clock, memory, workers; a dash for an unknown value."""
     figures = (_cell(*figure) for figure in _figures(device))
-    return (device.subject, *figures, f"{device.alive}/{device.planned} workers")
+    return (device.subject, *figures, f"{device.alive}/{count_of(device.planned, 'workers')}")
 
 
 def _figures(device: DeviceNow) -> tuple[Figure, ...]:
@@ -273,7 +274,9 @@ def _devices_text(devices: Sequence[DeviceNow]) -> str:
     """How many they are, and the range of each figure."""
     ranges = filter(None, map(_range, zip(*map(_figures, devices), strict=True)))
     alive, planned = sum(one.alive for one in devices), sum(one.planned for one in devices)
-    return " ".join([f"{len(devices)} devices", *ranges, f"{alive}/{planned} workers"])
+    return " ".join(
+        [f"{count_of(len(devices), 'devices')}", *ranges, f"{alive}/{count_of(planned, 'workers')}"]
+    )
 
 
 def _range(figures: Sequence[Figure]) -> str | None:

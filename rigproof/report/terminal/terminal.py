@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rigproof.profiles.loading.loaded import LoadedRig, left_out_text
 from rigproof.profiles.planning.plan import Plan
-from rigproof.records.verdict import Decision, Outcome, Verdict, sentence, sentence_and_severity
+from rigproof.records.verdict import Decision, Outcome, Verdict, count_of, sentence, sentence_and_severity
 from rigproof.report.content.clock_times import Worded, duration
 from rigproof.report.content.explained import criteria_page
 from rigproof.report.content.matrix import heading, matrix_of
@@ -52,7 +52,7 @@ def header_lines(
     laps = f"{plan.laps} laps of " if plan.laps > 1 else ""
     workers = len(plan.workers)
     lines.append(
-        f"plan: level {plan.level}: {laps}{stages} with {workers} worker{'' if workers == 1 else 's'}; "
+        f"plan: level {plan.level}: {laps}{stages} with {count_of(workers, 'workers')}; "
         f"about {duration(plan.expected_s)} in all"
     )
     return lines

@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.rates import peers_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
-from rigproof.records.verdict import Outcome, figure
+from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.bandwidth.settings import COPY, FIGURES, STAGE
 
 FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
@@ -78,7 +78,9 @@ def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
     if len(done) < FEWEST_ROUNDS:
         device.evidence.stage(STAGE)
         cause = device.cause()
-        raise NotMeasured(f"{len(done)} verified rounds of {operation}" + (f": {cause}" if cause else ""))
+        raise NotMeasured(
+            f"{count_of(len(done), 'verified rounds')} of {operation}" + (f": {cause}" if cause else "")
+        )
     return done
 
 

@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, 
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.records.verdict import Outcome, figure
+from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.disk.records import DiskTest
 from rigproof.stages.disk.settings import READ, STAGE, WRITE, DiskSettings
 
@@ -63,7 +63,9 @@ def disk(node: NodeEvidence) -> Finding:
         detail = f"read otherwise than it was written, in {len(unverified)} of the chunks; {where}"
         return _failure(detail, CORRUPT, "the data that were written", float(unverified.t_s[0]))
     if test.wrong:
-        raise NotMeasured(f"the test counted {test.wrong} wrong chunks, and no event tells of one")
+        raise NotMeasured(
+            f"the test counted {count_of(test.wrong, 'wrong chunks')}, and no event tells of one"
+        )
     if test.error == "EIO":
         return _failure(f"{test.trouble}; {where}", CORRUPT, "a disk that can be written to")
     if test.error in NO_ROOM:
@@ -111,7 +113,9 @@ def median_rate(node: NodeEvidence, operation: str) -> float:
     done = done.only(done.labelled("operation", operation)).verified.measured
     if len(done) < FEWEST_ROUNDS:
         cause = node.cause(STAGE)
-        raise NotMeasured(f"{len(done)} verified chunks to {operation}" + (f": {cause}" if cause else ""))
+        raise NotMeasured(
+            f"{count_of(len(done), 'verified chunks')} to {operation}" + (f": {cause}" if cause else "")
+        )
     rates: list[float] = (done.work / done.seconds).tolist()
     return median(rates)
 

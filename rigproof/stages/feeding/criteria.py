@@ -21,7 +21,7 @@ from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.columns import Coded
 from rigproof.records.rows import Rows
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, count_of
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.settings import FeedingSettings
 
@@ -151,7 +151,8 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     batches = [] if sound else _rewards(device)
     wrong = [batch for batch in batches if batch.matches is False]
     if wrong:
-        detail = f"{len(wrong)} parallel runs gave other rewards than the sequential ones; {_losses(wrong)}"
+        runs = count_of(len(wrong), "parallel runs")
+        detail = f"{runs} gave other rewards than the sequential ones; {_losses(wrong)}"
         return Finding(
             Outcome.FAIL,
             detail=detail,
@@ -172,7 +173,9 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     detail += f"; {sound.losses if sound else _losses(batches)}"
     planned = _planned_processes(device)
     if times.processes < planned:
-        raise NotMeasured(f"its pool had {times.processes} processes, and {planned} were planned")
+        raise NotMeasured(
+            f"its pool had {count_of(times.processes, 'processes')}, and {planned} were planned"
+        )
     if times.processes == 1:
         detail += "; a pool of one process gives no speed-up"
         return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
@@ -246,7 +249,7 @@ def _sound_runs(device: DeviceEvidence) -> SoundRuns | None:
         together = matching if device.is_cpu else parallel
         alone_s, together_s = (median(every.times_s[own][one].tolist()) for one in (sequential, together))
         times = RewardTimes(alone_s, together_s, int(every.processes[own][together].max()))
-        losses = f"none lost of {every.strategies[own].sum():.0f} strategies"
+        losses = f"none lost of {count_of(int(every.strategies[own].sum()), 'strategies')}"
         return SoundRuns(times, losses, every.t_s[own][parallel])
 
     return device.kept("sound rewards", made)
@@ -305,7 +308,7 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     counts = {name: sum(getattr(batch, name) for batch in lossy) for name in names}
     number = sum([batch.strategies for batch in batches])
     lost = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-    return f"{lost or 'none lost'} of {number} strategies"
+    return f"{lost or 'none lost'} of {count_of(number, 'strategies')}"
 
 
 @criterion(
@@ -387,7 +390,9 @@ def _require_steps(device: DeviceEvidence, window: Window) -> None:
     ends_s = sound.steps_s if sound else np.asarray([one.t_s for one in records if one.mode == "parallel"])
     number = np.count_nonzero((window.from_s <= ends_s) & (ends_s <= window.to_s))
     if number < FEWEST_STEPS:
-        raise NotMeasured(f"rewards of only {number} steps were computed during the generation")
+        raise NotMeasured(
+            f"rewards of only {count_of(int(number), 'steps')} were computed during the generation"
+        )
 
 
 CRITERIA = (parallel_rewards, idle_gaps)

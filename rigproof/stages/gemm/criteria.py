@@ -10,6 +10,7 @@ from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.sku import PRECISIONS, Precision
+from rigproof.records.verdict import count_of
 from rigproof.stages.gemm.settings import FIGURES
 
 NEWEST: Precision = "fp8"  # which torch multiplies from 2.1 on, and on fewer cards than have it
@@ -62,7 +63,9 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
             raise NotApplicable(f"this torch multiplies no {precision} on this device")
         raise (NotMeasured if device.device.sku else NotApplicable)(f"this device has no {precision}")
     cause = device.cause()
-    raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))
+    raise NotMeasured(
+        f"{count_of(number, 'verified rounds')} of {precision}" + (f": {cause}" if cause else "")
+    )
 
 
 CRITERIA = tuple(map(_gemm, PRECISIONS))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.vram_policy import VramPolicy
+from rigproof.records.verdict import count_of
 from rigproof.stages.pattern.damage import WORD_BYTES
 from rigproof.stages.pattern.passes import Chunk, Content
 
@@ -63,7 +64,7 @@ class TestedMemory:
             raise MemoryError(f"no room for patterns: {self.available_mib:.2f} MiB are free")
         self._reporter.event(
             "allocation",
-            f"{self.mib:.0f} of {self.available_mib:.0f} MiB in {len(self.chunks)} chunks",
+            f"{self.mib:.0f} of {self.available_mib:.0f} MiB in {count_of(len(self.chunks), 'chunks')}",
             {
                 "target_mib": self.target_mib,
                 "allocated_mib": self.mib,

@@ -29,7 +29,7 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
-from rigproof.records.verdict import Outcome, figure
+from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.transfer.settings import (
     ALONE,
     BOTH,
@@ -224,7 +224,9 @@ def _require_enough(device: DeviceEvidence, rounds: Rounds, direction: str, how:
     device.evidence.stage(STAGE)
     missed = device.events("turn_missed")
     cause = f"it {missed[0].message}" if missed and how == "alone" else device.cause()
-    raise NotMeasured(f"{len(rounds)} verified rounds of {direction} {how}" + (f": {cause}" if cause else ""))
+    raise NotMeasured(
+        f"{count_of(len(rounds), 'verified rounds')} of {direction} {how}" + (f": {cause}" if cause else "")
+    )
 
 
 def _in_time_with_others(device: DeviceEvidence, direction: str) -> tuple[Rounds, int, str]:

@@ -10,6 +10,7 @@ from rigproof.records.verdict import (
     Outcome,
     Verdict,
     compared,
+    count_of,
     counts,
     decide,
     digits_to_distinguish,
@@ -195,3 +196,23 @@ def test_a_length_under_a_second_is_not_shown(length_s, expected):
     assert expected in sentence(
         replace(verdict(Outcome.FAIL, measured=1.0, limit=2.0), from_s=92, length_s=length_s)
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "plural", "text"),
+    [
+        (0, "verified rounds", "0 verified rounds"),
+        (1, "verified rounds", "1 verified round"),
+        (2, "workers", "2 workers"),
+        (1, "processes", "1 process"),
+        (1, "strategies", "1 strategy"),
+        (1, "passes", "1 pass"),
+        (1, "nodes", "1 node"),
+        (1, "OOMs", "1 OOM"),
+        (1.0, "CPUs", "1 CPU"),
+        (0.5, "CPUs", "0.5 CPUs"),
+        (10_000_000, "words", "10000000 words"),
+    ],
+)
+def test_one_of_them_is_singular(number, plural, text):
+    assert count_of(number, plural) == text

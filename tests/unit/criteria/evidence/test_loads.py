@@ -283,8 +283,7 @@ def test_fewer_than_five_samples_fail_no_card(in_stretches, samples, fails):
         assert judge(FAILED).outcome is Outcome.FAIL
     else:
         assert reason(lambda: judge(FAILED)).reason == (
-            "only 4 samples were taken while gemm was measured, too few to fail a card: "
-            "raise `sampling.rate_hz`"
+            "only 4 samples while gemm was measured, too few to fail a card: raise `sampling.rate_hz`"
         )
 
 

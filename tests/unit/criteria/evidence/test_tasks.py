@@ -70,7 +70,7 @@ def test_a_task_that_the_cpu_did_is_not_the_gpu_s(bench):
     on_the_cpu(bench, SECOND)
     assert success(bench)[:2] == (Outcome.FAIL, 80)
     detail = bench.verdict(RATE, GPU).detail
-    assert "88 rounds were the CPU's" in detail
+    assert "88 rounds by the CPU" in detail
     assert detail.endswith(f"{SECOND} finished no round of sustained but on the CPU")
 
 

@@ -103,7 +103,7 @@ def test_the_plain_line_says_how_every_device_and_host_is(running, plan):
     LiveView(running, plan, out, Clock(45.0)).tick()
     line = out.getvalue()
     assert line.startswith("rigproof: 00:45 | sustained 20/35 s | pc1/gpu0 ")
-    assert re.search(r"pc1/gpu0 6\d\.\d TFLOP/s 7\d °C 3\d\d W 1[67]\d\d MHz 16\.8 GiB 1/1 workers", line)
+    assert re.search(r"pc1/gpu0 6\d\.\d TFLOP/s 7\d °C 3\d\d W 1[67]\d\d MHz 16\.8 GiB 1/1 worker", line)
     assert re.search(r"\| pc1 CPU 7\d %", line)
     assert line.endswith("| 1 event\n")
 
@@ -144,7 +144,7 @@ def test_on_a_terminal_there_is_one_line_for_each_device_and_host(running, plan,
     assert max(map(len, lines)) <= 80
     assert any(re.match(r"00:45  sustained █+░+ 20/35 s  1 event$", line) for line in lines)
     assert any(
-        re.match(r"pc1/gpu0 6\d\.\d TFLOP/s 7\d °C 3\d\d W 1[67]\d\d MHz 16\.8 GiB 1/1 workers", line)
+        re.match(r"pc1/gpu0 6\d\.\d TFLOP/s 7\d °C 3\d\d W 1[67]\d\d MHz 16\.8 GiB 1/1 worker", line)
         for line in lines
     )
     assert any(line.startswith("pc1/gpu1 ") for line in lines)

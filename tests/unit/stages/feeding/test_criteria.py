@@ -97,7 +97,7 @@ def test_a_reward_that_differs_fails_whatever_the_speed(bench):
     verdict = bench.verdict(REWARDS, GPU)
     assert (verdict.outcome, verdict.measured, verdict.from_s) == (FAIL, None, 112.7)
     assert verdict.detail.startswith(
-        "1 parallel runs gave other rewards than the sequential ones; 2 timed out"
+        "1 parallel run gave other rewards than the sequential ones; 2 timed out"
     )
 
 
@@ -217,7 +217,7 @@ def test_a_gpu_that_never_had_to_wait_for_rewards_proves_nothing(bench, steps, o
     bench.recording.put(RewardBatch, [one for one in rewards if one.t_s not in ends_s[steps:]])
     verdict = bench.verdict(IDLE, GPU)
     assert verdict.outcome is outcome
-    assert ("rewards of only 1 steps" in verdict.detail) is (steps == 1)
+    assert ("rewards of only 1 step were" in verdict.detail) is (steps == 1)
 
 
 def test_a_lost_worker_does_not_pass_by_what_it_did_before(bench):
