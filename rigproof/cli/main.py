@@ -14,7 +14,7 @@ from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.host import system
-from rigproof.host.exit_status import interrupted_early, keep_status, status_kept
+from rigproof.host.exit_status import interrupted_early, keep_status, noted_signal, status_kept
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
@@ -360,8 +360,8 @@ def main() -> None:
             raise  # of none of ours
         status = int(left.code or 0)
     status = INTERRUPTED if status == TYPER_INTERRUPTED else status
-    if status == INTERRUPTED and status_kept() is None and sys.argv[1:2] == ["accept"]:
-        typer.echo(interrupted_early())
+    if status == INTERRUPTED and status_kept() is None and noted_signal() is not None:
+        typer.echo(f"rigproof: {interrupted_early()}", err=True)
     sys.stdout.flush()
     keep_status(status or 0)
     sys.exit(status)

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import ParseError
 import pytest
 
 from rigproof.cluster.ray import leaving
-from rigproof.host.exit_status import INTERRUPTED, interrupted_early
+from rigproof.host.exit_status import INTERRUPTED, interrupted_early, noted_signal
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Judged, conclude
 from rigproof.plugin.guard import Guard, judged
@@ -172,7 +172,7 @@ class Ending:
             self._print(lambda line: say(self._session.config, line))
             if not self._printed and final in UNSAID:
                 say(self._session.config, f"INCOMPLETE: nothing was tested: {self._why_untested()}")
-            elif not self._printed and final == INTERRUPTED:
+            elif not self._printed and final == INTERRUPTED and noted_signal() is not None:
                 say(self._session.config, interrupted_early())
         return final
 

@@ -14,6 +14,7 @@ from rigproof.host.exit_status import (
     interrupt_by_signals,
     interrupted_early,
     keep_status,
+    noted_signal,
 )
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.plugin.keys import ENDING
@@ -61,7 +62,7 @@ class LastWord:
             say(config, f"nothing was tested: {option} only shows what there is; there is no verdict")
         elif ending is not None:
             status = ending.last_word(status, error)
-        elif status == INTERRUPTED:
+        elif status == INTERRUPTED and noted_signal() is not None:
             say(config, interrupted_early())
         elif status in VERDICTS:
             say(config, "INCOMPLETE: nothing was tested: rigproof's hooks are switched off")

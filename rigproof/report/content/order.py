@@ -102,8 +102,8 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     )
 
 
-def no_gpu_there(verdicts: Iterable[Verdict]) -> bool:
-    """Whether all GPUs of the rig are missing, and nothing was measured of any."""
+def no_device_there(verdicts: Iterable[Verdict]) -> bool:
+    """Whether all devices of the rig are missing, and nothing was measured of any."""
     verdicts = list(verdicts)
     present = {one.subject: one.outcome for one in verdicts if one.criterion == "inventory.gpus_present"}
     measured = (Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT)
@@ -116,19 +116,19 @@ def not_measured_sentences(
 ) -> list[str]:
     """A sentence for each of `not_measured_groups`.
 
-    One for all without a next step if the run was interrupted, or none of the rig's GPUs is there; not with
+    One for all without a next step if the run was interrupted, or no device of the rig is there; not with
     `everything`.
     """
     verdicts = list(verdicts)
     groups = list(not_measured_groups(verdicts))
-    none_there = no_gpu_there(verdicts)
+    none_there = no_device_there(verdicts)
     fold = (interrupted or none_there) and not everything
     left = [one for group in groups for one in group if not one.remedy] if fold else []
     if len(left) < FOLDED_FROM:
         return [not_measured_sentence(group) for group in groups]
     stages = dict.fromkeys(name for one in left for name in OF_STAGE.findall(one.detail))
     of_which = f", of the stages {', '.join(stages)}" if stages else ""
-    why = ": no GPU of the rig is there" if none_there else f" yet when the run was interrupted{of_which}"
+    why = ": no device of the rig is there" if none_there else f" yet when the run was interrupted{of_which}"
     together = f"{len(left)} criteria were not measured{why}"
     return [*(not_measured_sentence(group) for group in groups if group[0].remedy), together]
 

@@ -15,7 +15,7 @@ from rigproof.report.content.order import (
     count_line,
     instead,
     meaning,
-    no_gpu_there,
+    no_device_there,
     not_applicable_sentences,
     not_measured_sentences,
     of_outcome,
@@ -160,7 +160,7 @@ def print_summary(
     """
     head = heading(rig, decision, verdicts, simulated=simulated, short=short)
     shown = verdicts
-    if no_gpu_there(verdicts) and not everything:
+    if no_device_there(verdicts) and not everything:
         shown = [one for one in verdicts if one.outcome is not Outcome.NOT_MEASURED]
     matrix = matrix_of(shown, devices)
     for line in matrix_lines(matrix, head, decision, width, everything=everything, color=color):

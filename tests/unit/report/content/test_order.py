@@ -39,7 +39,7 @@ def test_where_no_gpu_is_there_what_was_not_measured_is_one_sentence():
     missing = [Verdict("inventory.gpus_present", one, Outcome.FAIL) for one in ("n/gpu0", "n/gpu1")]
     left = [Verdict(f"c.{name}", "n/gpu0", Outcome.NOT_MEASURED, detail=name) for name in "abcd"]
     assert not_measured_sentences([*missing, *left]) == [
-        "4 criteria were not measured: no GPU of the rig is there"
+        "4 criteria were not measured: no device of the rig is there"
     ]
     assert len(not_measured_sentences([*missing, *left], everything=True)) == 4
     lost = Verdict("throughput.gemm_bf16", "n/gpu0", Outcome.PASS)  # it was there before

@@ -180,5 +180,5 @@ def test_of_a_rig_without_any_of_its_gpus_only_that_is_shown():
     verdicts = [failed, *absent, alone]
     lines = printed(Decision.REJECTED, verdicts, devices=["pc2/gpu0"])
     assert lines[1:4] == ["FAIL GPU present                [no]", "[ ] failed", ""]
-    assert "5 criteria were not measured: no GPU of the rig is there" in lines
+    assert "5 criteria were not measured: no device of the rig is there" in lines
     assert any("power" in line for line in printed(Decision.REJECTED, verdicts, everything=True))
