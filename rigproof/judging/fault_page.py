@@ -17,6 +17,16 @@ INTRODUCTION = """\
 
 Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
 
+## By what you see
+
+For who has a trouble and not yet its name. `rigproof accept --level standard` says which of these criteria
+fails, or could not be measured and why, and on which card. `--simulate --inject FAULT` shows beforehand how
+that looks.
+
+{symptoms}
+
+## All faults
+
 A simulated rig can have every fault below: `rigproof accept --simulate --hwprofile RIG --inject
 FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject a fault hits the first GPU or
 node. `rigproof lint --faults` also prints this list.
@@ -42,6 +52,58 @@ leaves a device without another one of its kind. A test runs all of them on the 
 
 | Fault | Fails | Warns | Not measured | Why |
 |---|---|---|---|---|"""
+# In an owner's words: the faults that show so, the criteria that tell them, and where more is said.
+SYMPTOMS = (
+    (
+        "The second GPU idles",
+        ("gpu-idle", "wrong-gpu", "gpu-hidden"),
+        ("activity.gpu_active", "distribution.workers_spread"),
+        "[beside your own training](monitor.md#an-idle-second-gpu)",
+    ),
+    (
+        "Out of memory, though there is room",
+        ("oom", "memory-taken", "foreign-memory"),
+        ("memory.no_oom", "memory.headroom", "inventory.foreign_memory"),
+        "[how memory is taken](memory.md)",
+    ),
+    (
+        "The machine freezes, its CPU is at 100 %",
+        ("cpu-saturated", "host-frozen"),
+        ("host.responsiveness", "host.cpu_band"),
+        "",
+    ),
+    ("`Get timed out`", ("timeout", "hung-kernel", "worker-frozen"), ("cluster.no_timeouts",), ""),
+    (
+        "A card gets slower in the night",
+        ("throughput-sag", "thermal-throttle", "vram-hot"),
+        ("throughput.stability", "thermal.throttle", "memory.hot"),
+        "[a soak](running.md#what-each-level-loads)",
+    ),
+    (
+        "A PC vanishes from Ray, or restarts",
+        ("node-lost", "node-missing", "reset"),
+        ("cluster.nodes_present", "health.reset"),
+        "[two PCs on a LAN](cluster.md#when-something-goes-wrong)",
+    ),
+    (
+        "Results are NaN, or wrong",
+        ("bit-flip", "wrong-arithmetic", "vram-stuck-bit"),
+        ("compute.exact", "memory.pattern"),
+        "",
+    ),
+    (
+        "Fans are loud, a card is hot",
+        ("overheat", "memory-overheat", "hot-spot"),
+        ("thermal.core_temperature", "thermal.memory_temperature", "thermal.margin"),
+        "",
+    ),
+    (
+        "Training is slower since the new driver",
+        ("clock-stuck", "power-capped", "tensor-cores-unused", "driver-mismatch"),
+        ("clock.ratio", "power.limit", "precision.speedup", "inventory.driver"),
+        "[runs before and after](reports.md#the-history-of-rates)",
+    ),
+)
 LATE = """\
 ## From 80 % of the continuous stage (sustained) on
 
@@ -68,7 +130,8 @@ way:
 
 def faults_page() -> str:
     """The whole page."""
-    lines = [INTRODUCTION, *_table(), "", MATRIX, *map(_row, cases())]
+    introduction = INTRODUCTION.replace("{symptoms}", "\n".join(_symptoms()))
+    lines = [introduction, *_table(), "", MATRIX, *map(_row, cases())]
     lines += ["", LATE, *_late(), "", LAPS, BY_STAGE, *_by_stage()]
     return "\n".join(lines) + "\n"
 
@@ -82,6 +145,16 @@ def listing() -> Iterator[str]:
         yield f"    {fault.ends}: {', '.join(fault.trips)}"
     for name, criterion in ARRIVES_WITH.items():
         yield f"{name}: not available yet; it arrives with its criterion {criterion}"
+
+
+def _symptoms() -> Iterator[str]:
+    yield "| What you see | What to do, by the criterion that fails | To try it |"
+    yield "|---|---|---|"
+    for words, faults, criteria, more in SYMPTOMS:
+        steps = [
+            f"[{name}](criteria.md#{name.replace('.', '')}): {CATALOGUE[name].remedy}" for name in criteria
+        ]
+        yield f"| {words} | {'<br>'.join([*steps, *filter(None, [more])])} | {_named(faults)} |"
 
 
 def _table() -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.fault_matrix import ENDS, cases, shown_by
-from rigproof.judging.fault_page import PAGE, faults_page
+from rigproof.judging.fault_page import PAGE, SYMPTOMS, faults_page
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import Outcome
@@ -125,6 +125,13 @@ def test_a_fault_is_there_for_criteria_of_the_catalogue_that_do_not_name_it_agai
         for name in fault.trips:
             also = CATALOGUE[name].also
             assert fault.name not in (*also.fails, *also.warns, *also.unmeasured), name
+
+
+@pytest.mark.parametrize(("words", "faults", "criteria", "more"), SYMPTOMS, ids=lambda one: one[:1])
+def test_what_an_owner_sees_is_shown_by_faults_that_trip_the_criteria_named(words, faults, criteria, more):
+    trips = {name for fault in faults for name in FAULTS[fault].trips}
+    assert set(criteria) <= trips, words
+    assert all({*FAULTS[fault].trips} & {*criteria, "inventory.gpus_present"} for fault in faults), words
 
 
 def test_the_page_of_faults_is_current():
