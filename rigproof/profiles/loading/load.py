@@ -49,16 +49,14 @@ def over_defaults(tables: dict[str, Any], file: str, kinds: StageKinds) -> Loade
 
 def load_sku(stem: str, kinds: StageKinds) -> Sku:
     """The SKU `hwprofiles/gpus/<stem>.toml`. Raises ProfileError."""
-    path = profile_folder() / "gpus" / f"{stem}.toml"
     if stem not in stems("gpus"):
         raise ProfileError(
             [problem(f"hwprofiles/gpus/{stem}.toml", "sku", stem, "no such file", _near_sku(stem))]
         )
-    file = shown_path(path)
-    return _sku(read_text(path, file), file, kinds)
+    return _skus([stem], kinds)[stem]
 
 
-@lru_cache(maxsize=64)  # a run reads all SKU files more than once
+@lru_cache(maxsize=256)  # a run reads all SKU files more than once
 def _sku(text: str, file: str, kinds: StageKinds) -> Sku:
     tables = tables_of(text, file)
     model = models_of(kinds).sku
@@ -180,11 +178,13 @@ def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterab
 
 
 def _skus(names: Iterable[str], kinds: StageKinds) -> dict[str, Sku]:
+    """Those of the folder that have these names."""
     skus: dict[str, Sku] = {}
     problems: list[str] = []
     for stem in names:
+        path = profile_folder() / "gpus" / f"{stem}.toml"
         try:
-            skus[stem] = load_sku(stem, kinds)
+            skus[stem] = _sku(read_text(path, file := shown_path(path)), file, kinds)
         except ProfileError as error:
             problems += error.problems
     if problems:
