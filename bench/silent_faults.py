@@ -2,7 +2,7 @@
 
 python3 bench/silent_faults.py --out silent_faults.json
 
-The tests try each fault in each stage on one rig, in turns: tests/simulation/test_nothing_silent.py.
+The tests try each fault in every second stage on one rig, in turns: tests/simulation/test_nothing_silent.py.
 """
 
 import argparse

@@ -170,7 +170,7 @@ def test_a_user_without_an_entry_or_a_home_gets_a_verdict(as_nobody, theirs, hom
     [
         (
             (),
-            "No user exists for uid 12345; without ssh, type this yourself"
+            "No user exists for uid 12345; `ssh 192.168.1.10` has to log in"
             if shutil.which("ssh")
             else "no `ssh`",
         ),

@@ -1,8 +1,9 @@
-"""Each fault, at its defaults, in each stage: refused, or noticed on the node where it acts.
+"""Faults at their defaults, in the stages where they can act: refused, or noticed on the node where they act.
 
-Each stage is tried on a few rigs, other ones than the stage before it, and its faults take turns on them, so
-that a fault that can act in all stages meets all rigs. bench/silent_faults.py tries every fault on every
-device of every rig, and that nothing is loud without a fault, which would hide a silent one.
+test_faults_by_stage.py has each of them in each stage, on cards that can have it. Here are the rigs of
+hwprofiles: each stage is tried on a few of them, other ones than the stage before it, and with every second
+fault, the others than the stage before it. bench/silent_faults.py tries every fault on every device of every
+rig, and that nothing is loud without a fault, which would hide a silent one.
 """
 
 from collections import defaultdict
@@ -11,6 +12,7 @@ import pytest
 
 from rigproof.judging.catalogue import FAULTS
 from support.silent_faults import (
+    ANYWHERE,
     EVERY_MODEL,
     RIGS,
     STAGES,
@@ -34,13 +36,18 @@ def rigs_of(stage: str) -> list[str]:
 PLACES = [(stage, rig) for stage in STAGES for rig in rigs_of(stage)]
 
 
+def tried(number: int, fault: str, stage: str) -> bool:
+    """Whether it is this fault's turn in the stage."""
+    return fault in faults_in(stage) and (stage == ANYWHERE or (number + STAGES.index(stage)) % 2 == 0)
+
+
 def in_turn(stage: str, rig: str) -> list[str]:
     """The faults whose turn it is on this rig, each on one of its devices; also those that others refuse."""
     rigs, found = rigs_of(stage), []
     for number, fault in enumerate(FAULTS):
-        if fault not in faults_in(stage):
+        if not tried(number, fault, stage):
             continue
-        turn = number % IN_TURNS
+        turn = number // 2 % IN_TURNS
         for other in rigs[turn:] + rigs[:turn]:
             texts = texts_of(fault, stage, other)
             text = texts[number % len(texts)]
@@ -56,12 +63,13 @@ def test_a_fault_that_is_not_refused_is_noticed_on_its_node(stage: str, rig: str
     assert [text for several in runs for text in silent(rig, stage, several)] == []
 
 
-def test_every_rig_has_its_turn_with_a_fault_that_acts_everywhere() -> None:
+def test_every_rig_has_its_turn_and_a_fault_that_acts_everywhere_meets_several() -> None:
     met: dict[str, set[str]] = defaultdict(set)
     for stage, rig in PLACES:
         for number, fault in enumerate(FAULTS):
-            if fault in faults_in(stage) and rigs_of(stage)[number % IN_TURNS] == rig:
+            if tried(number, fault, stage) and rigs_of(stage)[number // 2 % IN_TURNS] == rig:
                 met[fault].add(rig)
     everywhere = [name for name in FAULTS if all(name in faults_in(stage) for stage in STAGES[1:])]
     assert everywhere
-    assert all(met[name] == set(SWEPT) for name in everywhere)
+    assert set().union(*(met[name] for name in everywhere)) == set(SWEPT)
+    assert all(len(met[name]) > 3 for name in everywhere)

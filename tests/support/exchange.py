@@ -77,7 +77,9 @@ def exchange(spec: ExchangeSpec, context: WorkerContext) -> None:
 def _met(context: WorkerContext) -> socket.socket:
     assert context.crew.rendezvous is not None
     if context.crew.rank == 0:
-        with socket.create_server(context.crew.rendezvous) as server:
+        host, _ = context.crew.rendezvous
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.create_server(context.crew.rendezvous, family=family) as server:
             server.settimeout(PATIENCE_S)
             return _patiently(lambda: server.accept()[0], context)
     return _patiently(lambda: socket.create_connection(context.crew.rendezvous, PATIENCE_S), context)

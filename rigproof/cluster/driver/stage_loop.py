@@ -277,7 +277,7 @@ class StageRun:
         windows = [window for window in (*self._windows, self._window()) if window != NO_WINDOW]
         stage = dataclasses.replace(
             stage,
-            end_s=self._now_s(),
+            end_s=max(stage.start_s, self._now_s()),  # nobody may have taken it before its common start
             status=status,
             workers=tuple(self._ever),
             loaded_from_s=windows[0][0] if windows else None,

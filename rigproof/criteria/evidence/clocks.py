@@ -18,13 +18,17 @@ REMEDY = (
 
 
 def contradiction(attempts: Iterable[Stage]) -> str:
-    """What cannot be in the driver's own times of the stages; empty if nothing is wrong with them."""
+    """What cannot be in the driver's own times of the stages; empty if nothing is wrong with them.
+
+    A stage that nobody could take may end in the moment before its common start.
+    """
     lap, lap_s, last_s = 0, 0.0, 0.0  # the present lap, its earliest beginning, the end of the latest stage
     for one in sorted(attempts, key=lambda one: one.lap):
         if one.lap != lap:
             lap, lap_s = one.lap, last_s
         end_s = one.start_s if one.end_s is None else one.end_s
-        if not (lap_s <= one.start_s <= end_s and isfinite(end_s)):
+        ordered = one.start_s <= end_s or one.loaded_from_s is None
+        if not (lap_s <= one.start_s and ordered and isfinite(one.start_s) and isfinite(end_s)):
             return (
                 f"the {one.name} stage is said to have run from t={one.start_s:g} to {end_s:g} s, in a lap "
                 f"that began after t={lap_s:g} s: the records contradict each other"

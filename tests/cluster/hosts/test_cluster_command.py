@@ -27,12 +27,14 @@ def ssh_servers() -> None:
 
 
 @contextmanager
-def ssh_hosts(shell: str = "/bin/bash", ip: int = 4) -> Iterator[RayHosts]:
-    """pc1 and pc2 with ssh servers, `shell` the login shell on pc2; a token on pc1 alone."""
-    with Network("pc1", "pc2", ip=ip) as network:
-        serve(network, shells={"pc2": shell})
+def ssh_hosts(*shells: str, ip: int = 4) -> Iterator[RayHosts]:
+    """pc1, pc2 and so on with ssh servers, `shells` the login shells from pc2 on; a token on pc1 alone."""
+    others = {f"pc{number}": shell for number, shell in enumerate(shells, 2)}
+    with Network("pc1", *others, ip=ip) as network:
+        serve(network, shells=others)
         cluster = RayHosts.of(network)
-        shutil.rmtree(network["pc2"].home / ".ray")
+        for name in others:
+            shutil.rmtree(network[name].home / ".ray")
         yield cluster
 
 
@@ -77,44 +79,45 @@ def foreign_ray(hosts: RayHosts, host: Host) -> None:
         )
 
 
-@pytest.mark.parametrize(("shell", "ip"), [("/bin/bash", 4), ("/bin/csh", 6)])
-def test_up_starts_the_rig_once_and_down_ends_it_and_no_other_ray(shell: str, ip: int) -> None:
-    """Whatever the login shell of the other machine, which greets and knows no Ray of its own."""
-    with ssh_hosts(shell, ip) as hosts:
-        pc1, pc2 = hosts.network["pc1"], hosts.network["pc2"]
-        (pc2.home / ".cshrc").write_text("echo welcome to pc2\n")
+def test_up_starts_the_rig_once_and_down_ends_it_and_no_other_ray() -> None:
+    """Whatever the login shells of the other machines, which greet and know no Ray; over IPv6."""
+    with ssh_hosts("/bin/bash", "/bin/csh", ip=6) as hosts:
+        pc1, pc2, pc3 = (hosts.network[name] for name in ("pc1", "pc2", "pc3"))
         (pc2.home / ".bashrc").write_text("echo welcome to pc2\n")
+        (pc3.home / ".cshrc").write_text("echo welcome to pc3\n")
         foreign_ray(hosts, pc2)
         rig = hosts.profile(rig="lab")
         up = command(hosts, "up", rig)
         assert up.returncode == 0, up.stdout
-        assert "pc2: in the cluster" in up.stdout
         paste = f"run: rigproof accept --hwprofile {rig} --ray-address {shlex.quote(hosts.address)}"
         assert paste in up.stdout.splitlines()
-        assert (raylets(pc1), raylets(pc2)) == (1, 2)
-        token = pc2.home / ".ray" / "auth_token"
-        assert token.read_text() == hosts.token
-        assert token.stat().st_mode & 0o777 == 0o600
-
+        assert [raylets(host) for host in (pc1, pc2, pc3)] == [1, 2, 1]
         status = command(hosts, "status", rig)
         assert status.returncode == 0, status.stdout
-        assert f"pc2  {pc2.address}  in the cluster" in status.stdout
+        for host in (pc2, pc3):
+            assert f"{host.name}: in the cluster" in up.stdout
+            assert f"{host.name}  {host.address}  in the cluster" in status.stdout
+            token = host.home / ".ray" / "auth_token"
+            assert token.read_text() == hosts.token
+            assert token.stat().st_mode & 0o777 == 0o600
 
         again = command(hosts, "up", rig)
         end = f"afterwards: rigproof cluster down {rig}"
         told = again.stdout.splitlines()
         assert (again.returncode, told[0], told[-2:]) == (0, "this cluster runs already", [paste, end])
-        assert (raylets(pc1), raylets(pc2)) == (1, 2)
+        assert [raylets(host) for host in (pc1, pc2, pc3)] == [1, 2, 1]
 
         down = command(hosts, "down", rig)
         assert down.returncode == 0, down.stdout
-        # The hosts are one kernel's: the first one sees the processes of both.
-        assert re.match(r"pc1: [1-9]\d* processes ended\npc2: nothing of it was running\n$", down.stdout)
-        assert (raylets(pc1), raylets(pc2)) == (0, 1)
+        # The hosts are one kernel's: the first one sees the processes of all.
+        first, *rest = down.stdout.splitlines()
+        assert re.fullmatch(r"pc1: [1-9]\d* processes ended", first)
+        assert rest == [f"{name}: nothing of it was running" for name in ("pc2", "pc3")]
+        assert [raylets(host) for host in (pc1, pc2, pc3)] == [0, 1, 0]
         assert not [title for title in pc1.titles() if "ray::" in title or "gcs_server" in title]
         nothing = command(hosts, "down", rig)
         assert nothing.stdout.splitlines() == [
-            f"{name}: nothing of it was running" for name in ("pc1", "pc2")
+            f"{name}: nothing of it was running" for name in ("pc1", "pc2", "pc3")
         ]
 
 
@@ -136,7 +139,7 @@ def test_a_machine_that_cannot_be_looked_at_is_no_success_of_up_or_down() -> Non
 
 
 def test_without_ssh_the_lines_to_type_are_printed() -> None:
-    with ssh_hosts() as hosts:
+    with ssh_hosts("/bin/bash") as hosts:
         shutil.rmtree(hosts.network["pc1"].home / ".ssh")
         up = command(hosts, "up", hosts.profile())
         assert up.returncode == 4

@@ -225,7 +225,9 @@ def test_a_setting_that_names_a_gpu_without_a_driver_is_said():
 
 
 def test_a_gpu_cannot_be_required_and_hidden():
-    with pytest.raises(ProfileError, match=r"CUDA_VISIBLE_DEVICES=-1 hides every one of host; drop one"):
+    with pytest.raises(
+        ProfileError, match=r"CUDA_VISIBLE_DEVICES=-1 hides every one of host; unset it, or leave"
+    ):
         rig_of(HIDDEN, KINDS, require_gpu=True)
     assert rig_of_hosts(found(old=HIDDEN, pc1=host(H200)), KINDS, require_gpu=True).rig.name == "pc1"
 

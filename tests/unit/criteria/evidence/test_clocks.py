@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rigproof.criteria.evidence.clocks import MOVED_S, _moved
+from rigproof.criteria.evidence.clocks import MOVED_S, _moved, contradiction
+from rigproof.records.measurements import Stage
 from rigproof.records.verdict import Outcome
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -98,3 +99,9 @@ def test_work_on_a_clock_that_was_not_read_to_within_a_second_is_not_measured(be
         True,
     )
     assert bench.verdict("activity.gpu_active", OTHER).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(("loaded_from_s", "fits"), [(None, True), (21.2, False)])
+def test_a_stage_that_nobody_took_may_end_before_its_common_start(loaded_from_s, fits):
+    stage = Stage("transient", 21.4, 21.1, "failed", loaded_from_s=loaded_from_s)
+    assert (contradiction([stage]) == "") is fits
