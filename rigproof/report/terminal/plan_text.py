@@ -199,9 +199,10 @@ def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> 
         yield f"  {plan.laps} laps of {duration(lap_s)}: all stages, again and again"
     levels = loaded.rig.levels
     if plan.level == "soak" and plan.expected_s < levels.least_share * levels.soak_s:
-        yield f"  shorter than a soak, {duration(levels.soak_s)}: an accepted run says so, and for how long"
+        so = 'an accepted run is "ACCEPTED for … of load, not a soak"'
+        yield f"  shorter than a soak ({duration(levels.soak_s)}): {so}"
     for stage in plan.stages:
-        settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
+        settles = f" settles for at most {figure(stage.settle_s, 's')}," if stage.settle_s else ""
         kind = loaded.kinds[stage.name]
         arms = kind.arms if stage.measure_s < stage.expected_s else ""
         each = f" for each {arms}" if arms else ""
@@ -211,7 +212,7 @@ def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> 
             turns += f", after {stage.shift_s:g} s for each GPU of a host alone"
         yield (
             f"  {stage.name}: {rest}about {duration(stage.expected_s)};{settles} "
-            f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s{turns}"
+            f"measures {figure(stage.measure_s, 's')}{each}, rounds of {stage.round_s:g} s{turns}"
         )
         yield from (f"    {line}" for line in kind.remarks(loaded, plan.level, found))
     yield f"  expected in all: {duration(plan.expected_s)}; lengths from {_files(plan, loaded)}"

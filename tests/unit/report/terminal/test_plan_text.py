@@ -84,7 +84,7 @@ def test_a_short_soak_says_that_it_is_none():
         "\n".join(plan_lines(loaded, make_plan(loaded, "soak", length_s), CATALOGUE, promised))
         for length_s in (1800, None)
     )
-    assert "shorter than a soak, 1 h: an accepted run says so" in short
+    assert 'shorter than a soak (1 h): an accepted run is "ACCEPTED for' in short
     assert "shorter than a soak" not in whole
 
 
