@@ -8,6 +8,7 @@ idled. The outcomes remain as each criterion found them by itself.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rigproof.criteria.checks.activity import active_in
 from rigproof.criteria.checks.clock import WAITED
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
@@ -110,10 +111,15 @@ def _idle(verdict: Verdict, members: Sequence[Member], failed: set[tuple[str, st
     also = (*criterion.also.fails, *criterion.also.unmeasured)
     if criterion.scope not in ("device", "node") or not (a_rate or IDLE_FAULT in also):
         return
+    for one in _devices(members):
+        active = [active_in(one, stage) for stage in criterion.stages]
+        if (IDLE, one.subject) in failed and not (active and all(active)):
+            yield f"{IDLE} of {one.subject}"
+
+
+def _devices(members: Sequence[Member]) -> Iterator[DeviceEvidence]:
     for member in members:
-        for one in member.devices if isinstance(member, NodeEvidence) else (member,):
-            if (IDLE, one.subject) in failed:
-                yield f"{IDLE} of {one.subject}"
+        yield from member.devices if isinstance(member, NodeEvidence) else (member,)
 
 
 def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Verdict:
@@ -151,8 +157,11 @@ def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -
     if criterion.scope in ("device", "node") and not (a_rate or verdict.criterion in WORK):
         return
     a_rate = a_rate or criterion.rate
-    roots = [root for root in ROOTS if a_rate or not root.slows]
-    yield from _found(roots, _members(verdict, evidence), failed, evidence)
+    members = _members(verdict, evidence)
+    # What idled in another stage than the rate's did not lower it.
+    idle = any(active_in(one, stage) is False for one in _devices(members) for stage in criterion.stages)
+    roots = [root for root in ROOTS if (a_rate or not root.slows) and (root.criterion != IDLE or idle)]
+    yield from _found(roots, members, failed, evidence)
 
 
 def _members(verdict: Verdict, evidence: Evidence) -> Sequence[Member]:

@@ -212,3 +212,19 @@ def test_all_that_an_idle_card_changes_follows_from_its_idling():
     assert {"transfer.link", "clock.ratio", "feeding.idle_gaps", "compute.exact"} < {
         one.criterion for one in bad
     }
+
+
+@pytest.mark.parametrize(
+    ("fault", "criterion"),
+    [
+        ("vram-slow", "memory.bandwidth"),
+        ("pcie-slow", "transfer.h2d"),
+        ("tensor-cores-unused", "training.step"),
+    ],
+)
+def test_a_rate_that_is_low_in_another_stage_than_the_card_idled_in_stands_by_itself(fault, criterion):
+    verdicts = run(f"gpu-idle@{FIRST}:stage=sustained", f"{fault}@{FIRST}")
+    failed = {one.criterion: one.follows for one in verdicts if one.outcome is Outcome.FAIL}
+    assert failed["activity.gpu_active"] is False
+    assert failed["throughput.sustained"] is True
+    assert failed[criterion] is False

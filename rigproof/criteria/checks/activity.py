@@ -69,6 +69,16 @@ def gpu_active(device: DeviceEvidence) -> Finding:
     return over_stages(device, DUTIES, lambda stage: _to_the_end(device, stage))
 
 
+def active_in(device: DeviceEvidence, stage: str) -> bool | None:
+    """Whether it was active in that stage alone; None if that is not judged there, or was not measured."""
+    if stage not in device.evidence.stages_with(*DUTIES):
+        return None
+    try:
+        return _in_stage(device, stage).outcome is Outcome.PASS
+    except NotMeasured:
+        return None
+
+
 def _to_the_end(device: DeviceEvidence, stage: str) -> Finding:
     """A device that worked is not measured if one of its workers fell silent and ended as if it had worked.
 
