@@ -59,7 +59,8 @@ def _way_out(loaded: LoadedRig, file: str) -> str:
         value, why = OF_THE_SUM * sum(floors.values()), "nine tenths of the floors of its cards one by one"
     else:
         value, why = FIRST_SHARE * _reached(loaded), "low enough for any; raise it when a run has shown more"
-    return f"write combined_floor_tflops = {value:.2g} in [stages.sustained] of {file}: {why}"
+    rounded = float(f"{value:.2g}")
+    return f"write combined_floor_tflops = {rounded:g} in [stages.sustained] of {file}: {why}"
 
 
 def _reached(loaded: LoadedRig) -> float:

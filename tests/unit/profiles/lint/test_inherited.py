@@ -32,6 +32,11 @@ def test_what_is_shipped_leaves_no_doubt(name):
             "[stages.sustained] of lab.toml: nine tenths of the floors of its cards one by one",
         ),
         (
+            node("pc1", "rtx-4090"),
+            "was set for rtx-3090 + rtx-3070, and lab.toml has rtx-4090 + rtx-3070; write "
+            "combined_floor_tflops = 150 in",
+        ),
+        (
             node("pc2", "unknown"),
             "was set for rtx-3090 + rtx-3070, and lab.toml has rtx-3090 + unknown; write "
             "combined_floor_tflops = "
