@@ -1,6 +1,6 @@
 """Connects an acceptance run with pytest-benchmark: device clocks, the rig's identity, its history."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from rigproof.plugin.conclusion import Key
 from rigproof.plugin.guest import HEADER
 from rigproof.plugin.keys import SESSION, criterion_and_subject
 from rigproof.plugin.preparation import Prepared
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict
 
@@ -104,11 +105,20 @@ class BenchmarkHooks:
         simulated = recording is not None and recording.run.simulated
         prepared = self._session.prepared
 
-        def stages_of(criterion: str) -> tuple[str, ...]:
-            return CATALOGUE[criterion].loads(prepared.plan.stage_names, prepared.loaded.kinds)
+        def stages_of(criterion: str) -> Collection[str]:
+            return stages_concerned(criterion, prepared.plan.stage_names, prepared.loaded.kinds)
 
         verdicts = self._session.verdicts.values()
         return keep_good(output_json, verdicts, stages_of=stages_of, simulated=simulated)
+
+
+def stages_concerned(criterion: str, stages: Collection[str], kinds: StageKinds) -> Collection[str]:
+    """Those of these stages whose rates are in doubt if the criterion could not be judged.
+
+    A stranger was perhaps there also while the card's cores rested, where it is not judged.
+    """
+    one = CATALOGUE[criterion]
+    return stages if one.surroundings else one.loads(stages, kinds)
 
 
 @pytest.fixture
