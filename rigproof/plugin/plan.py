@@ -2,17 +2,21 @@
 
 import shutil
 import sys
+from collections.abc import Iterator
 
 import pytest
 
+from rigproof.cluster.driver.presence import missing_node
+from rigproof.cluster.ray.matching import local_node
 from rigproof.history.listing import champion_lines
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
-from rigproof.plugin.preparation import Refused, prepare
+from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.profiles.auto import found_here
 from rigproof.report.terminal.matrix_lines import on_screen
 from rigproof.report.terminal.plan_text import plan_lines
+from rigproof.telemetry.host import host_addresses
 
 LOG_COLUMNS = 160  # where there is no terminal
 
@@ -37,7 +41,21 @@ def print_plan(config: pytest.Config) -> int:
     )
     for line in on_screen(lines, width) if sys.stdout.isatty() else lines:
         print(line)  # noqa: T201 - there is no session to report through
+    for line in _not_here(prepared):
+        print(line)  # noqa: T201
     for line in champion_lines(prepared.champions, prepared.loaded.rig.name):
         print(line)  # noqa: T201
     sys.stdout.flush()  # pytest puts another stream in its place, and nobody would flush this one at the end
     return 0
+
+
+def _not_here(prepared: Prepared) -> Iterator[str]:
+    """What keeps a run without a cluster from measuring a rig of several machines, in that run's words."""
+    nodes = prepared.loaded.rig.nodes
+    if len(nodes) == 1 or prepared.request.ray_address is not None or prepared.simulated is not None:
+        return
+    here = local_node(nodes, prepared.inventory.hostname, host_addresses())
+    absent = [missing_node(prepared.loaded, node, None, 0.0)[0] for node in nodes if node.name != here]
+    yield "a run of this plan would end INCOMPLETE, for it could not measure all of the rig:"
+    yield from (f"  {event.message}" for event in absent)
+    yield f"  {absent[0].data['next_step']}"

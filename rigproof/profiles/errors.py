@@ -2,7 +2,11 @@
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
+
+LISTED_MAX = 20  # names; of more a message has the nearest
+VENDOR = frozenset({"nvidia", "corporation", "geforce", "tesla"})  # words before the name of a card's model
 
 
 class ProfileError(Exception):
@@ -39,9 +43,27 @@ def _plain(value: object) -> object:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`did you mean "x"?` or, if nothing is similar, the list of known names."""
+    """`did you mean "x"?` or, if nothing is similar, the known names; of many the nearest.
+
+    Case, blanks, dashes and a card's vendor (`NVIDIA GeForce RTX 3090`) make no difference.
+    """
     names = sorted(known)
-    close = difflib.get_close_matches(word[:100], names, n=2, cutoff=0.6)
+    bare = [_bare(name) for name in names]
+    wanted = _bare(word[:100])
+    close = [name for name, one in zip(names, bare, strict=True) if one == wanted]
+    if not close:
+        near = difflib.get_close_matches(wanted, bare, n=2, cutoff=0.6)
+        close = [names[bare.index(one)] for one in dict.fromkeys(near)]
     if close:
         return "did you mean " + " or ".join(f'"{name}"' for name in close) + "?"
+    if len(names) > LISTED_MAX:
+        near = difflib.get_close_matches(wanted, bare, n=5, cutoff=0.0)
+        some = ", ".join(names[bare.index(one)] for one in dict.fromkeys(near))
+        return f"{len(names)} are known, such as {some}"
     return "known: " + (", ".join(names) if names else "none")
+
+
+def _bare(name: str) -> str:
+    """A name in lower case, without what separates its words and without a card's vendor."""
+    words = re.split(r"[\s_-]+", name.strip().lower())
+    return "".join(word for word in words if word not in VENDOR) or name.lower()

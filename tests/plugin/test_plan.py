@@ -38,6 +38,10 @@ def test_plan_of_a_profile_names_stages_devices_time_limits_and_their_sources():
         "80",
         "hwprofiles/rigs/dual-3090-3070.toml",
         "78.1",
+        # This machine alone is not the rig: what the run itself would say.
+        "a run of this plan would end INCOMPLETE, for it could not measure all of the rig:",
+        "pc2 is not there: the run was given no cluster, only this machine",
+        "join the machines with `rigproof cluster up dual-3090-3070`, then add --ray-address ",
     ):
         assert part in result.stdout
 
@@ -46,6 +50,7 @@ def test_plan_loads_neither_torch_nor_ray():
     result = plan()
     assert result.returncode == 0, result.stderr
     assert "HEAVY []" in result.stdout
+    assert "would end INCOMPLETE" not in result.stdout  # this machine is the rig
 
 
 def test_plan_of_a_bad_profile_is_refused():

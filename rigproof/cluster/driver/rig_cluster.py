@@ -15,7 +15,13 @@ from rigproof.cluster.driver.early import memory_of, wanted_gpus
 from rigproof.cluster.driver.foreign_memory import skipped
 from rigproof.cluster.driver.ground import Ground, RayGround, Reserving, Watch
 from rigproof.cluster.driver.holders import naming_holders
-from rigproof.cluster.driver.presence import gpus_there, missing_driver, missing_node, without_driver
+from rigproof.cluster.driver.presence import (
+    gpus_there,
+    missing_driver,
+    missing_node,
+    way_back,
+    without_driver,
+)
 from rigproof.cluster.driver.stage_loop import Polling, StageRun
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.launch.commands import head_of
@@ -278,6 +284,7 @@ class RigCluster:
             now_s=self._now_s,
             timeouts=self._loaded.rig.timeouts,
             pause=self._ground.pause,
+            next_step=lambda name: way_back(self._loaded, self._loaded.node(name), self._cluster),
         )
         self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
         self._polling.gather(self._stop_s / 4)

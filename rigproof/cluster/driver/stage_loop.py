@@ -51,7 +51,9 @@ class Polling:
         now_s: Callable[[], float],
         timeouts: Timeouts,
         pause: Pause,
+        next_step: Callable[[str], str],
     ) -> None:
+        """`next_step`: what brings back a lost node of that name."""
         self.agents = agents
         self.workers = workers
         self.paused_s = 0.0
@@ -60,6 +62,7 @@ class Polling:
         self._sink = sink
         self._now_s = now_s
         self._pause = pause
+        self._next_step = next_step
         self._head_s = timeouts.stall_s
         self._head_reported = False
         self._due_s: float | None = None  # when this beat must be over, unless the driver stalls
@@ -126,7 +129,8 @@ class Polling:
             self.lost.add(node)
             wait = {"limit_s": self._head_s} if NO_ANSWER in reason else {}
             message = f"the node is gone: {reason}"
-            self._sink(Event(self._now_s(), "node_lost", node, message, data=dict(wait)))
+            data = {**wait, "next_step": self._next_step(node)}
+            self._sink(Event(self._now_s(), "node_lost", node, message, data=data))
             self.agents.lost(node)
             self.workers.lost(node, reason, **wait)
 

@@ -26,7 +26,8 @@ LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"
     unit="",
     limit="the nodes that the rig profile promises",
     severity="config",
-    remedy="switch that machine on, check its network cable, and run its `ray start` line there",
+    remedy="switch that machine on, check its network cable, and run its `ray start` line there, which "
+    "`rigproof cluster lines PROFILE` prints",
     unmeasured="the run was given no cluster in which the node could be, or the cluster did not start; the "
     "node is in it, but its agent did not start, which measures nothing; the run was of another rig and did "
     "not look for it; or an event is of no node or device of the rig or of the run",
@@ -123,7 +124,8 @@ def looked_for(evidence: Evidence) -> bool:
     scope="rig",
     unit="faults",
     direction="at_most",
-    limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
+    limit="no wait past its deadline (as Ray's `Get timed out`) and no lost process: any of them leaves a "
+    "training session hanging",
     severity="isolate",
     remedy=FIRST_LOSS,
     unmeasured="no stage ran, or one was aborted before its waits were over; or the only losses are "

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from rigproof.profiles.errors import VENDOR
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.sku import Sku
 from rigproof.records.identity import GpuIdentity
 
 SkuOf = Callable[[GpuIdentity], str | None]  # a card that was found to its SKU's file stem
 
-_VENDOR = frozenset({"nvidia", "corporation", "geforce", "tesla"})
 _MEMORY_KIND = re.compile(r"(hbm|gddr)\d\w*")
 _MEMORY_SIZE = re.compile(r"(\d+)(gb|gib)")
 _SIZE_TOLERANCE = 0.1  # a printed size and what the driver shows differ by a few percent
@@ -87,8 +87,8 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _holds(wanted: tuple[str, ...], known: tuple[str, ...], memory_gib: float) -> bool:
-    model = tuple(word for word in known if word not in _VENDOR)
-    rest = tuple(word for word in wanted if word not in _VENDOR)
+    model = tuple(word for word in known if word not in VENDOR)
+    rest = tuple(word for word in wanted if word not in VENDOR)
     for start in range(len(rest) - len(model) + 1):
         if model and rest[start : start + len(model)] == model:
             added = rest[:start] + rest[start + len(model) :]

@@ -1,5 +1,6 @@
 """Whether one file has the shape of a rig or SKU profile: every mistake at once, in plain words."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ from pydantic_core import ErrorDetails
 from rigproof.profiles.errors import nearest, problem
 
 PROBLEMS_SHOWN = 100
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 Location = tuple[int | str, ...]
 
 # By the check's error type: (problem, remedy).
@@ -87,8 +89,23 @@ def _sentence(model: type[BaseModel], details: ErrorDetails, file: str) -> str:
         known = _keys_at(model, location[:-1])
         return problem(file, key, value, "unknown key", f"{nearest(str(location[-1]), known)}")
     if kind in _WRONG_TYPES:
-        return problem(file, key, value, *_WRONG_TYPES[kind])
+        wrong, way_out = _WRONG_TYPES[kind]
+        return problem(file, key, value, wrong, _instead(model, details) or way_out)
     return problem(file, key, value, *_out_of_bounds(kind, details.get("ctx", {})))
+
+
+def _instead(model: type[BaseModel], details: ErrorDetails) -> str:
+    """What was probably meant by a value of the wrong type; empty if that is not known."""
+    location, kind, value = details["loc"], details["type"], details["input"]
+    if kind in ("float_type", "int_type"):
+        if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+            return f"write it without quotes: {value.strip()}"
+        other = kind == "int_type" or str(location[-1]).endswith("_share")
+        return "" if other else "write a number such as 10"
+    if kind == "model_type" and not isinstance(value, dict):
+        hint = nearest(str(location[-1]), _keys_at(model, location[:-1], tables=False))
+        return f"{_WRONG_TYPES[kind][1]}, or {hint}" if hint.startswith("did you mean") else ""
+    return ""
 
 
 def _missing(file: str, location: Location, value: object) -> str:
@@ -118,14 +135,15 @@ def _table_of_rig(model: type[BaseModel], location: Location) -> str | None:
     return None
 
 
-def _keys_at(model: type[BaseModel], location: Location) -> set[str]:
-    """The keys that the table at `location` can have."""
+def _keys_at(model: type[BaseModel], location: Location, *, tables: bool = True) -> set[str]:
+    """The keys that the table at `location` can have; with `tables` those of further tables too."""
     current: type[BaseModel] | None = model
     for part in location:
         if isinstance(part, str) and current is not None:
             known = current.model_fields.get(part)
             current = _table_in(known.annotation) if known else None
-    return set(current.model_fields) if current else set()
+    fields = current.model_fields if current else {}
+    return {name for name, field in fields.items() if tables or _table_in(field.annotation) is None}
 
 
 def _table_in(annotation: Any) -> type[BaseModel] | None:

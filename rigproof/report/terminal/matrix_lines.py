@@ -161,12 +161,14 @@ class _Layout:
 
         `named`: with its criterion's name behind it, or below it if there is no room behind all of them.
         """
-        if len(head) + len(self._columns) * self._cell <= self._width:
-            self._left = max(self._left, len(head))
+        # At least two blanks are between the heading and the first column's name.
+        room = len(head) + max(0, 2 + len(self._heads[0]) - self._cell if self._heads else 0)
+        if room + len(self._columns) * self._cell <= self._width:
+            self._left = max(self._left, room)
         above, names = self._nodes(), "".join(name.rjust(self._cell) for name in self._heads)
         if not self._fitting:
             above = names = ""
-        beside = len(head) <= self._left and not above
+        beside = room <= self._left and not above
         heads = [head.ljust(self._left) + names] if beside else wrapped(head, self._width)
         for line in heads:
             text = Text(line)

@@ -201,6 +201,10 @@ def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> 
     if plan.level == "soak" and plan.expected_s < levels.least_share * levels.soak_s:
         so = 'an accepted run is "ACCEPTED for … of load, not a soak"'
         yield f"  shorter than a soak ({duration(levels.soak_s)}): {so}"
+        steady = [stage for stage in plan.stages if loaded.kinds[stage.name].duty == "continuous"]
+        if plan.laps == 1 and all(one.measure_s <= loaded.kinds[one.name].shortest_s for one in steady):
+            shortest = f"a lap of a soak cannot be shorter than {duration(plan.expected_s)}"
+            yield f"  {shortest}; for one continuous load as long as `--duration`, use `--level extended`"
     for stage in plan.stages:
         settles = f" settles for at most {figure(stage.settle_s, 's')}," if stage.settle_s else ""
         kind = loaded.kinds[stage.name]

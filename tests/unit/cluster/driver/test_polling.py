@@ -79,6 +79,7 @@ def driver():
         now_s=lambda: found.now_s,
         timeouts=Timeouts(stall_s=STALL_S, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *_: None,
+        next_step=lambda node: f"start {node}",
     )
     return found
 
@@ -172,6 +173,7 @@ def test_a_lost_node_is_reported_to_agents_and_workers(driver):
     (event,) = driver.events
     assert (event.kind, event.subject, event.t_s) == ("node_lost", "pc2", 1)
     assert event.message == "the node is gone: no heartbeat"
+    assert event.data == {"next_step": "start pc2"}
     assert driver.agents.lost_nodes == [("pc2",)]
     assert driver.workers.lost_nodes == [("pc2", "no heartbeat")]
 

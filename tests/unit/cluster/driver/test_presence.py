@@ -4,7 +4,7 @@ import pytest
 import ray
 
 from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.cluster.driver.presence import gpus_there, missing_node, without_driver
+from rigproof.cluster.driver.presence import gpus_there, missing_node, way_back, without_driver
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.host.processes import ProcessId
@@ -156,6 +156,10 @@ def test_a_missing_node_takes_its_devices_with_it(rig):
         "switch it on, check its cable, type there: `env RAY_AUTH_MODE=token ray"
     )
     assert "ray start --address=192.0.2.9:6379" in node.data["next_step"]
+    assert node.data["next_step"].endswith(
+        f"`rigproof cluster down {loaded.named}`, then `rigproof cluster up {loaded.named}`"
+    )
+    assert way_back(loaded, loaded.node("box"), None).startswith("look for what ended Ray there")
     assert cpu.subject == "box/cpu0"
     assert cpu.message.startswith("the CPU as the device is missing with its node box")
 

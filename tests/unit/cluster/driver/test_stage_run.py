@@ -284,6 +284,7 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
         now_s=lambda: clock.now_s,
         timeouts=Timeouts(stall_s=10.0, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *arguments: pauses.append(arguments),
+        next_step=lambda node: f"start {node}",
     )
     polling.beat(0.5)
     assert pauses == [(0.5, 4.0, True)]

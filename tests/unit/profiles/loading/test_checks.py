@@ -1,5 +1,7 @@
 """What shows once a rig is merged: bands against their warning, unknown cards, nodes named twice."""
 
+import re
+
 import pytest
 
 from rigproof.profiles.loading.load import load_rig
@@ -17,6 +19,28 @@ def test_a_card_without_a_file_may_be_called_unknown_or_by_the_name_that_was_mea
     (far,) = desk.problems(RIG.replace("rtx-3090", "qqqqqqqq"))
     assert far.endswith(', or "unknown"')
     assert "did you mean" not in far
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("RTX 3090", "rtx-3090"),
+        ("rtx3070", "rtx-3070"),
+        ("NVIDIA GeForce RTX 3070 Ti", "rtx-3070-ti"),
+        ("GeForce_RTX_4090", "rtx-4090"),
+        ("H200 SXM", "h200-sxm"),
+        ("V100-SXM-32GB", "v100-sxm-32gb"),
+    ],
+)
+def test_a_card_may_be_named_as_people_write_it(desk, typed, meant):
+    (line,) = desk.problems(RIG.replace("rtx-3090", typed))
+    assert f'; did you mean "{meant}"? ' in line
+
+
+def test_of_many_cards_a_few_are_named_and_where_all_are(desk):
+    (line,) = desk.problems(RIG.replace("rtx-3090", "qqqqqqqq"))
+    assert "no such file in hwprofiles/gpus; " in line
+    assert re.search(r"; \d\d are known, such as (\S+, ){5}or", line)
 
 
 @pytest.mark.parametrize("band", ['[70, "85"]', "[true, 85]", '["70", 85]'])

@@ -110,7 +110,7 @@ def test_every_problem_of_a_file_is_reported_at_once(desk):
         "lab.toml: cpu.warn_percent = 60: warn_percent 60 is below the band's high end 85",
         'lab.toml: limits.ooms = "none": not a whole number; write a whole number',
         'lab.toml: limits.throtle_share = 0.1: unknown key; did you mean "throttle_share"',
-        "lab.toml: nodes[0].cpus = true: not a number",
+        "lab.toml: nodes[0].cpus = true: not a number; write a number such as 10",
         'lab.toml: nodes[0].gpus[0].sku = "rtx-3909": no such file in hwprofiles/gpus; did you mean '
         '"rtx-3090"',
         "lab.toml: nodes[0].gpus[0].gemm_size = 1001: not a multiple of 8",
@@ -314,6 +314,20 @@ def test_thousands_of_mistakes_are_cut_short_and_counted(desk):
     found = desk.problems(RIG + "[limits]\n" + "".join(f"key{number} = 1\n" for number in range(3000)))
     assert len(found) == PROBLEMS_SHOWN + 1
     assert found[-1].endswith("2900 more problems; correct those above first")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("cpu = 8", 'cpu = 8: not a table; write it as a table of keys and values, or did you mean "cpus"?'),
+        ('cpus = "16"', 'cpus = "16": not a number; write it without quotes: 16'),
+        ('cpus = "all"', 'cpus = "all": not a number; write a number such as 10'),
+        ("stages = 1", "stages = 1: not a table; write it as a table of keys and values"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_told_what_was_probably_meant(desk, written, said):
+    (line,) = desk.problems(RIG.replace('[[nodes]]\nname = "a"\n', f'[[nodes]]\nname = "a"\n{written}\n'))
+    assert line == f"lab.toml: nodes[0].{said}"
 
 
 def test_an_unknown_sku_stem_suggests_the_nearest():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rigproof.records.verdict import Decision, Outcome, Verdict
@@ -133,7 +135,11 @@ def test_what_an_interrupted_run_left_unmeasured_is_one_sentence():
     held = Verdict("c.y", "n2", Outcome.NOT_MEASURED, detail="pid 7 was there", remedy="end pid 7")
     assert not_measured_sentences([*left, held], interrupted=True) == [
         "n2 c.y: not measured: pid 7 was there. End pid 7.",
-        "4 criteria were not measured yet when the run was interrupted, of the stages sustained, training",
+        "the run was interrupted before the stages sustained, training ended: 4 criteria are not measured",
+    ]
+    alone = [replace(one, detail=left[0].detail) for one in left]
+    assert not_measured_sentences(alone, interrupted=True) == [
+        "the run was interrupted before the stage sustained ended: 4 criteria are not measured"
     ]
     assert len(not_measured_sentences([*left, held])) == 5
     assert len(not_measured_sentences(left[:3], interrupted=True)) == 3

@@ -10,6 +10,7 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import SEVERITIES, Decision, Outcome, Verdict
+from rigproof.report.content.clock_times import lasted
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import charts_of
@@ -43,6 +44,18 @@ def test_the_page_says_the_verdict_the_rig_and_the_failures(result):
     assert "580.65.06" in page
     assert "gemm 21 s with 2 workers" in page
     assert "SIMULATED" not in page
+
+
+def test_a_failure_of_a_node_or_of_the_rig_is_red_too_and_the_length_is_that_of_all_reports(result):
+    lost = [
+        Verdict("cluster.nodes_present", "pc2", Outcome.FAIL, detail="gone"),
+        Verdict("cluster.no_timeouts", "rig", Outcome.FAIL, "faults", 1, 0, direction="at_most"),
+    ]
+    page = without_scripts(page_text(replace(result, verdicts=[*result.verdicts, *lost], elapsed_s=1.0)))
+    for figure in ("[no] on pc2", "[1] on the rig"):
+        assert re.search(rf'<td class="spread fail"[^>]*><a href="#\w+">{re.escape(figure)}</a></td>', page)
+    assert f" · {lasted(result.recording, 1.0)} ·" in page
+    assert " · 1 s ·" not in page
 
 
 def test_what_one_click_leads_to_is_there(result):

@@ -60,6 +60,15 @@ def test_eight_gpus_in_eighty_columns():
     assert not any("(-v)" in line for line in everything)
 
 
+@pytest.mark.parametrize("width", range(50, 90))
+@pytest.mark.parametrize("end", ["", "n", "ed", "red"])
+def test_the_heading_and_the_first_head_are_apart(width, end):
+    cards = ("wohnzimmer/gpu0", "pc2/gpu0")
+    head = f"lab INCOMPLETE  2 of 90 not measu{end}"
+    first = lines_of(row(HOT, [64, 60], 87, "°C", subjects=cards), cards, width, head)[0]
+    assert first == head or first.startswith(f"{head}  ") or head.startswith(first)
+
+
 def test_two_unlike_cards_have_their_limits_beside_their_figures():
     devices = ("pc1/gpu0", "pc2/gpu0")
     verdicts = [
@@ -81,8 +90,8 @@ def test_without_room_beside_them_limits_are_on_a_line_below():
         for place, gpu in enumerate(GPUS)
     ]
     assert lines_of(verdicts)[1:] == [
-        "     sustained rate TFLOP/s        656  655  654  653  652  651  650  649",
-        "       limit ≥                     552  553  554  555  556  557  558  559",
+        "     sustained rate TFLOP/s         656  655  654  653  652  651  650  649",
+        "       limit ≥                      552  553  554  555  556  557  558  559",
     ]
 
 

@@ -86,6 +86,16 @@ def test_a_short_soak_says_that_it_is_none():
     )
     assert 'shorter than a soak (1 h): an accepted run is "ACCEPTED for' in short
     assert "shorter than a soak" not in whole
+    assert "cannot be shorter" not in short + whole
+
+
+def test_a_soak_shorter_than_its_shortest_lap_says_how_short_that_is():
+    loaded = load_rig("dual-3090-3070", KINDS)
+    lines = list(plan_lines(loaded, make_plan(loaded, "soak", 300.0), CATALOGUE, promised))
+    assert (
+        "  a lap of a soak cannot be shorter than 9 min; for one continuous load as long as `--duration`, "
+        "use `--level extended`"
+    ) in lines
 
 
 def test_every_promised_criterion_is_reported_with_its_subjects():

@@ -134,9 +134,9 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
     verdicts = [failed, other, *absent, alone]
     lines = printed(Decision.REJECTED, verdicts, devices=["pc1/gpu0", "pc2/gpu0"])
     assert lines[1:6] == [
-        "FAIL GPU present                  ok     [no]",
+        "FAIL GPU present                   ok     [no]",
         "?    time in CPU band  ? on pc1",
-        "?    power                                  ?",
+        "?    power                                   ?",
         "[ ] failed, ? not measured",
         "3 more not measured on any: clock ratio, Xid errors, uncorrected ECC",
     ]
@@ -179,6 +179,6 @@ def test_of_a_rig_without_any_of_its_gpus_only_that_is_shown():
     failed = Verdict("inventory.gpus_present", "pc2/gpu0", Outcome.FAIL)
     verdicts = [failed, *absent, alone]
     lines = printed(Decision.REJECTED, verdicts, devices=["pc2/gpu0"])
-    assert lines[1:4] == ["FAIL GPU present                [no]", "[ ] failed", ""]
+    assert lines[1:4] == ["FAIL GPU present                 [no]", "[ ] failed", ""]
     assert "5 criteria were not measured: no device of the rig is there" in lines
     assert any("power" in line for line in printed(Decision.REJECTED, verdicts, everything=True))
