@@ -54,7 +54,10 @@ WRITABLE = re.compile(rf"(^|/)({'|'.join(map(re.escape, FILES))}): not written: 
 NOTHING_TOLD = "so what else kept the run from being accepted is not known"
 EMPTY = f"verdict.json: empty, {NOTHING_TOLD}"
 FOREIGN = f"verdict.json: no verdict of a run, {NOTHING_TOLD}"
-NEVER_ENDED = "the run never ended: its recording was not closed, and there is no verdict.json"
+NEVER_ENDED = (
+    "the run %s has not ended: it still runs, or was killed; its recording is not closed, and it left no "
+    "verdict. `rigproof report` writes a report of what was recorded"
+)
 ROW_BYTES = 50  # of a sample on disk; other records take less
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
 NAME_MAX = 100
@@ -82,7 +85,7 @@ def earlier_problems(run: Path) -> list[str]:
     if file.exists() and not file.stat().st_size:
         return [EMPTY]
     if not file.exists() and not (run / PARQUET_FILE).exists():
-        return [NEVER_ENDED]
+        return [NEVER_ENDED % run.resolve().name]
     try:
         if file.exists() and str(_told(run, "verdict")) not in set(Decision):
             return [FOREIGN]

@@ -16,7 +16,7 @@ from rigproof.plugin.run import Run
 from rigproof.records.disk.reading import RECORDING_FILE
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide, sentence
 from rigproof.report.files.files import result_of, write_reports
-from rigproof.report.files.folders import ReportFolderError, point_latest
+from rigproof.report.files.folders import ReportFolderError, keep_latest
 from rigproof.report.published.pseudonyms import ShareError
 from rigproof.report.published.shared_copy import write_shared
 
@@ -74,7 +74,7 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
 
     decision = decision_of(verdicts, judged, problems)
     found = write(decision)
-    latest = point_latest(prepared.request.report_dir, folder)
+    latest = keep_latest(prepared.request.report_dir, folder)
     found += [latest] if latest else []
     kept: list[str] = []
     if decision is Decision.ACCEPTED and not found and may_become_champion(prepared, run.recording, verdicts):

@@ -23,6 +23,7 @@ from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Verdict
 from rigproof.report.files.files import load_writers
+from rigproof.report.files.folders import ReportFolderError, point_back, point_latest, pointed_at
 from rigproof.report.terminal.live import terminal_copy
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.options import PREFIX
@@ -123,11 +124,17 @@ class HardwareSession:
             self.prepared, self.folder, self._terminal, command, self._column, start_up=self._start_up
         )
         self.run.leave_out(self._unjudged)
+        reports_dir = self.prepared.request.report_dir
+        earlier = pointed_at(reports_dir)
         try:
+            # Before any load: if the host goes down, its report folder must not show the run before.
+            if problem := point_latest(reports_dir, self.folder):
+                raise ReportFolderError(problem)
             return self.run.open(frozenset(self._needed))
-        except ClusterError as error:
+        except (ClusterError, ReportFolderError) as error:
             self.run.close()
             self.run = None
+            point_back(reports_dir, self.folder, earlier)
             self.refusal = str(error)
             pytest.exit("the run was refused; the reason is above", returncode=USAGE)
         finally:

@@ -63,8 +63,11 @@ def test_a_killed_driver_leaves_nothing_but_words_and_the_next_one_may_be_frozen
 
 def judged_as_killed_and_as_reset(killed, home):
     """Incomplete where the host went on, rejected where it did not. The words of a run of each kind stay."""
-    done = rigproof("judge", killed.folder)
+    latest = killed.report_dir / "latest"  # it began after any other run there
+    assert latest.resolve() == killed.folder.resolve()
+    done = rigproof("judge", latest)
     assert done.returncode == 6, done.stdout + done.stderr
+    assert f"the run {killed.folder.name} has not ended" in done.stdout
     assert "into sustained" in done.stdout
     assert "the host did not restart" in done.stdout
 

@@ -319,7 +319,7 @@ def test_who_leaves_by_os_exit_makes_rigproof_accept_neither_green_nor_red(
     fault = "--inject=overheat@pc2/gpu0:stage=sustained"
     done = rigproof("accept", "-p", "leaves", *ACCEPTED_AS, fault, f"--report-dir={tmp_path}", cwd=tmp_path)
     assert done.returncode == status, done.stdout + done.stderr
-    assert (tmp_path / "latest").exists() == (status == 1)
+    assert (tmp_path / "latest" / "verdict.json").exists() == (status == 1)
     if status == 3:
         said = re.search(
             r"^rigproof: os\._exit\([01]\) of .* ended this process; no verdict$", done.stderr, re.M
@@ -330,7 +330,7 @@ def test_who_leaves_by_os_exit_makes_rigproof_accept_neither_green_nor_red(
 def test_nor_does_a_hook_in_plain_pytest(with_plugin):
     run = with_plugin("import os\ndef pytest_runtest_logreport(report): os._exit(0)")
     assert run.status == 3, run.output
-    assert not (run.reports / "latest").exists()
+    assert not (run.folder / "verdict.json").exists()
 
 
 def test_a_verdict_that_was_not_written_is_none(tmp_path, monkeypatch):

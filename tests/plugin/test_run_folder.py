@@ -2,13 +2,14 @@
 
 import json
 import re
+import signal
 from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
 import pytest
 
 from rigproof.report.content.order import WORDS
-from support.acceptance import accept, properties, run_pytest
+from support.acceptance import accept, properties, rigproof, run_pytest
 from support.jenkins import refusals
 from support.recordings import END_S, STEP_S
 
@@ -41,6 +42,36 @@ def test_latest_points_at_the_run_and_moves_with_the_reports(acceptance):
     assert not latest.readlink().is_absolute()
     assert run.folder.parent == run.reports.resolve() / "runs"
     assert run.folder.name == run.result["run_id"]
+
+
+DIES = """\
+import os, signal
+def pytest_runtest_logreport(report):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_latest_is_the_run_that_was_killed_and_not_the_accepted_one_before_it(tmp_path, monkeypatch):
+    """What the README says to do after a crash in the night."""
+    (tmp_path / "dies.py").write_text(DIES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    command = ("accept", "--simulate-inline", "--hwprofile=dual-3090-3070", "--level=quick")
+    done = rigproof(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    latest = tmp_path / "reports" / "latest"
+    before = latest.resolve()
+    assert rigproof(*command, "-p", "dies", cwd=tmp_path).returncode == -signal.SIGKILL
+    assert latest.resolve() != before
+    judged = rigproof("judge", "reports/latest", cwd=tmp_path)
+    assert judged.returncode == 6, judged.stdout + judged.stderr
+    assert f"the run {latest.resolve().name} has not ended: it still runs, or was killed" in judged.stdout
+    assert "left no verdict. `rigproof report` writes a report of what was recorded" in judged.stdout
+    assert "SIMULATED INCOMPLETE" in judged.stdout.splitlines()[-1]
+    done = rigproof("report", "reports/latest", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    judged = rigproof("judge", "reports/latest", cwd=tmp_path)
+    assert judged.returncode == 6, judged.stdout + judged.stderr
+    assert "report: reports/latest/report.html" in judged.stdout
 
 
 def test_every_output_names_the_decision(acceptance):

@@ -35,6 +35,16 @@ class GrowingFile:
         self.file.close()
 
 
+def sync_folder(folder: Path) -> None:
+    """Have the names in it on the disk, as far as its file system can do that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
     """A file that takes `target`'s name once it is complete and on the disk. Raises OSError.

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rigproof.profiles.loading.files import shown_path
+from rigproof.records.disk.durable import sync_folder
 
 OWN_TEXT = b"runs/"  # what the file `latest` begins with where links are not possible
 POINTER = re.compile(rb"runs/([^/\0\n]{1,255})\n?")  # all of it
@@ -236,15 +237,28 @@ def _problem(reports_dir: Path, error: OSError) -> str:
     return f"{place}: {error.strerror or error}; give another --hw-report-dir"
 
 
-def point_latest(reports_dir: Path, run_folder: Path) -> str | None:
-    """Point `latest` in `reports_dir` at this run; returns what went wrong, or None.
+def pointed_at(reports_dir: Path) -> str | None:
+    """Where `latest` leads, as it says itself: a path from `reports_dir`; None if it says nothing."""
+    latest = Path(reports_dir) / "latest"
+    try:
+        if not _is_ours(latest, latest.lstat().st_mode):
+            return None
+        return str(latest.readlink()) if latest.is_symlink() else latest.read_text("utf-8").removesuffix("\n")
+    except (OSError, ValueError):
+        return None
 
-    It is a relative symbolic link, so that the reports can be moved, and replaced in one step, so that it can
-    be read at any time; where links are not possible, a file with the path. What else has that name is kept.
+
+def point_latest(reports_dir: Path, target: Path | str) -> str | None:
+    """Point `latest` in `reports_dir` at this run's folder, before it loads anything.
+
+    Returns what went wrong, or None. It is a relative symbolic link, so that the reports can be moved, and
+    replaced in one step, so that it can be read at any time; where links are not possible, a file with the
+    path. It is on the disk when this returns: a crash must not bring back the run before. What else has that
+    name is kept. `target` as text: what `pointed_at` gave.
     """
-    reports_dir, run_folder = Path(reports_dir), Path(run_folder)
+    reports_dir = Path(reports_dir)
     latest = reports_dir / "latest"
-    target = os.path.relpath(run_folder, reports_dir)
+    target = target if isinstance(target, str) else os.path.relpath(target, reports_dir)
     part = reports_dir / f".latest-{secrets.token_hex(3)}"
     try:
         if os.path.lexists(latest) and not _is_ours(latest, latest.lstat().st_mode):
@@ -252,10 +266,38 @@ def point_latest(reports_dir: Path, run_folder: Path) -> str | None:
         try:
             part.symlink_to(target, target_is_directory=True)
         except (OSError, NotImplementedError):
-            part.write_text(f"{target}\n", encoding="utf-8")
+            with part.open("w", encoding="utf-8") as file:
+                file.write(f"{target}\n")
+                file.flush()
+                os.fsync(file.fileno())
         part.replace(latest)
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         return f"{latest}: does not point at {target}: {error.strerror or error}; remove what is there"
+    sync_folder(reports_dir)
     return None
+
+
+def point_back(reports_dir: Path, run_folder: Path, earlier: str | None) -> None:
+    """Let `latest` say again what it said before this run, which was refused. Another run's is kept."""
+    if pointed_at(reports_dir) != os.path.relpath(run_folder, reports_dir):
+        return
+    if earlier is not None:
+        point_latest(reports_dir, earlier)
+    else:
+        with contextlib.suppress(OSError):
+            (Path(reports_dir) / "latest").unlink()
+
+
+def keep_latest(reports_dir: Path, run_folder: Path) -> str | None:
+    """Point `latest` at a run that has ended, unless it leads to one that began later.
+
+    Returns what went wrong, or None.
+    """
+    pointed = pointed_at(reports_dir)
+    if pointed is not None and Path(pointed).name > Path(run_folder).name:
+        with contextlib.suppress(OSError, ValueError):
+            if (Path(reports_dir) / pointed).is_dir():
+                return None
+    return point_latest(reports_dir, run_folder)

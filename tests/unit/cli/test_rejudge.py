@@ -131,7 +131,7 @@ def test_a_run_without_a_verdict_is_accepted_only_if_it_ended(tmp_path, text, lo
 
 
 def test_a_run_that_never_ended_says_so(tmp_path):
-    assert earlier_problems(tmp_path) == [NEVER_ENDED]
+    assert earlier_problems(tmp_path) == [NEVER_ENDED % tmp_path.name]
 
 
 KEPT = {

@@ -9,10 +9,13 @@ import pytest
 
 from rigproof.report.files.folders import (
     ReportFolderError,
+    keep_latest,
     named_run,
     new_run_folder,
     own_folder,
+    point_back,
     point_latest,
+    pointed_at,
     room_mib,
     short_name,
 )
@@ -106,6 +109,45 @@ def test_latest_is_a_file_where_links_are_not_possible(tmp_path, monkeypatch):
     assert point_latest(tmp_path, newer) is None
     assert (tmp_path / "latest").read_text() == f"runs/{newer.name}\n"
     assert named_run(tmp_path / "latest") == newer
+
+
+@pytest.mark.parametrize("earlier", [None, "runs/gone"])
+@pytest.mark.parametrize("links", [True, False], ids=["link", "file"])
+def test_a_refused_run_leaves_latest_as_it_was(tmp_path, monkeypatch, earlier, links):
+    if not links:
+        monkeypatch.setattr("pathlib.Path.symlink_to", lambda *_, **__: Path("/").mkdir())
+    run, other = (new_run_folder(tmp_path, "lab", NOW) for _ in range(2))
+    if earlier is not None:
+        assert point_latest(tmp_path, earlier) is None
+    assert pointed_at(tmp_path) == earlier
+    assert point_latest(tmp_path, run) is None
+    point_back(tmp_path, run, earlier)
+    assert pointed_at(tmp_path) == earlier
+    assert os.path.lexists(tmp_path / "latest") is (earlier is not None)
+    point_latest(tmp_path, other)
+    point_back(tmp_path, run, earlier)
+    assert pointed_at(tmp_path) == f"runs/{other.name}", "another run has begun meanwhile"
+
+
+def test_a_run_that_ends_does_not_hide_one_that_began_later(tmp_path):
+    """If that one dies, the verdict of the earlier one must not stand for it."""
+    first, second = (new_run_folder(tmp_path, "lab", NOW + timedelta(hours=hour)) for hour in range(2))
+    point_latest(tmp_path, first)
+    point_latest(tmp_path, second)
+    assert keep_latest(tmp_path, first) is None
+    assert pointed_at(tmp_path) == f"runs/{second.name}"
+    assert keep_latest(tmp_path, second) is None
+    assert pointed_at(tmp_path) == f"runs/{second.name}"
+    second.rmdir()  # it was refused after all, or somebody removed it
+    assert keep_latest(tmp_path, first) is None
+    assert pointed_at(tmp_path) == f"runs/{first.name}"
+
+
+def test_what_took_the_place_of_latest_during_a_run_is_neither_read_nor_replaced(tmp_path):
+    run = new_run_folder(tmp_path, "lab", NOW)
+    os.mkfifo(tmp_path / "latest")
+    assert pointed_at(tmp_path) is None
+    assert "remove what is there" in keep_latest(tmp_path, run)
 
 
 @pytest.mark.parametrize(
