@@ -10,7 +10,7 @@ from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit
 from rigproof.criteria.evidence.clocks import contradiction
-from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.judging.attempts import GOOD, WORST_FIRST, is_marginal
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import Judgement, judge
@@ -20,7 +20,7 @@ from rigproof.records.fields import table_name
 from rigproof.records.measurements import Stage
 from rigproof.records.pcie import PcieErrors
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict, figure
+from rigproof.records.verdict import GOOD_IN, Outcome, Verdict, figure
 from rigproof.stages.registry import KINDS
 
 # Events that say how the rig is from then on. All others are of the lap in which they happened.
@@ -157,12 +157,18 @@ def of_all_laps(
 
     It is that of the worst lap. A rate may once miss its limit by little, as when it is measured once more
     (`attempts.py`): in one lap, if it was good in all others, which is a warning. `evidence`: of each lap.
+    If the run ended before its last lap did, what that kept from being measured has the figure of the laps
+    before, and is not measured all the same.
     """
     if len(laps) == 1:
         return list(laps[0])
     planned = _planned(evidence[0].recording) if evidence else None
     number = max(len(laps), planned) if isinstance(planned, int) else len(laps)
     devices = {one.subject: one for one in loaded.devices()}
+    begun = sum(bool(one.recording.attempts) for one in evidence)
+    done = begun - bool(begun and _cut(evidence[:begun]))
+    ending = _ending(evidence[:begun], done, number)
+    good_in = f"{GOOD_IN}{_laps(1, done).removeprefix('lap')} of {number}; {ending}" if done else ""
     found = []
     for each in zip(*laps, strict=True):
         criterion, device = CATALOGUE[each[0].criterion], devices.get(each[0].subject)
@@ -170,8 +176,62 @@ def of_all_laps(
         of_laps: Sequence[Verdict] = each
         if device is not None and device.gpu.device == "cuda" and criterion.steady:
             of_laps = _steady(each, criterion, device, evidence, loaded)
-        found.append(_worst(of_laps, criterion, limits.marginal_share, number))
+        worst = _worst(of_laps, criterion, limits.marginal_share, number)
+        measured = [
+            one
+            for place, one in enumerate(of_laps)
+            if place < done
+            or one.outcome is not Outcome.NOT_MEASURED
+            or (one.remedy if place < begun else one.follows)
+        ]
+        if evidence and worst.outcome is Outcome.NOT_MEASURED and len(measured) < len(of_laps):
+            so_far = _worst(measured, criterion, limits.marginal_share, number) if measured else None
+            worst = _until_then(so_far, replace(worst, detail=ending, remedy="", from_s=None), good_in)
+        found.append(worst)
     return found
+
+
+def _cut(begun: Sequence[Evidence]) -> bool:
+    """Whether the last of these laps lacks the end of a stage, which the first lap had, or the plan has."""
+    ran = begun[-1].recording.stages
+    expected = begun[0].recording.stages if len(begun) > 1 else begun[0].stages
+    return any(one.status not in ENDED for one in ran.values()) or not ran.keys() >= set(expected)
+
+
+def _ending(begun: Sequence[Evidence], done: int, number: int) -> str:
+    """Where the run ended: `lap 5 was interrupted in pattern; laps 6 to 23 were not run`."""
+    parts = []
+    if done < len(begun):
+        ran = sorted(begun[-1].recording.stages.values(), key=attrgetter("start_s"))
+        aborted = [one.name for one in ran if one.status not in ENDED]
+        where = f"in {aborted[0]}" if aborted else f"after {ran[-1].name}"
+        parts.append(f"lap {len(begun)}{'' if done else f' of {number}'} was interrupted {where}")
+    if len(begun) < number:
+        several = len(begun) + 1 < number
+        parts.append(f"{_laps(len(begun) + 1, number)} {'were' if several else 'was'} not run")
+    return "; ".join(parts)
+
+
+def _laps(first: int, last: int) -> str:
+    return f"lap {first}" if first == last else f"laps {first} to {last}"
+
+
+def _until_then(so_far: Verdict | None, ended: Verdict, good_in: str) -> Verdict:
+    """What was not measured as the run `ended`, with the figure of what was, which may be nothing at all.
+
+    `good_in`: in which laps that was all; empty if not even the first is complete.
+    """
+    if so_far is None:
+        return ended
+    match so_far.outcome:
+        case Outcome.NOT_MEASURED:
+            return so_far
+        case Outcome.NOT_APPLICABLE:
+            return so_far if good_in else ended
+        case Outcome.WARN:
+            detail = _joined(so_far.detail, ended.detail)
+            return replace(so_far, outcome=Outcome.NOT_MEASURED, detail=detail, severity=None)
+    return replace(so_far, outcome=Outcome.NOT_MEASURED, detail=good_in or ended.detail, remedy="")
 
 
 def _worst(laps: Sequence[Verdict], criterion: Criterion, share: float | None, number: int) -> Verdict:

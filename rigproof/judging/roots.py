@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rigproof.criteria.checks.activity import active_in
-from rigproof.criteria.checks.clock import WAITED
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.fed import WAITED
 from rigproof.criteria.evidence.idle import idled
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.judging.catalogue import CATALOGUE

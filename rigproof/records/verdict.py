@@ -36,6 +36,7 @@ Direction = Literal["at_least", "at_most", "equal"]
 SIGNS: dict[Direction, str] = {"at_least": "≥", "at_most": "≤", "equal": "="}
 
 FOLLOWS = "follows from "  # begins the remedy of a failure that another one explains
+GOOD_IN = "good in lap"  # begins the detail of what was good until the run ended before its last lap
 DIGITS_MORE_MAX = 9  # two numbers that need more to be told apart look the same
 UNJUDGED = (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE)  # their `detail` says why
 
@@ -85,6 +86,13 @@ class Verdict:
     def follows(self) -> bool:
         """Whether another failure explains this one."""
         return self.remedy.startswith(FOLLOWS)
+
+    @property
+    def good_so_far(self) -> bool:
+        """Whether it was not measured only because the run ended before its last lap. It has the figure of
+        the laps before.
+        """
+        return self.outcome is Outcome.NOT_MEASURED and self.detail.startswith(GOOD_IN)
 
     @property
     def family(self) -> str:

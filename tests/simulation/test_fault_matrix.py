@@ -6,6 +6,7 @@ from itertools import chain
 
 import pytest
 
+from rigproof.criteria.evidence.fed import WAITED
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.fault_matrix import ENDS, cases, shown_by
 from rigproof.judging.fault_page import PAGE, SYMPTOMS, faults_page
@@ -212,6 +213,14 @@ def test_all_that_an_idle_card_changes_follows_from_its_idling():
     assert {"transfer.link", "clock.ratio", "feeding.idle_gaps", "compute.exact"} < {
         one.criterion for one in bad
     }
+
+
+def test_one_that_idles_while_it_is_fed_waits_for_rewards_and_nothing_is_wrong_with_its_link():
+    failed = {
+        one.criterion: one for one in run(f"gpu-idle@{FIRST}:stage=feeding") if one.outcome is Outcome.FAIL
+    }
+    assert failed.keys() == {"feeding.idle_gaps", "transfer.link", "clock.ratio"}
+    assert failed["transfer.link"].remedy == failed["clock.ratio"].remedy == WAITED
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ from rigproof.records.measurements import Event
 from rigproof.records.processes import GpuProcess
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, decide
+from rigproof.report.content.matrix import matrix_of
 from rigproof.report.published.pseudonyms import Key, Pseudonyms
 from rigproof.report.published.shared_copy import scrubber_of, shared_recording
+from rigproof.report.terminal.terminal import summary_lines
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.fault_matrix import PROFILE
@@ -228,20 +230,97 @@ def test_a_soak_that_ended_after_two_of_three_laps_is_not_measured():
         tables={name: rows.between(-math.inf, since_s) for name, rows in recording.tables.items()},
     )
     found = bad(cut, CARD)
-    assert found[SUSTAINED] == (NOT_MEASURED, "in lap 3 of 3; the sustained stage did not run")
+    assert found[SUSTAINED] == (NOT_MEASURED, "good in laps 1 to 2 of 3; lap 3 was not run")
     assert decide(judge_all(cut)).value == "INCOMPLETE"
 
 
 def test_a_soak_that_ended_in_its_first_lap_names_the_laps_that_it_was_to_have():
     recording = recorded()
     cut = laps_of(recording, FOUR)[0]
-    assert bad(cut, CARD)[SUSTAINED] == (NOT_MEASURED, "in lap 2 of 3; the sustained stage did not run")
+    assert bad(cut, CARD)[SUSTAINED] == (NOT_MEASURED, "good in lap 1 of 3; laps 2 to 3 were not run")
 
 
 def test_a_soak_that_ended_before_its_first_stage_is_not_measured():
     cut = replace(recorded(), stages={}, first_attempts={}, earlier_laps=[])
     assert bad(cut, CARD)[SUSTAINED] == (NOT_MEASURED, "the sustained stage did not run")
     assert decide(judge_all(cut)).value == "INCOMPLETE"
+
+
+def stopped(recording, lap, name, *, told=True):
+    """The run, stopped in the middle of this stage: from outside if `told`, else it was killed."""
+    (within,) = [one for one in recording.attempts if (one.lap, one.name) == (lap, name)]
+    at_s = (within.start_s + within.end_s) / 2
+    cut = replace(
+        recording,
+        stages={},
+        first_attempts={},
+        earlier_laps=[],
+        events=[one for one in recording.events if one.t_s <= at_s],
+        tables={name: rows.between(-math.inf, at_s) for name, rows in recording.tables.items()},
+    )
+    cut.extend(
+        one if one.end_s <= at_s else replace(one, end_s=None, status="interrupted" if told else "running")
+        for one in sorted(recording.attempts, key=lambda one: one.start_s)
+        if one.start_s < at_s
+    )
+    return with_events(cut, Event(at_s, "interrupted", "rig", "stopped by SIGINT")) if told else cut
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_soak_that_is_stopped_has_the_figures_of_its_complete_laps_and_one_sentence(told):
+    verdicts = judge_all(stopped(recorded(of="every stage"), 2, "pattern", told=told))
+    assert decide(verdicts).value == "INCOMPLETE"
+    found = {one.criterion: one for one in verdicts if one.subject == CARD}
+    rate, margin = found[SUSTAINED], found["thermal.margin"]
+    assert (rate.outcome, margin.outcome) == (NOT_MEASURED, NOT_MEASURED)
+    assert (rate.measured, rate.limit) == (pytest.approx(652, abs=2), pytest.approx(568, abs=1))
+    where = "lap 2 was interrupted in pattern; lap 3 was not run"
+    assert {one.detail for one in verdicts if one.outcome is NOT_MEASURED} == {f"good in lap 1 of 3; {where}"}
+    lines = summary_lines(decide(verdicts), verdicts, None, interrupted=told)
+    number = sum(one.outcome is NOT_MEASURED for one in verdicts)
+    assert lines[0] == f"{number} criteria: good in lap 1 of 3 (sustained 652 TFLOP/s); {where}"
+    assert lines[1].startswith("what a criterion measures")
+    assert not told or "the run was interrupted; nothing failed in lap 1 of 3; " in lines[-1]
+    matrix = matrix_of(verdicts, ["n1/gpu0", "n1/gpu1", "n2/gpu0"])
+    assert [row.criterion for row in matrix.rows if row.criterion in (SUSTAINED, "memory.pattern")] == [
+        SUSTAINED
+    ]
+    assert next(row for row in matrix.rows if row.criterion == SUSTAINED).cells[0].text == "652?"
+    assert "? not measured to the end" in matrix.legend(matrix.rows)
+    assert any("more were good until the run ended" in note for note in matrix.notes)
+
+
+@pytest.mark.parametrize(
+    ("lap", "name", "detail"),
+    [
+        (1, "sustained", "lap 1 of 3 was interrupted in sustained; laps 2 to 3 were not run"),
+        (1, "transfer", "lap 1 of 3 was interrupted in transfer; laps 2 to 3 were not run"),
+        (3, "sustained", "good in laps 1 to 2 of 3; lap 3 was interrupted in sustained"),
+    ],
+)
+def test_a_soak_that_is_stopped_in_its_first_or_last_lap_says_so(lap, name, detail):
+    verdicts = judge_all(stopped(recorded(of="alone"), lap, name))
+    assert decide(verdicts).value == "INCOMPLETE"
+    assert {one.detail for one in verdicts if one.outcome is NOT_MEASURED} == {detail}
+    lines = summary_lines(decide(verdicts), verdicts, None, interrupted=True)
+    assert lines[0].replace(" (sustained 652 TFLOP/s)", "").endswith(f": {detail}")
+    assert lines[1].startswith("what a criterion measures")
+
+
+def test_a_failure_in_a_complete_lap_rejects_a_soak_that_is_stopped_later():
+    found = judge_all(stopped(recorded(f"overheat@{CARD}:for=100%,lap=1", of="every stage"), 2, "pattern"))
+    (hot,) = [one for one in found if one.outcome is FAIL and one.criterion == "thermal.core_temperature"]
+    assert (hot.subject, decide(found).value) == (CARD, "REJECTED")
+    margin = next(one for one in found if (one.criterion, one.subject) == ("thermal.margin", CARD))
+    assert (margin.outcome, margin.detail.endswith("lap 3 was not run")) == (NOT_MEASURED, True)
+    assert margin.detail.startswith("hotter than its maker allows in use")
+
+
+def test_what_does_not_apply_in_the_complete_laps_does_not_apply_for_a_lap_that_was_not_run():
+    whole, cut = recorded(of="every stage"), stopped(recorded(of="every stage"), 2, "pattern")
+    for outcome in judge_all(whole):
+        if outcome.outcome is Outcome.NOT_APPLICABLE:
+            assert outcome in judge_all(cut)
 
 
 def since(recording, lap):

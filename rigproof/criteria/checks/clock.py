@@ -9,7 +9,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
-from rigproof.criteria.evidence.fed import fed
+from rigproof.criteria.evidence.fed import remedy_if_waited
 from rigproof.criteria.evidence.idle import idled
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, load_of, over_loads, piece_table
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
@@ -37,7 +37,6 @@ from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
 MOST = 0.5  # "most samples": more than half of them
 # Of what the printed peak allows at a clock: a higher rate means that the reported clock is wrong.
 OVER_PEAK_SHARE = 1.10
-WAITED = "see feeding.idle_gaps: a card that waits for rewards lowers its clock"  # the remedy of such a one
 
 
 @criterion(
@@ -157,7 +156,7 @@ def _finding(
             limit,
             good=False,
             detail=f"{where}{low.power}, and the driver gives no reason",
-            remedy=_waited(device) if load.duty == "fed" else "",
+            remedy=remedy_if_waited(device) if load.duty == "fed" else "",
             from_s=span.from_s,
             length_s=low.piece.length_s,
         )
@@ -245,14 +244,6 @@ def _set_on_purpose(device: DeviceEvidence) -> str:
         f"undo it on {device.device.node} with {smi} -rgc` or `-rac`; if it is meant, state "
         "`limits.clock_ratio_share`"
     )
-
-
-def _waited(device: DeviceEvidence) -> str:
-    """The remedy for a fed card that waited too long; empty if its clock was low for another reason."""
-    most = device.optional_limit("idle_share")
-    if most is None or fed(device).idle_share <= most.value:
-        return ""
-    return WAITED
 
 
 def _reference(device: DeviceEvidence, load: Load) -> Limit:

@@ -8,6 +8,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.fed import remedy_if_waited
 from rigproof.criteria.evidence.idle import idled
 from rigproof.criteria.evidence.link import (
     GENERATIONS,
@@ -104,7 +105,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
             limit,
             good=False,
             detail=detail,
-            remedy=FEWER_LANES if width.usual < best[1] else "",
+            remedy=FEWER_LANES if width.usual < best[1] else _of_waiting(device, load, where),
             from_s=where.span.from_s,
             length_s=where.length_s,
         )
@@ -117,6 +118,12 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
         f"down to {lowest} in {share:.0%} of the readings from t={generation.piece.span.from_s:.0f} s on, "
     )
     return Finding(Outcome.WARN, limit.value, limit, detail + possible)
+
+
+def _of_waiting(device: DeviceEvidence, load: Load, piece: Piece) -> str:
+    """The remedy for a card that lowered its link while it waited to be fed; empty for any other."""
+    waited = load.duty == "fed" and idled(device, piece.span.from_s, piece.length_s)
+    return remedy_if_waited(device) if waited else ""
 
 
 def _by_idling(device: DeviceEvidence, generation: "Seen", width: "Seen", lanes: int) -> bool:

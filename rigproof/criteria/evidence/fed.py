@@ -11,6 +11,8 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.standstills import NONE, Spans, within
 from rigproof.criteria.evidence.windows import Window
 
+WAITED = "see feeding.idle_gaps: a card that waits for rewards lowers its clock and its link"  # a remedy
+
 
 @dataclass(frozen=True, slots=True)
 class Fed:
@@ -59,3 +61,11 @@ def fed(device: DeviceEvidence) -> Fed:
     if cause:
         raise NotMeasured(f"no round of generation: {cause}")
     return fed_by(rounds, device.uncounted)
+
+
+def remedy_if_waited(device: DeviceEvidence) -> str:
+    """The remedy for a fed card that waited too long; empty for one that did not."""
+    most = device.optional_limit("idle_share")
+    if most is None or fed(device).idle_share <= most.value:
+        return ""
+    return WAITED

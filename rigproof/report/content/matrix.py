@@ -1,5 +1,6 @@
 """The table criterion × GPU that terminal, summary.md and report.html show: failures first, passes folded."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
 LISTED_MAX = 3  # subjects that are no column and have each its own figure; of more, also the range
 LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
 FIGURELESS = {Outcome.FAIL: "no", Outcome.WARN: "!", Outcome.NOT_APPLICABLE: "-"}
-MARKED = {Outcome.FAIL: "[{}]", Outcome.WARN: "({})", Outcome.NOT_MEASURED: "?"}
+MARKED = {Outcome.FAIL: "[{}]", Outcome.WARN: "({})", Outcome.NOT_MEASURED: "{}?"}
 MARKS = {
     Outcome.FAIL: "[ ] failed",
     Outcome.WARN: "( ) warning",
@@ -36,6 +37,7 @@ COUNTED = {
     Outcome.NOT_MEASURED: "not measured",
     Outcome.NOT_APPLICABLE: "not applicable",
 }
+SO_FAR = re.compile(r"\w\?")  # a figure of what was not measured to the end
 MISSED = (Outcome.FAIL, Outcome.WARN)  # whose figure is beyond its limit
 WORDS = {Outcome.FAIL: "FAIL", Outcome.WARN: "WARN", Outcome.NOT_MEASURED: "?"}
 
@@ -114,7 +116,10 @@ class Matrix:
         """What the marks in these rows' cells mean; empty if there are none."""
         outcomes = {row.outcome for row in rows}
         outcomes |= {cell.outcome for row in rows for cell in row.cells if cell is not None}
-        return ", ".join(text for outcome, text in MARKS.items() if outcome in outcomes)
+        marks = [text for outcome, text in MARKS.items() if outcome in outcomes]
+        if any(SO_FAR.search(row.spread) for row in rows):
+            marks = [f"{text} to the end" if text == MARKS[Outcome.NOT_MEASURED] else text for text in marks]
+        return ", ".join(marks)
 
 
 def heading(rig: str, decision: Decision, verdicts: Sequence[Verdict], *, simulated: bool, short: str) -> str:
@@ -155,8 +160,9 @@ def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
             inapplicable.append(row.title)
         elif any(verdict.outcome is Outcome.NOT_APPLICABLE for verdict in group):
             partly.append(row.title)
-        if row.outcome in LOUD and own:
-            first = min(own, key=_loudness)
+        loudest = [one for one in own if one.outcome in LOUD and not one.good_so_far]
+        if loudest:
+            first = min(loudest, key=_loudness)
             loud.append((_loudness(first), row))
         elif known is not None and known.key_figure:
             key.append(row)
@@ -181,7 +187,11 @@ def _loudness(verdict: Verdict) -> tuple[int, bool]:
 def _explained_together(verdicts: Sequence[Verdict]) -> set[int]:
     """Ids of verdicts "not measured" that one sentence explains for a whole subject, such as a lost GPU."""
     groups = [group for group in not_measured_groups(verdicts) if folded(group)]
-    whole = [group for group in groups if len({verdict.subject for verdict in group}) == 1]
+    whole = [
+        group
+        for group in groups
+        if len({verdict.subject for verdict in group}) == 1 and not group[0].good_so_far
+    ]
     return {id(verdict) for group in whole for verdict in group}
 
 
@@ -241,6 +251,8 @@ def _cell(verdict: Verdict, digits: int, *, same: bool) -> Cell:
 
 def text_of(verdict: Verdict, more_digits: int) -> str:
     """Its figure without the unit, marked by its outcome."""
+    if verdict.outcome is Outcome.NOT_MEASURED and not verdict.good_so_far:
+        return "?"
     text = FIGURELESS.get(verdict.outcome, "ok")
     if verdict.measured is not None:
         text = compared(verdict.measured, "", _digits(verdict, verdict.measured, more_digits))
@@ -325,6 +337,9 @@ def _notes(quiet: Sequence[Row], partly: Sequence[str], *, explained: bool) -> I
     where = f"wherever {'it' if one else 'they'} {' and '.join(conditions)}" if conditions else "on all"
     if passed:
         yield f"{len(passed)} more pass{'es' if one else ''} {where}"
+    good = [row for row in quiet if row.outcome is Outcome.NOT_MEASURED]
+    if good:
+        yield f"{len(good)} more {'was' if len(good) == 1 else 'were'} good until the run ended"
     baselines = [row.title for row in quiet if row.outcome is Outcome.NO_LIMIT]
     if baselines:
         yield f"{len(baselines)} measured without a limit yet: {', '.join(baselines)}"

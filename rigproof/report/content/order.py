@@ -4,7 +4,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from rigproof.records.verdict import SEVERITIES, Decision, Outcome, Verdict, counts, sentence, with_remedy
+from rigproof.records.verdict import (
+    SEVERITIES,
+    Decision,
+    Outcome,
+    Verdict,
+    counts,
+    figure,
+    sentence,
+    with_remedy,
+)
 
 FOLDED_FROM = 4  # from this many on, verdicts of a kind are shown as one
 FOLLOWING_FROM = 2  # the same if another failure explains them: each would only lead there
@@ -49,13 +58,17 @@ def of_outcome(verdicts: Iterable[Verdict], outcome: Outcome) -> list[Verdict]:
 
 def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
     """Verdicts "not measured", in groups: several criteria of one subject with one cause, or several subjects
-    of one criterion with one cause, as when a missing GPU affects all its pairs; the others one by one.
+    of one criterion with one cause, as when a missing GPU affects all its pairs; the others one by one. What
+    was good until the run ended before its last lap is one group, the first.
 
     Those with a remedy of their own come first: they name what kept the run from measuring.
     """
-    missing = sorted(
-        of_outcome(verdicts, Outcome.NOT_MEASURED), key=lambda one: not one.remedy or one.follows
-    )
+    missing = of_outcome(verdicts, Outcome.NOT_MEASURED)
+    good = [one for one in missing if one.good_so_far]
+    if len(good) >= FOLDED_FROM:
+        yield good
+        missing = [one for one in missing if not one.good_so_far]
+    missing.sort(key=lambda one: not one.remedy or one.follows)
     by_subject = _grouped(missing, lambda verdict: (verdict.subject, _cause(verdict)))
     rest = [verdict for group in by_subject.values() if not folded(group) for verdict in group]
     by_criterion = _grouped(rest, lambda verdict: (verdict.criterion, _cause(verdict)))
@@ -95,11 +108,24 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     first = group[0]
     if len(group) == 1:
         return sentence(first)
+    if first.good_so_far:
+        return f"{len(group)} criteria: {_with_key_rates(group)}"
     of_one = first.subject == group[1].subject
     subject, what = (first.subject, "criteria") if of_one else (first.criterion, "subjects")
     return with_remedy(
         f"{subject}: {len(group)} {what} not measured: {_cause(first)}", "" if first.follows else first.remedy
     )
+
+
+def _with_key_rates(group: Sequence[Verdict]) -> str:
+    """`good in laps 1 to 4 of 23 (sustained 78.0 / 40.6 TFLOP/s); lap 5 was …`."""
+    laps, _, ending = group[0].detail.partition(";")
+    rates = [one for one in group if one.criterion == "throughput.sustained" and one.measured is not None]
+    if not rates:
+        return group[0].detail
+    figures = [figure(one) for one in sorted({one.measured or 0.0 for one in rates}, reverse=True)]
+    figures = list(dict.fromkeys(figures)) if len(figures) < FOLDED_FROM else [figures[0], "…", figures[-1]]
+    return f"{laps} (sustained {' / '.join(figures)} {rates[0].unit});{ending}"
 
 
 def no_device_there(verdicts: Iterable[Verdict]) -> bool:
@@ -123,15 +149,18 @@ def not_measured_sentences(
     groups = list(not_measured_groups(verdicts))
     none_there = no_device_there(verdicts)
     fold = (interrupted or none_there) and not everything
-    left = [one for group in groups for one in group if not one.remedy] if fold else []
+    alone = [group for group in groups if group[0].remedy or group[0].good_so_far]
+    left = [one for group in groups if group not in alone for one in group] if fold else []
     if len(left) < FOLDED_FROM:
         return [not_measured_sentence(group) for group in groups]
     stages = dict.fromkeys(name for one in left for name in OF_STAGE.findall(one.detail))
     before = f" before the stage{'s' if len(stages) > 1 else ''} {', '.join(stages)} ended" if stages else ""
     together = f"the run was interrupted{before}: {len(left)} criteria are not measured"
+    if not stages and len({one.detail for one in left}) == 1:
+        together += f": {left[0].detail}"
     if none_there:
         together = f"{len(left)} criteria were not measured: no device of the rig is there"
-    return [*(not_measured_sentence(group) for group in groups if group[0].remedy), together]
+    return [*(not_measured_sentence(group) for group in alone), together]
 
 
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
@@ -218,12 +247,14 @@ def _meaning(
         what = _some(failed, "criterion failed", "criteria failed")
         then = " on the simulated rig" if simulated else "; do not train on this rig until that is fixed"
         return f"{cpu}{what}{' before the run was interrupted' if interrupted else ''}{then}"
+    good = next((one.detail.partition(";")[0] for one in verdicts if one.good_so_far), "")
+    until_then = f"nothing failed {good.removeprefix('good ')}; " if good else ""
     if interrupted:
-        return f"{cpu}the run was interrupted; the rig is not proven fit"
+        return f"{cpu}the run was interrupted; {until_then}the rig is not proven fit"
     missing = len(of_outcome(verdicts, Outcome.NOT_MEASURED))
     what = _some(missing, "criterion was not measured", "criteria were not measured") if missing else ""
     if problem:
-        return f"{cpu}{problem}; {f'{what}; ' if what else ''}the rig is not proven fit"
+        return f"{cpu}{problem}; {until_then or (f'{what}; ' if what else '')}the rig is not proven fit"
     if what:
         return f"{cpu}nothing failed, but {what}; the rig is not proven fit"
     return "nothing failed, but nothing proves the rig fit either"

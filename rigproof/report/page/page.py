@@ -72,7 +72,9 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
     ordered = reading_order(result.verdicts)
     worded = by_the_clock(result.recording)
     findings = list(_findings(result.verdicts, worded))
-    found = dict.fromkeys(verdict.criterion for verdict in ordered if verdict.outcome in LOUD)
+    found = dict.fromkeys(
+        verdict.criterion for verdict in ordered if verdict.outcome in LOUD and not verdict.good_so_far
+    )
     counted = counts(result.verdicts)
     events = loud_events(result.recording)
     shown = {chart.anchor for chart in charts}
