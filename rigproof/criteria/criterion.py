@@ -20,6 +20,7 @@ class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
     """Raised if the evidence does not suffice; the report shows the reason."""
 
     outcome: ClassVar[Outcome] = Outcome.NOT_MEASURED
+    of_run: ClassVar[bool] = False
     remedy: str = ""
     from_s: float | None = None
 
@@ -38,6 +39,12 @@ class NotApplicable(NotMeasured):
     """Raised if the hardware cannot measure it at all, and the profile does not promise that it can."""
 
     outcome = Outcome.NOT_APPLICABLE
+
+
+class NotRead(NotMeasured):
+    """Raised if what is read once before and once after the whole run is missing, or contradicts itself."""
+
+    of_run = True
 
 
 class Disturbed(NotMeasured):
@@ -75,7 +82,7 @@ class Finding(NamedTuple):
 
     `rates`: what it measured of each of its figures. `excused`: why the figure is good although it is beyond
     its limit; the verdict then has that reason instead of the limit. `over`: of a mean, the spans of run time
-    in which it was measured.
+    in which it was measured. `of_run`: it was read before and after the whole run, of no lap in particular.
     """
 
     outcome: Outcome
@@ -90,6 +97,7 @@ class Finding(NamedTuple):
     excused: str = ""
     severity: Severity | None = None  # of the remedy; None: the criterion's own
     over: Sequence[tuple[float, float]] = ()
+    of_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ Written by `python -m rigproof.judging.document`; a test keeps it current. Do no
 
 ## By what you see
 
-For who has a trouble and not yet its name. `rigproof accept --level standard` says which of these criteria
-fails, or could not be measured and why, and on which card. `--simulate --inject FAULT` shows beforehand how
-that looks.
+If you see a trouble and do not know its name yet, find it in this table. `rigproof accept --level standard`
+says which of these criteria fails, or could not be measured and why, and on which card. `--simulate --inject
+FAULT` shows beforehand how that looks.
 
 {symptoms}
 
@@ -38,8 +38,9 @@ node. `rigproof lint --faults` also prints this list.
 - `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
 - `by=`: a share (`by=15%`); for `sensor-shifted` also a delay (`by=5s`). `to=`: a value, in the unit of what
   it changes.
-- `lap=`: with every fault that has `stage=`: the lap of a soak in which it begins, else the first one. With
-  `stage=`, and if it can act in one stage only, it acts in that stage of that lap, and in no other lap.
+- `lap=`: the lap of a soak in which it begins, by default the first; for every fault that has `stage=`. A
+  fault that acts in a single stage, by `stage=` or since it can act in no other, acts in this lap alone;
+  any other one without an end lasts through the laps after it, too.
 - `code=`: an Xid. `field=`: a sensor.
 """
 MATRIX = """\

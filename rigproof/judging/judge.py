@@ -96,7 +96,7 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
             _require_stages(criterion, evidence)
     except NotMeasured as reason:
         verdict = not_judged(criterion, subject, _reason(about, reason), reason.outcome)
-        return replace(verdict, remedy=reason.remedy, from_s=_finite(reason.from_s))
+        return replace(verdict, remedy=reason.remedy, from_s=_finite(reason.from_s), of_run=reason.of_run)
     except Exception as error:  # a criterion with a bug must neither pass nor end the report
         return not_judged(criterion, subject, f"judging it failed: {type(error).__name__}: {error}")
     return _verdict(criterion, subject, finding)
@@ -321,6 +321,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         from_s=_finite(finding.from_s),
         length_s=_finite(finding.length_s),
         rates=finding.rates,
+        of_run=finding.of_run,
     )
 
 

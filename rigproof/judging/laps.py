@@ -33,6 +33,7 @@ LASTING = frozenset(
         "gpu_missing",
         "gpu_skipped",
         "gpu_taken",
+        "host_reset",
         "interrupted",
         "left_out",
         "memory_policy",
@@ -52,6 +53,7 @@ WITH_WORKERS = "worker_replaced"
 COUNTED = "oom_kills"
 # The system's own counts, which are compared from the run's beginning to its end.
 WHOLE = table_name(PcieErrors)
+LISTED_MAX = 4  # laps that are named one by one
 
 
 def laps_of(recording: Recording, loaded: LoadedRig, planned_by: LoadedRig | None = None) -> list[Recording]:
@@ -235,18 +237,57 @@ def _until_then(so_far: Verdict | None, ended: Verdict, good_in: str) -> Verdict
 
 
 def _worst(laps: Sequence[Verdict], criterion: Criterion, share: float | None, number: int) -> Verdict:
-    """The worst of the laps, of which there were to be `number`; it names its lap, unless all are alike."""
+    """The worst of the laps, of which there were to be `number`.
+
+    It names the laps that were as bad, unless all are alike, or it was read before and after the whole run.
+    """
     if all(one == laps[0] for one in laps):
         return laps[0]
-    place = min(range(len(laps)), key=lambda one: (WORST_FIRST.index(laps[one].outcome), _figure(laps[one])))
+    place = min(
+        range(len(laps)),
+        key=lambda one: (WORST_FIRST.index(laps[one].outcome), _unplaced(laps[one]), _figure(laps[one])),
+    )
     worst, others = laps[place], [*laps[:place], *laps[place + 1 :]]
     if is_marginal(criterion, worst, share) and all(one.outcome in GOOD for one in others):
         worst = replace(worst, outcome=Outcome.WARN)
-    lap = f"lap {place + 1} of {number}"
-    if worst.outcome in (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED):
-        return replace(worst, detail=_joined(f"in {lap}", worst.detail))
-    alike = len({one.measured for one in laps}) == 1
-    return worst if alike else replace(worst, detail=_joined(worst.detail, f"in {lap}, the worst"))
+    if worst.of_run:
+        return worst
+    if worst.outcome is Outcome.NOT_MEASURED:
+        return replace(worst, detail=_joined(_in_laps([place + 1], number), worst.detail))
+    if worst.outcome in (Outcome.FAIL, Outcome.WARN):
+        return replace(worst, detail=_joined(_in_laps(_as_bad(laps, place), number), worst.detail))
+    if len({one.measured for one in laps}) == 1:
+        return worst
+    return replace(worst, detail=_joined(worst.detail, f"{_in_laps([place + 1], number)}, the worst"))
+
+
+def _unplaced(one: Verdict) -> bool:
+    """Whether it tells neither of a lap nor of a cause: what another lap tells says more."""
+    return one.of_run and not one.follows
+
+
+def _as_bad(laps: Sequence[Verdict], place: int) -> list[int]:
+    """The numbers of the laps with the outcome of that place; what one moment left to later laps is once."""
+    return [
+        number
+        for number, one in enumerate(laps, 1)
+        if one.outcome is laps[place].outcome
+        and not one.of_run
+        and (number == place + 1 or one.from_s is None or one not in [*laps[: number - 1], laps[place]])
+    ]
+
+
+def _in_laps(those: Sequence[int], number: int) -> str:
+    """`in lap 3 of 6`, `in laps 3 to 6 of 6`, `in laps 1, 3 and 5 of 6`, `in all 6 laps`."""
+    if len(those) == 1:
+        return f"in lap {those[0]} of {number}"
+    if len(those) == number:
+        return f"in all {number} laps"
+    if len(those) == those[-1] - those[0] + 1 > 2:
+        return f"in laps {those[0]} to {those[-1]} of {number}"
+    if len(those) > LISTED_MAX:
+        return f"in {len(those)} of {number} laps, first in lap {those[0]}"
+    return f"in laps {', '.join(map(str, those[:-1]))} and {those[-1]} of {number}"
 
 
 def _joined(*parts: str) -> str:

@@ -61,6 +61,7 @@ class Verdict:
 
     `direction`: how a figure meets the limit; None if there is none. `rates`: the measured rate of each
     figure that can become a champion. `severity`: of a failure or warning that asks for an action of its own.
+    `of_run`: found in what is read before and after the whole run, so of no lap in particular.
     """
 
     criterion: str
@@ -77,6 +78,7 @@ class Verdict:
     direction: Direction | None = None
     severity: Severity | None = None
     rates: tuple[FigureRate, ...] = field(default=(), compare=False)
+    of_run: bool = field(default=False, compare=False)
 
     def __reduce__(self) -> tuple[type["Verdict"], tuple[Any, ...]]:
         """Pickle only the fields, three times as fast as the default: there may be hundreds of thousands."""

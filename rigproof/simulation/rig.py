@@ -141,7 +141,8 @@ class SimulatedNode:
             if card.uuid in present:
                 stage = card.at(t_s, self.stages).stage
                 own_mib = self._held_mib(card, stage)
-                present[card.uuid].processes = self._processes(card, t_s, own_mib, loaded=stage is not None)
+                loaded = stage is not None and card.acting("gpu-idle", t_s, self.stages) is None
+                present[card.uuid].processes = self._processes(card, t_s, own_mib, loaded=loaded)
                 show(card, present[card.uuid], t_s, self.stages, own_mib)
                 self._raise(card, t_s)
 

@@ -102,7 +102,8 @@ def test_what_happened_in_one_lap_alone_rejects_the_rig_and_names_the_lap(fault,
     parts = ["for=100%", *([values] if values else [])] if name != "xid" else []
     found = bad(recorded(f"{name}@{SLOW}{':' if parts else ''}{','.join(parts)}"), SLOW)
     assert found[criterion][0] is FAIL
-    assert found[criterion][1].startswith("in lap 1 of 3")
+    laps = "laps 1 and 2" if name == "overheat" else "lap 1"  # it is still too hot as the next lap begins
+    assert found[criterion][1].startswith(f"in {laps} of 3")
 
 
 def test_a_rate_that_misses_its_limit_by_little_in_one_lap_warns_and_in_more_fails():
@@ -162,6 +163,22 @@ def test_a_card_that_is_lost_in_one_lap_leaves_its_neighbour_as_it_is():
     assert bad(recording, "n1/gpu1") == {}
 
 
+def test_a_host_that_restarted_in_one_lap_is_told_of_that_lap_and_at_that_moment():
+    """What is read before and after the run is of no lap; the black box and the loss are of theirs."""
+    found = {
+        (one.subject, one.criterion): one
+        for one in judge_all(recorded("reset@n1:lap=2", of="every stage"))
+        if one.outcome in (FAIL, NOT_MEASURED)
+    }
+    reset, gone = found["n1", "health.reset"], found["n1", "cluster.nodes_present"]
+    assert reset.detail.startswith("in lap 2 of 3; n1 restarted ")
+    assert " into sustained, both cards at " in reset.detail
+    assert reset.from_s == pytest.approx(gone.from_s, abs=3)
+    assert gone.detail.startswith("in lap 2 of 3; ")
+    assert {one.follows for (subject, _), one in found.items() if subject.startswith("n1/")} == {True}
+    assert not any("lap 1" in one.detail or "laps 1" in one.detail for one in found.values())
+
+
 def test_a_lap_in_which_a_worker_reported_no_reference_is_not_measured():
     recording = recorded(of="alone")
     kept = [
@@ -183,7 +200,8 @@ def test_a_lone_card_that_is_a_little_slower_from_one_lap_on_fails_by_its_best_l
     found = bad(recorded(f"throughput-sag:after=0,by=7%,{keys}", of="alone"))
     assert {name: one for name, (one, _) in found.items()} == ({SUSTAINED: outcome} if outcome else {})
     if outcome:
-        assert found[SUSTAINED][1] == f"in lap {keys[4]} of 3; 653 TFLOP/s in the best lap"
+        laps = "laps 2 and 3" if outcome is FAIL else f"lap {keys[4]}"
+        assert found[SUSTAINED][1] == f"in {laps} of 3; 653 TFLOP/s in the best lap"
 
 
 def slower_in_the_last_lap(recording, share):

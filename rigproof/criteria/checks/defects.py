@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
@@ -86,7 +86,7 @@ def defects(device: DeviceEvidence) -> Finding:
             raise NotMeasured("what the card reports of its own defects was not read")
         raise NotApplicable("the driver reports no defects of this card")
     if after is None or any(defect.read(after) is None for defect in known):
-        raise NotMeasured("what the card reports of its own defects was not read after the load")
+        raise NotRead("what the card reports of its own defects was not read after the load")
     return Finding(Outcome.PASS, detail="the card reports none", source=SOURCE)
 
 

@@ -1,6 +1,6 @@
 """Has the fabric manager of an NVSwitch host set the card up?"""
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
@@ -66,7 +66,7 @@ def fabric(device: DeviceEvidence) -> Finding:
     if failed:
         return failed[0]
     if after is None or after.fabric_state is None:
-        raise NotMeasured("the state of the NVLink fabric was not read after the load")
+        raise NotRead("the state of the NVLink fabric was not read after the load")
     return found[0] if found else Finding(Outcome.PASS, detail="completed", source=SOURCE)
 
 

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from operator import attrgetter
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import (
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    NotRead,
+    compared,
+    criterion,
+)
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import crashed_by
@@ -60,7 +68,12 @@ def xid(device: DeviceEvidence) -> Finding:
         detail = "; ".join([request, *_listed(device, events)])
         source = "NVML's recovery action"
         return Finding(
-            Outcome.FAIL, detail=detail, remedy=action.step, source=source, severity=action.severity
+            Outcome.FAIL,
+            detail=detail,
+            remedy=action.step,
+            source=source,
+            severity=action.severity,
+            of_run=not events,
         )
     device.require_placed("xid")
     _require_listener(device)
@@ -125,9 +138,9 @@ def _recovery_action(device: DeviceEvidence, moment: str) -> int | None:
 
 
 def _require_last_word(device: DeviceEvidence) -> None:
-    """NotMeasured if the driver reported a recovery action before the load and not after it."""
+    """NotRead if the driver reported a recovery action before the load and not after it."""
     if _recovery_action(device, "before") is not None and _recovery_action(device, "after") is None:
-        raise NotMeasured("the driver's recovery action was not read after the load")
+        raise NotRead("the driver's recovery action was not read after the load")
 
 
 def _named(catalogue: XidCatalogue, action: int, moment: str) -> tuple[str, Action]:

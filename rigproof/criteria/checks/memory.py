@@ -270,7 +270,8 @@ def headroom(device: DeviceEvidence) -> Finding:
         return Finding(Outcome.WARN, least_gib, limit, detail, FREE_SOME, from_s=t_s)
     holders = holders_at(device, t_s)
     reason = ", ".join(figure_and_limit(least_gib, limit.value, "GiB", "at_least"))
-    raise Disturbed(f"{reason}{f'; {holders}' if holders else ''}", FREE_SOME, t_s)
+    others = holders or "others hold the rest, or the plan is too large"
+    raise Disturbed(f"{reason}; not judged: {others}", FREE_SOME, t_s)
 
 
 def _others_gib(device: DeviceEvidence) -> float:

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import (
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    NotRead,
+    compared,
+    criterion,
+)
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
@@ -66,9 +74,9 @@ def nvlink(device: DeviceEvidence) -> Finding:
     if not any(map(any, links)):
         _excuse(device, limit)
     if before is None or after is None:
-        raise NotMeasured(f"its NVLinks were not read {'before' if before is None else 'after'} the load")
+        raise NotRead(f"its NVLinks were not read {'before' if before is None else 'after'} the load")
     if (before.nvlinks is None) is not (after.nvlinks is None):
-        raise NotMeasured("its NVLinks were read only before or only after the load")
+        raise NotRead("its NVLinks were read only before or only after the load")
     limit = limit or Limit(max(sum(map(bool, one)) for one in links), "the links that were active")
     if active < limit.value:
         return _missing(device, links, active, limit)
@@ -155,17 +163,17 @@ def _by_errors(device: DeviceEvidence, before: GpuCounters, after: GpuCounters) 
 
 
 def _worst(before: GpuCounters, after: GpuCounters, field: str, what: str) -> _Worst | None:
-    """None if the driver does not count them. NotMeasured if it did so at one end only, or began again."""
+    """None if the driver does not count them. NotRead if it did so at one end only, or began again."""
     first, last = getattr(before, field), getattr(after, field)
     if first is None and last is None:
         return None
     grown = []
     for link, (was, now) in enumerate(zip(first or (), last or (), strict=False)):
         if (was is None) is not (now is None) or (was is not None and now < was):
-            raise NotMeasured(f"the {what} of link {link} were not counted from before to after the load")
+            raise NotRead(f"the {what} of link {link} were not counted from before to after the load")
         grown.append(_Worst(link, 0 if was is None else now - was))
     if not grown:
-        raise NotMeasured(f"the {what} of its NVLinks were counted only before or only after the load")
+        raise NotRead(f"the {what} of its NVLinks were counted only before or only after the load")
     return max(grown, key=lambda one: one.grown)
 
 

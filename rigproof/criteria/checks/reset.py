@@ -1,6 +1,6 @@
 """Did a host restart under load? The driver's log has no trace of a power loss."""
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.profiles.kinds.stages import ALL_DUTIES
@@ -44,8 +44,14 @@ def reset(node: NodeEvidence) -> Finding:
     readings = node.evidence.boots(node.subject)
     changed = _changed(readings)
     if changed is not None:
-        detail = f"{node.subject} restarted during the run: its boot id had changed at t={changed.t_s:.0f} s"
-        return Finding(Outcome.FAIL, detail=detail, remedy=_remedy(node), source=SOURCE, from_s=changed.t_s)
+        return Finding(
+            Outcome.FAIL,
+            detail=f"{node.subject} restarted during the run: it has another boot id",
+            remedy=_remedy(node),
+            source=SOURCE,
+            from_s=changed.t_s,
+            of_run=True,
+        )
     for event in node.events("driver_killed"):
         raise NotMeasured(event.message)
     _require_both(node, readings)
@@ -70,7 +76,7 @@ def _require_both(node: NodeEvidence, readings: list[BootReading]) -> None:
         if not any(one.moment == moment and one.boot_id is not None for one in readings):
             lost = node.events("node_lost", "agent_died")
             why = f": {lost[0].message} (at t={lost[0].t_s:.0f} s)" if lost else ""
-            raise NotMeasured(f"the boot id was not read {moment} the load{why}")
+            raise NotRead(f"the boot id was not read {moment} the load{why}")
 
 
 def _restarted_last(event: Event) -> tuple[bool, float]:

@@ -180,7 +180,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
         f"bits that such a link can carry ({rate.source})"
     )
     remedy = "clean the contacts, and reseat card and riser"
-    return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
+    return Finding(Outcome.WARN, limit.value, limit, detail, remedy, of_run=True)
 
 
 def _require_rising(device: DeviceEvidence, before: GpuCounters | None, after: GpuCounters | None) -> None:

@@ -1,5 +1,7 @@
 """What the verdicts of several laps say together; whole recordings of laps are in tests/simulation."""
 
+from dataclasses import replace
+
 import pytest
 
 from rigproof.judging.laps import laps_of, of_all_laps
@@ -33,7 +35,7 @@ def worst(*laps, of=MARGIN):
         ((120, 120, 120), PASS, 120, "fp16"),
         ((120, 98, 130), WARN, 98, "in lap 2 of 3; fp16"),
         ((120, 96, 130), FAIL, 96, "in lap 2 of 3; fp16"),
-        ((99, 98, 130), FAIL, 98, "in lap 2 of 3; fp16"),
+        ((99, 98, 130), FAIL, 98, "in laps 1 and 2 of 3; fp16"),
     ],
 )
 def test_the_lowest_rate_of_all_laps_counts_and_once_by_little_is_a_warning(laps, outcome, measured, detail):
@@ -69,6 +71,46 @@ def test_what_holds_in_every_lap_alike_is_not_told_of_one():
     """Such as an error that is counted from the run's beginning to its end."""
     counted = Verdict("memory.ecc", "pc1/gpu0", FAIL, "errors", 2.0, 0.0, detail="2 uncorrected errors")
     assert worst(counted, counted, counted) == counted
+
+
+@pytest.mark.parametrize(
+    ("failed", "number", "text"),
+    [
+        ({2}, 3, "in lap 2 of 3"),
+        ({1, 2}, 3, "in laps 1 and 2 of 3"),
+        ({3, 4, 5, 6}, 6, "in laps 3 to 6 of 6"),
+        ({3, 5, 6}, 6, "in laps 3, 5 and 6 of 6"),
+        ({1, 2, 3}, 3, "in all 3 laps"),
+        ({2, 4, 6, 8, 9}, 23, "in 5 of 23 laps, first in lap 2"),
+    ],
+)
+def test_all_laps_that_failed_are_named_with_the_figure_of_the_worst(failed, number, text):
+    found = worst(*(heat(80 + lap if lap in failed else 70) for lap in range(1, number + 1)))
+    assert (found.outcome, found.measured, found.detail) == (FAIL, 80 + max(failed), text)
+
+
+def test_what_one_moment_did_to_all_later_laps_is_told_of_the_lap_in_which_it_happened():
+    gone = Verdict("cluster.nodes_present", "pc1", FAIL, detail="it is gone", from_s=70.0)
+    here = Verdict("cluster.nodes_present", "pc1", PASS)
+    assert worst(here, gone, gone).detail == "in lap 2 of 3; it is gone"
+    assert worst(here, gone, replace(gone, from_s=90.0)).detail == "in laps 2 and 3 of 3; it is gone"
+
+
+@pytest.mark.parametrize("outcome", [FAIL, NOT_MEASURED])
+def test_what_is_read_before_and_after_the_run_names_no_lap_and_gives_way_to_what_does(outcome):
+    of_run = Verdict("health.reset", "pc1", outcome, detail="another boot id", from_s=99.0, of_run=True)
+    seen = Verdict("health.reset", "pc1", outcome, detail="it restarted", from_s=50.0)
+    missing = Verdict("health.reset", "pc1", NOT_MEASURED, detail="it did not run")
+    assert worst(of_run, of_run, Verdict("health.reset", "pc1", PASS)) == of_run
+    assert worst(of_run, seen, of_run).detail == "in lap 2 of 3; it restarted"
+    if outcome is FAIL:
+        assert worst(of_run, missing) == of_run
+
+
+def test_of_what_is_read_before_and_after_the_run_the_one_with_a_cause_counts():
+    of_run = Verdict("health.defects", "pc1/gpu0", NOT_MEASURED, detail="not read", of_run=True)
+    lost = replace(of_run, remedy="follows from health.reset of pc1, see there first")
+    assert worst(of_run, lost) == lost
 
 
 def test_a_cpu_as_the_device_is_not_held_against_its_best_lap():

@@ -8,6 +8,7 @@ from support.rig_profile import LIMITS, RIG
 GPU = "pc1/gpu0"
 OOM, HEADROOM = "memory.no_oom", "memory.headroom"
 ECC, REMAP = "memory.ecc", "memory.row_remap"
+UNEXPLAINED = "0.499 GiB, limit ≥ 0.500 GiB; not judged: others hold the rest, or the plan is too large"
 
 
 def outcome(bench, criterion):
@@ -175,7 +176,7 @@ def test_the_headroom_is_the_least_that_was_free_under_load(bench, free_mib, exp
     if expected is Outcome.PASS:
         assert verdict.measured == 0.5
     else:
-        assert (verdict.detail, verdict.from_s) == ("0.499 GiB, limit ≥ 0.500 GiB", 40.0)
+        assert (verdict.detail, verdict.from_s) == (UNEXPLAINED, 40.0)
         assert "end other programs" in verdict.remedy
 
 

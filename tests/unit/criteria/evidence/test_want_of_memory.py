@@ -21,6 +21,8 @@ def test_memory_that_a_stranger_holds_is_reported_with_who_holds_how_much(bench)
     assert "pid 5263 (python3, user ml) held memory of this card from t=45 s on (138" in verdict.detail
     assert verdict.detail.endswith("so this is not the card's own: 1 OOM, limit 0, from t=50 s")
     assert outcomes(bench, "memory.success_rate", "memory.headroom") == [NOT_MEASURED, NOT_MEASURED]
+    held = bench.verdict("memory.headroom", GPU).detail
+    assert "limit ≥ 0.50 GiB; not judged: pid 5263 (python3, user ml) holds 138 GiB" in held
 
 
 def test_an_oom_before_the_stranger_came_is_the_plan_s(bench):

@@ -57,3 +57,13 @@ def test_one_that_crashes_leaves_its_xid_and_the_list() -> None:
     node.show(58.5)
     assert node.driver.xids == [(card.uuid, 31)]
     assert node.driver.gpu(card.uuid).processes == []
+
+
+def test_a_card_that_idles_lists_processes_that_hold_memory_and_compute_nothing() -> None:
+    node, card = card_of(f"gpu-idle@{GPU}:after=30")
+    node.own_pids = (10, 11)
+    for t_s, busy in ((AFTER_S - 10, True), (AFTER_S, False)):
+        node.show(t_s)
+        found = node.driver.gpu(card.uuid).processes or []
+        assert [bool(one.sm_percent) for one in found] == [busy]
+        assert all(one.used_mib for one in found)
