@@ -284,7 +284,7 @@ def _in_laps(those: Sequence[int], number: int) -> str:
     if len(those) == number:
         return f"in all {number} laps"
     if len(those) == those[-1] - those[0] + 1 > 2:
-        return f"in laps {those[0]} to {those[-1]} of {number}"
+        return f"in {_laps(those[0], those[-1])} of {number}"
     if len(those) > LISTED_MAX:
         return f"in {len(those)} of {number} laps, first in lap {those[0]}"
     return f"in laps {', '.join(map(str, those[:-1]))} and {those[-1]} of {number}"
