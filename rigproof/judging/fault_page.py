@@ -77,7 +77,7 @@ SYMPTOMS = (
     (
         "A card gets slower in the night",
         ("throughput-sag", "thermal-throttle", "vram-hot"),
-        ("throughput.stability", "thermal.throttle", "memory.hot"),
+        ("throughput.sustained", "throughput.stability", "thermal.throttle", "memory.hot"),
         "[a soak](running.md#what-each-level-loads)",
     ),
     (

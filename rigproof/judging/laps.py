@@ -323,7 +323,9 @@ def _steady(
     limit = Limit(share * max(rates, default=0.0), f"{share:.0%} of the best lap; {source or loaded.file}")
 
     def fallen(about: object) -> Finding:
-        return criterion.find(about)._replace(outcome=Outcome.FAIL, limit=limit, detail=best)
+        found = criterion.find(about)
+        from_s = found.over[0][0] if found.over else found.from_s
+        return found._replace(outcome=Outcome.FAIL, limit=limit, detail=best, from_s=from_s)
 
     return [
         judge(replace(criterion, find=fallen), device.subject, its_evidence)
