@@ -77,8 +77,9 @@ SYMPTOMS = (
     (
         "A card gets slower in the night",
         ("throughput-sag", "thermal-throttle", "vram-hot"),
-        ("throughput.sustained", "throughput.stability", "thermal.throttle", "memory.hot"),
-        "[a soak](running.md#what-each-level-loads)",
+        ("throughput.stability", "thermal.throttle", "memory.hot"),
+        "[a soak](running.md#a-soak-goes-round-its-stages), which also holds `throughput.sustained` against "
+        "the card's best lap: `throughput-sag:lap=2,after=0,by=7%`",
     ),
     (
         "A PC vanishes from Ray, or restarts",
