@@ -35,7 +35,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
         head = head_of(nodes)
     line = ray_start_line(node, head)
     message = f"{node.name} is not in the cluster"
-    step = way_back(loaded, node, head)
+    step = way_back(node, head)
     if ray_address is None and len(nodes) == 1:
         message = f"{node.name} is not there: this machine's own Ray has ended, or its address is another one"
         step = "correct the node's address in the profile, or look for what ended Ray in `dmesg`"
@@ -56,19 +56,15 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
     return events
 
 
-def way_back(loaded: LoadedRig, node: Node, head: str | None) -> str:
+def way_back(node: Node, head: str | None) -> str:
     """What brings a node back into the cluster whose head is at this address; None: the run's own Ray.
 
     `rigproof cluster up` starts a whole cluster only: it refuses one of which a part runs.
     """
     if head is None:
         return "look for what ended Ray there in `dmesg`, then run again"
-    rig = shlex.quote(loaded.named)
-    return (
-        f"switch it on, check its cable, type there: `{ray_start_line(node, head)}`; or, for a cluster that "
-        f"`rigproof cluster up` started, which brings back no single machine: `rigproof cluster down {rig}`, "
-        f"then `rigproof cluster up {rig}`"
-    )
+    line = ray_start_line(node, head)
+    return f"switch it on, check its cable, type there: `{line}`; or `rigproof cluster down`, then `up` again"
 
 
 def without_driver(loaded: LoadedRig, here: HostInventory) -> Node | None:

@@ -284,7 +284,7 @@ class RigCluster:
             now_s=self._now_s,
             timeouts=self._loaded.rig.timeouts,
             pause=self._ground.pause,
-            next_step=lambda name: way_back(self._loaded, self._loaded.node(name), self._cluster),
+            next_step=lambda name: way_back(self._loaded.node(name), self._cluster),
         )
         self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
         self._polling.gather(self._stop_s / 4)
