@@ -64,7 +64,7 @@ def way_back(node: Node, head: str | None) -> str:
     if head is None:
         return "look for what ended Ray there in `dmesg`, then run again"
     line = ray_start_line(node, head)
-    return f"switch it on, check its cable, type there: `{line}`; or `rigproof cluster down`, then `up` again"
+    return f"switch it on, check its cable, type there: `{line}`; or `rigproof cluster down` and `up`"
 
 
 def without_driver(loaded: LoadedRig, here: HostInventory) -> Node | None:

@@ -32,7 +32,7 @@ class SimulatedWatch:
         """Nodes lost since the last call."""
         now_s, stages = self._clock.now_s(), self._clock.stages
         lost = {
-            fault.subject: "no heartbeat (simulated)"
+            fault.subject: "no heartbeat"
             for fault in self._rig.faults
             if fault.name in ("node-lost", "reset")
             and fault.subject not in self._reported

@@ -156,7 +156,7 @@ def test_a_missing_node_takes_its_devices_with_it(rig):
         "switch it on, check its cable, type there: `env RAY_AUTH_MODE=token ray"
     )
     assert "ray start --address=192.0.2.9:6379" in node.data["next_step"]
-    assert node.data["next_step"].endswith("; or `rigproof cluster down`, then `up` again")
+    assert node.data["next_step"].endswith("; or `rigproof cluster down` and `up`")
     assert way_back(loaded.node("box"), None).startswith("look for what ended Ray there")
     assert cpu.subject == "box/cpu0"
     assert cpu.message.startswith("the CPU as the device is missing with its node box")
