@@ -38,10 +38,6 @@ class Window(NamedTuple):
         """The whole slices of that width, from the start; a shorter remainder is left out."""
         return _slices(self.from_s, self.to_s, width_s)
 
-    def quarters(self) -> tuple["Window", ...]:
-        """Four slices, so that a fault that begins late is not averaged away."""
-        return self.slices(self.length_s / 4) if self.length_s > 0 else ()
-
 
 @lru_cache(maxsize=64)  # the stage's window is the same for all devices
 def _slices(from_s: float, to_s: float, width_s: float) -> tuple[Window, ...]:

@@ -76,18 +76,10 @@ def test_values_fall_into_the_slice_of_their_moment():
 def test_without_slices_there_is_nothing():
     assert work_in([work(1, 1)], ()) == []
     assert values_by_slice(Readings.of_pairs([(0, 1)]), ()) == []
-    assert Window(5, 5).quarters() == ()
 
 
 def test_a_window_shorter_than_a_slice_has_none():
     assert Window(10, 10.9).slices(1) == ()
-
-
-@pytest.mark.parametrize("window", [Window(10.0, 14.0), Window(100.0, 100.8)])
-def test_quarters_are_four_and_end_where_the_window_ends(window):
-    quarters = window.quarters()
-    assert [one.length_s for one in quarters] == pytest.approx([window.length_s / 4] * 4)
-    assert (quarters[0].from_s, quarters[-1].to_s) == pytest.approx((window.from_s, window.to_s))
 
 
 def test_a_window_is_complete_unless_stated_otherwise():
