@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from prometheus_client.utils import floatToGoString
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from rigproof.records.disk.durable import replacing
 from rigproof.records.verdict import Decision, Verdict
@@ -16,110 +14,92 @@ from rigproof.report.content.verdict_json import RunResult
 
 
 def write_metrics(path: Path, result: RunResult) -> None:
-    """Write it in one step: the collector never sees half a file. Raises OSError."""
-    labels = _labels(result)
+    """Write it in one step: node_exporter never sees half a file. Raises OSError."""
     with replacing(path) as file:
-        file.write(generate_latest(_registry_of_run(result, labels)))
-        file.writelines(lines.encode() for lines in _criteria_lines(result, labels))
+        for metric in _metrics(result):
+            registry = CollectorRegistry()  # one for each: a large rig has a million samples of a metric
+            registry.register(metric)
+            file.write(generate_latest(registry))
 
 
-def _labels(result: RunResult) -> dict[str, str]:
+class _Metric(Collector):
+    """A metric whose samples all have the labels of the run, and labels of these names."""
+
+    def __init__(self, result: RunResult, name: str, documentation: str, *labels: str) -> None:
+        run = result.recording.run
+        self._run = result.facts.rig, run.level, str(run.simulated).lower()
+        self._family = GaugeMetricFamily(name, documentation, labels=["rig", "level", "simulated", *labels])
+
+    def add(self, value: float, *labels: str) -> "_Metric":
+        """Add a sample, with the values of its labels."""
+        self._family.add_metric([*self._run, *labels], value)
+        return self
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing, so that it can be registered before it is collected."""
+        return []
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        """The samples that were added."""
+        return [self._family]
+
+
+def _metrics(result: RunResult) -> Iterator[_Metric]:
     run = result.recording.run
-    return {"rig": result.facts.rig, "level": run.level, "simulated": str(run.simulated).lower()}
-
-
-def _registry_of_run(result: RunResult, labels: dict[str, str]) -> CollectorRegistry:
-    """The metrics of the run as a whole, in a registry of their own."""
-    registry = CollectorRegistry()
-    verdict = Gauge(
-        "rigproof_verdict", "1 for the run's decision on the rig", [*labels, "verdict"], registry=registry
-    )
+    verdict = _Metric(result, "rigproof_verdict", "1 for the run's decision on the rig", "verdict")
     for decision in Decision:
-        verdict.labels(**labels, verdict=decision.value).set(decision is result.decision)
-    shortened = Gauge(
+        verdict.add(decision is result.decision, decision.value)
+    yield verdict
+    yield _Metric(
+        result,
         "rigproof_shortened",
         "1 if the run did less than its level promises: ACCEPTED then only covers what was done",
-        list(labels),
-        registry=registry,
+    ).add(bool(result.shortfalls))
+    yield _Metric(result, "rigproof_run_info", "Which run this is", "run_id", "version").add(
+        1, run.run_id, run.rigproof_version
     )
-    shortened.labels(**labels).set(bool(result.shortfalls))
-    _add_run(registry, result, labels)
-    return registry
-
-
-def _add_run(registry: CollectorRegistry, result: RunResult, labels: dict[str, str]) -> None:
-    run = result.recording.run
-    info = Gauge("rigproof_run_info", "Which run this is", [*labels, "run_id", "version"], registry=registry)
-    info.labels(**labels, run_id=run.run_id, version=run.rigproof_version).set(1)
     try:
         started_s = datetime.fromisoformat(run.started_at).timestamp()
     except ValueError:
         pass  # an invalid time in the recording: a wrong one would be worse than none
     else:
-        started = Gauge(
-            "rigproof_run_timestamp_seconds", "When the run began", list(labels), registry=registry
-        )
-        started.labels(**labels).set(started_s)
-    elapsed = Gauge("rigproof_run_elapsed_seconds", "How long the run took", list(labels), registry=registry)
-    elapsed.labels(**labels).set(result.elapsed_s)
+        yield _Metric(result, "rigproof_run_timestamp_seconds", "When the run began").add(started_s)
+    yield _Metric(result, "rigproof_run_elapsed_seconds", "How long the run took").add(result.elapsed_s)
+    yield from _metrics_of_criteria(result)
 
 
-def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
-    """Lines in the text format of Prometheus, all of a criterion at once.
-
-    A large rig has a million, too many for a registry. Labels are in the order of their names, as the library
-    writes them.
-    """
-    level, rig, simulated = (_label(name, labels[name]) for name in ("level", "rig", "simulated"))
-    names = {verdict.subject for verdict in result.verdicts}
+def _metrics_of_criteria(result: RunResult) -> Iterator[_Metric]:
+    whose = ("criterion", "subject", "uuid")
+    measured = _Metric(result, "rigproof_criterion_measured", "What was measured, in `unit`", *whose, "unit")
+    limit = _Metric(
+        result,
+        "rigproof_criterion_limit",
+        "The limit, in `unit`: the measured figure must be at_least, at_most or equal to it",
+        *whose,
+        "unit",
+        "direction",
+    )
+    outcome = _Metric(
+        result,
+        "rigproof_criterion_outcome",
+        "1 for the outcome: pass, warn, fail, not_measured, not_applicable or no_limit",
+        *whose,
+        "outcome",
+    )
     gpus = result.recording.gpus
-    subjects = {name: _label("subject", name) for name in names}
-    uuids = {name: _label("uuid", gpus[name].uuid if name in gpus else "") for name in names}
-    for name, what in _FIGURES.items():
-        yield _head(name, what)
-        read = attrgetter(name.rpartition("_")[2])
-        for criterion, verdicts in groupby(result.verdicts, attrgetter("criterion")):
-            begin = f"{name}{{{_label('criterion', criterion)}"
-            yield "".join(
-                f"{begin}{_direction(verdict) if name == LIMIT else ''},{level},{rig},{simulated},"
-                f"{subjects[verdict.subject]},{_label('unit', verdict.unit)},"
-                f"{uuids[verdict.subject]}}} {_figure(value)}\n"
-                for verdict in verdicts
-                if (value := read(verdict)) is not None
-            )
-    yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured, not_applicable or no_limit")
-    for criterion, verdicts in groupby(result.verdicts, attrgetter("criterion")):
-        begin = f"{OUTCOME}{{{_label('criterion', criterion)},{level}"
-        yield "".join(
-            f"{begin},{_label('outcome', verdict.outcome)},{rig},{simulated},{subjects[verdict.subject]},"
-            f"{uuids[verdict.subject]}}} 1.0\n"
-            for verdict in verdicts
-        )
 
+    def labels(one: Verdict) -> tuple[str, str, str]:
+        uuid = gpus[one.subject].uuid if one.subject in gpus else None
+        return one.criterion, one.subject, uuid or ""
 
-LIMIT = "rigproof_criterion_limit"
-_FIGURES = {
-    "rigproof_criterion_measured": "What was measured, in `unit`",
-    LIMIT: "The limit, in `unit`: the measured figure must be at_least, at_most or equal to it",
-}
-OUTCOME = "rigproof_criterion_outcome"
-
-
-def _direction(verdict: Verdict) -> str:
-    return f",{_label('direction', verdict.direction)}" if verdict.direction else ""
-
-
-def _head(name: str, what: str) -> str:
-    return f"# HELP {name} {what}\n# TYPE {name} gauge\n"
-
-
-@lru_cache(maxsize=2**12)  # mostly limits, which recur
-def _figure(value: float) -> str:
-    text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
-    return text
-
-
-@lru_cache
-def _label(name: str, value: str) -> str:
-    escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-    return f'{name}="{escaped}"'
+    for one in result.verdicts:
+        if one.measured is not None:
+            measured.add(one.measured, *labels(one), one.unit)
+    yield measured
+    for one in result.verdicts:
+        if one.limit is not None:
+            limit.add(one.limit, *labels(one), one.unit, one.direction or "")
+    yield limit
+    for one in result.verdicts:
+        outcome.add(1, *labels(one), one.outcome)
+    yield outcome
