@@ -155,13 +155,10 @@ def test_a_fault_of_the_last_fifth_of_the_sustained_stage_is_noticed(faults):
 
 
 TWO = [
-    (f"overheat@{FIRST}", f"ecc-uncorrected@{OTHER}"),
     (f"overheat@{FIRST}", f"overheat@{SECOND}"),
     (f"worker-killed@{FIRST}", f"worker-killed@{OTHER}"),
     (f"memory-overheat@{SECOND}", f"xid@{SECOND}"),
     (f"gpu-lost@{FIRST}", f"power-limit-off@{OTHER}"),
-    (f"clock-stuck@{SECOND}", f"pcie-degraded@{OTHER}"),
-    ("cpu-starved@n1", "host-frozen@n2"),
 ]
 
 
@@ -176,7 +173,7 @@ def test_two_faults_at_once_are_both_named(faults):
 
 
 def test_two_workers_that_are_killed_are_both_named():
-    by_subject = {v.subject: v for v in run(*TWO[2]) if v.criterion == "memory.success_rate"}
+    by_subject = {v.subject: v for v in run(*TWO[1]) if v.criterion == "memory.success_rate"}
     failed = {subject for subject, verdict in by_subject.items() if verdict.outcome is Outcome.FAIL}
     assert failed == {FIRST, OTHER}
 

@@ -1,7 +1,7 @@
 """Faults at their defaults, in the stages where they can act: refused, or noticed on the node where they act.
 
 test_faults_by_stage.py has each of them in each stage, on cards that can have it. Here are the rigs of
-hwprofiles: each stage is tried on a few of them, other ones than the stage before it, and with every second
+hwprofiles: each stage is tried on two of them, other ones than the stage before it, and with every third
 fault, the others than the stage before it. bench/silent_faults.py tries every fault on every device of every
 rig, and that nothing is loud without a fault, which would hide a silent one.
 """
@@ -24,6 +24,7 @@ from support.silent_faults import (
 )
 
 IN_TURNS = 2  # rigs of a stage
+EVERY = 3  # one of so many faults is tried in a stage
 SWEPT = tuple(rig for rig in RIGS if rig != EVERY_MODEL)  # its cards are many: bench/silent_faults.py has it
 SHIFT = 3  # rigs that the next stage is ahead; prime to their number, so that every rig has its turn
 
@@ -38,7 +39,7 @@ PLACES = [(stage, rig) for stage in STAGES for rig in rigs_of(stage)]
 
 def tried(number: int, fault: str, stage: str) -> bool:
     """Whether it is this fault's turn in the stage."""
-    return fault in faults_in(stage) and (stage == ANYWHERE or (number + STAGES.index(stage)) % 2 == 0)
+    return fault in faults_in(stage) and (stage == ANYWHERE or (number + STAGES.index(stage)) % EVERY == 0)
 
 
 def in_turn(stage: str, rig: str) -> list[str]:
@@ -47,7 +48,7 @@ def in_turn(stage: str, rig: str) -> list[str]:
     for number, fault in enumerate(FAULTS):
         if not tried(number, fault, stage):
             continue
-        turn = number // 2 % IN_TURNS
+        turn = number // EVERY % IN_TURNS
         for other in rigs[turn:] + rigs[:turn]:
             texts = texts_of(fault, stage, other)
             text = texts[number % len(texts)]
@@ -67,9 +68,9 @@ def test_every_rig_has_its_turn_and_a_fault_that_acts_everywhere_meets_several()
     met: dict[str, set[str]] = defaultdict(set)
     for stage, rig in PLACES:
         for number, fault in enumerate(FAULTS):
-            if tried(number, fault, stage) and rigs_of(stage)[number // 2 % IN_TURNS] == rig:
+            if tried(number, fault, stage) and rigs_of(stage)[number // EVERY % IN_TURNS] == rig:
                 met[fault].add(rig)
     everywhere = [name for name in FAULTS if all(name in faults_in(stage) for stage in STAGES[1:])]
     assert everywhere
     assert set().union(*(met[name] for name in everywhere)) == set(SWEPT)
-    assert all(len(met[name]) > 3 for name in everywhere)
+    assert all(len(met[name]) > 1 for name in everywhere)
