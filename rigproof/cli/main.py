@@ -10,7 +10,6 @@ import typer
 
 from rigproof import __version__
 from rigproof.cli import cluster, screen
-from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.host import system
@@ -21,7 +20,6 @@ from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.options import short
 from rigproof.stages.registry import KINDS
 
-COMPLETING = "_RIGPROOF_COMPLETE"
 NEEDS_LINUX = ("accept", "detect", "monitor", "cluster")  # the others read files
 TYPER_INTERRUPTED = 130  # what newer versions of typer raise for Ctrl-C
 
@@ -31,6 +29,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 app = typer.Typer(
     name="rigproof",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -66,7 +65,6 @@ def rigproof(
 
 
 @app.command(
-    cls=AcceptCommand,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
@@ -331,8 +329,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a file's name or content may not be encodable by the streams
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if sys.argv[1:]:  # a shell that completes gives the words in its environment alone
-        os.environ.pop(COMPLETING, None)
+    os.environ.pop("_RIGPROOF_COMPLETE", None)  # typer would complete a line, and end with 0
     try:
         _require_a_folder()
         if sys.argv[1:2] in ([name] for name in NEEDS_LINUX) and (why := system.refusal()) is not None:
@@ -355,10 +352,6 @@ def main() -> None:
         status = USAGE
     except (KeyboardInterrupt, typer.Abort):
         status = status_kept() or INTERRUPTED  # after the last line the signal changes nothing
-    except SystemExit as left:
-        if COMPLETING not in os.environ:
-            raise  # of none of ours
-        status = int(left.code or 0)
     status = INTERRUPTED if status == TYPER_INTERRUPTED else status
     if status == INTERRUPTED and status_kept() is None and noted_signal() is not None:
         typer.echo(f"rigproof: {interrupted_early()}", err=True)
