@@ -193,12 +193,6 @@ def judge(
 def report(
     run: Annotated[Path, typer.Argument(help="a run's folder, such as reports/latest")],
     *,
-    share: Annotated[
-        bool,
-        typer.Option(
-            "--share", help="write a copy into RUN/shared, without names of hosts, addresses, UUIDs"
-        ),
-    ] = False,
     output: Annotated[
         Path | None, typer.Option(help="write into this new folder instead of the run's")
     ] = None,
@@ -210,7 +204,7 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write the files of a run again, from its recording; or a copy that you can show to anyone."""
+    """Write the files of a run again, from its recording."""
     from rigproof.cli.rejudge import rewrite, write_overlay  # noqa: PLC0415
     from rigproof.report.files.folders import named_run  # noqa: PLC0415
 
@@ -218,10 +212,8 @@ def report(
     if output is not None and output.exists() and not (output.is_dir() and over is not None):
         raise Refused(f"--output {output}: it is there already; name a new folder")
     if over is not None:
-        if share:
-            raise Refused("--with: a copy for others (--share) shows one run only; leave one of them out")
         raise typer.Exit(write_overlay(run, named_run(over), typer.echo, output=output))
-    raise typer.Exit(rewrite(run, typer.echo, share=share, output=output))
+    raise typer.Exit(rewrite(run, typer.echo, output=output))
 
 
 @app.command()
@@ -321,7 +313,6 @@ def main() -> None:
     from rigproof.history.champions import ChampionError  # noqa: PLC0415
     from rigproof.records.disk.store import RecordingError  # noqa: PLC0415
     from rigproof.report.files.folders import ReportFolderError  # noqa: PLC0415
-    from rigproof.report.published.pseudonyms import ShareError  # noqa: PLC0415
     from rigproof.run.simulated.making import NotSimulated  # noqa: PLC0415
 
     if sys.argv[1:2] != ["monitor"]:  # which ends with its reader
@@ -339,7 +330,6 @@ def main() -> None:
         ProfileError,
         RecordingError,
         ReportFolderError,
-        ShareError,
         ChampionError,
         ClusterError,
         NotSimulated,

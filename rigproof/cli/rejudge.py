@@ -40,7 +40,6 @@ from rigproof.report.content.facts import run_facts
 from rigproof.report.content.remarks import not_tested, remarks
 from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
 from rigproof.report.files.folders import own_folder
-from rigproof.report.published.shared_copy import write_shared
 from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
@@ -289,13 +288,10 @@ def _some(names: Sequence[str]) -> str:
 
 
 @without_collections()
-def rewrite(
-    run: Path, echo: Callable[[str], None], *, share: bool = False, output: Path | None = None
-) -> int:
+def rewrite(run: Path, echo: Callable[[str], None], *, output: Path | None = None) -> int:
     """Write the files of `run` again from its recording. Returns the exit status: 6 if one was not written.
 
-    With `share` it writes a copy without names into the run's folder `shared` instead. `output` is another
-    folder to write into.
+    `output` is another folder to write into.
     """
     source = own_folder(run) if output is None else run.resolve()
     recording = _read(source)
@@ -306,41 +302,21 @@ def rewrite(
     took_s = elapsed_s(source, recording)
     folder = output or source
     try:
-        if share:
-            shared = write_shared(
-                source,
-                recording,
-                verdicts,
-                decision=decision,
-                elapsed_s=took_s,
-                interrupted=stopped,
-                output=output,
-            )
-            written, problems = shared.folder, [*shared.problems]
-            if shared.remark:
-                echo(shared.remark)
-        else:
-            written = run if output is None else output
-            folder.mkdir(parents=True, exist_ok=True)
-            result = result_of(
-                recording,
-                verdicts,
-                decision=decision,
-                elapsed_s=took_s,
-                interrupted=stopped,
-                problems=kept_from,
-            )
-            several = processes_for(len(verdicts) * VERDICT_COSTS) > 1
-            # The page takes as long as all other files together.
-            shares = [[name for name in FILES if name != PAGE], [PAGE]] if several else [FILES]
-            found = side_by_side([partial(write_reports, folder, result, share) for share in shares])
-            problems = [problem for share in found for problem in share]
+        folder.mkdir(parents=True, exist_ok=True)
+        result = result_of(
+            recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped, problems=kept_from
+        )
+        several = processes_for(len(verdicts) * VERDICT_COSTS) > 1
+        # The page takes as long as all other files together.
+        shares = [[name for name in FILES if name != PAGE], [PAGE]] if several else [FILES]
+        found = side_by_side([partial(write_reports, folder, result, share) for share in shares])
+        problems = [problem for share in found for problem in share]
     except OSError as error:
         problems = [f"{error.filename or run}: not written: {error.strerror or error}"]
     for line in problems:
         echo(line)
     if not problems:
-        echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {written}")
+        echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {output or run}")
     return EXIT_NOT_WRITTEN if problems else 0
 
 

@@ -16,9 +16,7 @@ from rigproof.plugin.run import Run
 from rigproof.records.disk.reading import RECORDING_FILE
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide, sentence
 from rigproof.report.files.files import result_of, write_reports
-from rigproof.report.files.folders import ReportFolderError, keep_latest
-from rigproof.report.published.pseudonyms import ShareError
-from rigproof.report.published.shared_copy import write_shared
+from rigproof.report.files.folders import keep_latest
 
 Key = tuple[str, str]  # criterion, subject
 
@@ -43,7 +41,7 @@ class Conclusion:
     exit_status: int
     problems: tuple[str, ...]
     interrupted: bool
-    kept: tuple[str, ...] = ()  # new champions, and the path of the copy to share
+    kept: tuple[str, ...] = ()  # a sentence for each new champion
 
 
 def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started_s: float) -> Conclusion:
@@ -79,16 +77,6 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
     kept: list[str] = []
     if decision is Decision.ACCEPTED and not found and may_become_champion(prepared, run.recording, verdicts):
         kept, found = keep_champions(prepared, run.recording, verdicts)
-    if prepared.request.share:
-        shared = _share(
-            folder,
-            run,
-            verdicts,
-            decision=decision_of(verdicts, judged, [*problems, *found]),
-            interrupted=judged.interrupted,
-            elapsed_s=time.monotonic() - started_s,
-        )
-        kept, found = [*kept, *shared[0]], [*found, *shared[1]]
     if found:
         problems += found
         decision = decision_of(verdicts, judged, problems)
@@ -101,33 +89,6 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
         judged.interrupted,
         tuple(kept),
     )
-
-
-def _share(
-    folder: Path,
-    run: Run,
-    verdicts: list[Verdict],
-    *,
-    decision: Decision,
-    interrupted: bool,
-    elapsed_s: float,
-) -> tuple[list[str], list[str]]:
-    """Write the copy that can be shown to anyone: returns its path, and the errors."""
-    try:
-        shared = write_shared(
-            folder,
-            run.recording,
-            verdicts,
-            decision=decision,
-            elapsed_s=elapsed_s,
-            interrupted=interrupted,
-        )
-    except (ShareError, ReportFolderError) as error:
-        return [], [str(error)]
-    except OSError as error:
-        return [], [f"{error.filename or folder}: the shared copy was not written: {error.strerror or error}"]
-    remark = [shared.remark] if shared.remark else []
-    return [*remark, f"to share: {shared.folder}"], list(shared.problems)
 
 
 def final_verdicts(prepared: Prepared, run: Run) -> list[Verdict]:

@@ -1,7 +1,6 @@
 """Prepares an acceptance session, or refuses it, and hooks its parts into pytest."""
 
 import os
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -17,7 +16,6 @@ from rigproof.plugin.preparation import Refused, prepare, require_surroundings
 from rigproof.plugin.request import Request
 from rigproof.plugin.session import HardwareSession
 from rigproof.report.files.folders import ReportFolderError, new_run_folder, room_mib
-from rigproof.report.published.pseudonyms import ShareError, require_key
 from rigproof.run.start_up import StartUp
 from rigproof.run.suite import suite_folder
 
@@ -29,14 +27,11 @@ def register(config: pytest.Config, start_up: StartUp) -> None:
         folder = None
         if shows_only(config) is None:
             require_surroundings(prepared)
-            if prepared.request.share:
-                with suppress(OSError):  # of the folder, which is proved next
-                    require_key(prepared.request.report_dir)
             rig, plan = prepared.loaded.rig, prepared.plan
             subjects = len(rig.nodes) + len(prepared.loaded.devices())
             needed_mib = room_mib(subjects, plan.expected_s, rig.sampling.rate_hz)
             folder = new_run_folder(prepared.request.report_dir, rig.name, datetime.now(UTC), needed_mib)
-    except (Refused, ReportFolderError, ShareError) as error:
+    except (Refused, ReportFolderError) as error:
         raise pytest.UsageError(str(error)) from error
     # A library's warning must not decide about a rig, however this project treats warnings.
     config.addinivalue_line("filterwarnings", "default")

@@ -25,7 +25,6 @@ class Request:
     seed: int | None = None  # of the simulated noise
     inject: tuple[str, ...] = ()
     allow_open: bool = False
-    share: bool = False
     wait_s: float = 0.0  # for other runs on the same hosts to end
     notify: str | None = None  # a shell command to run at the end
 
@@ -39,7 +38,6 @@ class Request:
             duration_s=None if given.hw_duration is None else given.hw_duration * 60,
             ray_address=given.hw_ray_address,
             allow_open=bool(given.hw_allow_open_cluster),
-            share=bool(given.hw_share),
             wait_s=given.hw_wait or 0.0,
             notify=given.hw_notify,
             require_gpu=bool(given.hw_require_gpu),

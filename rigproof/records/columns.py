@@ -95,11 +95,6 @@ class Coded:
         """For each of the distinct values, whether `which` accepts it."""
         return np.asarray([bool(which(value)) for value in self.distinct], np.bool_)
 
-    def mapped(self, change: Callable[[Any], Any]) -> "Coded":
-        """The same with each value changed; different values may become equal."""
-        changed = Coded.of(change(value) for value in self.distinct)
-        return Coded(changed.array[self.array], changed.distinct)
-
     def taken(self, order: Places) -> "Coded":
         """The values at these places, in this order."""
         if len(self.distinct) == 1 and not isinstance(order, slice):

@@ -1,6 +1,5 @@
 """The processes on a GPU: each one as it changes, and how well they were watched."""
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -9,8 +8,6 @@ from rigproof.records.verdict import figure
 MIB_PER_GIB = 1024
 READINGS = 5  # over which the use of the SMs is averaged, so that drawing one frame does not count as work
 NAMED = 4  # processes that a message names at most
-# As `process_text` writes it; the program and the user are private.
-PROCESS_TEXT = re.compile(r"\bpid (?P<pid>\d+) \((?:(?P<name>[^(),]+), )?user (?P<user>[^(),]+)\)")
 
 
 def process_text(pid: int, name: str | None, user: str | None) -> str:

@@ -7,7 +7,7 @@ until columns are needed.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
@@ -180,18 +180,6 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         (rows,) = (~((moments < begins_s) | (moments >= ends_s))).nonzero()
         rows = rows[np.argsort(self._order[rows], kind="stable")]
         return Rows(self.record, self._taken(rows), self.kinds)
-
-    def mapped(self, change: Callable[[Any], Any]) -> "Rows[RecordType]":
-        """The same with every text changed, including those in labels."""
-
-        def changed(value: Any) -> Any:
-            return change(value) if isinstance(value, (str, dict)) else value
-
-        columns = {
-            name: column.mapped(changed) if isinstance(column, Coded) else column
-            for name, column in self._in_order().items()
-        }
-        return Rows(self.record, columns, self.kinds)
 
     def since(self, t_s: float) -> list[RecordType]:
         """The records from a moment on, in the order in which they came; waiting ones stay objects."""

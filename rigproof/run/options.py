@@ -128,9 +128,6 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
             "metavar": "DIR",
             "help": "folder of runs and history (default: reports)",
         },
-        ("--hw-share",): _switch(
-            "also write a copy of the report without names of hosts, addresses and UUIDs"
-        ),
         ("--hw-notify",): {
             "type": _text,
             "metavar": "CMD",

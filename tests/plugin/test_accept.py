@@ -99,7 +99,7 @@ def test_its_help_lists_every_option_by_its_group_and_short_name_with_examples(t
     [
         ("--hwprofile a.toml --level quick", "--hw-profile=a.toml --hw-level=quick"),
         ("--duration 0.5 --plan --simulate-seed=7", "--hw-duration=0.5 --hw-plan --hw-simulate-seed=7"),
-        ("--inject a --inject=b:by=3% --share", "--hw-inject=a --hw-inject=b:by=3% --hw-share"),
+        ("--inject a --inject=b:by=3% --require-gpu", "--hw-inject=a --hw-inject=b:by=3% --hw-require-gpu"),
         (
             "-k thermal -x --durations 3 -p no:cacheprovider",
             "-k thermal -x --durations 3 -p no:cacheprovider",

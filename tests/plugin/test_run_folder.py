@@ -131,23 +131,6 @@ def test_each_run_has_a_folder_of_its_own(acceptance, scenario):
     assert [path.name for path in (run.reports / "runs").iterdir()] == [run.folder.name]
 
 
-def test_a_copy_to_share_is_written_at_the_end(acceptance):
-    run = acceptance("healthy", "--hw-share")
-    assert run.status == 0
-    assert f"to share: {run.folder / 'shared'}" in run.output
-    shared = json.loads((run.folder / "shared" / "verdict.json").read_text())
-    assert shared["counts"] == run.result["counts"]
-    assert shared["verdict"] == "ACCEPTED"
-    uuids = [gpu["uuid"] for node in run.result["rig"]["nodes"] for gpu in node["gpus"]]
-    hosts = [node["hostname"] for node in run.result["rig"]["nodes"]]
-    assert uuids
-    for path in (run.folder / "shared").iterdir():
-        content = path.read_bytes()
-        assert not [one for one in (*uuids, *hosts) if one.encode() in content], path.name
-    assert (run.reports / "share.key").stat().st_mode & 0o777 == 0o600
-    assert not (run.folder / "share.key").exists()
-
-
 @pytest.mark.parametrize(
     "question", ["--markers", "--fixtures", "--setup-plan", "--collect-only", "--version"]
 )

@@ -190,7 +190,6 @@ def test_nor_does_a_cluster_begin_with_a_traceback(as_nobody, options, said):
         ("history/dual-3090-3070/", "cannot be written (Permission denied); change its owner or mode"),
         ("champions/dual-3090-3070/", "cannot be written (Permission denied); change its owner or mode"),
         ("champions/dual-3090-3070/gpus/", "cannot be written (Permission denied); change its owner or mode"),
-        ("share.key", "is not a file of this user; move it away"),
     ],
 )
 def test_what_root_has_in_the_report_folder_is_noticed_before_the_load(as_nobody, theirs, name, said):
@@ -200,7 +199,7 @@ def test_what_root_has_in_the_report_folder_is_noticed_before_the_load(as_nobody
     path.mkdir() if name.endswith("/") else path.touch(0o600)
     for above in path.relative_to(theirs).parents:
         os.chown(theirs / above, 12345, 12345)
-    done = as_nobody((*INLINE, "--share"))
+    done = as_nobody(INLINE)
     assert done.returncode == 4, done.stdout + done.stderr
     assert f"{path}: {said}" in done.stdout + done.stderr
     assert list(theirs.glob("reports/runs/*")) == []

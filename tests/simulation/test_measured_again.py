@@ -13,8 +13,6 @@ from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, decide
-from rigproof.report.published.pseudonyms import Key, Pseudonyms
-from rigproof.report.published.shared_copy import scrubber_of, shared_recording
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.lengths import lengths
@@ -131,7 +129,7 @@ def test_a_healthy_rig_that_is_measured_twice_is_as_healthy():
     assert judged(recorded(forced=True))[0] == {}
 
 
-def test_a_recording_of_two_attempts_is_judged_the_same_from_its_files_and_as_shared(tmp_path):
+def test_a_recording_of_two_attempts_is_judged_the_same_from_its_files(tmp_path):
     recording = recorded(ONCE)
     write_recording(tmp_path, recording)
     read = read_recording(tmp_path)
@@ -139,10 +137,6 @@ def test_a_recording_of_two_attempts_is_judged_the_same_from_its_files_and_as_sh
         (one.name, one.start_s) for one in recording.attempts
     ]
     assert judge_all(read) == judge_all(recording)
-    shared = shared_recording(recording, scrubber_of(recording, Pseudonyms(Key(b"1" * 32)), {}))
-    assert shared.first_attempts.keys() == recording.first_attempts.keys()
-    outcomes = [[one.outcome for one in judge_all(of)] for of in (shared, recording)]
-    assert outcomes[0] == outcomes[1]
 
 
 def test_the_history_is_of_the_second_attempt():

@@ -145,7 +145,7 @@ def own_folder(run: Path) -> Path:
     return real
 
 
-def require_inside(folder: Path, path: Path) -> None:
+def _require_inside(folder: Path, path: Path) -> None:
     """Raise ReportFolderError if a symbolic link in `path` leads out of `folder`."""
     if not _resolved(path).is_relative_to(_resolved(folder)):
         raise ReportFolderError(
@@ -158,7 +158,7 @@ def _refuse_ways_out(reports_dir: Path, rig_name: str) -> None:
     """Raise ReportFolderError if a symbolic link leads out of a folder that a run writes into."""
     folders = [reports_dir / name for name in ("runs", "history", "champions")]
     for path in [*folders, *_of_rig(reports_dir, rig_name)]:
-        require_inside(reports_dir, path)
+        _require_inside(reports_dir, path)
 
 
 def _of_rig(reports_dir: Path, rig_name: str) -> list[Path]:

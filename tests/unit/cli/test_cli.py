@@ -85,9 +85,6 @@ def test_report_refuses_what_cannot_be_laid_over_a_run(cli, run, tmp_path):
     status, _, err = cli("report", run, "--output", tmp_path)
     assert status == 4
     assert "name a new folder" in err
-    status, _, err = cli("report", run, "--with", run, "--share")
-    assert status == 4
-    assert "leave one of them out" in err
 
 
 def test_judge_accepts_what_is_well(cli, run):
@@ -453,16 +450,6 @@ def test_a_report_is_not_written_through_a_link(cli, run, tmp_path):
     assert sorted(path.name for path in run.iterdir()) == before
 
 
-def test_a_report_to_share_is_written_beside_the_others_and_judged_alike(cli, run):
-    status, out, err = cli("report", run, "--share")
-    assert (status, err) == (0, "")
-    assert out == f"written: {run / 'shared'}\n"
-    assert {path.name for path in run.iterdir() if path.suffix != ".parquet"} == {
-        *("recording.jsonl", "shared", "share.key")
-    }
-    assert cli("judge", run / "shared")[0] == 0
-
-
 def test_a_report_is_written_elsewhere_on_demand(cli, run, tmp_path):
     before = sorted(path.name for path in run.iterdir())
     status, out, _ = cli("report", run, "--output", tmp_path / "elsewhere")
@@ -470,9 +457,3 @@ def test_a_report_is_written_elsewhere_on_demand(cli, run, tmp_path):
     written = {path.name for path in (tmp_path / "elsewhere").iterdir()}
     assert written == {"verdict.json", "summary.md", "metrics.prom", "report.html"}
     assert sorted(path.name for path in run.iterdir()) == before
-
-
-def test_a_key_that_is_none_is_refused(cli, run):
-    (run / "share.key").write_text("no key")
-    refused(cli("report", run, "--share"), "share.key: holds no key", "move it away")
-    assert not (run / "shared").exists()

@@ -90,14 +90,8 @@ def test_a_host_without_a_state_folder_proves_nothing(state, tmp_path):
     assert judged(recorded(tmp_path / "run"))[0] == 6
 
 
-def test_the_report_says_it_too_and_the_shared_one_without_names(state, tmp_path):
+def test_the_report_says_it_too(state, tmp_path):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     folder = recorded(tmp_path / "run")
     assert rewrite(folder, lambda _line: None) == 0
     assert RESTARTED in (folder / "summary.md").read_text()
-    assert rewrite(folder, lambda _line: None, share=True) == 0
-    shared = (folder / "shared" / "recording.jsonl").read_text()
-    assert '"kind":"host_reset"' in shared
-    assert '"type":"boot"' in shared
-    for secret in (boot_id().value, OTHER_BOOT):
-        assert secret not in shared

@@ -157,8 +157,6 @@ def test_what_kept_a_run_from_being_accepted_still_does_when_it_is_judged_again(
         assert ("ACCEPTED" in lines[-1]) is (status == 0)
         assert rewrite(run, lines.append) == 0
         assert (json.loads((run / "verdict.json").read_text())["verdict"] == "ACCEPTED") is (status == 0)
-    assert rewrite(run, lines.append, share=True) == 0
-    assert rejudge(run / "shared", None, lines.append) == status
 
 
 FORMATS = {

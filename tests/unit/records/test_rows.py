@@ -125,20 +125,6 @@ def test_lists_stay_lists_when_more_are_put_behind_them():
     assert rows == samples
 
 
-def test_every_text_is_changed_and_nothing_else():
-    rows = rows_of([ROUND, replace(ROUND, t_s=2.0, subject="b/gpu0")])
-
-    def upper(value):
-        if isinstance(value, dict):
-            return {name: upper(one) for name, one in value.items()}
-        return value.upper() if isinstance(value, str) else value
-
-    changed = list(rows.mapped(upper))
-    assert [one.subject for one in changed] == ["A/GPU0", "B/GPU0"]
-    assert changed[0].labels == {"precision": "BF16"} | {k: v for k, v in ROUND.labels.items() if k == "size"}
-    assert [one.t_s for one in changed] == [1.0, 2.0]
-
-
 def test_a_table_is_called_after_its_type():
     assert [table_name(one) for one in (Round, MemoryReading, RewardBatch)] == [
         "round",

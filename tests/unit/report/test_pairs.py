@@ -5,16 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.subjects import subjects
-from rigproof.records.disk.store import read_recording
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.matrix import matrix_of
 from rigproof.report.content.order import not_measured_groups, not_measured_sentence
 from rigproof.report.files.files import result_of, write_reports
-from rigproof.report.published.shared_copy import write_shared
-from rigproof.stages.registry import KINDS
 
 PAIR = "pc1/gpu0-pc1/gpu1"
 MESSAGE = "it lost pc1/gpu1#0; the others were told to stop"
@@ -51,25 +46,6 @@ def test_every_file_names_the_pair(paired, verdicts, tmp_path):
     assert f'subject="{PAIR}",unit="GB/s",uuid=""}} 3.0' in metrics  # it has none of its own
     assert f"{PAIR} transfer.peer: 3 GB/s, limit 20 GB/s" in (tmp_path / "summary.md").read_text()
     assert PAIR in (tmp_path / "report.html").read_text()
-
-
-@pytest.mark.parametrize("host", ["quokka", "quokka-2", "gpu0-pc1"])
-def test_a_shared_copy_names_a_pair_as_its_rig_would(paired, verdicts, tmp_path, host):
-    """Whatever the hosts are called: a pseudonym stands for the whole of a name, on both sides."""
-    rig = json.loads(json.dumps(paired.run.rig).replace('"pc1"', f'"{host}"'))
-    paired.run = replace(paired.run, rig=rig)
-    renamed = PAIR.replace("pc1", host)
-    paired.nodes = {host: replace(paired.nodes["pc1"], subject=host, hostname=host)}
-    paired.events = [replace(one, subject=one.subject.replace("pc1", host)) for one in paired.events]
-    verdicts = [replace(one, subject=renamed) for one in verdicts]
-    shared = write_shared(tmp_path, paired, verdicts, decision=Decision.REJECTED, elapsed_s=60.0)
-    assert shared.problems == ()
-    (first, _) = json.loads((shared.folder / "verdict.json").read_text())["criteria"]
-    again = read_recording(shared.folder)
-    (promised,) = subjects(LoadedRig.restore(again.run.rig, KINDS), "pair")
-    assert host not in first["subject"]
-    assert first["subject"] == promised.text
-    assert [one.subject for one in again.events if one.kind == "crew_failed"] == [promised.text]
 
 
 def test_what_one_missing_card_keeps_from_its_pairs_is_reported_once():

@@ -1,1 +1,0 @@
-"""A report that can be published: `--hw-share`."""
