@@ -1,24 +1,29 @@
-"""Write docs/criteria.md and docs/faults.md from the catalogue: `python -m rigproof.judging.document`."""
+"""Write the pages and schemas that are made from the code: `python -m rigproof.judging.document`."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
-from rigproof.judging import fault_page
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.fault_matrix import shown_by
+from rigproof.judging.fault_page import faults_page
+from rigproof.profiles.documents.keys import keys_page
+from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.profiles.subjects import Scope
 from rigproof.records.verdict import SEVERITIES, Outcome
 from rigproof.stages.registry import KINDS
 
-PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
+CHECKOUT = Path(__file__).parents[2]
 INTRODUCTION = """\
 # Criteria
 
 Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
 
-Each criterion is a function from the recording to one verdict for each promised subject:
+This page says of each criterion what it judges, where its limit comes from and what to do if it fails. A
+failure names it; in a terminal `rigproof accept -v` shows the names beside the titles. Each is a function
+from the recording to one verdict for each promised subject:
 
 | Outcome | Meaning |
 |---|---|
@@ -29,6 +34,9 @@ Each criterion is a function from the recording to one verdict for each promised
 | `not_applicable` | the hardware cannot provide it, and it was not promised: it decides nothing |
 | `no_limit` | measured, but no limit is known: it becomes the baseline |
 
+{index}
+## Rules for all of them
+
 A failure or warning has a severity, which says what kind of action it asks for: its criterion's, unless what
 was found needs another one. A failure that follows from another has none of its own.
 
@@ -36,7 +44,7 @@ was found needs another one. A failure that follows from another has none of its
 |---|---|
 {severities}
 
-Rules for all of them:
+These hold for every criterion:
 
 - **Not measured never passes.** A sensor counts as read if at least `limits.sample_coverage_share` of the
   samples due under load gave a reading. Power that does not change at all in 10 s or more of load, or a
@@ -76,8 +84,23 @@ SCOPES: dict[Scope, str] = {
 }
 
 
-def markdown() -> str:
-    """The whole page."""
+def documents() -> dict[Path, str]:
+    """By path, the text of each file that is made from the code."""
+    docs, schemas = CHECKOUT / "docs", CHECKOUT / "hwprofiles" / "schema"
+    made = {"rig": rig_schema(KINDS), "sku": sku_schema(KINDS), "xids": xids_schema()}
+    return {
+        docs / "criteria.md": criteria_page(),
+        docs / "faults.md": faults_page(),
+        docs / "profile-keys.md": keys_page(KINDS),
+        **{
+            schemas / f"{name}.schema.json": json.dumps(schema, indent=2) + "\n"
+            for name, schema in made.items()
+        },
+    }
+
+
+def criteria_page() -> str:
+    """docs/criteria.md."""
     families: dict[str, list[Criterion]] = {}  # each gets one heading, wherever its criteria are in the code
     for criterion in CATALOGUE.values():
         families.setdefault(criterion.family, []).append(criterion)
@@ -85,8 +108,8 @@ def markdown() -> str:
         "\n".join([f"## {family}", "", *map(_entry, members)]) for family, members in families.items()
     ]
     severities = "\n".join(f"| `{name}` | {what} |" for name, what in SEVERITIES.items())
-    introduction = INTRODUCTION.replace("{severities}", severities)
-    return "\n".join([introduction, *_index(), *sections]).rstrip() + "\n"
+    introduction = INTRODUCTION.replace("{index}", "\n".join(_index())).replace("{severities}", severities)
+    return "\n".join([introduction, *sections]).rstrip() + "\n"
 
 
 def _index() -> Iterator[str]:
@@ -159,5 +182,5 @@ def _named(faults: tuple[str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(markdown(), encoding="utf-8")
-    fault_page.PAGE.write_text(fault_page.faults_page(), encoding="utf-8")
+    for path, text in documents().items():
+        path.write_text(text, encoding="utf-8")

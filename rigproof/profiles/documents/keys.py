@@ -1,4 +1,4 @@
-"""The key tables of docs/profiles.md, written from the models, so that the two cannot differ."""
+"""docs/profile-keys.md: every key of a profile, written from the models."""
 
 from typing import Any
 
@@ -9,6 +9,20 @@ from rigproof.profiles.tables.rig import Rig
 from rigproof.profiles.tables.sku import Sku
 
 Schema = dict[str, Any]
+
+INTRODUCTION = """\
+# Every key of a profile
+
+Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
+
+This page lists every key of a rig profile and of a SKU profile, for whoever writes one;
+[profiles.md](profiles.md) shows how. `rigproof lint FILE` checks a file against it.
+
+Units are in the names: `_gib` 2^30 bytes, `_mib` 2^20 bytes, `_gbps` 10^9 bytes/s, `_tflops` 10^12 FLOP/s
+(dense), `_c` °C, `_w` W, `_s` seconds, `_ms` milliseconds, `_percent` 0 to 100, `_share` 0 to 1. "Left out"
+says what applies if no file states the key. Every other setting and limit has a value in
+[hwprofiles/defaults.toml](../hwprofiles/defaults.toml).
+"""
 
 # Where each table of the models stands in a file, by the name of its class.
 _RIG_PLACES = {
@@ -39,8 +53,8 @@ _SKU_PLACES = {
 }
 
 
-def key_tables(kinds: StageKinds) -> str:
-    """Markdown: one table for each table of a rig and of a SKU file."""
+def keys_page(kinds: StageKinds) -> str:
+    """The page: one table for each table of a rig and of a SKU file."""
     places, notes = {}, {"Limits": f"A GPU's own table cannot have {_listed(Limits.of_rig)}."}
     for kind in kinds:
         own, of_rig = f"[nodes{'' if kind.by_node else '.gpus'}.stages.{kind.name}]", kind.settings.of_rig
@@ -51,7 +65,8 @@ def key_tables(kinds: StageKinds) -> str:
             about.append(f"On a rig with a GPU the stage is at least {kind.shortest_s:g} s long.")
         notes[kind.settings.__name__] = " ".join(about)
     rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | places, notes)
-    return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES, {})
+    sku = _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES, {})
+    return f"{INTRODUCTION}\n{rig}\n{sku}"
 
 
 def _listed(names: frozenset[str]) -> str:
@@ -62,7 +77,7 @@ def _listed(names: frozenset[str]) -> str:
 def _tables(title: str, schema: Schema, top: str, places: dict[str, str], notes: dict[str, str]) -> str:
     """`places` and `notes` by class: where a table stands, and what its class does not say of it."""
     tables = {top: schema, **schema["$defs"]}
-    lines = [f"### {title}", ""]
+    lines = [f"## {title}", ""]
     for name, place in places.items():
         table = tables[name]
         about = f"{_summary(table)} {notes.get(name, '')}".rstrip()

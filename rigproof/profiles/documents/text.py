@@ -7,7 +7,7 @@ from rigproof.profiles.loading.loaded import LoadedRig, left_out_text
 
 _HEAD = (
     "Save this as {name}.toml, and name it with its path: --hwprofile ./{name}.toml",
-    "What is left out here comes from hwprofiles/defaults.toml; docs/profiles.md lists every key.",
+    "What is left out here comes from hwprofiles/defaults.toml; docs/profile-keys.md lists every key.",
 )
 _NODE = "A single node without an address is the machine that the suite runs on."
 _CPU_FLOORS = (

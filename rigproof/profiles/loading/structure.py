@@ -122,7 +122,7 @@ def _missing(file: str, location: Location, value: object) -> str:
 def _out_of_bounds(kind: str, ctx: Mapping[str, Any]) -> tuple[str, str]:
     """The problem and the remedy, by the kind of bound that was violated."""
     wrong, way_out = _BOUNDS.get(
-        kind, ("not accepted here", "see docs/profiles.md for the values of this key")
+        kind, ("not accepted here", "see docs/profile-keys.md for the values of this key")
     )
     return wrong.format(**ctx), way_out.format(**ctx)
 

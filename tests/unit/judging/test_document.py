@@ -1,24 +1,24 @@
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.document import PAGE, markdown
+from rigproof.judging.document import criteria_page, documents
 from rigproof.run.suite import suite_folder
 
 
-def test_the_committed_page_is_what_the_code_says():
-    if not PAGE.exists():
-        pytest.fail(f"{PAGE} is not there; write it with `python -m rigproof.judging.document`")
-    assert PAGE.read_text(encoding="utf-8") == markdown()
+def test_what_is_made_from_the_code_is_committed_as_it_is_made():
+    """Write it anew: python -m rigproof.judging.document."""
+    for path, text in documents().items():
+        assert path.read_text(encoding="utf-8") == text, path
 
 
 def test_every_family_has_the_heading_that_failures_point_to():
-    headings = [line for line in markdown().splitlines() if line.startswith("## ")]
+    headings = [line for line in criteria_page().splitlines() if line.startswith("## ")]
     families = dict.fromkeys(criterion.family for criterion in CATALOGUE.values())
-    assert headings == ["## By title", *(f"## {family}" for family in families)]
+    assert headings == ["## By title", "## Rules for all of them", *(f"## {family}" for family in families)]
 
 
 def test_a_title_leads_to_its_criterion_and_its_test():
-    page = markdown()
+    page = criteria_page()
     for one in CATALOGUE.values():
         family, what = one.name.split(".")
         anchor = f"{family}{what}"
@@ -30,7 +30,7 @@ def test_a_title_leads_to_its_criterion_and_its_test():
 
 @pytest.mark.parametrize("criterion", CATALOGUE.values(), ids=CATALOGUE)
 def test_every_criterion_is_fully_described(criterion):
-    assert f"### {criterion.name}\n\n{criterion.summary}" in markdown()
+    assert f"### {criterion.name}\n\n{criterion.summary}" in criteria_page()
     for text in (criterion.summary, criterion.limit, criterion.remedy, criterion.unmeasured):
         assert text
     assert criterion.summary.endswith(".")

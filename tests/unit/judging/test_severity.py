@@ -1,7 +1,7 @@
 """What kind of action a failure or warning asks for."""
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.document import markdown
+from rigproof.judging.document import criteria_page
 from rigproof.records.verdict import SEVERITIES, Outcome, sentence, sentence_and_severity
 from support.recordings import HEALTH
 
@@ -10,7 +10,7 @@ GPU = "pc1/gpu0"
 
 def test_every_criterion_states_one_and_the_page_explains_each():
     assert {one.severity for one in CATALOGUE.values()} <= set(SEVERITIES)
-    page = markdown()
+    page = criteria_page()
     assert all(f"| `{name}` | {what} |" in page for name, what in SEVERITIES.items())
     assert page.count("- **Severity:** `") == len(CATALOGUE)
 

@@ -20,13 +20,9 @@ DUAL_RIGS = ("dual-3090-3070", *(f"dual-3090-3070-{variant}" for variant in VARI
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
-    [("rig", lambda: rig_schema(KINDS)), ("sku", lambda: sku_schema(KINDS)), ("xids", xids_schema)],
+    "schema", [rig_schema(KINDS), sku_schema(KINDS), xids_schema()], ids=["rig", "sku", "xids"]
 )
-def test_the_committed_schema_is_current(name, make):
-    schema = make()
-    committed = (FOLDER / "schema" / f"{name}.schema.json").read_text()
-    assert committed == json.dumps(schema, indent=2) + "\n", f"write it anew: rigproof schema {name}"
+def test_a_schema_is_one(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
