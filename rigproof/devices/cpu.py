@@ -37,7 +37,6 @@ class CpuMark:
         """Nothing to wait for."""
 
     def seconds_since(self, earlier: Mark) -> float:
-        """Time between two marks."""
         assert isinstance(earlier, CpuMark)
         return self.clock_s - earlier.clock_s
 
@@ -96,17 +95,14 @@ class CpuDevice(TorchDevice):
         }
 
     def empty(self, size: int, precision: str) -> torch.Tensor:
-        """Room for a result."""
         self._make_sure_of(size * size * DTYPES[precision].itemsize)
         return self._counted(super().empty(size, precision))
 
     def words(self, count: int) -> torch.Tensor:
-        """Room for a row of 64-bit words."""
         self._make_sure_of(count * torch.int64.itemsize)
         return self._counted(super().words(count))
 
     def mark(self) -> CpuMark:
-        """The moment now."""
         return CpuMark()
 
     def memory(self) -> MemoryState:

@@ -30,11 +30,9 @@ class CudaMark:
         self.event.record()
 
     def wait(self) -> None:
-        """Block until the device got here; later work continues."""
         self.event.synchronize()
 
     def seconds_since(self, earlier: Mark) -> float:
-        """Device time between two marks that are both done."""
         assert isinstance(earlier, CudaMark)
         return float(earlier.event.elapsed_time(self.event)) / 1e3
 
@@ -149,7 +147,6 @@ class CudaDevice(TorchDevice):
         torch.cuda.empty_cache()
 
     def use(self, precision: str) -> None:
-        """Switch tf32 on for tf32, off for anything else."""
         set_tf32(precision == "tf32")
 
     def normal(self, size: int, precision: str, seed: int) -> torch.Tensor:
@@ -213,11 +210,9 @@ class CudaDevice(TorchDevice):
         }
 
     def mark(self) -> CudaMark:
-        """Set a mark behind everything queued so far."""
         return CudaMark()
 
     def memory(self) -> MemoryState:
-        """Read the caching allocator and the device."""
         free, total = torch.cuda.mem_get_info(self.where)
         native = torch.cuda.get_allocator_backend() == "native"  # other backends count neither
         counts = torch.cuda.memory_stats(self.where) if native else {}
@@ -232,11 +227,9 @@ class CudaDevice(TorchDevice):
         )
 
     def reset_peak(self) -> None:
-        """Reset `peak_reserved_mib`."""
         torch.cuda.reset_peak_memory_stats(self.where)
 
     def empty_cache(self) -> None:
-        """Give cached blocks back to the driver."""
         torch.cuda.empty_cache()
 
     def cached_mib(self) -> float:

@@ -37,16 +37,13 @@ class TorchChecksums:
         self._count = 0
 
     def add(self, matrix: torch.Tensor) -> None:
-        """Queue the sum of the matrix's integer view."""
         torch.sum(integer_view(matrix), dim=0, dtype=torch.int64, out=self._slots[self._count])
         self._count += 1
 
     def fetch(self) -> None:
-        """Queue the copy to the host."""
         self._host.copy_(self._sums, non_blocking=True)
 
     def take(self) -> tuple[int, ...]:
-        """What was added, in order."""
         values = tuple(self._host[: self._count].tolist())
         self._count = 0
         self._host.zero_()
@@ -82,24 +79,19 @@ class TorchDevice:
         torch.set_num_threads(self.cpu_threads)
 
     def empty(self, size: int, precision: str) -> torch.Tensor:
-        """Room for a result."""
         return torch.empty(size, size, dtype=DTYPES[precision], device=self.where)
 
     def empty_result(self, size: int, precision: str) -> torch.Tensor:
-        """Room for a product."""
         return self.empty(size, result_precision(precision))
 
     def as_operand(self, out: torch.Tensor, precision: str) -> torch.Tensor:
-        """A product's memory, viewed as an operand."""
         dtype = DTYPES[precision]
         return out if out.dtype == dtype else out.view(dtype).view(-1)[: out.numel()].view(out.shape)
 
     def words(self, count: int) -> torch.Tensor:
-        """Room for a row of 64-bit words."""
         return torch.empty(count, dtype=torch.int64, device=self.where)
 
     def multiply(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-        """Queue out = a · bᵀ."""
         torch.mm(a, b.t(), out=out)
 
     def multiply_exactly(self, left: torch.Tensor, right: torch.Tensor, precision: str) -> torch.Tensor:  # noqa: ARG002
@@ -115,11 +107,9 @@ class TorchDevice:
         return None
 
     def checksums(self, capacity: int) -> TorchChecksums:
-        """Room for the checksums of one round."""
         return TorchChecksums(self.where, capacity)
 
     def block_error(self, product: Product, rows: Sequence[int], columns: Sequence[int]) -> float:
-        """Largest error of out[rows, columns] against a · bᵀ in 64-bit on the host."""
         down = torch.tensor(rows, device=self.where)
         across = torch.tensor(columns, device=self.where)
         left = _rows(product.a, down).cpu().double()

@@ -44,12 +44,10 @@ class ClusterPort:
 
     @property
     def clock_offset_s(self) -> float:
-        """Adds to the node's monotonic clock to give the gathering's time."""
         return self._agents.links[self._node].clock_offset_s
 
     @property
     def alive(self) -> bool:
-        """Whether the agent exists."""
         return bool(self._agents.lines())
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
@@ -59,7 +57,6 @@ class ClusterPort:
         return self._agents.start(with_gpu).get(node)
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:
-        """Let it sample from now on."""
         return self._agents.begin({self._node: duty}, JOIN_LIMIT_S)
 
     def poll(self) -> bool:
@@ -71,11 +68,9 @@ class ClusterPort:
         return bool(answers)
 
     def counters(self, limit_s: float) -> None:
-        """Let it read the error counters."""
         self._agents.read("counters", "after", 2 * limit_s)
 
     def close(self, limit_s: float) -> None:
-        """End the agent."""
         self._agents.end()
         self._agents.wait_kills(limit_s)
 

@@ -77,7 +77,6 @@ class TerminalView:
             self._live.stop()
 
     def show(self, lines: Lines) -> None:
-        """Draw it."""
         rows = self._console.height - len(self._hint)
         shown = list(lines(self._console.width, SIGNS_SHOWN, rows))
         if len(shown) > rows:

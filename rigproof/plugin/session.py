@@ -158,7 +158,6 @@ class HardwareSession:
 
     @property
     def recording(self) -> Recording | None:
-        """What was measured so far; None before the rig is up."""
         return None if self.run is None else self.run.recording
 
     @property

@@ -26,13 +26,13 @@ class StageRecord(Protocol):
     """A record that stages write often, held as columns: its fields are numbers, texts and booleans."""
 
     @property
-    def t_s(self) -> float: ...  # noqa: D102
+    def t_s(self) -> float: ...
     @property
-    def stage(self) -> str: ...  # noqa: D102
+    def stage(self) -> str: ...
     @property
-    def worker(self) -> str: ...  # noqa: D102
+    def worker(self) -> str: ...
     @property
-    def subject(self) -> str: ...  # noqa: D102
+    def subject(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,6 @@ class HostReader:
         return (total_mib if limit is None else min(total_mib, limit.limit_mib)) / 1024
 
     def cpu_model(self) -> str:
-        """The CPU's model name, else the architecture."""
         return proc.cpu_name(self._proc_root)
 
     def cpu_times(self) -> CpuTimes:

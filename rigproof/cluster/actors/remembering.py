@@ -106,7 +106,6 @@ class Remembering:
         self._before_term: Any = None
 
     def begin(self) -> Found:
-        """Record this run from now on. Returns the host's boot id, and events for runs that never ended."""
         reading = self.boot("before")
         if reading.boot_id is None:
             return [reading]
@@ -120,12 +119,10 @@ class Remembering:
         return [reading, *found]
 
     def boot(self, moment: Literal["before", "after"]) -> BootReading:
-        """The host's boot id now."""
         found = boot_id()
         return BootReading(self._now_s(), self._node, moment, found.value, found.reason)
 
     def mark(self, stage: str | None, since_s: float) -> None:
-        """Record the stage that is about to begin at this run time; None: nothing is loaded from now on."""
         self._stage, self._steps = (stage, since_s), {}
         if self._box is None or stage is None:
             return
@@ -133,11 +130,9 @@ class Remembering:
             self._problem(f"the black box's line before {stage} was not on the disk within {MARK_S:g} s")
 
     def doing(self, steps: Mapping[str, str]) -> None:
-        """Keep what the latest rounds of these workers were, by worker."""
         self._steps = self._steps | dict(steps)  # a new object: the box's thread reads the old one
 
     def problems(self) -> list[Event]:
-        """Why something could not be recorded, each reason once."""
         if self._box is not None and self._box.error is not None and not self._error_reported:
             self._error_reported = True
             self._problem(f"this host's black box is no longer written: {self._box.error}")

@@ -106,7 +106,6 @@ class Sensing:
             self._processes = ProcessWatching(duty, watchers, now_s)
 
     def start(self) -> None:
-        """Begin sampling."""
         for sampler in self._samplers.values():
             sampler.start()
         self._use.start()
@@ -114,7 +113,6 @@ class Sensing:
             self._processes.start()
 
     def drain(self) -> list[Sample | Record]:
-        """Samples, events and what changed on the GPUs since the last drain."""
         found: list[Sample | Record] = []
         for subject, sampler in self._samplers.items():
             found += sampler.drain()
@@ -130,15 +128,12 @@ class Sensing:
         return found
 
     def watches(self) -> list[ProcessWatch]:
-        """How completely the processes of each GPU were watched so far."""
         return self._processes.watches() if self._processes is not None else []
 
     def pcie_errors(self) -> list[PcieErrors]:
-        """The PCIe errors of each GPU so far."""
         return self._pcie.now(self._now_s())
 
     def stop(self, timeout_s: float) -> None:
-        """End all readers within `timeout_s`, even if a reading hangs."""
         share_s = timeout_s / 2
         if self._processes is not None:
             share_s /= 2

@@ -74,36 +74,29 @@ class RigproofWorker:
 
     @property
     def worker(self) -> str:
-        """The worker's name."""
         return self.setup.plan.worker
 
     @property
     def subject(self) -> str:
-        """The promised device."""
         return self.setup.plan.subject
 
     @property
     def crew(self) -> Member:
-        """This worker's place in the crew of its present task."""
         return self._crew
 
     def now_s(self) -> float:
-        """Run time."""
         return time.monotonic() + self.setup.clock_offset_s
 
     def emit(self, record: Record) -> None:
-        """Keep a record for the next poll."""
         with self._lock:
             self._records.append(record)
             self._progress += isinstance(record, Round)
 
     def alive(self) -> None:
-        """Count a sign of life as progress."""
         with self._lock:
             self._progress += 1
 
     def stopped(self) -> bool:
-        """Whether the task is to end."""
         return self._stop.is_set()
 
     def start(self, task: int, spec: Spec, start_at_s: float, crew: Member) -> None:

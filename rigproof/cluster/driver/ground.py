@@ -83,7 +83,6 @@ class RayActors:
         return self._maker.make(lambda: ray.remote(kind).options(**options).remote(*arguments))
 
     def kill(self, actor: Any) -> None:
-        """Let Ray kill the actor."""
         ray.kill(actor)
 
 
@@ -223,12 +222,10 @@ class RayGround:
 
     @property
     def opening(self) -> str:
-        """Which Ray is started or joined."""
         return "starting Ray" if self._ray_address is None else f"joining the Ray at {self._ray_address}"
 
     @property
     def up(self) -> bool:
-        """Whether there is a Ray to disconnect from."""
         return self._session is not None
 
     def open(self) -> dict[str, FoundNode]:
@@ -278,7 +275,6 @@ class RayGround:
         return "" if self._session is None else self._session.last_lines()
 
     def close(self, limit_s: float, ours: frozenset[ProcessId]) -> tuple[ProcessId, ...]:
-        """Disconnect, and end Ray where it is ours."""
         session, self._session = self._session, None
         return () if session is None else session.close(limit_s, ours)
 

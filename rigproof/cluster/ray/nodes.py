@@ -65,7 +65,6 @@ class NodeWatch:
         return frozenset(self._lost)
 
     def news(self) -> dict[str, str]:
-        """Nodes lost since the last call, with the reason."""
         fresh = {name: reason for name, reason in dict(self._lost).items() if name not in self._reported}
         self._reported |= set(fresh)
         return fresh
@@ -75,11 +74,9 @@ class NodeWatch:
         return now_s - self._answered_s
 
     def begin_anew(self, now_s: float) -> None:
-        """Forget the silence until now: the driver itself was not polling."""
         self._answered_s = now_s
 
     def look(self, timeout_s: float) -> None:
-        """List the nodes now, and wait for that at most `timeout_s`."""
         with self._looked:
             self._asked += 1
             wanted = self._asked

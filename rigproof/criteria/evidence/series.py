@@ -20,9 +20,9 @@ class Timed(Protocol):
     """A record with a moment and a subject."""
 
     @property
-    def t_s(self) -> float: ...  # noqa: D102
+    def t_s(self) -> float: ...
     @property
-    def subject(self) -> str: ...  # noqa: D102
+    def subject(self) -> str: ...
 
 
 Item = TypeVar("Item", bound=Timed)

@@ -50,11 +50,9 @@ class TimedActors(RayActors):
         self._clock = clock
 
     def agent(self, name: str, node: str, node_id: str, /) -> Background[Any]:
-        """A simulated node's agent."""
         return self.start(SimulatedAgent, agent_options(name, node_id), self._rig, node)
 
     def worker(self, name: str, place: Place, /) -> Background[Any]:
-        """A worker of a simulated card."""
         return self.start(SimulatedWorker, worker_options(name, place), self._rig, place.node.name)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
@@ -70,7 +68,6 @@ class TimedActors(RayActors):
         return Background(timed, "timed")
 
     def kill(self, actor: TimedActor) -> None:
-        """Let Ray kill the actor."""
         super().kill(actor.actor)
 
 
@@ -114,13 +111,11 @@ class LocalActors:
         self._agents: list[SimulatedAgent] = []
 
     def agent(self, _name: str, node: str, _node_id: str, /) -> LocalActor:
-        """A simulated node's agent."""
         agent = SimulatedAgent(self._rig, node, ProcessId(next(self._pids), 0))
         self._agents.append(agent)
         return LocalActor(agent, self._clock)
 
     def worker(self, _name: str, place: Place, /) -> LocalActor:
-        """A worker of a simulated card."""
         process = ProcessId(next(self._pids), 0)
         return LocalActor(SimulatedWorker(self._rig, place.node.name, process), self._clock)
 

@@ -29,7 +29,6 @@ class SimulatedWatch:
         self._reported: set[str] = set()
 
     def news(self) -> dict[str, str]:
-        """Nodes lost since the last call."""
         now_s, stages = self._clock.now_s(), self._clock.stages
         lost = {
             fault.subject: "no heartbeat"
@@ -77,7 +76,6 @@ class SimulatedRayGround(RayGround):
         self._clock = clock
 
     def open(self) -> dict[str, FoundNode]:
-        """Start Ray. Returns the promised nodes, without those that a fault leaves out."""
         nodes = there(self._rig)
         self._session = start_local(
             HEAD,

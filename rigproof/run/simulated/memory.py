@@ -30,7 +30,7 @@ class SimulatedMemory:
         return found
 
     def boot(self, moment: Literal["before", "after"]) -> BootReading:
-        """The host's boot id now: another one after a simulated reset."""
+        """The host's boot id now, another one after a simulated reset."""
         starts = 1 if reset_s(self._node, self._now_s()) is None else 2
         boot_id = str(uuid5(NAMESPACE_OID, f"{self._node.rig.seed}/{self._node.name}/{starts}"))
         return BootReading(self._now_s(), self._node.name, moment, boot_id)

@@ -74,11 +74,9 @@ class SimulatedSensing:
         self._stopped = True
 
     def watches(self) -> list[ProcessWatch]:
-        """How completely the processes of each GPU were watched so far."""
         return self._watchers.watches() if self._watchers is not None else []
 
     def pcie_errors(self) -> list[PcieErrors]:
-        """The PCIe errors of each GPU so far."""
         self._pcie_s = self._now_s()
         return self._pcie.now(self._pcie_s)
 
@@ -86,7 +84,6 @@ class SimulatedSensing:
         return self._node.link_errors(subject, self._pcie_s)
 
     def drain(self) -> list[Sample | Record]:
-        """Samples, events and what changed on the GPUs since the last drain."""
         found: list[Sample | Record] = [*self._at_start]
         self._at_start = []
         while self._grid_s + self._step_s <= self._now_s():
