@@ -1,9 +1,11 @@
-"""How a host's address is read, written and looked up. An IPv6 address has one spelling here, and brackets
-only before a port."""
+"""How a host's address is read, written and looked up, and which of its ports are free.
+
+An IPv6 address has one spelling here, and brackets only before a port.
+"""
 
 import ipaddress
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 
 def host_port(host: str, port: int) -> str:
@@ -51,3 +53,13 @@ def same_host(hostname: str, written: str) -> bool:
         return True
     short_allowed = "." not in one or "." not in other
     return short_allowed and bool(one) and one.split(".")[0] == other.split(".")[0] and not one[0].isdigit()
+
+
+def free_ports(address: str, count: int) -> tuple[int, ...]:
+    """`count` different ports that are free now at `address`. OSError if the address is not this host's."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with ExitStack() as held:
+        sockets = [
+            held.enter_context(socket.create_server((address, 0), family=family)) for _ in range(count)
+        ]
+        return tuple(one.getsockname()[1] for one in sockets)

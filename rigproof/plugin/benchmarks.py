@@ -7,7 +7,6 @@ from typing import Any, Protocol
 import pytest
 
 from rigproof.history.goodness import keep_good
-from rigproof.history.machine import machine_info
 from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, figure_rounds, replay
 from rigproof.history.storage import (
     RigStorage,
@@ -91,9 +90,21 @@ class BenchmarkHooks:
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
-        """The rig's identity instead of the CPU's."""
+        """What the profile promises, instead of this computer's CPU: equal for two runs that can be compared.
+
+        pytest-benchmark compares it before the first card has been looked at, so what a run finds is no part
+        of it; the cards found, drivers, torch and clocks are in each benchmark's extra info.
+        """
         prepared = self._session.prepared
-        return machine_info(prepared.loaded, simulated=prepared.simulated is not None)
+        devices = {
+            device.subject: {"sku": device.gpu.sku, "uuid": device.gpu.uuid}
+            for device in prepared.loaded.devices()
+        }
+        return {
+            "rig": prepared.loaded.rig.name,
+            "simulated": prepared.simulated is not None,
+            "devices": devices,
+        }
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_benchmark_scale_unit(self, unit: str) -> tuple[str, float] | None:

@@ -17,13 +17,13 @@ from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.actors.remembering import Memory, Remembering, look_back
 from rigproof.cluster.actors.sensing import Senses, Sensing
 from rigproof.host import processes
+from rigproof.host.addresses import free_ports
 from rigproof.host.bounded import Background
 from rigproof.host.cgroup import oom_kills
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.offers import Offers, offers
 from rigproof.host.pcie_errors import link_errors
-from rigproof.host.ports import free_ports
 from rigproof.host.processes import ProcessId
 from rigproof.host.run_lock import Claim, HostLock
 from rigproof.host.visible import parents_setting, visible_gpus

@@ -5,11 +5,12 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 
+from rigproof.host.package import PACKAGE, ROOT
+from rigproof.profiles.loading.files import shown_path
 from rigproof.profiles.loading.loaded import LoadedRig, left_out_text
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.verdict import Decision, Outcome, Verdict, count_of, sentence, sentence_and_severity
 from rigproof.report.content.clock_times import Worded, duration
-from rigproof.report.content.explained import criteria_page
 from rigproof.report.content.matrix import heading, matrix_of
 from rigproof.report.content.order import (
     count_line,
@@ -24,6 +25,7 @@ from rigproof.report.content.order import (
 from rigproof.report.terminal.matrix_lines import matrix_lines, wrapped
 
 SIMULATED = "SIMULATED: no real device is measured; this says nothing about any rig"
+CRITERIA = Path("docs") / "criteria.md"
 COLORS = {Decision.ACCEPTED: "32;1", Decision.REJECTED: "31;1", Decision.INCOMPLETE: "33;1"}
 
 
@@ -79,6 +81,12 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+def criteria_page() -> str:
+    """The page about all criteria, in the checkout or in the wheel, as a path that exists here."""
+    checkout = ROOT / CRITERIA
+    return shown_path(checkout if checkout.is_file() else PACKAGE / CRITERIA)
 
 
 def summary_lines(

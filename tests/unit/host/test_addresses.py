@@ -1,6 +1,8 @@
+import socket
+
 import pytest
 
-from rigproof.host.addresses import host_and_port, host_port, numeric, one_spelling, same_host
+from rigproof.host.addresses import free_ports, host_and_port, host_port, numeric, one_spelling, same_host
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,15 @@ def test_an_address_is_looked_up_in_both_families():
 )
 def test_host_names_with_and_without_domain(one, other, same):
     assert same_host(one, other) is same
+
+
+def test_ports_are_different_and_can_be_listened_at():
+    ports = free_ports("127.0.0.1", 8)
+    assert len(set(ports)) == 8
+    with socket.create_server(("127.0.0.1", ports[0])) as server:
+        assert server.getsockname()[1] == ports[0]
+
+
+def test_an_address_of_another_host_has_none_here():
+    with pytest.raises(OSError, match="assign"):
+        free_ports("192.0.2.1", 1)

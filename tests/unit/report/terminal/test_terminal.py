@@ -6,7 +6,9 @@ import pytest
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LeftOut
 from rigproof.records.verdict import Decision, Outcome, Verdict
+from rigproof.report.terminal import terminal
 from rigproof.report.terminal.terminal import (
+    criteria_page,
     header_lines,
     print_summary,
     summary_lines,
@@ -182,3 +184,23 @@ def test_of_a_rig_without_any_of_its_gpus_only_that_is_shown():
     assert lines[1:4] == ["FAIL GPU present                 [no]", "[ ] failed", ""]
     assert "5 criteria were not measured: no device of the rig is there" in lines
     assert any("power" in line for line in printed(Decision.REJECTED, verdicts, everything=True))
+
+
+def test_in_a_checkout_the_page_of_criteria_is_the_one_there(monkeypatch):
+    monkeypatch.chdir(terminal.ROOT)
+    assert criteria_page() == "docs/criteria.md"
+    assert Path(criteria_page()).is_file()
+
+
+def test_where_only_the_wheel_is_installed_the_page_of_criteria_is_in_it(tmp_path, monkeypatch):
+    package = tmp_path / "site-packages" / "rigproof"
+    (package / "docs").mkdir(parents=True)
+    (package / "docs" / "criteria.md").write_text("# Criteria\n")
+    monkeypatch.setattr(terminal, "PACKAGE", package)
+    monkeypatch.setattr(terminal, "ROOT", package.parent)
+    assert Path(criteria_page()) == package / "docs" / "criteria.md"
+
+
+def test_the_wheel_has_the_page_of_criteria():
+    project = (terminal.ROOT / "pyproject.toml").read_text()
+    assert '"docs/criteria.md" = "rigproof/docs/criteria.md"' in project

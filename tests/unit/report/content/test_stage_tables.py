@@ -1,6 +1,6 @@
 """The table of why clocks were lowered."""
 
-from rigproof.report.content.reasons import reason_tables
+from rigproof.report.content.stage_tables import reason_tables
 from support.recordings import HEALTH
 
 
