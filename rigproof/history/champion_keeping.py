@@ -38,7 +38,7 @@ _Figure = TypeVar("_Figure", GpuFigure, RigFigure)
 
 
 def champion_run(recording: Recording, command: str) -> ChampionRun:
-    """What all rates of a run share. `command` repeats the run."""
+    """The facts that all rates of a run share; its `command` repeats the run."""
     run = recording.run
     return ChampionRun(
         run_id=run.run_id,
@@ -53,7 +53,7 @@ def champion_run(recording: Recording, command: str) -> ChampionRun:
 
 
 def profile_file(folder: Path, run_id: str) -> Path:
-    """Where the resolved profile of a run is kept; a file that a run can be given."""
+    """The file that the resolved profile of a run is kept in, and that a run can be given."""
     return folder / "profiles" / f"{run_id}.toml"
 
 
@@ -173,7 +173,7 @@ def _runs(
 
 
 def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: FigureRate) -> list[GpuFigure]:
-    """One figure; none if some of its rounds were other work: no later run could be compared with it."""
+    """A GPU's rate in a figure; none if some of its rounds were other work: nothing compares with it."""
     rounds = figure_rounds(recording, KINDS.figures[rate.figure], gpu.subject)
     same = all(one.label(name) == value for one in rounds for name, value in rate.labels.items())
     if not same or len({one.worker for one in rounds}) != rate.workers:

@@ -94,7 +94,7 @@ class GpuFigure(_Stored):
 
     @property
     def title(self) -> str:
-        """Its criterion, and which of that criterion's figures it is if there are several."""
+        """The criterion, and which of its figures this is if there are several."""
         return figure_title(self.criterion, KINDS.figures[self.figure])
 
     @field_validator("figure")
@@ -111,7 +111,7 @@ class GpuFigure(_Stored):
         return _expected(unit, None if figure is None else figure.unit)
 
     def rate(self) -> ChampionRate:
-        """As criteria use it."""
+        """The rate as criteria compare it."""
         return ChampionRate(
             value=self.value,
             unit=self.unit,
@@ -141,7 +141,6 @@ class RigFigure(_Stored):
 
     @property
     def title(self) -> str:
-        """Its criterion."""
         return self.criterion
 
     @field_validator("criterion")
@@ -159,14 +158,14 @@ class RigFigure(_Stored):
 
 
 def _expected(unit: str, expected: str | None) -> str:
-    """The unit. ValueError if another one is expected: a rate in another unit would be another floor."""
+    """Check a rate's unit. ValueError if it is another one, since the floor would be another one too."""
     if expected is not None and unit != expected:
         raise ValueError(f"its unit is {expected}")
     return unit
 
 
 class GpuChampions(_Stored):
-    """One GPU's file."""
+    """The content of a GPU's file."""
 
     schema_version: Literal[1]
     gpu_uuid: str
@@ -181,7 +180,7 @@ class GpuChampions(_Stored):
 
 
 class RigChampions(_Stored):
-    """The rig's file."""
+    """The content of the rig's file."""
 
     schema_version: Literal[1]
     figures: Annotated[tuple[RigFigure, ...], FailFast()]
@@ -207,7 +206,7 @@ class KeptChampions:
     gpus: Mapping[str, GpuChampions] = field(default_factory=dict)  # by UUID
 
     def rates(self) -> Champions:
-        """As criteria use them."""
+        """The rates as criteria compare them."""
         found: dict[str, dict[str, tuple[ChampionRate, ...]]] = {}
         for uuid, gpu in self.gpus.items():
             own = found.setdefault(uuid, {})
@@ -217,7 +216,7 @@ class KeptChampions:
 
 
 def champions_folder(report_dir: Path, rig_name: str) -> Path:
-    """Where the champions of a rig are."""
+    """The folder of a rig's champions."""
     return Path(report_dir) / "champions" / rig_name
 
 
@@ -261,7 +260,7 @@ def require_inside(folder: Path, path: Path) -> None:
 
 
 def refusal(path: Path, wrong: str) -> ChampionError:
-    """What is wrong with a champion file, and what can be done."""
+    """The sentence for a champion file that cannot be used: what is wrong, and what can be done."""
     return ChampionError(
         f"{path}: {wrong}; restore the file from a copy, or move it away: without it floors come from the "
         "SKU files until an accepted run keeps its rates"

@@ -31,7 +31,7 @@ Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One stored measurement. `title` names what was measured: the criterion, and which of its figures."""
+    """A stored measurement; `title` names the criterion, and which of its figures was measured."""
 
     file: str  # its number, an underscore and the run's id
     run_id: str
@@ -48,13 +48,13 @@ class Kept:
 
     @property
     def number(self) -> str:
-        """The number of its run in the rig's history: `0001`."""
+        """The run's number in the rig's history: `0001`."""
         return self.file.partition("_")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A rig's measurements in the order of their files. `problems`: one line for each unreadable file."""
+    """A rig's measurements in the order of their files, and a line for each unreadable file (`problems`)."""
 
     rig: str
     kept: tuple[Kept, ...]
@@ -112,7 +112,7 @@ def read_history(folder: Path) -> History:
 
 
 def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
-    """Whether a kept file of one rig, or of all, cannot be read. The listing names it."""
+    """Whether a kept file of one rig, or of all, cannot be read."""
     if any(
         read_history(path).problems
         for path in history.glob("*")
@@ -153,7 +153,7 @@ def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
 def listing_lines(
     history: Path, rig: str | None = None, numbers: Collection[str] = (), *, color: bool = False
 ) -> Iterator[str]:
-    """What `rigproof history` prints: the rates of each rig, card and figure, oldest first.
+    """The lines of `rigproof history`: the rates of each rig, card and figure, oldest first.
 
     `history` is the folder that holds one folder for each rig; `numbers` are those of the runs to show, all
     without one. Cards are identified by UUID, so a card that moved to another slot or node keeps its history.
@@ -169,7 +169,7 @@ def listing_lines(
 
 
 def unknown_numbers(history: Path, rig: str, numbers: Collection[str]) -> list[str]:
-    """Those of `numbers` under which no run of the rig is kept."""
+    """The numbers under which no run of the rig is kept."""
     kept = {one.number for one in read_history(history / rig).kept}
     return [number for number in numbers if number not in kept]
 

@@ -56,7 +56,7 @@ def benchmark_marker(group: str | None = None) -> pytest.MarkDecorator:
 
 
 def clock_of(item: pytest.Item) -> ReplayClock:
-    """The clock that `benchmark_marker` gave this test. Raises KeyError if it has none."""
+    """The clock that `benchmark_marker` gave this test; KeyError if there is none."""
     marker = item.get_closest_marker("benchmark")
     clock = marker.kwargs.get("timer") if marker is not None else None
     if not isinstance(clock, ReplayClock):
@@ -144,7 +144,7 @@ def figure_title(criterion: str, figure: FigureKind) -> str:
 def extra_info(
     recording: Recording, criterion: str, figure: FigureKind, subject: str, rounds: Sequence[Round]
 ) -> dict[str, Any]:
-    """What is stored with a benchmark beside its times: the device, the work, and the device's state.
+    """Facts stored with a benchmark beside its times: the device, the work, and the device's state.
 
     `unit` is that of OPS. `labels` has the values of the rounds' labels, by name.
     """

@@ -23,7 +23,7 @@ DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's own; any other on
 
 
 def history_folder(report_dir: Path, rig_name: str) -> Path:
-    """Where the history of a rig is kept, independent of the machine and the Python that measured it."""
+    """The folder of a rig's history, whatever machine and Python measured it."""
     return Path(report_dir) / "history" / rig_name
 
 
@@ -133,7 +133,7 @@ def install_storage(
 
 
 def _without_rounds(output_json: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without single rounds: only the statistics are compared."""
+    """The benchmarks' statistics alone, since single rounds are not compared."""
     benchmarks = [
         {**one, "stats": {key: value for key, value in one["stats"].items() if key != "data"}}
         for one in output_json["benchmarks"]

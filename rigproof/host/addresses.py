@@ -9,12 +9,12 @@ from contextlib import ExitStack, suppress
 
 
 def host_port(host: str, port: int) -> str:
-    """HOST:PORT; an IPv6 address in brackets."""
+    """HOST:PORT, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """The host, without brackets, and the port of HOST:PORT; None if it is none.
+    """The host, without brackets, and the port of HOST:PORT; None for any other text.
 
     An IPv6 address without brackets is none: nobody can tell where its port begins.
     """
@@ -29,7 +29,7 @@ def host_and_port(address: str) -> tuple[str, int] | None:
 
 
 def one_spelling(host: str) -> str:
-    """An IPv6 address as sockets and Ray write it, without brackets; anything else as it is."""
+    """An IPv6 address as sockets and Ray write it, without brackets; any other name unchanged."""
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     with suppress(ValueError):
         return str(ipaddress.ip_address(bare))
@@ -37,7 +37,7 @@ def one_spelling(host: str) -> str:
 
 
 def numeric(host: str) -> str:
-    """The numeric address of a host, IPv4 if it has one. OSError if it is not known here."""
+    """The numeric address of a host, IPv4 if it has one. OSError if the name cannot be resolved here."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # a name that no DNS could hold

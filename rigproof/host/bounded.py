@@ -18,21 +18,21 @@ class Background(Generic[T]):
         self._thread.start()
 
     def done(self, timeout_s: float | None = 0.0) -> bool:
-        """Whether the function has ended, after waiting for it at most `timeout_s` (None: until it has)."""
+        """Wait at most `timeout_s` (None: without limit) for the function to end; returns whether it has."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     @property
     def error(self) -> Exception | None:
-        """What the function raised; None if it raised nothing so far."""
+        """The exception that ended the function, if one did."""
         return self._error
 
     def result(self, default: T) -> T:
-        """What the function returned; `default` if it failed, has not ended, or returned None."""
+        """The function's value; `default` while there is none, or if it is None."""
         return next(iter(self.results()), default)
 
     def results(self) -> list[T]:
-        """A list of what the function returned; empty if that is None, or if it failed or has not ended."""
+        """The function's value in a list, which is empty while there is none, or if it is None."""
         if self._thread.is_alive() or self._error is not None or self._result is None:
             return []
         return [self._result]

@@ -69,21 +69,19 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """Its exit status as in subprocess; None while it runs."""
+        """The exit status as `subprocess` has it; None while the child runs."""
         return self._process.poll()
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
         return self.returncode is None
 
     def tell(self, **order: Any) -> bool:
-        """Send it an order; False if it is gone. Blocks until a large order is read."""
+        """Send an order; False if the child is gone. Blocks until a large order is read."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -93,19 +91,19 @@ class Child:
         return True
 
     def let_go(self) -> None:
-        """Close the child's stdin, so that it ends by itself. Does not wait for that."""
+        """Close the child's stdin, so that it ends by itself, and do not wait for that."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it is gone, and output to it was pending
             self._process.stdin.close()
 
     def wait(self, timeout_s: float) -> int | None:
-        """Its exit status; None if it still runs after `timeout_s`."""
+        """Wait at most `timeout_s`; returns the exit status, or None if the child still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout_s)
         return None
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """Let it end, and kill it if it has not ended after `timeout_s`. A second call does nothing.
+        """Let the child end, and kill it after `timeout_s`. A second call does nothing.
 
         SIGTERM is not tried in between: no child treats it differently from the end of its stdin. One
         that the kernel holds even after SIGKILL is left behind.
@@ -118,7 +116,7 @@ class Child:
             self._listener.join(KILLED_S)
 
     def complaint(self) -> str:
-        """The end of what it wrote to stderr, if that is kept; complete once it has ended."""
+        """The end of the child's stderr, if that is kept; complete once the child has ended."""
         if self._keeper is not None and not self.alive:
             self._keeper.join(KILLED_S)
         return self._complaint.decode(errors="replace").strip()

@@ -11,7 +11,7 @@ ROUNDING = 1e-6  # 100 × 0.07 is 7.000000000000001
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """What holds a host in its band: threads that together bring the whole host to `target_percent`.
+    """Threads that together bring the whole host to `target_percent`, and so hold it in its band.
 
     Primary and secondary threads do the same work, and the controller gives each the same share. The
     primary ones, 70 % of the CPUs, can bring an idle host to the low end of its band; the secondary ones,
@@ -24,7 +24,6 @@ class HostLoad:
 
     @property
     def threads(self) -> int:
-        """Primary and secondary threads together."""
         return self.primary_threads + self.secondary_threads
 
 
@@ -48,13 +47,13 @@ class Usage:
 
     @property
     def foreign_cpus(self) -> float:
-        """What all other processes use, rigproof's own workers and agents included."""
+        """CPUs in use by all other processes, rigproof's own workers and agents included."""
         return max(0.0, self.busy_cpus - self.own_cpus)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadDecision:
-    """What each thread does next.
+    """How much each thread works in the next step.
 
     `trim_cpus` is the controller's present correction. `short_cpus` is how far all threads together fall
     short of the target, in CPUs.
@@ -66,7 +65,7 @@ class LoadDecision:
 
 
 class Controller:
-    """Feed-forward with a trim.
+    """Subtracts the measured foreign load from the target, and trims what error remains.
 
         share = (target − foreign load + trim) / threads
 

@@ -22,7 +22,7 @@ READINGS_KEPT = 6000  # ten minutes
 
 @dataclass(frozen=True, slots=True)
 class LoadReading:
-    """One step of the controller."""
+    """The host's CPU use in one step of the controller, and what it decided."""
 
     clock_s: float  # monotonic
     usage: Usage
@@ -60,7 +60,7 @@ class CpuLoad:
 
     @property
     def share(self) -> float:
-        """What each thread uses of one CPU now, 0 to 1."""
+        """The share of one CPU that each thread uses now, 0 to 1."""
         return self._share
 
     @property
@@ -73,7 +73,7 @@ class CpuLoad:
         return tuple(self._readings)
 
     def start(self) -> None:
-        """Start the threads; the load begins after the first reading. RuntimeError if it was started."""
+        """Start the threads, whose load begins after the first reading. RuntimeError if they run already."""
         if self._threads:
             raise RuntimeError("the CPU load was started already")
         self._piece = bytes(piece_bytes(self._count, _seconds_per_mib()))
@@ -87,7 +87,7 @@ class CpuLoad:
             thread.start()
 
     def stop(self) -> None:
-        """End and join the threads; they need a few milliseconds. Does nothing the second time."""
+        """End and join the threads, which takes a few milliseconds. A second call does nothing."""
         self._stop.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -112,7 +112,7 @@ class CpuLoad:
         return used_s < self._share * SLOT_S and time.monotonic() < until_s and not self._stop.is_set()
 
     def _control(self) -> None:
-        """Follow the host until stopped."""
+        """Take a reading every step, and set the threads' share by it, until stopped."""
         last, last_own_s = self._read()
         # From the end of one step to the next: after a late one there is no other at once, since the kernel
         # counts busy time in ticks, and one tick in a moment looks like many CPUs.
@@ -157,7 +157,7 @@ def piece_bytes(threads: int, seconds_per_mib: float) -> int:
 
 
 def _seconds_per_mib() -> float:
-    """What hashing costs here: 0.4 to 3 ms, depending on the CPU's SHA instructions."""
+    """How long hashing a MiB takes here: 0.4 to 3 ms, depending on the CPU's SHA instructions."""
     buffer = bytes(MIB)
     spent_s = []
     for _ in range(3):

@@ -21,7 +21,7 @@ KERNEL = 2  # kthreadd, the parent of the kernel's threads
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """One process at one reading. Fields of /proc/PID/stat (proc(5))."""
+    """A process at one reading, with fields of /proc/PID/stat (proc(5))."""
 
     parent: int
     start_ticks: int
@@ -38,7 +38,7 @@ class Reading:
     waited_ns: Mapping[int, Mapping[int, int]]  # by the workers' threads for a CPU: by process and thread
 
     def ticks_since(self, before: "Reading", pid: int) -> int:
-        """The CPU time of a process since an earlier reading; if it is new since then, all that it had."""
+        """A process's CPU time since an earlier reading; all of it if the process is new since then."""
         now, then = self.used[pid], before.used.get(pid)
         same = then is not None and then.start_ticks == now.start_ticks
         return now.ticks - (then.ticks if then is not None and same else 0)
@@ -46,7 +46,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Hungry:
-    """A foreign process, and its mean share of the CPUs since `restart`. None: it was gone too soon."""
+    """A foreign process and its mean share of the CPUs since `restart`; None: it ended too soon."""
 
     pid: int
     name: str | None
@@ -92,7 +92,7 @@ class CpuUsers:
         self.own_waited_percent: float | None = None
 
     def restart(self) -> None:
-        """Count foreign processes from now on, not from the last reading: that may be seconds ago."""
+        """Count foreign processes from now on, instead of from the last reading, seconds ago perhaps."""
         with self._lock:
             self._foreign_since = self._reading()
             self._totals, self._whose, self._counted_s = {}, {}, 0.0
@@ -109,7 +109,7 @@ class CpuUsers:
             return [Hungry(one[0], *self._whose[one], 100 * self._totals[one] / whole) for one in most]
 
     def read(self) -> None:
-        """Count once more, unless the last reading took so much CPU time that it is too soon."""
+        """Take a reading, unless the last one used so much CPU time that it is too soon."""
         with self._lock:
             if self._clock() >= self._next_s:
                 begun_s = self._spent_s()

@@ -21,7 +21,7 @@ _stopped_by: signal.Signals | None = None
 
 
 def guard_status() -> bool:
-    """From now on `os._exit` does not make this process green or red before its status is kept.
+    """Keep `os._exit` from making this process green or red before its status is kept.
 
     A plugin that calls it skips every hook that could say what became of the run. Returns whether the guard
     is new, so that who set it up can end it. Processes that are forked from this one end as they like.
@@ -35,7 +35,7 @@ def guard_status() -> bool:
 
 
 def interrupt_by_signals() -> None:
-    """Until `end_guard` these signals raise KeyboardInterrupt, as SIGINT does, and are noted.
+    """Have these signals raise KeyboardInterrupt, as SIGINT does, and note them, until `end_guard`.
 
     Not one that is ignored, as under `nohup`, or that is handled already.
     """
@@ -49,7 +49,7 @@ def interrupt_by_signals() -> None:
 
 
 def end_interrupts() -> None:
-    """From now on these signals do what they do in any program in Python."""
+    """Restore what these signals ordinarily do in Python."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in STOPPING:
@@ -65,13 +65,13 @@ def interrupted_early() -> str:
 
 
 def note_signal(number: signal.Signals | None) -> None:
-    """It is this one that ends the run."""
+    """Remember the signal that ends the run."""
     global _stopped_by  # noqa: PLW0603
     _stopped_by = number
 
 
 def noted_signal() -> signal.Signals | None:
-    """The one that is to end the run; an interrupt can get lost where Python ignores what is raised."""
+    """The signal that ends the run, known even where Python swallowed its KeyboardInterrupt."""
     return _stopped_by
 
 
@@ -81,7 +81,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def end_guard() -> None:
-    """Who goes on in this process after the run ends it as they like."""
+    """Let whoever goes on in this process after the run end it with any status."""
     global _guarded_process  # noqa: PLW0603
     _guarded_process = None
     os._exit = posix._exit = _end  # noqa: SLF001
@@ -89,7 +89,7 @@ def end_guard() -> None:
 
 
 def keep_status(status: int) -> None:
-    """End with this status, also where Python is to be inspected after its end (`-i`, PYTHONINSPECT).
+    """Decide the exit status, also where Python is to be inspected after its end (`-i`, PYTHONINSPECT).
 
     It would end with its own 1 then, which would read as REJECTED, whatever `sys.exit` was told.
     """
@@ -103,7 +103,7 @@ def keep_status(status: int) -> None:
 
 
 def status_kept() -> int | None:
-    """How this process ends, once that is known: what raises SystemExit before that is none of ours."""
+    """The exit status, once it is decided; a SystemExit before that is not rigproof's."""
     return _kept
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_collections(*, lasting: bool = False) -> Iterator[None]:
-    """Pause garbage collection.
+    """Pause Python's search for reference cycles.
 
     Records and verdicts have no cycles, and imports of large libraries make many objects that stay: the
     search among them would take up to a third of such work. `lasting`: what is there by the end is not

@@ -18,7 +18,7 @@ EXCLUDED = re.compile(r"^GPU Excluded:\s*Yes", re.MULTILINE)  # by its administr
 
 @dataclass(frozen=True, slots=True)
 class KernelDriver:
-    """The driver in the kernel. Cards are PCI addresses as in sysfs, `0000:65:00.0`, sorted.
+    """NVIDIA's driver in the kernel. Cards are PCI addresses as in sysfs, `0000:65:00.0`, sorted.
 
     `expected`: those that this process, in its container, was given too (their /dev/nvidiaN is there), so
     that NVML should list them.
@@ -32,7 +32,7 @@ class KernelDriver:
 def kernel_driver(
     proc_root: Path = PROC, modules: Path = MODULES, devices: Path = SYSFS, dev: Path = DEV
 ) -> KernelDriver:
-    """What is loaded here. A container that was given no GPU may see its host's driver."""
+    """Look for the driver in the kernel. A container that was given no GPU may see its host's driver."""
     loaded = (proc_root / "driver" / DRIVER / "version").exists() or (modules / DRIVER).is_dir()
     told = {folder.name.lower(): _told(folder) for folder in _entries(proc_root / "driver" / DRIVER / "gpus")}
     driven = {address: text for address, text in told.items() if not EXCLUDED.search(text)}

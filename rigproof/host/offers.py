@@ -17,7 +17,7 @@ CUDA_LINE = re.compile(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """None: it could not be read."""
+    """What a GPU's programs find here; a field is None if it could not be read."""
 
     host_cpus: int | None  # of the host, whatever this process may use of them
     host_ram_gib: float | None
@@ -27,7 +27,7 @@ class Offers:
 
 
 def offers(proc_root: Path = PROC, shared_memory: Path = SHARED_MEMORY, modules: Path = MODULES) -> Offers:
-    """What is offered here, read without loading torch."""
+    """Read the host's offers without loading torch."""
     return Offers(
         os.cpu_count(),
         _ram_gib(proc_root),

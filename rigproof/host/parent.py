@@ -54,7 +54,7 @@ class Orders:
 
 
 def tell(**message: Any) -> None:
-    """One line to the parent. Ends the process silently if no reader is left."""
+    """Write a line to the parent. Ends the process silently if no reader is left."""
     try:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()

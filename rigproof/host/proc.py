@@ -120,13 +120,13 @@ class OwnMemory:
 
 
 def own_memory(proc_root: Path = PROC) -> OwnMemory:
-    """This process's memory now. OSError if it cannot be read."""
+    """This process's memory. OSError if it cannot be read."""
     mapped, resident = (proc_root / "self/statm").read_text(encoding="ascii").split()[:2]
     return OwnMemory(int(mapped) * PAGE_BYTES, int(resident) * PAGE_BYTES)
 
 
 def own_data_bytes(proc_root: Path = PROC) -> int:
-    """What this process has mapped for data, as RLIMIT_DATA counts it (proc(5): VmData).
+    """Memory that this process has mapped for data, as RLIMIT_DATA counts it (proc(5): VmData).
 
     Raises:
         OSError, RuntimeError: if it cannot be read, or does not exist.
@@ -139,7 +139,7 @@ def own_data_bytes(proc_root: Path = PROC) -> int:
 
 
 def own_files(proc_root: Path = PROC) -> Iterator[str]:
-    """The files that this process has mapped, such as its libraries, once for each mapping.
+    """The files mapped by this process, such as its libraries, once for each mapping.
 
     Raises:
         OSError: if they cannot be read.

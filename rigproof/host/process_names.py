@@ -21,7 +21,7 @@ class Who:
 
 
 def who_is(pid: int, proc: Path = PROC) -> Who:
-    """What /proc shows of a pid; nothing for a process that is gone or of another pid namespace."""
+    """A pid's user and program; empty for a process that is gone or of another pid namespace."""
     folder = proc / str(pid)
     try:
         user = user_name(folder.stat().st_uid)

@@ -13,20 +13,20 @@ from rigproof.host.proc import PROC, TICKS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """One process. `start_ticks` is field 22 of /proc/PID/stat (proc(5)): clock ticks since boot."""
+    """A process's id and `start_ticks`, field 22 of /proc/PID/stat (proc(5)): clock ticks since boot."""
 
     pid: int
     start_ticks: int
 
 
 def process_id(pid: int, proc: Path = PROC) -> ProcessId | None:
-    """The process that has this id now; None if there is none, or a zombie."""
+    """The process that has this id now; None if there is none, or only a zombie."""
     found = _stat(pid, proc)
     return None if found is None or found[0] in "ZX" else ProcessId(pid, found[2])
 
 
 def own_process() -> ProcessId:
-    """This process."""
+    """The process that calls this."""
     found = process_id(os.getpid())
     assert found is not None
     return found
@@ -38,12 +38,12 @@ def age_s() -> float:
 
 
 def alive(process: ProcessId) -> bool:
-    """Whether it still runs (a stopped one does; one that waits to be reaped does not)."""
+    """Whether it still runs. A stopped process does; one that waits to be reaped does not."""
     return process_id(process.pid) == process
 
 
 def kill(process: ProcessId) -> bool:
-    """SIGKILL it if it is still the same process, even a frozen one. Returns whether the signal was sent."""
+    """Send SIGKILL if it is still the same process, even a frozen one. Returns whether it was sent."""
     if not alive(process):
         return False
     try:
@@ -54,7 +54,7 @@ def kill(process: ProcessId) -> bool:
 
 
 def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> tuple[ProcessId, ...]:
-    """Wait until all are gone, at most `timeout_s`. Returns those that are still there."""
+    """Wait at most `timeout_s` for all to be gone. Returns those that are still there."""
     end_s = time.monotonic() + timeout_s
     left = tuple(process for process in processes if alive(process))
     while left and time.monotonic() < end_s:

@@ -23,7 +23,7 @@ def cache_mib(cpus: Path = CPUS) -> float:
 
 
 def physical_address(virtual: int, pagemap: Path = PROC / "self/pagemap") -> int | None:
-    """The physical address behind one of this process (proc(5)); None if only root may know it."""
+    """The physical address of a virtual one of this process (proc(5)); None if only root may know it."""
     try:
         with pagemap.open("rb", buffering=0) as file:
             file.seek(virtual // PAGE_BYTES * 8)

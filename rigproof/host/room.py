@@ -21,7 +21,7 @@ USER_REMEDY = "raise it (`ulimit -u`, /etc/security/limits.conf)"
 
 @dataclass(frozen=True, slots=True)
 class ThreadRoom:
-    """A limit on threads, `used` of which are there. `remedy`: how to raise it."""
+    """A limit on threads, how many of them are `used`, and how to raise it (`remedy`)."""
 
     limit: int
     used: int
@@ -30,7 +30,7 @@ class ThreadRoom:
 
     @property
     def free(self) -> int:
-        """How many more may be started."""
+        """Threads that may still be started."""
         return max(0, self.limit - self.used)
 
 
@@ -53,7 +53,7 @@ def thread_room(
 
 
 def _user_limit(proc_root: Path) -> int | None:
-    """RLIMIT_NPROC; None where there is none, or it does not hold: for root, and with some capabilities."""
+    """RLIMIT_NPROC; None if there is none, or for root and some capabilities, for which it does not hold."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if limit == resource.RLIM_INFINITY or os.getuid() == 0:
         return None

@@ -70,7 +70,7 @@ class HostLock:
         self._descriptor: int | None = None
 
     def take(self, claim: Claim) -> Claim | str | None:
-        """Take it for this run. Returns the run that has it, as far as that is known; None if it is ours now.
+        """Take the lock for this run. Returns the run that has it, as far as known; None if it is ours now.
 
         A host on which it cannot be taken at all (a read-only or foreign folder, a file system without locks)
         is free: who computes on its GPUs is named all the same.
@@ -100,7 +100,7 @@ class HostLock:
         return None
 
     def release(self) -> None:
-        """Release it. A second call does nothing."""
+        """Release the lock. A second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             _write(descriptor, b"")
@@ -119,7 +119,7 @@ def unusable(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _folder(environment: Mapping[str, str]) -> Path:
-    """The folder that all users share: decided by its mode, so that it is the same one for all of them."""
+    """The lock's folder, chosen by its mode alone, so that all users choose the same one."""
     if stated := environment.get(VARIABLE):
         return Path(stated)
     for one in FOLDERS:
@@ -130,7 +130,7 @@ def _folder(environment: Mapping[str, str]) -> Path:
 
 
 def _opened(path: Path) -> int:
-    """The file, open; it is made where there is none. OSError: it is no file, or another user's own."""
+    """The lock's file, open, and made if needed. OSError if it is no file, or is another user's own."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         # In a sticky folder the kernel refuses O_CREAT for another user's file (fs.protected_regular).
@@ -148,7 +148,7 @@ def _opened(path: Path) -> int:
 
 
 def _is_still(descriptor: int, path: Path) -> bool:
-    """Whether the open file is the one at this path: it may have been removed before it was locked."""
+    """Whether the path still leads to the open file, which may have been removed before it was locked."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def _read(descriptor: int) -> Claim | str:
-    """Who the holder says it is. Anybody can have written that."""
+    """The holder as the file names it. Anybody can have written that."""
     try:
         said = Claim(**json.loads(os.pread(descriptor, BYTES_MAX, 0)))
         claim = Claim(

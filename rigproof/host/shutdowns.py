@@ -36,7 +36,7 @@ def shut_down_after(wall_s: float, path: Path = WTMP) -> bool | None:
 
 
 def first_after(wall_s: float, content: bytes) -> bool | None:
-    """Like `shut_down_after`, from the log's content."""
+    """Whether the first entry of this content after the moment is an orderly shutdown."""
     for moment_s, orderly in _changes(content):
         if moment_s >= wall_s - CLOCK_STEP_S:
             return orderly

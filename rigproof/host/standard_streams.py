@@ -16,14 +16,14 @@ _made: dict[int, TextIO] = {}  # one for each descriptor: two would write in wha
 
 
 class _Lasting(io.FileIO):
-    """Writes to a descriptor; once that fails, what is written to the descriptor is dropped."""
+    """A raw stream whose writes to its descriptor are dropped once one has failed."""
 
     def __init__(self, descriptor: int, name: str, *, own: bool) -> None:
         super().__init__(descriptor, "wb", closefd=own)
         self._name = name
 
     def write(self, data: object) -> int | None:  # type: ignore[override]
-        """As FileIO does, but it does not raise if nobody can read it."""
+        """Write as FileIO does, but do not raise if nobody can read it."""
         try:
             return super().write(data)  # type: ignore[arg-type]
         except BlockingIOError:
@@ -34,7 +34,7 @@ class _Lasting(io.FileIO):
 
 
 def lasting(stream: TextIO, name: str, descriptor: int, *, own: bool = False) -> TextIO:
-    """A stream as `stream` is, on `descriptor`, which never raises for want of a reader or of space.
+    """A stream like `stream`, on `descriptor`, which never raises for want of a reader or of space.
 
     The first failure is told on standard error, but not if it is only that the reader has gone. `own`:
     closing the stream closes the descriptor.
@@ -77,7 +77,7 @@ def outlive_readers() -> None:
 
 
 def _let_go(descriptor: int, name: str, error: OSError) -> None:
-    """Drop what else is written there, and tell it once on standard error."""
+    """Drop whatever else is written there, and say so once on standard error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

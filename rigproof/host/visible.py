@@ -23,13 +23,13 @@ ParentOf = Callable[[str], str | None]  # a MIG device's UUID to that of its GPU
 
 
 def own_setting() -> str | None:
-    """The setting of this process; None if not set."""
+    """CUDA_VISIBLE_DEVICES of this process; None if not set."""
     value = os.environ.get(NAME)
     return None if value is None else _text(os.fsencode(value))
 
 
 def parents_setting(proc: Path = PROC) -> str | None:
-    """The setting that this process's parent was started with; our own if that cannot be read."""
+    """CUDA_VISIBLE_DEVICES that this process's parent was started with; our own if that cannot be read."""
     try:
         entries = (proc / str(os.getppid()) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -115,7 +115,7 @@ def wrong_setting(gpus: Sequence[GpuIdentity], setting: str | None, parent_of: P
 
 
 def shown(setting: str, name: str = NAME) -> str:
-    """A setting for people to read: `CUDA_VISIBLE_DEVICES=0,1`."""
+    """A setting as people read it: `CUDA_VISIBLE_DEVICES=0,1`."""
     return f"{name}={one_line(setting)}" if setting.strip() else f'{name}="{one_line(setting)}"'
 
 
@@ -133,7 +133,7 @@ def _refusal(gpus: Sequence[GpuIdentity], setting: str, what: str) -> str:
 
 
 def _text(value: bytes) -> str:
-    """A setting that can be written anywhere; what is no UTF-8 names no GPU in any case."""
+    """A setting as text that can be written anywhere; what is no UTF-8 names no GPU in any case."""
     return value.decode(errors="replace")
 
 
@@ -146,7 +146,7 @@ def _parent(mig: str, parent_of: ParentOf) -> str | None:
 
 
 def _matches(gpus: Sequence[GpuIdentity], entry: str, parent_of: ParentOf) -> list[GpuIdentity]:
-    """The GPUs that an entry can mean: one, unless it is wrong."""
+    """All GPUs that an entry can mean: exactly one, unless the entry is wrong."""
     if INDEX.fullmatch(entry):
         return [gpu for gpu in gpus if str(gpu.index) == entry]
     uuid = (_parent(entry, parent_of) or "") if entry.startswith("MIG-") else entry

@@ -26,7 +26,7 @@ from rigproof.records.verdict import Verdict
 
 
 class MeasuredSession(Protocol):
-    """What this module needs from an acceptance session."""
+    """The part of an acceptance session that this module uses."""
 
     config: pytest.Config
     prepared: Prepared
@@ -56,7 +56,7 @@ class BenchmarkHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_header(self) -> Generator[None, list[Any], list[Any]]:
-        """Without pytest-benchmark's line of its defaults: a device's own timer is used, and none of them."""
+        """Leave out pytest-benchmark's line of its defaults: a device's own timer is used instead."""
         return [line for line in (yield) if not HEADER.match(str(line))]
 
     @pytest.hookimpl(trylast=True)
@@ -90,7 +90,7 @@ class BenchmarkHooks:
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
-        """What the profile promises, instead of this computer's CPU: equal for two runs that can be compared.
+        """The rig that the profile promises, not this computer's CPU, so that runs can be compared.
 
         pytest-benchmark compares it before the first card has been looked at, so what a run finds is no part
         of it; the cards found, drivers, torch and clocks are in each benchmark's extra info.
@@ -124,7 +124,7 @@ class BenchmarkHooks:
 
 
 def stages_concerned(criterion: str, stages: Collection[str], kinds: StageKinds) -> Collection[str]:
-    """Those of these stages whose rates are in doubt if the criterion could not be judged.
+    """The stages whose rates are in doubt if the criterion could not be judged.
 
     A stranger was perhaps there also while the card's cores rested, where it is not judged.
     """

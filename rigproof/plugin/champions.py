@@ -19,7 +19,7 @@ TOO_SHORT = "quick"  # its cards are not hot yet: a floor from its rates could b
 
 
 def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]) -> bool:
-    """Whether an accepted run's rates are to be kept: real devices, long enough, all of them measured."""
+    """Whether an accepted run's rates are kept: real devices, long enough, all of them measured."""
     shortened = bool(shortfalls(recording, default_rig(KINDS, recording.run.rig)))
     measured = all(one.outcome in FIT for one in verdicts if CATALOGUE[one.criterion].rate)
     return not recording.run.simulated and prepared.level != TOO_SHORT and not shortened and measured

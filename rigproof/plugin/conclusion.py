@@ -23,7 +23,7 @@ Key = tuple[str, str]  # criterion, subject
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the session knows of its tests when it ends."""
+    """The session's knowledge of its tests when it ends."""
 
     verdicts: Mapping[Key, Verdict]  # from the tests that judged
     interrupted: bool
@@ -34,7 +34,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The run's result."""
+    """The verdicts, the decision and the exit status of a run that has ended."""
 
     verdicts: tuple[Verdict, ...]
     decision: Decision

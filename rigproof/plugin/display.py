@@ -11,19 +11,19 @@ LETTERS = ". pass, F FAIL, w WARN, n not measured, a not applicable, b no limit 
 
 
 class Display:
-    """A pytest plugin."""
+    """A pytest plugin that writes the header and the word for each test's outcome."""
 
     def __init__(self, session: HardwareSession) -> None:
         self._session = session
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self) -> None:
-        """pytest is about to write the name of a test or of its file."""
+        """Clear the live view, since pytest is about to write the name of a test or of its file."""
         self._yield_terminal()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self) -> None:
-        """pytest is about to write how a test ended."""
+        """Clear the live view, since pytest is about to write how a test ended."""
         self._yield_terminal()
 
     def _yield_terminal(self) -> None:
@@ -31,7 +31,7 @@ class Display:
             self._session.run.yield_terminal()
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
-        """Profile, rig, driver, torch, plan with expected time."""
+        """Show profile, rig, driver, torch, and the plan with its expected time."""
         inventory = self._session.prepared.inventory
         lines = header_lines(
             self._session.prepared.loaded,
@@ -45,7 +45,7 @@ class Display:
         return [*on_screen(lines, terminal_width())] if fits else lines
 
     def pytest_report_collectionfinish(self, config: pytest.Config) -> list[str]:
-        """The letters of the tests that follow; with -v they are words."""
+        """Explain the letters of the tests that follow; with -v they are words."""
         return [LETTERS] if config.get_verbosity() == 0 and self._session.folder is not None else []
 
     def pytest_report_teststatus(

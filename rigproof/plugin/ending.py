@@ -32,7 +32,7 @@ UNSAID = (UNTESTED, pytest.ExitCode.INTERNAL_ERROR)  # exit statuses for which p
 
 
 class Ending:
-    """A pytest plugin. `own_junit`: the file that the user's own `--junitxml` named."""
+    """A pytest plugin that concludes the run; `own_junit` is the file of the user's own `--junitxml`."""
 
     def __init__(
         self, session: HardwareSession, guard: Guard, benchmarks: BenchmarkHooks, own_junit: str | None
@@ -137,7 +137,7 @@ class Ending:
         self._not_told = notify(prepared.request.notify, text, variables)
 
     def _told(self) -> dict[str, Any]:
-        """What the sentences of the end depend on beside the verdicts."""
+        """The facts that the sentences of the end depend on beside the verdicts."""
         session, conclusion = self._session, self._session.conclusion
         assert conclusion is not None
         return {
@@ -150,7 +150,7 @@ class Ending:
         }
 
     def _final(self, status: int) -> int:
-        """The exit status of the session, which pytest, or another plugin, ended with `status`."""
+        """The exit status for a session that pytest, or another plugin, ended with `status`."""
         if self._session.conclusion is not None:
             return self._session.conclusion.exit_status
         if self._session.refusal is not None:
@@ -177,13 +177,13 @@ class Ending:
         return final
 
     def _why_early(self, error: BaseException | None) -> str:
-        """Why the session ended before its end. `error`: what was raised."""
+        """The reason why the session ended before its end, if known from the `error` that was raised."""
         removed = "" if error is None else folder_removed(self._session.config, error)
         what = "" if error is None else f": {type(error).__name__}: {one_line(str(error), LINE)}"
         return removed or f"another plugin ended the session before its end{what}"
 
     def _why_untested(self) -> str:
-        """Why no selected test opened the run, as far as that is known: reasons, else suspects."""
+        """The reason why no selected test opened the run, or who is suspected."""
         if self._guard.causes:
             return self._guard.causes[0]
         if self._guard.skipped:
@@ -228,7 +228,7 @@ class Ending:
         return []
 
     def _conclude_junit(self, line: str) -> None:
-        """Say in JUnit's files which verdict it was. Where that fails, they go on calling it an error."""
+        """State the verdict in JUnit's files. Where that fails, they go on calling it an error."""
         session, path = self._session, self._session.folder
         assert session.conclusion is not None
         assert path is not None

@@ -13,7 +13,7 @@ from rigproof.report.files.junit import LINE
 
 
 class Guard:
-    """A pytest plugin: notes what else than the rig may have kept the session from a verdict."""
+    """A pytest plugin that notes what else than the rig may have kept the session from a verdict."""
 
     def __init__(self, session: HardwareSession) -> None:
         self._session = session
@@ -23,7 +23,7 @@ class Guard:
         self.skipped: Counter[str] = Counter()  # reasons for which somebody else skipped our tests
 
     def pytest_sessionstart(self) -> None:
-        """From here to the last file, a signal ends the run cleanly."""
+        """Have a signal end the run cleanly, from here to the last file."""
         if threading.current_thread() is threading.main_thread():
             self._session.signals.install()
 

@@ -25,7 +25,7 @@ def only_needed_by_others() -> bool:
 
 
 class Guest:
-    """A plugin. To be made before pytest-benchmark is configured."""
+    """A plugin that undoes pytest-benchmark's traces; made before pytest-benchmark is configured."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._folder = Path(config.invocation_params.dir) / FOLDER
@@ -33,7 +33,7 @@ class Guest:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_header(self) -> Generator[None, list[object], list[object]]:
-        """The header without pytest-benchmark's line."""
+        """Leave out pytest-benchmark's line."""
         return [line for line in (yield) if not HEADER.match(str(line))]
 
     @pytest.hookimpl(trylast=True)

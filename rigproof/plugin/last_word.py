@@ -26,11 +26,11 @@ UNTESTED = EXIT_STATUS[Decision.INCOMPLETE]
 
 
 class LastWord:
-    """A plugin: its hook is around all others, so that it sees what they made of the exit status."""
+    """A plugin whose hook is around all others, so that it sees what they made of the exit status."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> Generator[None, int | None, int | None]:
-        """Of an acceptance run the exit status is that of its verdict."""
+        """Return the verdict's exit status for an acceptance run."""
         guarding = wants_hardware(config) and guard_status()
         if guarding:
             interrupt_by_signals()
@@ -73,7 +73,7 @@ class LastWord:
 
 
 def folder_removed(config: pytest.Config, error: BaseException) -> str:
-    """That somebody removed the folder in which the run was started, to which pytest returns at its end.
+    """A sentence if somebody removed the folder in which the run started, to which pytest returns at its end.
 
     Empty if the error is another one.
     """

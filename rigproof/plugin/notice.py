@@ -17,7 +17,7 @@ PLAIN = re.compile(r"[\w./+-]+")  # the name of a program, and no assignment, qu
 
 
 def unreadable(command: str) -> str:
-    """Why the shell cannot run the command; empty if it may. Nothing of it is executed.
+    """The reason why the shell cannot run the command; empty if it may. Nothing of it is executed.
 
     Looked for is its first word, if that is a plain one: who finds out in the morning that `mail` is not
     installed was told nothing in the night.
@@ -74,7 +74,7 @@ def notify(command: str, text: str, variables: Mapping[str, str]) -> str:
 
 
 def _ended(process: "subprocess.Popen[bytes]") -> str:
-    """Wait for it; how it ended, if not with 0."""
+    """Wait for the command; returns how it ended, if not with 0."""
     try:
         status = process.wait(LIMIT_S)
     except subprocess.TimeoutExpired:

@@ -97,7 +97,7 @@ def only_asks(config: pytest.Config) -> bool:
 
 
 def _given(config: pytest.Config, options: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The spellings of the first of these options that is set, wherever; None if none is."""
+    """The spellings of the first of these options that is set, by whatever way; None if none is."""
     return next((names for key, names in options.items() if getattr(config.option, key, None)), None)
 
 

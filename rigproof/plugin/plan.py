@@ -50,7 +50,7 @@ def print_plan(config: pytest.Config) -> int:
 
 
 def _not_here(prepared: Prepared) -> Iterator[str]:
-    """What keeps a run without a cluster from measuring a rig of several machines, in that run's words."""
+    """The reason why a run without a cluster cannot measure a rig of several machines."""
     nodes = prepared.loaded.rig.nodes
     if len(nodes) == 1 or prepared.request.ray_address is not None or prepared.simulated is not None:
         return

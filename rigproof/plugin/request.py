@@ -30,7 +30,6 @@ class Request:
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Request":
-        """Read the options of this session."""
         given = config.option
         return cls(
             profile=given.hw_profile or "auto",

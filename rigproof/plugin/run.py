@@ -61,14 +61,13 @@ class Run:
         self._resources.callback(self._view.close)
 
     def now_s(self) -> float:
-        """Run time; simulated if the rig is."""
+        """Run time, simulated if the rig is."""
         if self._clock is not None:
             return self._clock.now_s()
         return time.monotonic() - self._origin_s
 
     @property
     def recording(self) -> Recording:
-        """What was measured so far."""
         return self.writer.recording
 
     def open(self, needed: Collection[str]) -> AcceptanceRun:
@@ -143,12 +142,12 @@ class Run:
         self.writer.add(Event(self.now_s(), "interrupted", "rig", message, data={"signal": signal_name}))
 
     def judge(self, criterion: str, subject: str) -> Verdict:
-        """The verdict of one criterion on one subject, from what was recorded so far."""
+        """Judge one criterion on one subject by what was recorded so far."""
         (found,) = self.judged([(criterion, subject)])
         return found
 
     def judged(self, those: Sequence[tuple[str, str]], *, roots: bool = False) -> list[Verdict]:
-        """The verdicts of criteria on subjects, from what was recorded so far; with failures' `roots`."""
+        """Judge criteria on subjects by what was recorded so far; with failures' `roots`."""
         laps = []
         for evidence in self._evidence():
             lap = [judge(CATALOGUE[criterion], subject, evidence) for criterion, subject in those]
@@ -156,7 +155,7 @@ class Run:
         return of_all_laps(laps, self._evidence(), self._prepared.loaded)
 
     def _evidence(self) -> list[Evidence]:
-        """What was recorded so far in each lap, as criteria read it; kept until there is more."""
+        """The recording so far in each lap, as criteria read it; kept until there is more."""
         count = self.recording.count()
         if self._laps is None or self._laps[0] != count:
             loaded = self._prepared.loaded

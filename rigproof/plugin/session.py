@@ -34,7 +34,7 @@ ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadline
 
 
 class HardwareSession:
-    """Knows the promised rig, and collects the verdicts of the tests. Registered as a pytest plugin."""
+    """A pytest plugin that knows the promised rig, and collects the verdicts of the tests."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class HardwareSession:
         return promised(criterion, self.prepared.loaded, self.prepared.plan.stage_names)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test for each promised subject of the test's criterion."""
+        """Make a test for each promised subject of the test's criterion."""
         marker = metafunc.definition.get_closest_marker("criterion")
         if marker is None or "subject" not in metafunc.fixturenames:
             return
@@ -142,7 +142,7 @@ class HardwareSession:
                 detection.let_go()
 
     def _recorded(self, argument: str) -> str:
-        """An argument as it may be read by others: not what --hw-notify runs, which may hold a password."""
+        """An argument as others may read it, without what --hw-notify runs: it may hold a password."""
         notify, name = self.prepared.request.notify, f"{PREFIX}notify="
         if notify is None or argument not in (notify, f"{name}{notify}"):
             return argument
@@ -162,7 +162,7 @@ class HardwareSession:
 
     @property
     def shortened(self) -> str:
-        """What was done so far instead of the whole level; empty for a whole run."""
+        """What a verdict line adds so far, `for 6 s of load, not a soak`; empty for a whole run."""
         recording = self.recording
         if recording is None:
             return ""
@@ -171,7 +171,7 @@ class HardwareSession:
         )
 
     def judge(self, criterion: str, subject: str) -> Verdict:
-        """The verdict of one criterion on one subject, from what was recorded so far."""
+        """Judge one criterion on one subject by what was recorded so far."""
         assert self.run is not None, "a criterion is judged inside a run"
         verdict = self.run.judge(criterion, subject)
         self.verdicts[criterion, subject] = verdict

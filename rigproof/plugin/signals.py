@@ -27,7 +27,7 @@ class SignalGuard:
         self._held = False
 
     def hold(self) -> None:
-        """From here on only clean-up and writing are left, which a first signal must not interrupt."""
+        """Have a first signal interrupt nothing any more, since only clean-up and writing are left."""
         self._held = True
 
     def install(self) -> None:

@@ -27,7 +27,7 @@ HIGHEST_CREDIBLE_C = 150.0  # silicon does not survive this: a sensor that repor
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Counters of one moment: of the CPUs, of each cgroup's quota, of waits in the host and the cgroup."""
+    """Counters at one moment: of the CPUs, of each cgroup's quota, of waits in the host and the cgroup."""
 
     times: CpuTimes
     cores: Mapping[int, proc.CoreTimes]
@@ -35,11 +35,11 @@ class _Reading:
     pressure_s: Sequence[float | None]
 
     def passed_s(self, before: "_Reading") -> float:
-        """Seconds since an earlier one."""
+        """Seconds between an earlier reading and this one."""
         return self.times.clock_s - before.times.clock_s
 
     def capacity_s(self, before: "_Reading") -> float:
-        """CPU seconds that could be used since then."""
+        """CPU seconds that could be used between an earlier reading and this one."""
         return self.passed_s(before) * self.times.capacity_cpus
 
 
@@ -97,7 +97,7 @@ class HostReader:
         own_percent: float | None = None,
         own_waited_percent: float | None = None,
     ) -> HostSample:
-        """One sample; CPU shares are since the previous sample (the first: since the reader's creation).
+        """Take a sample; its CPU shares are since the previous one (or since the reader's creation).
 
         What this run's processes use and wait for is passed on, as `CpuUsers` counts it.
 
@@ -132,7 +132,7 @@ class HostReader:
         )
 
     def _read(self) -> "_Reading":
-        """The counters of one moment, as far as the CPU is to be had for that."""
+        """Counters at one moment, as far as the CPU is to be had for reading them."""
         for _ in range(TRIES):
             begun_s, spent_s = self._clock(), time.thread_time()
             reading = self._read_now()
@@ -151,7 +151,7 @@ class HostReader:
         )
 
     def _crowded_percent(self, before: "_Reading", now: "_Reading") -> float | None:
-        """What others outside this process's cgroup leave it too little of its quota; 0 without a quota.
+        """Share of the quota that others outside this process's cgroup leave it too little of; 0 without one.
 
         Without one they share the CPUs that `cpu_percent` counts.
         """
@@ -198,7 +198,7 @@ def _share_percent(before: CpuTimes, after: CpuTimes) -> float | None:
 def _growth_percent(
     before: Sequence[float | None], now: Sequence[float | None], whole_s: float
 ) -> float | None:
-    """By how much the counter that grew most did, as a share of `whole_s`; None if none is kept here."""
+    """The largest growth of any counter, as a share of `whole_s`; None if no counter is kept here."""
     grown_s = [b - a for a, b in zip(before, now, strict=True) if a is not None and b is not None]
     return 100 * max(0.0, *grown_s) / whole_s if grown_s and whole_s > 0 else None
 

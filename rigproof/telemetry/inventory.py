@@ -80,7 +80,7 @@ def _found_here() -> Iterator[HostInventory]:
 
 
 def unlisted(kernel: KernelDriver, gpus: Sequence[GpuIdentity]) -> str | None:
-    """What is wrong if NVML, which has started, lists these GPUs; None if it lists all that there are.
+    """The problem, if NVML has started and its list lacks GPUs that are here; else None.
 
     `gpus` are all that NVML lists. A driver without any card is wrong too: it was installed for one.
     """
@@ -110,7 +110,7 @@ def _with_the_cpu(problem: str | None, gpus: Sequence[GpuIdentity]) -> str | Non
 
 
 def _not_found(kernel: KernelDriver) -> str | None:
-    """What is wrong if NVML's library is not found; None if no driver is loaded either."""
+    """The problem, if NVML's library is missing although a driver is loaded; else None."""
     if not kernel.loaded:
         return None
     where = f" (cards at {', '.join(kernel.cards)})" if kernel.cards else ""
@@ -144,7 +144,7 @@ class Detection:
         self._child = Child(MODULE, STAY, hear=self._hear, ended=self._ended, keep_stderr=True)
 
     def result(self, timeout_s: float) -> HostInventory:
-        """What was found, waited for at most `timeout_s`. Never raises because of NVML, as `detect`."""
+        """The inventory, waited for at most `timeout_s`. Never raises because of NVML."""
         if not self._over.wait(timeout_s):
             self.stop(0)
             return _told(Answer(None, None, ""), timeout_s)
@@ -154,11 +154,11 @@ class Detection:
         return _told(Answer(None, self._status, complaint[0]), timeout_s)
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """End the child; it is killed if it has not ended within `timeout_s`."""
+        """Let the child end, and kill it after `timeout_s`."""
         self._child.stop(timeout_s)
 
     def let_go(self) -> None:
-        """Let the child end by itself. Does not wait."""
+        """Let the child end by itself, and do not wait."""
         self._child.let_go()
 
     def _hear(self, message: Message) -> None:
@@ -171,7 +171,7 @@ class Detection:
 
 
 def _told(answer: Answer, timeout_s: float) -> HostInventory:
-    """What a child's answer says; the host alone, with the reason, if it is no inventory."""
+    """The inventory in a child's answer; the host alone, with the reason, if the answer holds none."""
     if answer.status is None:
         return _host_alone(f"NVML did not answer within {timeout_s:g} s: the driver hangs; {WAY_OUT}")
     try:
@@ -182,7 +182,7 @@ def _told(answer: Answer, timeout_s: float) -> HostInventory:
 
 
 def inventory_to_json(found: HostInventory) -> str:
-    """One line of JSON."""
+    """The inventory as JSON on one line."""
     return json.dumps(dataclasses.asdict(found))
 
 

@@ -49,7 +49,7 @@ class ProcessWatcher:
     def take(
         self, t_s: float, listed: Sequence[Listed] | None, use: Mapping[int, float] | None
     ) -> list[GpuProcess | ProcessWatch]:
-        """What one reading adds; None stands for a list, or uses, that the driver did not report."""
+        """The records that a reading adds; None stands for a list, or uses, that were not reported."""
         if self._first_s is None:
             self._first_s = self._last_s = t_s
         if listed is None:
@@ -103,7 +103,7 @@ class ProcessWatcher:
     def _now(
         self, t_s: float, one: Listed, known: Known | None, use: Mapping[int, float] | None
     ) -> GpuProcess:
-        """The present state of a process. User, name and parents stay those of when it was first seen."""
+        """A process's present state, with the user, name and parents it had when first seen."""
         if known is None:
             who = self._who(one.pid)
             share = None if use is None else use.get(one.pid, 0.0) / READINGS

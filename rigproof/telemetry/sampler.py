@@ -77,11 +77,10 @@ class Sampler:
         self._thread = threading.Thread(target=self.run, name="rigproof-sampler", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def drain(self) -> list[Sample | Record]:
-        """What was read since the last drain, in order."""
+        """Take the readings since the last drain, in order."""
         with self._lock:
             kept, self._kept = self._kept, []
         return kept
@@ -103,7 +102,7 @@ class Sampler:
         return 0.0 if since is None else max(0.0, now_s - since)
 
     def run(self) -> None:
-        """The grid itself, until stopped; `start` runs it in the thread."""
+        """Read at each point of the grid until stopped; `start` runs this in the thread."""
         grid = Grid(self._now_s() + self._offset_s, self._rate_hz)
         while not self._stopping.is_set():
             wait_s = grid.due_s - self._now_s()

@@ -38,7 +38,7 @@ def is_long(recording: Recording) -> bool:
 
 
 def lasted(recording: Recording, elapsed_s: float) -> str:
-    """How long a run was, which took so long here: simulated time is not that of the clock."""
+    """How long a run was that took so long here, since simulated time is not that of the clock."""
     return duration(max(elapsed_s, recording.last_s() or 0.0))
 
 
@@ -78,7 +78,7 @@ def by_the_clock(recording: Recording) -> Worded:
 
 
 def _begun(recording: Recording) -> datetime | None:
-    """None if that is damaged."""
+    """When the run began, in its time zone; None if that record is damaged."""
     try:
         return datetime.fromisoformat(recording.run.started_at).astimezone(zone_of(recording))
     except (ValueError, OverflowError):

@@ -117,5 +117,5 @@ class Ranges:
         return {"lowest": lowest, "mean": mean, "highest": highest}
 
     def of_field(self, name: str) -> dict[str, Floats]:
-        """The same for one field of the records."""
+        """The lowest, mean and highest value of a field of the records."""
         return self.of(self._records.column(name))

@@ -24,7 +24,7 @@ NOTICES = frozenset(["gpu_skipped", "measured_again", "open_cluster"])
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """One device. `identity` is None if it was promised and did not answer."""
+    """A promised or found device; `identity` is None if it was promised and did not answer."""
 
     subject: str
     sku: str | None  # as promised; None if the device was only found
@@ -40,7 +40,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. `identity` is None if it was promised and did not answer; `band_percent` is of its CPU."""
+    """A node and its CPU's `band_percent`; `identity` is None if it was promised and did not answer."""
 
     name: str
     identity: NodeIdentity | None
@@ -50,7 +50,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts of one run."""
+    """The rig as it was promised and found in one run."""
 
     run: RunInfo
     rig: str
@@ -62,12 +62,12 @@ class RunFacts:
         return tuple(device for node in self.nodes for device in node.devices)
 
     def as_json(self) -> dict[str, Any]:
-        """The `rig` of verdict.json."""
+        """The value of `rig` in verdict.json."""
         return {"name": self.rig, "nodes": [_node_json(node) for node in self.nodes]}
 
 
 def run_facts(recording: Recording) -> RunFacts:
-    """The facts of a recording. If its profile cannot be restored, only what was found."""
+    """Read the facts of a recording; only what was found if its profile cannot be restored."""
     run = recording.run
     try:
         loaded = LoadedRig.restore(run.rig, KINDS)

@@ -44,7 +44,7 @@ WORDS = {Outcome.FAIL: "FAIL", Outcome.WARN: "WARN", Outcome.NOT_MEASURED: "?"}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One subject's figure as text, marked if it is not good: `[91]` failed, `(91)` warned, `?` not measured.
+    """A subject's figure as text, marked if it is not good: `[91]` failed, `(91)` warned, `?` not measured.
 
     `limit` is empty if the row's limit is that of all. `sign`: its own limit's, `≤`; empty if it has none.
     """
@@ -58,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One criterion. `outcome`: its worst. `limit`: with its unit; the unit alone if each cell has its own.
+    """A criterion and its worst outcome. `limit` has its unit; it is the unit alone if each cell has its own.
 
     `cells`: one for each column of the matrix, None where nothing is promised; empty for a row of other
     subjects. `spread`: the figures of all in a few words, for a row without cells or without room for them.
@@ -80,18 +80,18 @@ class Row:
 
     @property
     def sign(self) -> str:
-        """That of the cells' own limits; empty if they have several, or none."""
+        """The sign of the cells' own limits; empty if they have several, or none."""
         signs = {cell.sign for cell in self.cells if cell is not None and cell.limit}
         return signs.pop() if len(signs) == 1 else ""
 
     @property
     def limit_label(self) -> str:
-        """What stands before `limit` where no column's head does: `in TFLOP/s` if each cell has its own."""
+        """The word before `limit` where no column's head says it: `in` (TFLOP/s) if each cell has its own."""
         return "limit" if any(map(str.isdigit, self.limit)) else "in"
 
     @property
     def word(self) -> str:
-        """What stands before the row: empty if nothing is wrong."""
+        """The mark in front of the row: empty if nothing is wrong."""
         return WORDS.get(self.outcome, "")
 
 
@@ -109,11 +109,11 @@ class Matrix:
     last_notes: tuple[str, ...]  # about what is in no row
 
     def shown(self, *, everything: bool) -> tuple[Row, ...]:
-        """The rows, with `everything` the quiet ones too."""
+        """The rows; with `everything` the quiet ones too."""
         return (*self.rows, *self.quiet) if everything else self.rows
 
     def legend(self, rows: Iterable[Row]) -> str:
-        """What the marks in these rows' cells mean; empty if there are none."""
+        """The meaning of the marks in these rows' cells; empty if there are none."""
         outcomes = {row.outcome for row in rows}
         outcomes |= {cell.outcome for row in rows for cell in row.cells if cell is not None}
         marks = [text for outcome, text in MARKS.items() if outcome in outcomes]
@@ -133,7 +133,7 @@ def heading(rig: str, decision: Decision, verdicts: Sequence[Verdict], *, simula
 
 
 def title_of(criterion: str) -> str:
-    """The title that is declared beside the criterion; the name of one that the catalogue lacks."""
+    """The title that a criterion declares; its name if the catalogue lacks it."""
     known = CATALOGUE.get(criterion)
     return criterion if known is None else known.title
 
@@ -229,12 +229,12 @@ def _missed(group: Iterable[Verdict]) -> Iterable[tuple[float, float]]:
 
 
 def limit_of(verdict: Verdict, more_digits: int) -> str:
-    """Its limit as text, without sign and unit; empty if it has none."""
+    """A verdict's limit as text, without sign and unit; empty if it has none."""
     return "" if verdict.limit is None else compared(verdict.limit, "", more_digits)
 
 
 def sign_of(verdict: Verdict) -> str:
-    """That of its limit, `≤`; empty if it has no direction."""
+    """The sign of a verdict's limit, `≤`; empty if it has no direction."""
     return "" if verdict.direction is None else SIGNS[verdict.direction]
 
 
@@ -250,7 +250,7 @@ def _cell(verdict: Verdict, digits: int, *, same: bool) -> Cell:
 
 
 def text_of(verdict: Verdict, more_digits: int) -> str:
-    """Its figure without the unit, marked by its outcome."""
+    """A verdict's figure without the unit, marked by its outcome."""
     if verdict.outcome is Outcome.NOT_MEASURED and not verdict.good_so_far:
         return "?"
     text = FIGURELESS.get(verdict.outcome, "ok")
@@ -260,7 +260,7 @@ def text_of(verdict: Verdict, more_digits: int) -> str:
 
 
 def _digits(verdict: Verdict, measured: float, more_digits: int) -> int:
-    """A row's, or for a figure that is good the fewest with which it does not read as beyond its limit."""
+    """The row's digits; a good figure gets the fewest with which it does not read as beyond its limit."""
     if verdict.outcome in MISSED or verdict.direction is None or verdict.limit is None:
         return more_digits if verdict.limit is not None else 0
     limit = float(limit_of(verdict, more_digits))
@@ -318,7 +318,7 @@ def _alone(verdict: Verdict, digits: int, *, same: bool) -> str:
 
 
 def _badness(verdict: Verdict) -> tuple[int, float]:
-    """How bad: first by outcome, then by how near the limit is, or how far beyond."""
+    """A sort key: first by outcome, then by how near the limit is, or how far beyond."""
     loud = -READING_ORDER.index(verdict.outcome)
     if verdict.measured is None or verdict.limit is None:
         return loud, -1e9

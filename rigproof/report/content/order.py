@@ -47,7 +47,7 @@ def reading_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def word(verdict: Verdict) -> str:
-    """The outcome as a table shows it."""
+    """A verdict's outcome as a table shows it."""
     return WORDS[verdict.outcome]
 
 
@@ -90,7 +90,7 @@ def folded(group: Sequence[Verdict]) -> bool:
 
 
 def _cause(verdict: Verdict) -> str:
-    """Why it was not measured: the failure that it follows from, else its own reason."""
+    """The reason why it was not measured: the failure that it follows from, else its own."""
     return verdict.remedy if verdict.follows else verdict.detail
 
 
@@ -104,7 +104,7 @@ def _grouped(
 
 
 def not_measured_sentence(group: list[Verdict]) -> str:
-    """One sentence for one of `not_measured_groups`."""
+    """The sentence for one of `not_measured_groups`."""
     first = group[0]
     if len(group) == 1:
         return sentence(first)
@@ -118,7 +118,7 @@ def not_measured_sentence(group: list[Verdict]) -> str:
 
 
 def _with_key_rates(group: Sequence[Verdict]) -> str:
-    """`good in laps 1 to 4 of 23 (sustained 78.0 / 40.6 TFLOP/s); lap 5 was …`."""
+    """The detail of a soak that ended early, with its rates: `good in laps 1 to 4 of 23 (sustained …`."""
     laps, _, ending = group[0].detail.partition(";")
     rates = [one for one in group if one.criterion == "throughput.sustained" and one.measured is not None]
     if not rates:
@@ -176,7 +176,7 @@ def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def severity_legend(verdicts: Iterable[Verdict]) -> list[str]:
-    """What the tags at the end of failures and warnings ask for, such as `[reset] reset the GPU, or …`."""
+    """The meaning of the tags at the end of failures and warnings, such as `[reset] reset the GPU, or …`."""
     tagged = {one.severity for one in verdicts if one.outcome in (Outcome.FAIL, Outcome.WARN)}
     return [f"[{name}] {what}" for name, what in SEVERITIES.items() if name in tagged]
 
@@ -212,7 +212,7 @@ def meaning(
     not_tested: str = "",
     simulated: bool,
 ) -> str:
-    """What the decision means to someone who wants to train, in one sentence.
+    """The decision's meaning for someone who wants to train, in one sentence.
 
     `problem`: what else than the rig kept it from being accepted. `short`: as in `instead`. `not_tested`:
     what was found beside the rig.

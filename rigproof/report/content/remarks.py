@@ -7,12 +7,12 @@ from rigproof.records.recording import Recording
 
 
 def remarks(recording: Recording) -> tuple[str, ...]:
-    """One sentence each; usually none."""
+    """Sentences about how the run was done, usually none."""
     return tuple(event.message for event in recording.events if event.kind == "open_cluster")
 
 
 def left_out(recording: Recording) -> tuple[LeftOut, ...]:
-    """What was found beside the rig and not tested, as it was recorded; what is damaged is skipped."""
+    """Hardware that was found beside the rig and not tested, as recorded; what is damaged is skipped."""
     listed = recording.run.rig.get("left_out", ())
     return tuple(
         LeftOut(str(one.get("node")), str(one.get("what")))
@@ -22,5 +22,5 @@ def left_out(recording: Recording) -> tuple[LeftOut, ...]:
 
 
 def not_tested(recording: Recording) -> str:
-    """The same in a line; empty if nothing was left out."""
+    """The hardware of `left_out` in a line; empty if there is none."""
     return left_out_text(left_out(recording))

@@ -39,7 +39,7 @@ def reason_tables(recording: Recording) -> Iterator[StageTable]:
 def _row(
     subject: str, before: dict[str, GpuCounters], after: dict[str, GpuCounters]
 ) -> tuple[str, ...] | None:
-    """One card's; None if NVML does not count there."""
+    """A card's row; None if NVML does not count there."""
     counted = counted_s(before.get(subject), after.get(subject))
     if not counted:
         return None

@@ -37,27 +37,23 @@ class RunResult:
 
     @property
     def simulated(self) -> bool:
-        """Whether no real device was measured."""
         return self.recording.run.simulated
 
     @property
     def short(self) -> str:
-        """What was done instead of the whole level; empty for a complete run."""
+        """The addition to the verdict line, `for 6 s of load, not a soak`; empty for a complete run."""
         return in_place_of_level(self.shortfalls, self.recording.run.level)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader of the verdict must know about the run (see `remarks`)."""
         return remarks(self.recording)
 
     @property
     def not_tested(self) -> str:
-        """What was found beside the rig; empty if nothing was."""
         return not_tested(self.recording)
 
     @property
     def exit_status(self) -> int:
-        """The exit status of the run's command."""
         if self.command_status is not None:
             return self.command_status
         stopped = self.interrupted and self.decision is Decision.INCOMPLETE
@@ -65,7 +61,7 @@ class RunResult:
 
 
 def write_verdict(path: Path, result: RunResult) -> None:
-    """Write it in one step: a reader finds the whole file or none. Raises OSError."""
+    """Write the file in one step: a reader finds the whole file or none. Raises OSError."""
     before, criteria, after = _formatted(_without_criteria(result)).partition(NO_CRITERIA)
     with replacing(path) as file:
         file.write(before + criteria.removesuffix(b"]"))
@@ -78,7 +74,7 @@ def write_verdict(path: Path, result: RunResult) -> None:
 
 
 def _formatted(content: dict[str, Any]) -> bytes:
-    """As JSON; numbers that are not finite are null."""
+    """The value as JSON; numbers that are not finite are null."""
     try:
         return to_json(content, indent=1, inf_nan_mode="null")
     except PydanticSerializationError:  # text that is not valid Unicode
@@ -114,7 +110,7 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
 
 
 def criterion_json(verdict: Verdict) -> dict[str, Any]:
-    """One verdict. `severity`, `from_s` and `length_s` are only there if it has them."""
+    """A verdict for JSON; `severity`, `from_s` and `length_s` are only there if it has them."""
     content: dict[str, Any] = {
         "criterion": verdict.criterion,
         "subject": verdict.subject,

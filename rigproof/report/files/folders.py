@@ -238,7 +238,7 @@ def _problem(reports_dir: Path, error: OSError) -> str:
 
 
 def pointed_at(reports_dir: Path) -> str | None:
-    """Where `latest` leads, as it says itself: a path from `reports_dir`; None if it says nothing."""
+    """The path from `reports_dir` that `latest` holds; None if it holds none."""
     latest = Path(reports_dir) / "latest"
     try:
         if not _is_ours(latest, latest.lstat().st_mode):
@@ -280,7 +280,7 @@ def point_latest(reports_dir: Path, target: Path | str) -> str | None:
 
 
 def point_back(reports_dir: Path, run_folder: Path, earlier: str | None) -> None:
-    """Let `latest` say again what it said before this run, which was refused. Another run's is kept."""
+    """Restore what `latest` pointed at before this run, which was refused. Another run's is kept."""
     if pointed_at(reports_dir) != os.path.relpath(run_folder, reports_dir):
         return
     if earlier is not None:

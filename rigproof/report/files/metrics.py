@@ -14,7 +14,7 @@ from rigproof.report.content.verdict_json import RunResult
 
 
 def write_metrics(path: Path, result: RunResult) -> None:
-    """Write it in one step: node_exporter never sees half a file. Raises OSError."""
+    """Write the file in one step: node_exporter never sees half of it. Raises OSError."""
     with replacing(path) as file:
         for metric in _metrics(result):
             registry = CollectorRegistry()  # one for each: a large rig has a million samples of a metric

@@ -30,7 +30,7 @@ DEVICES_MAX = 16  # that were not found
 
 
 def write_summary(path: Path, result: RunResult) -> None:
-    """Write it in one step. Raises OSError."""
+    """Write the file in one step. Raises OSError."""
     with replacing(path) as file:
         file.write(summary_text(result).encode())
 
@@ -87,7 +87,7 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
 
 
 def _devices(result: RunResult) -> Iterable[str]:
-    """One line for each model, with its number; those that were not found by name."""
+    """A line for each model, with how many there are, then one for each device that was not found."""
     devices = result.facts.devices
     models = Counter(device.identity.name for device in devices if device.identity is not None)
     yield from (f"- {number} × {_text(name)}" for name, number in models.items())
@@ -108,7 +108,7 @@ def _matrix(matrix: Matrix) -> Iterable[str]:
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Row]) -> Iterable[str]:
-    """The table; a row of other subjects than the columns' is in a last one, or in its only one."""
+    """The table; other subjects than the columns' have their figures in a last column, or the only one."""
     nodes = {subject.partition("/")[0] for subject in columns}
     names = [subject.partition("/")[2] if len(nodes) == 1 else subject for subject in columns]
     if not all(row.cells for row in rows):
@@ -134,7 +134,7 @@ def _cell(row: Row, cell: Cell | None) -> str:
 
 
 def _everything(matrix: Matrix, verdicts: Sequence[Verdict]) -> Iterable[str]:
-    """What is folded: the rows of what passed, and why criteria do not apply."""
+    """The folded part: the rows of what passed, and why criteria do not apply."""
     if matrix.quiet:
         yield from _folded("All that passed or has no limit yet", _rows(matrix.columns, matrix.quiet))
     reasons = not_applicable_sentences(verdicts)
@@ -164,7 +164,7 @@ def _findings(verdicts: Sequence[Verdict], worded: Worded) -> Iterable[str]:
 
 
 def _measurements(tables: Sequence[StageTable], note: str, lines_max: int, bytes_max: int) -> str:
-    """The stages' tables that fit into so many lines and bytes, folded; the names of the others."""
+    """The stages' tables that fit into so many lines and bytes, folded, and the names of the others."""
     left = bytes_max - 1000
     lines_left = lines_max - 10
     shown: list[str] = []
@@ -196,7 +196,7 @@ def _stage_table(table: StageTable) -> Iterable[str]:
 
 
 def _fitting(lines: Sequence[str], room: int, rest: str) -> str:
-    """As many lines as fit into `room` bytes, then `rest` with the number of those that do not."""
+    """The lines that fit into `room` bytes, then `rest` with the number of those that do not."""
     taken = 0
     for place, line in enumerate(lines):
         taken += len(line.encode()) + 1

@@ -58,7 +58,7 @@ TIMELINE, HOST_CPU = "chart-events", "chart-cpu"
 
 
 def chart_of(criterion: Criterion) -> str:
-    """The anchor of the chart that shows what it judges; empty if no chart does."""
+    """The anchor of the chart that shows what a criterion judges; empty if no chart does."""
     for chart in GPU_CHARTS:
         if criterion.name in chart.criteria:
             return _anchor(chart.field)
@@ -179,7 +179,7 @@ def _marks(events: Sequence[Event], key: Key, marker: str) -> Model:
 
 
 def _sensor(samples: Rows[GpuSample] | Rows[HostSample], name: str, per: float = 1.0) -> list[PlotLine]:
-    """A line for each subject: the field of that name."""
+    """A line for each subject, of the field of that name."""
     return [
         PlotLine(subject, subject, samples.numbers(subject, "t_s"), samples.numbers(subject, name) / per)
         for subject in samples.subjects()

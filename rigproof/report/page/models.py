@@ -13,7 +13,7 @@ from bokeh.util.serialization import make_id
 
 
 class Model(Serializable):  # type: ignore[misc]  # mypy leaves bokeh out
-    """A model of this type. `properties`: those that differ from the defaults.
+    """A model of type `type_`, with the `properties` that differ from the defaults.
 
     One that others refer to in several places is the same one in all of them.
     """
@@ -22,7 +22,7 @@ class Model(Serializable):  # type: ignore[misc]  # mypy leaves bokeh out
         self.type, self.properties = type_, properties
 
     def to_serializable(self, serializer: Serializer) -> dict[str, Any]:
-        """As the library reads it. Bokeh's serializer asks once, and then writes the reference alone."""
+        """The form that Bokeh's library reads. Bokeh's serializer asks once, then writes a reference."""
         reference = {"id": make_id()}
         serializer.add_ref(self, reference)
         attributes = {name: serializer.encode(value) for name, value in self.properties.items()}
@@ -30,5 +30,5 @@ class Model(Serializable):  # type: ignore[misc]  # mypy leaves bokeh out
 
 
 def document_of(plots: Iterable[Model]) -> dict[str, Any]:
-    """The plots, in their order, as the library reads a document."""
+    """The plots, in their order, as Bokeh's library reads a document."""
     return {"version": __version__, "roots": Serializer(deferred=False).encode(list(plots))}

@@ -9,13 +9,13 @@ from rigproof.report.page.plots import PlotLine
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """`shift_s`: what is added to its times, so that the first stage of both begins at the same place."""
+    """A second run; `shift_s` added to its times makes the first stage of both begin at the same place."""
 
     recording: Recording
     shift_s: float
 
     def lines(self, lines: Iterable[PlotLine], subjects: Iterable[str]) -> list[PlotLine]:
-        """Its lines of these subjects as the charts of the first run show them: shifted and dotted."""
+        """The second run's lines of these subjects, shifted and dotted."""
         shown = set(subjects)
         return [
             replace(
@@ -30,7 +30,7 @@ class Overlay:
 
 
 def overlay_of(recording: Recording, other: Recording) -> Overlay:
-    """The other run on the first one's time; by the runs' own time if they have no stage in common."""
+    """The other run on the first one's time; by each run's own time if they share no stage."""
     begun = {stage.name: stage.start_s for stage in reversed(recording.attempts)}
     common = (begun[stage.name] - stage.start_s for stage in other.attempts if stage.name in begun)
     return Overlay(other, next(common, 0.0))

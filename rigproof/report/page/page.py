@@ -59,7 +59,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_page(path: Path, result: RunResult, other: Recording | None = None) -> None:
-    """Write it in one step; with the charts of an `other` run laid over this one's. Raises OSError."""
+    """Write the file in one step; with the charts of an `other` run laid over this one's. Raises OSError."""
     text = page_text(result, other)
     with replacing(path) as file:
         file.write(text.encode())
@@ -132,7 +132,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
 
 @cache
 def _templates() -> Environment:
-    """Compiled once in a process."""
+    """The templates, compiled once in a process."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -149,7 +149,7 @@ def _templates() -> Environment:
 
 
 def _library() -> Markup:
-    """Bokeh's, for the browser. It is Markup, as no content of the run is."""
+    """Bokeh's library for the browser. It is Markup, since no content of the run is in it."""
     path = settings.bokehjs_path() / "js" / "bokeh.min.js"
     return Markup(path.read_text(encoding="utf-8"))  # noqa: S704
 
@@ -163,7 +163,7 @@ def _first_anchors(anchors: Mapping[tuple[str, str], str]) -> dict[str, str]:
 
 
 def _stages(recording: Recording) -> Iterator[str]:
-    """What ran, in order; the laps of a run that goes round its stages together: `24 × gemm, 2 min each`."""
+    """The stages that ran, in order; of a soak its laps together: `24 × gemm, 2 min each`."""
     of_a_kind: dict[tuple[str, int, str], list[Stage]] = {}
     for stage in recording.attempts:
         of_a_kind.setdefault((stage.name, len(stage.workers), stage.status), []).append(stage)

@@ -25,7 +25,7 @@ NAMES_SIZE = "9pt"
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """One line: its name, the subject that determines its colour, and its points; None and NaN break it."""
+    """A line: its name, the subject that determines its colour, and its points; None and NaN break it."""
 
     name: str
     subject: str
@@ -45,7 +45,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of the page. `anchor`: what links lead to; the glyphs' names begin with it."""
+    """A chart of the page. Links lead to its `anchor`, with which the glyphs' names begin."""
 
     anchor: str
     title: str
@@ -143,7 +143,7 @@ class TimePlots:
 
     @property
     def moment(self) -> str:
-        """How a point's time is shown beside the mouse."""
+        """The format of a point's time beside the mouse."""
         return "@t_s{00:00:00}" if self._begun else "@t_s{0.0} s"
 
     def stage_names(self) -> Model:
@@ -192,7 +192,7 @@ class TimePlots:
         zero: bool = False,
         top: float | None = None,
     ) -> Chart | None:
-        """One line for each series with a value, and its subject's limit dashed; None if there is no line.
+        """A line for each series with a value, and its subject's limit dashed; None if there is no line.
 
         The title ends in a comma and the unit. `bands`, in which values should stay, are shaded. With `zero`,
         the value axis begins at 0; with `top`, it ends there.

@@ -211,12 +211,12 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def plain_every_s(now_s: float) -> float:
-    """The time between two plain lines, at this run time."""
+    """The time between two plain lines, which grows with the run time."""
     return min(PLAIN_AT_LEAST_EVERY_S, max(PLAIN_EVERY_S, PLAIN_SHARE * now_s))
 
 
 def plain_line(state: RunNow, doing: str = BETWEEN) -> str:
-    """The run in one line, of many devices and hosts their ranges; `doing`: what is done if no stage runs."""
+    """The run in one line, of many devices and hosts their ranges; `doing` stands there between stages."""
     parts = [_clock(state.now_s)]
     stage = state.stage
     parts.append(f"{stage.name} {_progress(stage)}" if stage else doing)
@@ -240,7 +240,7 @@ def _clock(now_s: float) -> str:
 
 
 def _progress(stage: StageNow) -> str:
-    """How much of it is over: `12/30 s`, or of a long one `1:12:00/8:00:00`."""
+    """How much of the stage is over: `12/30 s`, or of a long one `1:12:00/8:00:00`."""
     if stage.expected_s > LONG_S:
         return f"{hours(stage.elapsed_s)}/{hours(stage.expected_s)}"
     return f"{stage.elapsed_s:.0f}/{stage.expected_s:.0f} s"
@@ -253,7 +253,7 @@ def _device_cells(device: DeviceNow) -> tuple[str, ...]:
 
 
 def _figures(device: DeviceNow) -> tuple[Figure, ...]:
-    """Rate, temperature, power, clock, memory."""
+    """A device's rate, temperature, power, clock and memory."""
     sample, rate = device.sample, device.rate
     held_mib = sample.memory_used_mib if sample else None
     return (
@@ -266,12 +266,12 @@ def _figures(device: DeviceNow) -> tuple[Figure, ...]:
 
 
 def _device_text(device: DeviceNow) -> str:
-    """What is known of one."""
+    """The known cells of one device."""
     return " ".join(cell for cell in _device_cells(device) if UNKNOWN not in cell)
 
 
 def _devices_text(devices: Sequence[DeviceNow]) -> str:
-    """How many they are, and the range of each figure."""
+    """The number of devices, and the range of each figure."""
     ranges = filter(None, map(_range, zip(*map(_figures, devices), strict=True)))
     alive, planned = sum(one.alive for one in devices), sum(one.planned for one in devices)
     return " ".join(
@@ -280,7 +280,7 @@ def _devices_text(devices: Sequence[DeviceNow]) -> str:
 
 
 def _range(figures: Sequence[Figure]) -> str | None:
-    """Lowest and highest, and of how many if not of all. None: nothing is known, or not in one unit."""
+    """Lowest and highest value, and of how many if not of all; None if none is known, or units differ."""
     known = [figure for figure in figures if figure[0] is not None]
     if len({unit for _, unit, _ in known}) != 1:
         return None
@@ -291,7 +291,7 @@ def _range(figures: Sequence[Figure]) -> str | None:
 
 
 def _digits(rate: float) -> int:
-    """Behind the decimal point: three digits are enough of any rate."""
+    """Digits behind the decimal point: three digits are enough for any rate."""
     return 2 if rate < 10 else 1 if rate < 1000 else 0
 
 

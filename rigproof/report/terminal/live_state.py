@@ -18,7 +18,7 @@ Timed = TypeVar("Timed", Round, GpuSample, HostSample)
 
 @dataclass(frozen=True, slots=True)
 class DeviceNow:
-    """One device. None: not known, or too old."""
+    """A device's latest values; None if there is no recent one."""
 
     subject: str
     rate: Rate | None
@@ -29,7 +29,7 @@ class DeviceNow:
 
 @dataclass(frozen=True, slots=True)
 class HostNow:
-    """One host. `wakeup_p99_ms` is over the last RECENT_S seconds."""
+    """A host's latest values; `wakeup_p99_ms` is over the last RECENT_S seconds."""
 
     subject: str
     cpu_percent: float | None
@@ -52,7 +52,7 @@ class StageNow:
 
 @dataclass(frozen=True, slots=True)
 class RunNow:
-    """The whole run at one moment. `stage` is None between stages."""
+    """The whole run at one moment; `stage` is None between stages."""
 
     now_s: float
     stage: StageNow | None
@@ -62,7 +62,7 @@ class RunNow:
 
 
 def state_of(recording: Recording, plan: Plan, now_s: float, quiet: frozenset[str]) -> RunNow:
-    """The state at `now_s`. `quiet`: kinds of events that a good run has too."""
+    """The run's state at `now_s`. `quiet`: kinds of events that a good run has too."""
     subjects = tuple(dict.fromkeys(worker.subject for worker in plan.workers))
     rounds = _recent(recording.rounds, now_s)
     samples = _recent(recording.gpu_samples, now_s)
@@ -85,7 +85,7 @@ def state_of(recording: Recording, plan: Plan, now_s: float, quiet: frozenset[st
 
 
 def _recent(records: Rows[Timed], now_s: float) -> list[Timed]:
-    """Those of the last STALE_S seconds, newest first. Agents report in turns, so times are not in order."""
+    """Records of the last STALE_S seconds, newest first: agents report in turns, so they are not in order."""
     return sorted(records.since(now_s - STALE_S), key=lambda record: record.t_s, reverse=True)
 
 
@@ -107,7 +107,7 @@ def _alive(recording: Recording) -> set[str]:
 
 
 def _host(node: str, samples: Sequence[HostSample]) -> HostNow:
-    """`samples` newest first."""
+    """A host's values from its `samples`, newest first."""
     percent = next((one.cpu_percent for one in samples if one.cpu_percent is not None), None)
     fresh = [one for one in samples if one.t_s > samples[0].t_s - RECENT_S]
     delays = sorted(delay for one in fresh for delay in one.wakeup_delays_ms or ())

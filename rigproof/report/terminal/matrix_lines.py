@@ -38,7 +38,7 @@ def terminal_width() -> int:
 
 
 def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
-    """Lines of at most `width`. A longer word is not broken, nor is a `command`, which may be copied."""
+    """Text in lines of at most `width`. Longer words are not broken, nor a `command`, which may be copied."""
     whole = COMMAND.sub(lambda found: found[0].replace(" ", UNBROKEN), text)
     lines = textwrap.wrap(
         whole, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
@@ -47,7 +47,7 @@ def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
 
 
 def on_screen(lines: Iterable[str], width: int) -> Iterator[str]:
-    """The lines for a terminal, where a line that goes on is indented by two more columns."""
+    """Text in lines for a terminal, where a line that goes on is indented by two more columns."""
     for line in lines:
         yield from wrapped(line, width, " " * (len(line) - len(line.lstrip()) + 2))
 
@@ -61,7 +61,7 @@ def matrix_lines(
     everything: bool = False,
     color: bool = False,
 ) -> list[str]:
-    """Lines of at most `width` columns. `head` stands beside the columns' names.
+    """The matrix in lines of at most `width` columns. `head` stands beside the columns' names.
 
     `everything`: `-v`: all rows, each with its criterion's name.
     """
@@ -89,7 +89,7 @@ def matrix_lines(
 
 
 def shortened(text: str, width: int) -> str:
-    """With words of at most `width`: of a longer subject the longest nodes lose their first letters."""
+    """The text with words of at most `width`: of long subjects the longest nodes lose their first letters."""
     return " ".join(_shortened_word(word, width) for word in text.split(" "))
 
 
@@ -111,7 +111,7 @@ def _end(text: str, width: int) -> str:
 
 
 class _Layout:
-    """Where the parts of each row stand."""
+    """The places of the parts of each row."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Row], width: int) -> None:
         self._columns = columns

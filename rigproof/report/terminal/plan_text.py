@@ -33,7 +33,7 @@ def plan_lines(
     verbose: bool = False,
     width: int = 80,
 ) -> Iterator[str]:
-    """All lines; loads nothing. `catalogue` holds the criteria in the order to print; see `Promised`.
+    """All lines of the plan. `catalogue` holds the criteria in the order to print; see `Promised`.
 
     `found`: the promised GPUs that are on this machine, by subject.
     `verbose`: each criterion's rule in full, with the file of each value; else a line of at most `width` for
@@ -176,7 +176,7 @@ def _in_words(value: object, key: str) -> str:
 
 
 def _whom(subjects: Sequence[str], loaded: LoadedRig) -> str:
-    """These subjects in a few words: their names, or that all of their kind are meant."""
+    """The subjects in a few words: their names, or that all of their kind are meant."""
     if set(subjects) == {device.subject for device in loaded.devices()}:
         return "each GPU" if any(device.gpu.device == "cuda" for device in loaded.devices()) else "the CPU"
     if set(subjects) == {node.name for node in loaded.rig.nodes}:
@@ -254,7 +254,7 @@ def _says_more_than_keys(limit: str) -> bool:
 
 
 class Limit(NamedTuple):
-    """One value of a limit: with its key and file, and in short; that is empty if there is no value."""
+    """A value of a limit with its key and file, and in short; `short` is empty if there is no value."""
 
     full: str
     short: str
@@ -277,7 +277,7 @@ def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) ->
 
 
 def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> Limit:
-    """One key of the profile with its value for one subject."""
+    """A key of the profile with its value for one subject."""
     value, keys = _stated(key, subject, devices, loaded)
     if value is None:
         return Limit(f"{key} is not stated", "")

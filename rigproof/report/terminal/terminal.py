@@ -61,7 +61,7 @@ def header_lines(
 
 
 def _devices(loaded: LoadedRig) -> Iterator[str]:
-    """Each device with its model; those of a node that are alike and next to each other as a range."""
+    """Each device with its model; equal neighbours of a node are a range."""
     for (_, model), group in groupby(
         loaded.devices(), key=lambda device: (device.node, _model(device.gpu.sku, device.gpu.device))
     ):

@@ -107,7 +107,7 @@ def _retired_pages(queries: GpuQueries) -> int | None:
 
 
 def read_foreign_memory(queries: GpuQueries, own_pids: frozenset[int]) -> ForeignMemory:
-    """The VRAM in use without what the processes of `own_pids` hold, and the pids of the other holders.
+    """VRAM in use beside that of the processes of `own_pids`, and the pids of the other holders.
 
     Only the v2 memory figure is used: the older one counts the driver's own reserve as used. The
     process list takes some 5 ms: not for a timed section. Process ids are those of NVML's view, which

@@ -20,7 +20,7 @@ class Problems:
         self._events: list[Event] = []
 
     def note(self, t_s: float, subject: str, error: NvmlError) -> None:
-        """Keep it, unless the same was kept before."""
+        """Keep an error, unless the same one is kept already."""
         key = (subject, error.query, error.code)
         with self._lock:
             if key in self._seen:
@@ -30,7 +30,7 @@ class Problems:
             self._events.append(Event(t_s, "nvml_error", subject, str(error), data=data))
 
     def drain(self) -> list[Event]:
-        """What was noted since the last drain."""
+        """Take the errors noted since the last drain."""
         with self._lock:
             events, self._events = self._events, []
         return events
@@ -38,7 +38,7 @@ class Problems:
 
 @dataclass(slots=True)
 class Held:
-    """What is read once a second and kept in between: the PCIe link and the thermal margin; and when."""
+    """Readings that are taken once a second and kept in between (PCIe link, thermal margin), and when."""
 
     read_at_s: float | None = None
     pcie_generation: int | None = None
@@ -85,7 +85,7 @@ class GpuQueries:
             return None
 
     def filled(self, query: str, struct: str) -> Any | None:
-        """`ask` for a struct of pynvml, by its name, that the function fills."""
+        """The pynvml struct of that name, filled by the function; else None."""
         self._check_reachable()
         try:
             return self.library.filled(query, self.device.handle, struct)
@@ -94,12 +94,12 @@ class GpuQueries:
             return None
 
     def number(self, query: str, *args: Any) -> int | None:
-        """`ask` for a number; NVML's "not available" value is None."""
+        """The answer of a query for a number; None also for NVML's "not available" value."""
         answer = self.ask(query, *args)
         return None if answer is None or answer in NOT_AVAILABLE else int(answer)
 
     def first_number(self, *queries: str) -> int | None:
-        """Like `number`, for a function that has several names: the first one that this driver knows."""
+        """The number that a function answers, by the first of its names that this driver knows."""
         self._check_reachable()
         for query in queries:
             try:

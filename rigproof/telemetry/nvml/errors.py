@@ -4,7 +4,7 @@ from rigproof.telemetry.nvml.protocol import Code
 
 
 class NvmlError(Exception):
-    """One NVML call returned something other than success."""
+    """An NVML call that returned something other than success."""
 
     def __init__(self, query: str, code: int, text: str) -> None:
         self.query = query

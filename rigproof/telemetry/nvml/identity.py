@@ -85,7 +85,7 @@ def _threshold_c(queries: GpuQueries, threshold: Threshold) -> float | None:
 
 
 def _slowdown_margin_c(queries: GpuQueries) -> float | None:
-    """Queried by itself, since older drivers lack the field; signed, whatever type the driver states."""
+    """The margin, queried by itself, since older drivers lack the field; signed, whatever they state."""
     value = queries.fields([Field.SLOWDOWN_MARGIN])[Field.SLOWDOWN_MARGIN]
     if value is None:
         return None
@@ -103,12 +103,12 @@ def _compute_capability(queries: GpuQueries) -> tuple[int, int] | None:
 
 
 def _modes(answer: Any) -> tuple[bool | None, bool | None]:
-    """A mode now, and after the next restart or reset; None if it was not reported."""
+    """A mode now, and the one after the next restart or reset; None if it was not reported."""
     return (None, None) if answer is None else (bool(answer[0]), bool(answer[1]))
 
 
 def _named(names: type[IntEnum], value: int | None) -> str | None:
-    """A number's name; None for an unknown number."""
+    """The name of a number; None for an unknown number."""
     return next((one.name.lower() for one in names if one == value), None)
 
 

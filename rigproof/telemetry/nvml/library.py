@@ -59,7 +59,7 @@ class Library:
         return answer
 
     def scoped(self, handle: Handle, field_id: int, scopes: Sequence[int]) -> list[FieldValue]:
-        """One field's values for each of `scopes`, such as NVLinks, in one call.
+        """A field's value for each of `scopes`, such as NVLinks, in one call.
 
         Raises:
             NvmlError: the call as a whole failed.
@@ -83,7 +83,7 @@ class Library:
 
 
 def kernel_under_nvml() -> KernelDriver:
-    """What the kernel says of the driver that NVML, if it is there, belongs to."""
+    """The kernel's driver, for the NVML library that belongs to it."""
     # A simulated library answers for the machine that it simulates.
     look: Callable[[], KernelDriver] = getattr(pynvml.nvmlLib, "kernel_driver", kernel_driver)
     return look()
@@ -91,7 +91,7 @@ def kernel_under_nvml() -> KernelDriver:
 
 @cache
 def plain(kind: type[ctypes.Structure]) -> type[ctypes.Structure]:
-    """The same struct without what pynvml adds in Python to every access to a field."""
+    """The struct without what pynvml adds in Python to every access to a field."""
     return type(kind.__name__, (ctypes.Structure,), {"_fields_": kind._fields_})
 
 

@@ -11,7 +11,7 @@ Counts = tuple[int | None, ...]  # by link; None: not counted, or the link is no
 
 
 class NvLinks(NamedTuple):
-    """The NVLinks of a GPU. `active`: by link, None if it could not be read."""
+    """A GPU's NVLinks; `active` is by link, None if it could not be read."""
 
     active: tuple[bool | None, ...] | None
     replays: Counts | None = None
@@ -20,7 +20,7 @@ class NvLinks(NamedTuple):
 
 
 class Fabric(NamedTuple):
-    """What the fabric manager made of a GPU: the state by name, an NVML code, and NVML's health mask."""
+    """A GPU's place in the fabric: the state by name, an NVML code, and NVML's health mask."""
 
     state: str | None
     status: int | None = None
@@ -58,7 +58,7 @@ def read_nvlinks(queries: GpuQueries) -> NvLinks:
 def _errors(
     queries: GpuQueries, links: Sequence[int], field: Field, errors: Sequence[LinkError]
 ) -> list[int | None]:
-    """A counter of each of these links: all by one call, or link by link where the driver lacks the field."""
+    """An error counter of each link: all by one call, or link by link where the driver lacks the field."""
     found = queries.scoped(field, links)
     if any(value is not None for value in found):
         return found
@@ -69,7 +69,7 @@ def _errors(
 
 
 def _spread(number: int, links: Sequence[int], values: Sequence[int | None]) -> Counts | None:
-    """By link, the value of each of `links`; None if none has one."""
+    """The values by link number; None if no link has one."""
     by_link = dict(zip(links, values, strict=True))
     spread = tuple(by_link.get(link) for link in range(number))
     return spread if any(value is not None for value in spread) else None

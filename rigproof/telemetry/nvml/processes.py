@@ -16,7 +16,7 @@ RECENT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One process of the driver's lists."""
+    """A process as the driver lists it."""
 
     pid: int
     used_mib: float | None

@@ -20,7 +20,7 @@ from rigproof.telemetry.nvml.xid import XidListener
 
 
 class Nvml:
-    """What NVML reports about this host's GPUs. Its methods may be called from several threads.
+    """The GPUs of this host through NVML. Its methods may be called from several threads.
 
     If MIG is enabled, the parent GPU is reported: NVML lists no MIG device here.
     """
@@ -60,7 +60,7 @@ class Nvml:
             return None
 
     def sample(self, uuid: str, subject: str, t_s: float, lateness_s: float) -> GpuSample:
-        """One sample of one GPU (see `sampling`). Raises GpuLost."""
+        """A sample of one GPU (see `sampling`). Raises GpuLost."""
         return read_sample(self._queries(uuid, subject, t_s), lateness_s)
 
     def counters(
