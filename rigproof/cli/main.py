@@ -218,7 +218,9 @@ def report(
 
 @app.command()
 def history(
-    rig: Annotated[str | None, typer.Argument(help="a rig's name; default: all rigs")] = None,
+    rig: Annotated[
+        str | None, typer.Argument(help="a rig's name, or the file of its profile; default: all rigs")
+    ] = None,
     runs: Annotated[
         list[str] | None,
         typer.Argument(help="numbers of kept runs to compare, such as 0001 0007; default: all runs"),
@@ -233,6 +235,11 @@ def history(
 
     report_dir = _there(report_dir)
     folder, numbers = report_dir / "history", runs or []
+    if rig is not None and ("/" in rig or rig.endswith(".toml")):
+        from rigproof.profiles.loading.load import load_rig  # noqa: PLC0415
+        from rigproof.stages.registry import KINDS  # noqa: PLC0415
+
+        rig = load_rig(rig, KINDS).rig.name
     lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=screen.colored()))
     best = "" if numbers else "\n".join(listing.champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:

@@ -316,7 +316,7 @@ def rewrite(run: Path, echo: Callable[[str], None], *, output: Path | None = Non
     for line in problems:
         echo(line)
     if not problems:
-        echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {output or run}")
+        echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {(output or run) / PAGE}")
     return EXIT_NOT_WRITTEN if problems else 0
 
 

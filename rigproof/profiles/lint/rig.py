@@ -93,10 +93,20 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
 
 def lint_doubts(loaded: LoadedRig) -> list[str]:
     """What may be wrong with this rig, and refuses no run; empty if nothing is."""
-    found = [*inherited_warnings(loaded), *_node_doubts(loaded)]
+    found = [*_name_doubts(loaded), *inherited_warnings(loaded), *_node_doubts(loaded)]
     for kind in loaded.kinds:
         found += kind.doubts(loaded)
     return found
+
+
+def _name_doubts(loaded: LoadedRig) -> list[str]:
+    """A copy of a shipped rig that still has its name: what is kept of both goes into one folder."""
+    name = loaded.rig.name
+    shipped = f"hwprofiles/rigs/{name}.toml"
+    if name not in stems("rigs") or loaded.file == shipped:
+        return []
+    kept = f"{shipped} has it too, and the histories and champions of both are kept as one rig's"
+    return [problem(loaded.file, "name", name, kept, "write a name of your own")]
 
 
 def _found_later(loaded: LoadedRig) -> set[str]:

@@ -182,7 +182,7 @@ def test_judge_of_a_run_without_samples_proves_nothing(cli, run):
 def test_report_writes_every_file(cli, run):
     status, out, err = cli("report", run)
     assert (status, err) == (0, "")
-    assert out == f"written: {run}\n"
+    assert out == f"written: {run / 'report.html'}\n"
     assert json.loads((run / "verdict.json").read_text())["verdict"] == "ACCEPTED"
     for name in ("summary.md", "report.html", "metrics.prom"):
         assert (run / name).stat().st_size > 0
@@ -323,7 +323,7 @@ def test_a_latest_that_is_no_link_is_followed_by_every_command_that_reads_a_run(
     moved = run.rename(reports / "runs" / "run-1")
     (reports / "latest").write_text("runs/run-1\n")
     assert cli("judge", reports / "latest")[0] == 0
-    assert cli("report", reports / "latest") == (0, f"written: {moved}\n", "")
+    assert cli("report", reports / "latest") == (0, f"written: {moved / 'report.html'}\n", "")
     assert (moved / "verdict.json").exists()
     assert "that is the same run" in cli("report", moved, "--with", reports / "latest")[2]
 
@@ -332,6 +332,15 @@ def test_history_of_an_unknown_rig_is_refused_with_those_there_are(cli, tmp_path
     (tmp_path / "history" / "lab").mkdir(parents=True)
     refused(cli("history", "lob", "--report-dir", tmp_path), "lob: no such rig; there are: lab")
     assert cli("history", "lab", "--report-dir", tmp_path)[0] == 0
+
+
+def test_history_takes_the_rig_s_file_too(cli, tmp_path):
+    profile = tmp_path / "lab.toml"
+    profile.write_text('name = "my-lab"\n[[nodes]]\nname = "pc1"\n[[nodes.gpus]]\nsku = "rtx-3090"\n')
+    named = cli("history", "my-lab", "--report-dir", tmp_path)
+    assert named[0] == 4
+    assert cli("history", profile, "--report-dir", tmp_path) == named
+    refused(cli("history", tmp_path / "no.toml", "--report-dir", tmp_path), "no.toml")
 
 
 def test_history_of_a_run_that_was_not_kept_is_refused(cli, tmp_path):
@@ -453,7 +462,7 @@ def test_a_report_is_not_written_through_a_link(cli, run, tmp_path):
 def test_a_report_is_written_elsewhere_on_demand(cli, run, tmp_path):
     before = sorted(path.name for path in run.iterdir())
     status, out, _ = cli("report", run, "--output", tmp_path / "elsewhere")
-    assert (status, out) == (0, f"written: {tmp_path / 'elsewhere'}\n")
+    assert (status, out) == (0, f"written: {tmp_path / 'elsewhere' / 'report.html'}\n")
     written = {path.name for path in (tmp_path / "elsewhere").iterdir()}
     assert written == {"verdict.json", "summary.md", "metrics.prom", "report.html"}
     assert sorted(path.name for path in run.iterdir()) == before

@@ -3,7 +3,7 @@
 import pytest
 
 from rigproof.profiles.lint.rig import lint_doubts, lint_rig
-from rigproof.profiles.loading.files import stems
+from rigproof.profiles.loading.files import profile_folder, stems
 from rigproof.profiles.loading.load import load_rig
 from rigproof.stages.registry import KINDS
 
@@ -94,6 +94,16 @@ def test_a_card_of_which_only_peaks_are_printed_counts_with_a_share_of_them(desk
     assert "one by one, a/gpu0 58.5 + b/gpu0 15.3 = 73.8 TFLOP/s; unless" in line
     assert "write combined_floor_tflops = 66 in" in line
     assert lint_doubts(desk.load('name = "lab"\n' + rig.format(66))) == []
+
+
+def test_a_copy_of_a_shipped_rig_that_keeps_its_name_is_doubted(desk):
+    copied = (profile_folder() / "rigs" / "single-gpu.toml").read_text()
+    (line,) = lint_doubts(desk.load(copied))
+    assert line.endswith(
+        'name = "single-gpu": hwprofiles/rigs/single-gpu.toml has it too, and the histories and champions of '
+        "both are kept as one rig's; write a name of your own"
+    )
+    assert lint_doubts(desk.load(copied.replace('name = "single-gpu"', 'name = "mine"'))) == []
 
 
 def test_figures_of_links_and_machines_are_doubted_where_the_machines_are_others(desk):
