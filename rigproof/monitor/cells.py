@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rigproof.criteria.evidence.reasons import NAMES
-from rigproof.monitor.snapshot import GpuNow, RunDevice
+from rigproof.monitor.snapshot import RunDevice
+from rigproof.records.samples import GpuSample
 
 NONE = "-"
 MIB_PER_GIB = 1024
@@ -48,7 +49,7 @@ def span(band: tuple[float, float]) -> str:
     return f"{band[0]:g}-{band[1]:g}"
 
 
-def link(gpu: GpuNow) -> str:
+def link(gpu: GpuSample) -> str:
     """The PCIe link: `4x16` means generation 4, 16 lanes."""
     if gpu.pcie_generation is None and gpu.pcie_width is None:
         return NONE

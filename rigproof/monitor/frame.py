@@ -220,9 +220,9 @@ def _cpu(node: NodeNow, mark: tuple[str, str], kinds: Collection[str]) -> Text:
         [
             mark,
             (node.name, TITLE),
-            (f"  CPU {cells.number(node.cpu_percent)} %", ALARM if "cpu" in kinds else ""),
-            (f"{promised}  load {cells.number(node.load_1m, 1)}", ""),
-            (f"  RAM {cells.gib(node.ram_used_mib, node.ram_total_mib)} GiB", ""),
+            (f"  CPU {cells.number(node.sample.cpu_percent)} %", ALARM if "cpu" in kinds else ""),
+            (f"{promised}  load {cells.number(node.sample.load_1m, 1)}", ""),
+            (f"  RAM {cells.gib(node.sample.ram_used_mib, node.ram_total_mib)} GiB", ""),
         ]
     )
 
@@ -230,11 +230,11 @@ def _cpu(node: NodeNow, mark: tuple[str, str], kinds: Collection[str]) -> Text:
 def _host(node: NodeNow, kinds: Collection[str]) -> Text:
     p99 = cells.pair(node.wakeup_p99_ms, node.limits.wakeup_p99_ms, 1)
     worst = cells.pair(node.wakeup_max_ms, node.limits.wakeup_max_ms, 1)
-    swap = None if node.swap_used_mib is None else node.swap_used_mib / cells.MIB_PER_GIB
+    swap = None if node.sample.swap_used_mib is None else node.sample.swap_used_mib / cells.MIB_PER_GIB
     return _line(
         [
             (f"  wake-up p99 {p99} ms, max {worst} ms", ALARM if "unresponsive" in kinds else ""),
-            (f"  CPU {cells.number(node.cpu_temperature_c)} °C  swap {cells.number(swap, 1)} GiB", ""),
+            (f"  CPU {cells.number(node.sample.cpu_temperature_c)} °C  swap {cells.number(swap, 1)} GiB", ""),
         ]
     )
 
@@ -242,26 +242,27 @@ def _host(node: NodeNow, kinds: Collection[str]) -> Text:
 def _cells(snapshot: Snapshot, gpu: GpuNow, rate_unit: str) -> dict[str, str]:
     """The cell of each column; an empty one where the column has nothing to say of this GPU."""
     device = snapshot.in_run(gpu)
+    sample, limits, card = gpu.sample, gpu.limits, gpu.identity
     return {
         "GPU": _name(gpu),
         "model": cells.printable(_model(gpu)),
-        "util bar": cells.bar(gpu.utilization_percent, 100),
-        "util": cells.percent(gpu.utilization_percent),
-        "VRAM bar": cells.bar(gpu.memory_used_mib, gpu.memory_total_mib),
-        "VRAM GiB": cells.gib(gpu.memory_used_mib, gpu.memory_total_mib),
-        "core °C": cells.pair(gpu.core_temperature_c, gpu.limits.core_temperature_c),
-        "mem °C": cells.pair(gpu.memory_temperature_c, gpu.limits.memory_temperature_c),
-        "fan": cells.percent(gpu.fan_percent),
-        "power bar": cells.bar(gpu.power_average_w, gpu.limits.power_w),
-        "power W": cells.pair(gpu.power_average_w, gpu.limits.power_w),
-        "SM MHz": cells.pair(gpu.sm_clock_mhz, gpu.sm_clock_max_mhz),
-        "mem MHz": cells.pair(gpu.memory_clock_mhz, gpu.memory_clock_max_mhz),
-        "PCIe": cells.link(gpu),
-        "ECC": cells.number(gpu.ecc_uncorrected),
+        "util bar": cells.bar(sample.utilization_percent, 100),
+        "util": cells.percent(sample.utilization_percent),
+        "VRAM bar": cells.bar(sample.memory_used_mib, gpu.memory_total_mib),
+        "VRAM GiB": cells.gib(sample.memory_used_mib, gpu.memory_total_mib),
+        "core °C": cells.pair(sample.core_temperature_c, limits.core_temperature_c),
+        "mem °C": cells.pair(sample.memory_temperature_c, limits.memory_temperature_c),
+        "fan": cells.percent(gpu.counters.fan_percent),
+        "power bar": cells.bar(sample.power_average_w, limits.power_w),
+        "power W": cells.pair(sample.power_average_w, limits.power_w),
+        "SM MHz": cells.pair(sample.sm_clock_mhz, None if card is None else card.sm_clock_max_mhz),
+        "mem MHz": cells.pair(sample.memory_clock_mhz, None if card is None else card.memory_clock_max_mhz),
+        "PCIe": cells.link(sample),
+        "ECC": cells.number(gpu.counters.ecc_uncorrected),
         "Xid": cells.NONE if gpu.xids is None else str(len(gpu.xids)),
         "rate": cells.rate(device, rate_unit),
         "workers": "" if device is None else cells.workers(device),
-        "clocks": cells.reasons(gpu.clock_event_reasons),
+        "clocks": cells.reasons(sample.clock_event_reasons),
     }
 
 

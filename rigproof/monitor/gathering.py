@@ -4,11 +4,12 @@ import math
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.criteria.evidence.idle import idles
 from rigproof.monitor.limits import GpuLimits, gpu_limits, node_limits
-from rigproof.monitor.snapshot import GpuNow, NodeNow, ProcessNow
+from rigproof.monitor.snapshot import GpuNow, NodeNow
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, GpuCounters
@@ -116,29 +117,23 @@ class _Node:
     def now(self, now_s: float) -> NodeNow:
         last = self._samples[-1] if self._samples else None
         age_s = None if last is None else max(0.0, now_s - last.t_s)
-        shown = last if age_s is not None and age_s <= STALE_S else None
-        recent = [one for one in self._samples if last is not None and one.t_s > last.t_s - RECENT_S]
-        delays = sorted(ms for one in recent for ms in one.wakeup_delays_ms or ()) if shown else []
-        used_mib = shown.ram_used_mib if shown else None
-        free_mib = shown.ram_available_mib if shown else None
+        sample = HostSample(now_s, self._name)
+        delays: list[float] = []
+        if last is not None and now_s - last.t_s <= STALE_S:
+            recent = [one for one in self._samples if one.t_s > last.t_s - RECENT_S]
+            sample = replace(last, cpu_percent=_cpu_percent(recent))
+            delays = sorted(ms for one in recent for ms in one.wakeup_delays_ms or ())
         return NodeNow(
             name=self._name,
             presence="missing" if self._gone is not None else "starting" if self.starting else "here",
             limits=self._limits,
+            sample=sample,
+            facts=self.facts,
             reason=self._gone,
-            cpus=self.facts.cpus if self.facts else None,
-            driver_version=self.facts.driver_version if self.facts else None,
             reading_age_s=age_s,
-            cpu_percent=_cpu_percent(recent) if shown else None,
-            cpu_temperature_c=shown.cpu_temperature_c if shown else None,
-            load_1m=shown.load_1m if shown else None,
-            ram_used_mib=used_mib,
-            ram_total_mib=used_mib + free_mib if used_mib is not None and free_mib is not None else None,
-            swap_used_mib=shown.swap_used_mib if shown else None,
             wakeup_p99_ms=delays[math.ceil(0.99 * len(delays)) - 1] if delays else None,
             wakeup_max_ms=delays[-1] if delays else None,
             errors=tuple(self._errors),
-            gpus_found=len(self.facts.gpus) if self.facts else None,
             gpus=tuple(gpu.now(now_s, self.polled_s) for gpu in self.gpus.values()),
         )
 
@@ -167,8 +162,10 @@ class _Gpu:
     def add(self, record: Record | Sample) -> None:
         match record:
             case GpuSample():
+                if record.power_average_w is None:  # this driver reports only that of the moment
+                    record = replace(record, power_average_w=record.power_w)
                 _keep(self._samples, record)
-                self._idle.is_so(self._idles(record.utilization_percent, _power_w(record)), record.t_s)
+                self._idle.is_so(self._idles(record.utilization_percent, record.power_average_w), record.t_s)
                 self._work.is_so(self._works(), record.t_s)
             case GpuIdentity():
                 self._identity, self._silent = record, None
@@ -192,43 +189,32 @@ class _Gpu:
                 pass
 
     def now(self, now_s: float, polled_s: float | None) -> GpuNow:
-        who = self._identity
         last = self._samples[-1] if self._samples else None
         age_s = None if last is None else max(0.0, now_s - last.t_s)
-        fresh = last is not None and age_s is not None and age_s <= STALE_S and self._silent is None
-        shown = last if fresh and last is not None else GpuSample(now_s, self.device.subject)
-        return GpuNow(
+        counters = self._new_errors(now_s)
+        shown = GpuNow(
             subject=self.device.subject,
             presence="missing" if self._silent is not None else "here" if last is not None else "starting",
             limits=self._limits(),
+            sample=GpuSample(now_s, self.device.subject),
+            counters=replace(counters, fan_percent=None),
+            identity=self._identity,
+            uuid=self._identity.uuid if self._identity is not None else self.device.gpu.uuid,
             reason=self._silent,
-            uuid=who.uuid if who else self.device.gpu.uuid,
-            name=who.name if who else None,
             reading_age_s=age_s,
             coverage_share=self._coverage_share(polled_s),
-            utilization_percent=shown.utilization_percent,
-            memory_used_mib=shown.memory_used_mib,
-            memory_total_mib=who.memory_total_mib if who else None,
-            core_temperature_c=shown.core_temperature_c,
-            memory_temperature_c=shown.memory_temperature_c,
-            power_average_w=_power_w(shown),
-            idle_s=self._idle.length_s(now_s) if fresh else None,
-            work_s=self._work.length_s(now_s) if fresh else None,
-            sm_clock_mhz=shown.sm_clock_mhz,
-            sm_clock_max_mhz=who.sm_clock_max_mhz if who else None,
-            memory_clock_mhz=shown.memory_clock_mhz,
-            memory_clock_max_mhz=who.memory_clock_max_mhz if who else None,
-            clock_event_reasons=self._reasons() if fresh else None,
-            pcie_generation=shown.pcie_generation,
-            pcie_generation_max=who.pcie_generation_max if who else None,
-            pcie_width=shown.pcie_width,
-            pcie_width_max=who.pcie_width_max if who else None,
-            ecc_uncorrected=self._new("ecc_uncorrected"),
-            ecc_corrected=self._new("ecc_corrected"),
             xids=None if self._xids is None else tuple(self._xids),
-            fan_percent=self._counters[-1].fan_percent if self._counters and fresh else None,
-            processes=self._listed() if fresh else None,
             errors=tuple(self._errors),
+        )
+        if last is None or age_s is None or age_s > STALE_S or self._silent is not None:
+            return shown
+        return replace(
+            shown,
+            sample=replace(last, clock_event_reasons=self._reasons()),
+            counters=counters,
+            idle_s=self._idle.length_s(now_s),
+            work_s=self._work.length_s(now_s),
+            processes=self._listed(),
         )
 
     def _limits(self) -> GpuLimits:
@@ -245,19 +231,16 @@ class _Gpu:
     def _works(self) -> bool | None:
         """By the means of the last seconds: not idle, nor unused, as some cards at rest draw much."""
         used, limits = _mean(one.utilization_percent for one in self._samples), self._limits()
-        idle = self._idles(used, _mean(map(_power_w, self._samples)))
+        idle = self._idles(used, _mean(one.power_average_w for one in self._samples))
         if idle is None or used is None or limits.active_utilization_share is None:
             return None
         return not idle and used > 100 * (1 - limits.active_utilization_share)
 
-    def _listed(self) -> tuple[ProcessNow, ...] | None:
+    def _listed(self) -> tuple[GpuProcess, ...] | None:
         """Its processes, the one with the most memory first."""
         if self._processes is None:
             return None
-        return tuple(
-            ProcessNow(one.pid, one.user, one.name, one.used_mib, one.sm_percent)
-            for one in sorted(self._processes.values(), key=lambda one: (-(one.used_mib or 0.0), one.pid))
-        )
+        return tuple(sorted(self._processes.values(), key=lambda one: (-(one.used_mib or 0.0), one.pid)))
 
     def _coverage_share(self, polled_s: float | None) -> float | None:
         """The share of due readings that came, in the seconds before the agent last answered."""
@@ -278,12 +261,16 @@ class _Gpu:
             union |= mask
         return union if masks else None
 
-    def _new(self, counter: str) -> int | None:
-        """The increase since the first reading; None if this card does not count it."""
+    def _new_errors(self, now_s: float) -> GpuCounters:
+        """The last counters, with the memory errors since the first ones; None where a card counts none."""
         if not self._counters:
-            return None
-        first, last = (getattr(one, counter) for one in (self._counters[0], self._counters[-1]))
-        return None if first is None or last is None else max(0, last - first)
+            return GpuCounters(now_s, self.device.subject, "after")
+        first, last = self._counters[0], self._counters[-1]
+        return replace(
+            last,
+            ecc_uncorrected=_increase(first.ecc_uncorrected, last.ecc_uncorrected),
+            ecc_corrected=_increase(first.ecc_corrected, last.ecc_corrected),
+        )
 
 
 class _Lasting:
@@ -310,9 +297,8 @@ def _keep(samples: "deque[HostSample] | deque[GpuSample]", sample: HostSample | 
         samples.popleft()
 
 
-def _power_w(sample: GpuSample) -> float | None:
-    """The average over a second if the driver reports it."""
-    return sample.power_average_w if sample.power_average_w is not None else sample.power_w
+def _increase(first: int | None, last: int | None) -> int | None:
+    return None if first is None or last is None else max(0, last - first)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -85,7 +85,7 @@ def _distribution(snapshot: Snapshot) -> Iterator[WarningSign]:
         text = f"idle ({_draw(gpu)}) while {others} in stage {run.stage.name}: distribution failure"
         limit_w = _active_power_w(gpu)
         direction: Direction | None = None if limit_w is None else "at_least"
-        yield WarningSign("idle", gpu.subject, text, gpu.power_average_w, limit_w, direction, "W")
+        yield WarningSign("idle", gpu.subject, text, gpu.sample.power_average_w, limit_w, direction, "W")
 
 
 def _idle_beside(snapshot: Snapshot) -> Iterator[WarningSign]:
@@ -108,9 +108,9 @@ def _idle_beside(snapshot: Snapshot) -> Iterator[WarningSign]:
 def _active(gpu: GpuNow) -> bool | None:
     """Whether it works: by its power draw if known, else by its utilisation; None: not known."""
     limit_w = _active_power_w(gpu)
-    if gpu.power_average_w is not None and limit_w is not None:
-        return gpu.power_average_w >= limit_w
-    return None if gpu.utilization_percent is None else gpu.utilization_percent > 0
+    if gpu.sample.power_average_w is not None and limit_w is not None:
+        return gpu.sample.power_average_w >= limit_w
+    return None if gpu.sample.utilization_percent is None else gpu.sample.utilization_percent > 0
 
 
 def _active_power_w(gpu: GpuNow) -> float | None:
@@ -120,9 +120,9 @@ def _active_power_w(gpu: GpuNow) -> float | None:
 
 def _draw(gpu: GpuNow) -> str:
     limit_w = _active_power_w(gpu)
-    if gpu.power_average_w is None or limit_w is None:
-        return f"utilisation {figure(gpu.utilization_percent or 0.0)} %"
-    return f"draws {figure(gpu.power_average_w)} W, an active one {figure(limit_w)} W and more"
+    if gpu.sample.power_average_w is None or limit_w is None:
+        return f"utilisation {figure(gpu.sample.utilization_percent or 0.0)} %"
+    return f"draws {figure(gpu.sample.power_average_w)} W, an active one {figure(limit_w)} W and more"
 
 
 def _of_node(node: NodeNow) -> Iterator[WarningSign]:
@@ -132,7 +132,7 @@ def _of_node(node: NodeNow) -> Iterator[WarningSign]:
     limits = node.limits
     if node.reading_age_s is not None and node.reading_age_s > STALE_S:
         yield _over("silent", node.name, "no reading for", node.reading_age_s, STALE_S)
-    yield from _if_over("cpu", node.name, "CPU at", node.cpu_percent, limits.cpu_warn_percent)
+    yield from _if_over("cpu", node.name, "CPU at", node.sample.cpu_percent, limits.cpu_warn_percent)
     worst, p99 = node.wakeup_max_ms, node.wakeup_p99_ms
     if worst is not None and limits.wakeup_max_ms is not None and worst > limits.wakeup_max_ms:
         what = "unresponsive: wake-up delay of"
@@ -154,12 +154,12 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
         text = f"the driver answers slowly, readings in time: {figures}"
         yield WarningSign("driver_slow", name, text, 100 * share, 100 * least, "at_least", "%")
     yield from _heat(gpu)
-    slowed = (gpu.clock_event_reasons or 0) & THROTTLE
+    slowed = (gpu.sample.clock_event_reasons or 0) & THROTTLE
     if slowed:
         text = f"slowed down in the last {RECENT_S:g} s: {names_of(slowed)}; any slowdown warns"
         yield WarningSign("throttled", name, text, slowed.bit_count(), 0, "at_most")
-    if gpu.memory_used_mib is not None and gpu.memory_total_mib and limits.headroom_mib is not None:
-        free_mib = gpu.memory_total_mib - gpu.memory_used_mib
+    if gpu.sample.memory_used_mib is not None and gpu.memory_total_mib and limits.headroom_mib is not None:
+        free_mib = gpu.memory_total_mib - gpu.sample.memory_used_mib
         if free_mib < limits.headroom_mib:
             figures = ", ".join(figure_and_limit(free_mib, limits.headroom_mib, "MiB", "at_least"))
             text = f"VRAM free: {figures}"
@@ -168,7 +168,7 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
         numbers = ", ".join(str(xid) for xid in dict.fromkeys(gpu.xids))
         text = f"{count_of(len(gpu.xids), 'Xids')} since the monitor started ({numbers}), limit 0"
         yield WarningSign("xid", name, text, len(gpu.xids), 0, "at_most")
-    new, allowed = gpu.ecc_uncorrected, limits.ecc_uncorrected
+    new, allowed = gpu.counters.ecc_uncorrected, limits.ecc_uncorrected
     if new is not None and allowed is not None and new > allowed:
         text = f"{count_of(new, 'uncorrected memory errors')} since the monitor started, {_at_most(allowed)}"
         yield WarningSign("ecc", name, text, new, allowed, "at_most")
@@ -178,7 +178,7 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
 
 def _heat(gpu: GpuNow) -> Iterator[WarningSign]:
     """Only the highest of the core's limits that is exceeded is reported."""
-    limits, core_c = gpu.limits, gpu.core_temperature_c
+    limits, core_c = gpu.limits, gpu.sample.core_temperature_c
     kinds = (
         ("core_temperature", "core, which must never exceed the limit, at", limits.core_temperature_never_c),
         ("core_temperature", "core at", limits.core_temperature_c),
@@ -187,7 +187,7 @@ def _heat(gpu: GpuNow) -> Iterator[WarningSign]:
     over = [one for one in kinds if core_c is not None and one[2] is not None and core_c > one[2]]
     for kind, what, limit_c in over[:1]:
         yield from _if_over(kind, gpu.subject, what, core_c, limit_c)
-    hot_c, memory_limit_c = gpu.memory_temperature_c, limits.memory_temperature_c
+    hot_c, memory_limit_c = gpu.sample.memory_temperature_c, limits.memory_temperature_c
     yield from _if_over("memory_temperature", gpu.subject, "memory at", hot_c, memory_limit_c)
 
 

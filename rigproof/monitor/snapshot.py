@@ -3,92 +3,90 @@
 None means "not reported by this device" or "not known now"; it never means zero.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
+from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.monitor.limits import GpuLimits, NodeLimits
-from rigproof.records.identity import DeviceKind
+from rigproof.records.identity import DeviceKind, GpuIdentity
+from rigproof.records.measurements import GpuCounters
+from rigproof.records.processes import GpuProcess
 from rigproof.records.rates import Rate
+from rigproof.records.samples import GpuSample, HostSample
 
 Presence = Literal["starting", "here", "missing"]
 WorkerState = Literal["starting", "ready", "working", "died", "hung", "failed", "not loaded"]
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessNow:
-    """A process on a GPU. `pid` is as the driver reports it; `sm_percent`: of the SMs, lately."""
-
-    pid: int
-    user: str | None
-    name: str | None
-    used_mib: float | None
-    sm_percent: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class GpuNow:
     """One promised GPU. `reason`: why it is missing, or is no longer queried.
 
-    `reading_age_s` and `coverage_share` (readings received, of those due) show how well its driver answers.
-    Errors and Xids are counted from the monitor's start. `idle_s`: for how long it has idled without a break,
-    `work_s`: has worked, by the mean of the last seconds; 0 if it does not.
+    `identity` is what its driver reports when the node's agent starts. `sample` is the newest reading, with
+    every clock-event reason of the last seconds; it holds nothing if the newest reading is too old.
+    In `counters` the memory errors are those since the monitor's start.
+    `coverage_share` (readings received, of those due) shows how well the driver answers.
+    `idle_s`: for how long it has idled without a break; `work_s`: has worked, by the mean of the last
+    seconds. Both are 0 if it does not.
     """
 
     subject: str
     presence: Presence
-    limits: GpuLimits = field(default_factory=GpuLimits)
+    limits: GpuLimits
+    sample: GpuSample
+    counters: GpuCounters
+    identity: GpuIdentity | None = None
+    uuid: str | None = None  # the found one's, else the promised one's
     reason: str | None = None
-    uuid: str | None = None
-    name: str | None = None
     reading_age_s: float | None = None
     coverage_share: float | None = None
-    utilization_percent: float | None = None
-    memory_used_mib: float | None = None
-    memory_total_mib: float | None = None
-    core_temperature_c: float | None = None
-    memory_temperature_c: float | None = None
-    power_average_w: float | None = None
     idle_s: float | None = None
     work_s: float | None = None
-    sm_clock_mhz: float | None = None
-    sm_clock_max_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    memory_clock_max_mhz: float | None = None
-    clock_event_reasons: int | None = None  # NVML's bit mask: all that were set in the last seconds
-    pcie_generation: int | None = None
-    pcie_generation_max: int | None = None
-    pcie_width: int | None = None
-    pcie_width_max: int | None = None
-    ecc_uncorrected: int | None = None
-    ecc_corrected: int | None = None
-    xids: tuple[int, ...] | None = None  # None: this driver reports none
-    fan_percent: float | None = None  # of its highest speed, read every ten seconds
-    processes: tuple[ProcessNow, ...] | None = None  # None: the driver does not list them
+    xids: tuple[int, ...] | None = None  # since the monitor's start; None: this driver reports none
+    processes: tuple[GpuProcess, ...] | None = None  # None: the driver does not list them
     errors: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        """The card's name."""
+        return None if self.identity is None else self.identity.name
+
+    @property
+    def memory_total_mib(self) -> float | None:
+        """The card's memory."""
+        return None if self.identity is None else self.identity.memory_total_mib
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNow:
-    """One promised host. CPU and wake-up delays are over the last seconds."""
+    """One promised host. `reason`: why it is missing.
+
+    `sample` is the newest reading, with the CPU load of the last seconds; it holds nothing if the newest
+    reading is too old. The wake-up delays are also those of the last seconds.
+    """
 
     name: str
     presence: Presence
-    limits: NodeLimits = field(default_factory=NodeLimits)
+    limits: NodeLimits
+    sample: HostSample
+    facts: AgentFacts | None = None
     reason: str | None = None
-    cpus: float | None = None
-    driver_version: str | None = None
     reading_age_s: float | None = None
-    cpu_percent: float | None = None
-    cpu_temperature_c: float | None = None
-    load_1m: float | None = None
-    ram_used_mib: float | None = None
-    ram_total_mib: float | None = None
-    swap_used_mib: float | None = None
     wakeup_p99_ms: float | None = None
     wakeup_max_ms: float | None = None
     errors: tuple[str, ...] = ()
-    gpus_found: int | None = None  # promised or not
     gpus: tuple[GpuNow, ...] = ()
+
+    @property
+    def ram_total_mib(self) -> float | None:
+        """The memory that may be used."""
+        used_mib, free_mib = self.sample.ram_used_mib, self.sample.ram_available_mib
+        return None if used_mib is None or free_mib is None else used_mib + free_mib
+
+    @property
+    def gpus_found(self) -> int | None:
+        """How many GPUs are there, promised or not."""
+        return None if self.facts is None else len(self.facts.gpus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,38 @@ def test_it_holds_the_snapshot_and_its_signs():
     ]
 
 
-def test_no_readings_are_null():
-    snapshot = snapshot_of(node_now("pc1", gpu_now("pc1/gpu0", clock_event_reasons=None, xids=None)))
-    (shown,) = json.loads(document(snapshot, [], indent=2))["nodes"][0]["gpus"]
-    assert (shown["clock_event_reasons"], shown["clock_event_reasons_mask"], shown["xids"]) == (
-        None,
-        None,
-        None,
+NODE = """
+    name presence limits reason cpus driver_version reading_age_s cpu_percent cpu_temperature_c load_1m
+    ram_used_mib ram_total_mib swap_used_mib wakeup_p99_ms wakeup_max_ms errors gpus_found gpus
+"""
+GPU = """
+    subject presence limits reason uuid name reading_age_s coverage_share utilization_percent memory_used_mib
+    memory_total_mib core_temperature_c memory_temperature_c power_average_w idle_s work_s sm_clock_mhz
+    sm_clock_max_mhz memory_clock_mhz memory_clock_max_mhz clock_event_reasons clock_event_reasons_mask
+    pcie_generation pcie_generation_max pcie_width pcie_width_max ecc_uncorrected ecc_corrected xids
+    fan_percent processes errors
+"""
+
+
+def test_scripts_find_every_value_under_its_name():
+    snapshot = snapshot_of(node_now("pc1", gpu_now("pc1/gpu0")))
+    (node,) = json.loads(document(snapshot, []))["nodes"]
+    assert node.keys() == set(NODE.split())
+    (gpu,) = node["gpus"]
+    assert gpu.keys() == set(GPU.split())
+    assert (node["cpus"], node["gpus_found"], node["cpu_percent"], node["ram_total_mib"]) == (
+        *(80.0, 1, 78.0, 131072.0),
     )
+    assert (gpu["name"], gpu["pcie_width_max"], gpu["fan_percent"]) == ("NVIDIA GeForce RTX 3090", 16, 47.0)
+    assert gpu["processes"] == [
+        {"pid": 5263, "user": "ml", "name": "python3", "used_mib": 17612.8, "sm_percent": 98.0}
+    ]
+
+
+def test_what_is_not_known_is_null():
+    gpu = gpu_now("pc1/gpu0", clock_event_reasons=None, xids=None, identity=None, processes=None)
+    (node,) = json.loads(document(snapshot_of(node_now("pc1", gpu, facts=None)), [], indent=2))["nodes"]
+    assert (node["cpus"], node["gpus_found"]) == (None, None)
+    (shown,) = node["gpus"]
+    for name in ("clock_event_reasons", "clock_event_reasons_mask", "xids", "name", "processes"):
+        assert shown[name] is None

@@ -1,6 +1,6 @@
 """What a person sees: never wider than the terminal, a dash for what is not known, a mark for every sign."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from rigproof.monitor.frame import frame
 from rigproof.monitor.signs import WarningSign, warning_signs
-from rigproof.monitor.snapshot import GpuNow, ProcessNow, RunWorker
+from rigproof.monitor.snapshot import RunWorker
+from rigproof.records.measurements import GpuCounters
+from rigproof.records.processes import GpuProcess
 from rigproof.records.rates import Rate
+from rigproof.records.samples import GpuSample, HostSample
 
 from .conftest import gpu_now, node_now, run_device, run_now, snapshot_of
 
@@ -73,7 +76,9 @@ def test_eight_gpus_are_eight_lines_and_fit_80_by_24_with_their_processes():
 
 
 def test_processes_that_do_not_fit_are_counted():
-    several = tuple(ProcessNow(pid, "ml", "python3", 100.0, None) for pid in (7, 8))
+    several = tuple(
+        GpuProcess(0.0, "pc1/gpu0", pid, used_mib=100.0, user="ml", name="python3") for pid in (7, 8)
+    )
     lines = plain(eight(processes=several), rows=24)
     assert len(lines) == 24
     assert lines[-1] == "  and 9 more"
@@ -89,17 +94,15 @@ def test_a_driver_that_lists_no_processes_has_no_lines_of_them():
 
 
 def test_what_is_not_known_is_a_dash_never_zero():
-    kept = ("subject", "presence", "limits", "errors")
-    unknown = {field.name: None for field in fields(GpuNow) if field.name not in kept}
+    unknown = {
+        "sample": GpuSample(0.0, "pc1/gpu0"),
+        "counters": GpuCounters(0.0, "pc1/gpu0", "after"),
+        **dict.fromkeys(("identity", "uuid", "reading_age_s", "coverage_share", "xids", "processes")),
+    }
     node = node_now(
         "pc1",
         gpu_now("pc1/gpu0", **unknown),
-        cpu_percent=None,
-        load_1m=None,
-        ram_used_mib=None,
-        ram_total_mib=None,
-        cpu_temperature_c=None,
-        swap_used_mib=None,
+        sample=HostSample(0.0, "pc1"),
         wakeup_p99_ms=None,
         wakeup_max_ms=None,
     )
@@ -160,7 +163,7 @@ def test_signs_beyond_what_fits_are_counted(calm):
 
 
 def test_a_missing_gpu_and_a_silent_one_keep_their_rows():
-    missing = gpu_now("pc1/gpu0", presence="missing", name=None, reason="rtx-3090 is not on pc1")
+    missing = gpu_now("pc1/gpu0", presence="missing", identity=None, reason="rtx-3090 is not on pc1")
     silent = gpu_now("pc1/gpu1", presence="missing", reason="NVML has not answered")
     lines = plain(snapshot_of(node_now("pc1", missing, silent)))
     assert [line.rstrip() for line in lines[-2:]] == ["! gpu0 missing", "! gpu1 RTX 3090 does not answer"]
@@ -223,7 +226,7 @@ numbers = st.none() | st.floats(0, 1e6)
             "memory_used_mib": numbers,
             "sm_clock_mhz": numbers,
             "clock_event_reasons": st.none() | st.integers(0, 2**16),
-            "name": st.none() | st.text(max_size=60),
+            "name": st.text(max_size=60),
             "errors": st.tuples(st.text(max_size=200)),
         }
     ),

@@ -1,9 +1,9 @@
 """Records of agents, folded: what is old is not shown, and what was not reported is not zero."""
 
+from dataclasses import replace
+
 import pytest
 
-from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.host.processes import ProcessId
 from rigproof.monitor.gathering import Gathering
 from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.processes import GpuProcess, ProcessWatch
@@ -11,21 +11,10 @@ from rigproof.records.samples import GpuSample, HostSample
 from support.recordings import gpu_identity
 from support.rig_profile import loaded_rig
 
+from . import conftest
+
 CARD = gpu_identity("pc1/gpu0", "h200")
-FACTS = AgentFacts(
-    process=ProcessId(1, 1),
-    hostname="pc1",
-    cpus=8.0,
-    ram_gib=64.0,
-    os="Linux",
-    python_version="3.11",
-    ray_version="2.60",
-    rigproof_version="0",
-    torch_version=None,
-    driver_version="580.65.06",
-    nvml_error=None,
-    gpus=(CARD,),
-)
+FACTS = replace(conftest.FACTS, cpus=8.0, gpus=(CARD,))
 
 
 @pytest.fixture
@@ -76,15 +65,15 @@ def test_a_host_is_shown_as_it_was_in_the_last_seconds(gathering):
             )
         )
     node = pc1(gathering, 9.0)
-    assert (node.presence, node.cpu_percent, node.load_1m) == ("here", 85.0, 7.5)
-    assert (node.ram_used_mib, node.ram_total_mib, node.swap_used_mib) == (1024.0, 4096.0, None)
+    assert (node.presence, node.sample.cpu_percent, node.sample.load_1m) == ("here", 85.0, 7.5)
+    assert (node.sample.ram_used_mib, node.ram_total_mib, node.sample.swap_used_mib) == (1024.0, 4096.0, None)
     assert (node.wakeup_p99_ms, node.wakeup_max_ms, node.reading_age_s) == (1.5, 1.5, 0.5)
-    assert (node.cpus, node.driver_version, node.gpus_found) == (8.0, "580.65.06", 1)
+    assert (node.facts, node.gpus_found) == (FACTS, 1)
 
 
 def test_a_quota_that_is_exceeded_for_a_moment_is_not_over_100_percent(gathering):
     gathering.add(host(1.0, cpu_percent=130.0))
-    assert pc1(gathering, 1.0).cpu_percent == 100.0
+    assert pc1(gathering, 1.0).sample.cpu_percent == 100.0
 
 
 def test_what_is_old_is_not_shown(gathering):
@@ -92,8 +81,8 @@ def test_what_is_old_is_not_shown(gathering):
     gathering.add(gpu(1.0, core_temperature_c=70.0, clock_event_reasons=0x4))
     node = pc1(gathering, 11.5)
     assert (node.presence, node.reading_age_s) == ("here", 10.5)
-    assert (node.cpu_percent, node.load_1m, node.wakeup_max_ms) == (None, None, None)
-    assert (node.gpus[0].core_temperature_c, node.gpus[0].clock_event_reasons) == (None, None)
+    assert (node.sample, node.wakeup_max_ms) == (host(11.5), None)
+    assert node.gpus[0].sample == gpu(11.5)
     assert node.gpus[0].reading_age_s == 10.5
 
 
@@ -101,30 +90,31 @@ def test_a_gpu_is_shown_with_who_it_is(gathering):
     gathering.add(gpu(1.0, utilization_percent=0.0, power_w=690.0, power_average_w=None, pcie_generation=5))
     shown = card(gathering, 1.0)
     assert (shown.presence, shown.name, shown.memory_total_mib) == ("here", "NVIDIA H200", 141 * 1024)
-    assert (shown.utilization_percent, shown.power_average_w, shown.pcie_generation) == (0.0, 690.0, 5)
-    assert (shown.memory_used_mib, shown.core_temperature_c, shown.sm_clock_mhz) == (None, None, None)
+    assert shown.sample == gpu(
+        1.0, utilization_percent=0.0, power_w=690.0, power_average_w=690.0, pcie_generation=5
+    )
     assert shown.limits.power_w == 700
 
 
 def test_every_reason_of_the_last_seconds_is_kept(gathering):
     for t_s, mask in ((1.0, 0x80), (7.0, 0x4), (7.5, 0x40), (8.0, None)):
         gathering.add(gpu(t_s, clock_event_reasons=mask))
-    assert card(gathering, 8.0).clock_event_reasons == 0x44
+    assert card(gathering, 8.0).sample.clock_event_reasons == 0x44
 
 
 def test_reasons_that_no_reading_reports_are_not_none_set(gathering):
     gathering.add(gpu(8.0))
-    assert card(gathering, 8.0).clock_event_reasons is None
+    assert card(gathering, 8.0).sample.clock_event_reasons is None
 
 
 def test_xids_and_new_memory_errors_are_counted_from_the_beginning(gathering):
     assert card(gathering, 0.0).xids == ()
-    assert card(gathering, 0.0).ecc_uncorrected is None
+    assert card(gathering, 0.0).counters.ecc_uncorrected is None
     for t_s, uncorrected in ((0.5, 7), (10.5, 7), (20.5, 9)):
         gathering.add(GpuCounters(t_s, "pc1/gpu0", "after", ecc_uncorrected=uncorrected))
     gathering.add(Event(3.0, "xid", "pc1/gpu0", "Xid 79", data={"xid": 79}))
     shown = card(gathering, 21.0)
-    assert (shown.xids, shown.ecc_uncorrected, shown.ecc_corrected) == ((79,), 2, None)
+    assert (shown.xids, shown.counters.ecc_uncorrected, shown.counters.ecc_corrected) == ((79,), 2, None)
 
 
 def test_a_card_that_reports_no_xids_has_none_not_zero(gathering):
@@ -158,7 +148,7 @@ def test_a_gpu_that_does_not_answer_is_missing_and_shows_nothing(gathering, kind
     gathering.polled("pc1", 9.0)
     shown = card(gathering, 2.0)
     assert (shown.presence, shown.reason, shown.name) == ("missing", "it does not answer", "NVIDIA H200")
-    assert (shown.core_temperature_c, shown.clock_event_reasons, shown.coverage_share) == (None, None, None)
+    assert (shown.sample, shown.coverage_share) == (gpu(2.0), None)
 
 
 @pytest.mark.parametrize("kind", ["node_missing", "node_lost", "agent_died"])
@@ -166,7 +156,7 @@ def test_a_node_that_is_gone_is_missing_until_it_is_read_again(gathering, kind):
     gathering.add(host(1.0, cpu_percent=50.0))
     gathering.add(Event(2.0, kind, "pc1", "it is gone"))
     node = pc1(gathering, 2.0)
-    assert (node.presence, node.reason, node.cpu_percent) == ("missing", "it is gone", None)
+    assert (node.presence, node.reason, node.sample.cpu_percent) == ("missing", "it is gone", None)
     gathering.add(Event(2.0, "node_missing", "pc2", "not there"))
     assert gathering.complete
     gathering.add(host(3.0, cpu_percent=50.0))
@@ -225,11 +215,11 @@ def test_no_process_is_told_from_a_driver_that_lists_none(gathering, readings, e
 
 def test_the_fan_is_that_of_the_last_counters(gathering):
     gathering.add(gpu(1.0))
-    assert card(gathering, 1.0).fan_percent is None
+    assert card(gathering, 1.0).counters.fan_percent is None
     for t_s, percent in ((1.0, 30.0), (2.0, 47.0)):
         gathering.add(GpuCounters(t_s, "pc1/gpu0", "after", fan_percent=percent))
-    assert card(gathering, 2.0).fan_percent == 47.0
-    assert card(gathering, 60.0).fan_percent is None
+    assert card(gathering, 2.0).counters.fan_percent == 47.0
+    assert card(gathering, 60.0).counters.fan_percent is None
 
 
 BUSY = {"utilization_percent": 97.0, "power_average_w": 600.0}

@@ -95,23 +95,25 @@ def seen(snapshot):
 def test_host_and_gpus_are_shown_next_to_their_limits():
     loaded = over_defaults(RIG, "lab.toml", KINDS)
     with watch(two_gpus(), loaded) as watched:
-        snapshot = watched.until(lambda found: seen(found) and found.gpus[1].ecc_uncorrected is not None)
+        snapshot = watched.until(lambda found: seen(found) and found.gpus[1].counters.ecc_corrected == 0)
         assert watched.signs() == []
         assert watched.source.settled
     (node,) = snapshot.nodes
-    assert (node.name, node.presence, node.driver_version, node.gpus_found) == ("pc1", "here", "580.95.05", 2)
+    assert (node.name, node.presence, node.gpus_found) == ("pc1", "here", 2)
+    assert node.facts.driver_version == "580.95.05"
     assert node.ram_total_mib > 0
     assert node.limits.cpu_band_percent == (70, 85)
     first, second = node.gpus
     assert (first.subject, first.name, first.uuid) == ("pc1/gpu0", "NVIDIA GeForce RTX 3090", A)
-    assert (first.utilization_percent, first.core_temperature_c) == (0.0, 35.0)
-    assert (first.power_average_w, first.limits.power_w) == (25.0, 350.0)
+    assert (first.sample.utilization_percent, first.sample.core_temperature_c) == (0.0, 35.0)
+    assert (first.sample.power_average_w, first.limits.power_w) == (25.0, 350.0)
     assert (first.limits.core_temperature_c, first.limits.headroom_mib) == (93, 512)
-    assert (first.sm_clock_mhz, first.sm_clock_max_mhz) == (210, 2100)
-    assert (first.pcie_generation, first.pcie_generation_max, first.clock_event_reasons) == (1, 4, 0x1)
-    assert (first.memory_temperature_c, first.ecc_uncorrected, first.ecc_corrected) == (None, None, None)
-    assert (second.memory_temperature_c, second.limits.memory_temperature_c) == (82.0, 95.0)
-    assert (second.ecc_uncorrected, second.ecc_corrected, second.xids) == (0, 0, ())
+    assert (first.sample.sm_clock_mhz, first.identity.sm_clock_max_mhz) == (210, 2100)
+    assert (first.sample.pcie_generation, first.identity.pcie_generation_max) == (1, 4)
+    assert (first.sample.clock_event_reasons, first.sample.memory_temperature_c) == (0x1, None)
+    assert (first.counters.ecc_uncorrected, first.counters.ecc_corrected) == (None, None)
+    assert (second.sample.memory_temperature_c, second.limits.memory_temperature_c) == (82.0, 95.0)
+    assert (second.counters.ecc_uncorrected, second.counters.ecc_corrected, second.xids) == (0, 0, ())
 
 
 def test_sensors_that_a_card_lacks_are_none():
@@ -134,13 +136,9 @@ def test_sensors_that_a_card_lacks_are_none():
     )
     with watch(two_gpus(**lacking, xid_supported=False)) as watched:
         gpu = watched.until(seen).gpus[0]
-    read = [getattr(gpu, name) for name in lacking if hasattr(gpu, name)]
-    assert (read, gpu.power_average_w, gpu.limits.power_w, gpu.xids) == (
-        [None] * len(read),
-        None,
-        None,
-        None,
-    )
+    read = [getattr(gpu.sample, name) for name in lacking if hasattr(gpu.sample, name)]
+    assert read == [None] * len(read)
+    assert (gpu.identity.sm_clock_max_mhz, gpu.limits.power_w, gpu.xids) == (None, None, None)
 
 
 def test_what_a_card_suffers_lights_up():
@@ -149,7 +147,7 @@ def test_what_a_card_suffers_lights_up():
         card = watched.driver.gpu(A)
         card.core_temperature_c, card.clock_event_reasons, card.memory_used_mib = 94, 0x80, 24300.0
         watched.driver.raise_xid(B, 63)
-        watched.until(lambda found: found.gpus[0].core_temperature_c == 94 and found.gpus[1].xids)
+        watched.until(lambda found: found.gpus[0].sample.core_temperature_c == 94 and found.gpus[1].xids)
         signs = {sign.kind: (sign.subject, sign.measured) for sign in watched.signs()}
     assert signs == {
         "core_temperature": (subject, 94),
@@ -197,7 +195,7 @@ def test_a_reading_that_hangs_keeps_nobody_waiting():
     with watch(driver) as watched:
         snapshot = watched.until(lambda found: found.gpus and found.gpus[0].coverage_share == 0.0)
         assert snapshot.nodes[0].presence == "here"
-        assert snapshot.gpus[1].utilization_percent == 99.0
+        assert snapshot.gpus[1].sample.utilization_percent == 99.0
         assert [(sign.kind, sign.measured) for sign in watched.signs()] == [("driver_slow", 0.0)]
 
 
