@@ -53,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Watching:
-    """A pytest plugin: a refusal names options as they are typed here, and nothing that is typed is lost.
+    """A pytest plugin for which options have their names as typed here, and nothing that is typed is lost.
 
     It also remembers the run's folder, and shows a run without pytest's own lines.
     """
@@ -64,7 +64,7 @@ class _Watching:
 
     @property
     def status(self) -> int | None:
-        """With which the run ends; None if none was judged."""
+        """The exit status of the run; None if none was judged."""
         return None if self.folder is None else self._session.conclusion.exit_status
 
     @property
@@ -193,7 +193,7 @@ def _written(folder: Path | None) -> object:
 
 @contextmanager
 def _elsewhere() -> Iterator[TextIO]:
-    """Whatever is written to standard output goes to standard error; yields what standard output was."""
+    """Send what is written to standard output to standard error; yields what standard output was."""
     sys.stdout.flush()
     with lasting(sys.stdout, "standard output", os.dup(1), own=True) as answer:
         os.dup2(2, 1)
@@ -232,7 +232,7 @@ def _meant(word: str) -> str:
 
 
 def _suggest(others: Sequence[str]) -> None:
-    """After pytest has refused: which of our options somebody may have meant by one that is none of ours."""
+    """Name the options that somebody may have meant by those that pytest has refused."""
     ours = [short(name) for group in OPTIONS.values() for names in group for name in names]
     for one in others:
         near = difflib.get_close_matches(one.partition("=")[0], ours, 1, 0.75) if one[:2] == "--" else []

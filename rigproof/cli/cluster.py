@@ -105,7 +105,7 @@ def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str | 
 
 
 def _say_next(head: str, rig: str, port: int) -> None:
-    """Print what to type once the cluster is up."""
+    """Print the lines to type once the cluster is up."""
     if shutil.which("rigproof") is None and (file := _activate()):
         typer.echo(
             f"before, in this terminal: . {shlex.quote(file)} (in csh: source {shlex.quote(file)}.csh)"

@@ -14,7 +14,7 @@ KIND = {"restarted": "host_reset", "shut_down": "driver_killed", "killed": "driv
 
 
 def add_last_words(run: Path, recording: Recording) -> None:
-    """Add to a recording that has no orderly end an event that says how the run ended on this host.
+    """Add to a recording without an orderly end an event that says how the run ended on this host.
 
     Adds nothing if that is not known. What happened on other hosts is never known here: the next run on them
     reports it.

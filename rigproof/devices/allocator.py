@@ -24,7 +24,7 @@ NO_EFFECT = {
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """How the allocator is configured. `variable` is None and `value` empty if it has its defaults."""
+    """The allocator's configuration. With its defaults `variable` is None and `value` empty."""
 
     variable: str | None
     value: str
@@ -44,7 +44,7 @@ def wanted(plan: MemoryPlan) -> str:
 
 
 def variable_of(torch_version: str | None) -> str:
-    """The variable that this torch reads."""
+    """The environment variable that this torch reads."""
     known = _numbers(torch_version)
     return OLD_NAME if known is not None and known < NEW_NAME_SINCE else NAME
 

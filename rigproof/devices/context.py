@@ -21,7 +21,7 @@ class WorkerContext(Protocol):
 
     @property
     def crew(self) -> Member:
-        """Its place in its crew, and the crew's rendezvous.
+        """The worker's place in its crew, and the crew's rendezvous.
 
         A member that waits for others must check `stopped`, which is true as soon as one of them is lost.
         """

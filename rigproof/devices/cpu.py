@@ -28,7 +28,7 @@ OTHERS_MIB = 256
 
 
 class CpuMark:
-    """A moment: the CPU has finished its work when the call returns."""
+    """A moment on the CPU, which has finished its work when the call returns."""
 
     def __init__(self) -> None:
         self.clock_s = time.perf_counter()
@@ -67,7 +67,7 @@ class CpuDevice(TorchDevice):
         self.half = self._probe_half()
 
     def use(self, precision: str) -> None:
-        """Nothing to switch: on the CPU the operands' type alone selects the precision."""
+        """Do nothing: on the CPU the operands' type alone selects the precision."""
 
     def normal(self, size: int, precision: str, seed: int) -> torch.Tensor:
         """Random normal data, cut from one buffer at an offset given by `seed`.
@@ -81,7 +81,7 @@ class CpuDevice(TorchDevice):
         return self._counted(source.clone())
 
     def fill_normal(self, matrix: torch.Tensor, seed: int) -> None:
-        """The same data again, from the same buffer."""
+        """Write the data of `normal` again, from the same buffer."""
         matrix.copy_(self._drawn(matrix.shape[0], matrix.dtype, seed))
 
     def arithmetic(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class CpuDevice(TorchDevice):
         )
 
     def reset_peak(self) -> None:
-        """The kernel keeps one peak for the process's whole life."""
+        """Do nothing: the kernel keeps one peak for the process's whole life."""
 
     def empty_cache(self) -> None:
         """Drop the buffer that random data is cut from, and have the C library return what it holds."""
@@ -171,7 +171,7 @@ class CpuDevice(TorchDevice):
         return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "bad_alloc" in text)
 
     def _drawn(self, size: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
-        """The part of the buffer for a seed; no copy."""
+        """A view of the part of the buffer that belongs to a seed."""
         key = (size, dtype)
         if key not in self._random:
             self._make_sure_of((size * size + SHIFTS) * dtype.itemsize)
@@ -209,7 +209,7 @@ class CpuDevice(TorchDevice):
         return "bf16" if rates["bf16"] >= rates["fp32"] / 2 else "fp32"
 
     def _probe(self, precision: str) -> float:
-        """Products a second of a small size, by the fastest one: the others may have waited for a CPU."""
+        """Products of a small size in a second, by the fastest one: others may have waited for a CPU."""
         a, out = (torch.ones(PROBE_SIZE, PROBE_SIZE, dtype=DTYPES[precision]) for _ in range(2))
         self.multiply(a, a, out)  # the first call initialises the library
         start = before = CpuMark()

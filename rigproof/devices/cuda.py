@@ -38,7 +38,7 @@ class CudaMark:
 
 
 def cuda_precisions(capability: tuple[int, int]) -> tuple[str, ...]:
-    """What GPUs of a compute capability multiply in hardware, as far as this torch can.
+    """Precisions that GPUs of a compute capability multiply in hardware, as far as this torch can.
 
     fp32 everywhere, fp16 from 7.0 (Volta), tf32 and bf16 from 8.0 (Ampere), fp8 from 8.9 (Ada); source: CUDA
     C++ Programming Guide, "Compute Capabilities".
@@ -80,7 +80,7 @@ def cublas_version(proc_root: Path = PROC) -> str | None:
 
 
 def _reported_version(path: str) -> str | None:
-    """Major, minor and patch as the library reports them."""
+    """The version that the library itself reports: major, minor and patch."""
     number, numbers = ctypes.c_int(), []
     try:
         ask = ctypes.CDLL(path).cublasGetProperty
@@ -127,7 +127,7 @@ class CudaDevice(TorchDevice):
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Do what only the first product waits for: the context, cuBLAS and its workspace, the kernels' code.
+        """Make the context, cuBLAS, its workspace and the kernels' code, which a first product waits for.
 
         So the first stage's clock starts with them done. A card without room for that is left to the stages,
         which report what does not fit.
@@ -156,7 +156,7 @@ class CudaDevice(TorchDevice):
         return matrix
 
     def fill_normal(self, matrix: torch.Tensor, seed: int) -> None:
-        """The same data again: torch's generator on a GPU needs the seed alone."""
+        """Write the data of `normal` again: torch's generator on a GPU needs the seed alone."""
         generator = torch.Generator(self.where).manual_seed(seed)
         if matrix.element_size() > 1:
             matrix.normal_(generator=generator)
@@ -183,7 +183,7 @@ class CudaDevice(TorchDevice):
     def launched_at_once(
         self, work: Callable[[], None], random: torch.Generator
     ) -> Callable[[], None] | None:
-        """The work as a CUDA graph. A torch before 2.4 captures no draws of a generator of one's own."""
+        """The work as a CUDA graph. Before 2.4 torch captures no draws of a generator of one's own."""
         graph = torch.cuda.CUDAGraph()
         if not hasattr(graph, "register_generator_state"):
             return None

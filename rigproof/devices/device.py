@@ -14,7 +14,7 @@ Matrix: TypeAlias = "torch.Tensor"
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """The allocator's and the device's memory, MiB. None if the device or allocator does not report it."""
+    """The allocator's and the device's memory, MiB; None where it is not reported."""
 
     allocated_mib: float
     reserved_mib: float
@@ -121,7 +121,7 @@ class Device(Protocol):
         ...
 
     def launched_at_once(self, work: Callable[[], None], random: Any) -> Callable[[], None] | None:
-        """What queues the same work with one launch; None where the device cannot.
+        """A function that queues the work with one launch; None if the device cannot.
 
         `work` reads and writes the same memory each time, and draws from the torch.Generator `random`. It is
         done once now, and not kept.
@@ -133,7 +133,7 @@ class Device(Protocol):
         ...
 
     def arithmetic(self) -> dict[str, Any]:
-        """What decides the last bit of a product: devices that agree in all of this must give the same bits.
+        """Facts that decide the last bit of a product: devices that agree in all must give the same bits.
 
         `device` (its name), `torch`, `cublas`, `multiprocessors`, `capability`; None if unknown.
         """

@@ -49,7 +49,7 @@ class Numbers:
     seed: int
 
     def part(self, start: int, count: int, where: torch.device) -> torch.Tensor:
-        """`count` of them from element `start` on, as fp32, scaled as the operand is."""
+        """The numbers from element `start` on, `count` of them, as fp32, scaled as the operand is."""
         return self._whole(start, count, where).to(torch.float32) * SCALES.get(self.precision, 1.0)
 
     def _whole(self, start: int, count: int, where: torch.device) -> torch.Tensor:
@@ -67,7 +67,7 @@ class Numbers:
 
     @property
     def _halvings(self) -> int:
-        """By how many powers of two the numbers are divided: one more for sums four times as long."""
+        """How often the numbers are halved: once more for sums four times as long."""
         return 1 + max(0, math.ceil(math.log(self.size / LARGEST_HALVED, 4)))
 
 
@@ -81,7 +81,7 @@ def fill(matrix: torch.Tensor, precision: str, seed: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Part of an exact product, fp32, and where it is."""
+    """A part of an exact product, fp32, and its place."""
 
     rows: slice
     columns: slice
@@ -142,7 +142,7 @@ def in_package() -> dict[str, dict[str, str]]:
 
 
 def table_key(size: int, precision: str) -> str:
-    """Under which golden.toml has them: fp32 and tf32 have the same operands and results."""
+    """The key in golden.toml: fp32 and tf32 share one, since their operands and results are the same."""
     return f"{size}-{'fp32' if precision == 'tf32' else precision}"
 
 
@@ -152,7 +152,7 @@ def pair_key(first: int, second: int) -> str:
 
 
 class GoldenData:
-    """What a pool holds: copies of MATRICES golden operands, and the checksums that their products must have.
+    """Copies of MATRICES golden operands for a pool, and the checksums that their products must have.
 
     The checksums come from golden.toml, which was made on a CPU; for other sizes the device makes them
     (`exact_checksum`).
@@ -168,7 +168,7 @@ class GoldenData:
             self._expected[pair] = (_signed(int(value, 16)), "")
 
     def operand(self, number: int, before: Sequence[Operand], scratch: torch.Tensor) -> Operand:
-        """One more operand: made twice, or copied, and compared with what it must be. Waits for the device.
+        """Make one more operand twice, or copy it, and compare it with what it must be. Waits for the device.
 
         `scratch`: room for one, whose content is lost.
         """
@@ -199,7 +199,7 @@ class GoldenData:
         return Made(Reference(expected, 0.0, 0.0, flaw or doubt), got, seconds)
 
     def key(self, seeds: tuple[int, int]) -> str:
-        """Under which name a pair's checksum is recorded: copies of the same operands have the same one."""
+        """The pair's name, which is the same for copies of the same operands."""
         return pair_key(*(seed % MATRICES for seed in seeds))
 
 
@@ -223,7 +223,7 @@ class Differences:
             self._places.append((where + torch.tensor([top, left], device=where.device)).cpu())
 
     def found(self) -> dict[str, object]:
-        """Empty if nothing differs.
+        """The differences in words and numbers; empty if there are none.
 
         `elements` (how many), `rows` and `columns` (first and last), `tiles` (of 128 × 128, how many), `bits`
         (those that differ in any element, in hexadecimal digits).
@@ -242,7 +242,7 @@ class Differences:
 
 
 def wrong_elements(device: Device, product: Product, seeds: tuple[int, int]) -> dict[str, object]:
-    """Where an operand is no longer what was written, else where `product.out` is not the exact product.
+    """The elements in which an operand has changed, else those in which `product.out` is not exact.
 
     The keys of `Differences.found`, and `operand`: 0 or 1 if it is that operand of the product. Waits for the
     device. Raises its error if memory is short.
@@ -259,7 +259,7 @@ def wrong_elements(device: Device, product: Product, seeds: tuple[int, int]) -> 
 
 
 def _wrong_numbers(matrix: torch.Tensor, precision: str, seed: int) -> dict[str, object]:
-    """Where an operand is not what was written to it."""
+    """The elements in which an operand is not what was written to it."""
     size, differences = matrix.shape[0], Differences()
     rows = max(1, CHUNK // size)
     for top in range(0, size, rows):
@@ -270,5 +270,5 @@ def _wrong_numbers(matrix: torch.Tensor, precision: str, seed: int) -> dict[str,
 
 
 def _signed(value: int) -> int:
-    """A checksum of 16 digits as torch's int64 has it."""
+    """A checksum of 16 digits as torch's int64."""
     return (value + 2**63) % 2**64 - 2**63

@@ -9,7 +9,7 @@ CHECKED_BLOCK = 16  # per pair: over a pool of hundreds that checks as much as o
 
 
 class NormalData:
-    """What a pool holds: different random operands.
+    """Different random operands for a pool.
 
     What a product must be is not known beforehand: its first result is the reference, once `block` × `block`
     elements of it agree with 64-bit arithmetic.
@@ -24,7 +24,7 @@ class NormalData:
         self._block = block
 
     def operand(self, number: int, before: Sequence[Operand], scratch: Matrix) -> Operand:  # noqa: ARG002
-        """One more operand; `scratch` is room for one, whose content is lost. Waits for the device."""
+        """Make one more operand; `scratch` is room for one, whose content is lost. Waits for the device."""
         return make_operand(self._device, self._size, self._precision, number, scratch)
 
     def first(self, seeds: tuple[int, int], product: Product, flaw: str, taken: Collection[int]) -> Made:
@@ -35,5 +35,5 @@ class NormalData:
         return make_reference(self._device, product, self._block, seed=seeds[1], flaw=flaw, taken=taken)
 
     def key(self, seeds: tuple[int, int]) -> str:
-        """Under which name a pair's checksum is recorded: its operands' seeds."""
+        """The pair's name: its operands' seeds."""
         return "·".join(map(str, seeds))

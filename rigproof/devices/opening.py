@@ -10,7 +10,7 @@ from rigproof.records.identity import DeviceKind
 
 
 def load(kind: DeviceKind) -> Callable[[int], Device]:
-    """What opens this kind of device. Loads torch, and touches no device yet."""
+    """The function that opens this kind of device. Loads torch, and touches no device yet."""
     with without_collections(lasting=True):
         if kind == "cuda":
             # NVML counts in PCI order; CUDA only does so if this is set before it is initialised.

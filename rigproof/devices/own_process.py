@@ -24,7 +24,7 @@ def messages_of(
     endings: Mapping[int, str] | None = None,
     isolated: bool = False,
 ) -> Iterator[Iterator[Message]]:
-    """What `module` says, run with `settings` as JSON, until it is done or the task is stopped.
+    """The messages of `module`, run with `settings` as JSON, until it is done or the task is stopped.
 
     Each message is a sign of life. The module ends its work with `parent.serve`. RuntimeError if the process
     fails, dies (`endings`: why, by exit status), or says nothing for `stall_s` (`silent` says so); `test` is

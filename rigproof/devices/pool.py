@@ -16,7 +16,7 @@ REPETITIONS = 3  # of a product that was wrong: does it happen again?
 
 
 class Data(Protocol):
-    """What the matrices of a pool hold (NormalData, GoldenData). `golden`: products are known beforehand."""
+    """The content of a pool's matrices. If it is `golden`, products are known beforehand."""
 
     golden: bool
 
@@ -29,7 +29,7 @@ class Data(Protocol):
         ...
 
     def key(self, seeds: tuple[int, int]) -> str:
-        """Under which name the product's checksum is recorded."""
+        """The name under which the product's checksum is recorded."""
         ...
 
 
@@ -65,7 +65,7 @@ class Pool:
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are to multiply: as many as matrices, from two on."""
+        """The number of pairs to multiply: as many as matrices, from two on."""
         return len(self._operands) if len(self._operands) >= LEAST_MATRICES else 0
 
     @property
@@ -118,13 +118,13 @@ class Pool:
         return tuple(used)
 
     def release(self) -> None:
-        """Free everything."""
+        """Free all matrices and the result."""
         self._operands.clear()
         self.out = None
         self._device.empty_cache()
 
     def examine(self, pair: int) -> dict[str, Any]:
-        """Multiply a pair again, whose product was wrong: does it happen again, and where?
+        """Multiply a pair again whose product was wrong, to see whether and where it is wrong again.
 
         `repeated`, `again` (how often it was wrong), and if it was, of golden operands the keys of
         `wrong_elements`. Waits for the device, so it must not be called within a round.
@@ -142,7 +142,7 @@ class Pool:
         return {"repeated": REPETITIONS, "again": again, **found}
 
     def _wrong_elements(self, product: Product, seeds: tuple[int, int]) -> dict[str, Any]:
-        """Nothing if memory does not suffice for a look."""
+        """The wrong elements; empty if memory does not suffice to look for them."""
         try:
             return wrong_elements(self._device, product, seeds)
         except (RuntimeError, MemoryError) as error:
@@ -163,12 +163,12 @@ class Pool:
 
 
 def _matrices_of(pair: int) -> tuple[int, int]:
-    """Which matrices a pair multiplies."""
+    """The places of the matrices that a pair multiplies."""
     return (pair - 1, pair) if pair else (1, 0)
 
 
 def matrices_in(vram_mib: float, size: int, precision: str) -> int:
-    """How many operands fit beside one result. ValueError if there is no room for a pair."""
+    """The number of operands that fit beside one result. ValueError if there is no room for a pair."""
     each_mib, out_mib = matrix_mib(size, precision), result_mib(size, precision)
     count = int((vram_mib - out_mib) / each_mib)
     if count < LEAST_MATRICES:

@@ -35,7 +35,7 @@ def learned_size(plan: MemoryPlan, planned: int, failures: int) -> int:
 def next_attempt(
     plan: MemoryPlan, last: Attempt, planned: int, precision: str, *, in_round: bool, fallback: bool
 ) -> Attempt | None:
-    """What to try after `last` failed, None if nothing is left. `planned` is the size before any failure.
+    """The attempt after `last` failed, None if nothing is left. `planned` is the size before any failure.
 
     The target loses a tenth (`retry_share`) down to `last_resort_mib`. A failed round also makes the matrices
     smaller, and so does a target that holds no pair of them. If the last resort could not be filled,

@@ -7,7 +7,7 @@ from rigproof.devices.specs import Spec
 
 
 def run_workload(spec: Spec, device: Device, context: WorkerContext) -> None:
-    """Do what `spec` says until it is done or `context.stopped()`; records go to `context.emit`.
+    """Do the task of `spec` until it is done or `context.stopped()`; records go to `context.emit`.
 
     The last record is the memory after the workload's own was freed, with the peak that it
     reached; it is also emitted after an error. Raises what `Spec.run` does.

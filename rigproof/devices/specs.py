@@ -9,13 +9,13 @@ from rigproof.devices.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Spec(ABC):
-    """One worker's task in the stage of that name. Each stage has its own."""
+    """A worker's task in the stage of that name; each stage has its own class."""
 
     stage: str
 
     @abstractmethod
     def run(self, device: Device, context: WorkerContext) -> None:
-        """Do it until it is done or `context.stopped()`; imports the stage's workload, and torch with it.
+        """Do the task until it is done or `context.stopped()`; imports the stage's workload, and so torch.
 
         Raises ValueError if the device cannot do it, MemoryError if the memory does not suffice, and
         torch's own error for a failed device.

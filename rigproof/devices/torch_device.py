@@ -60,7 +60,7 @@ def integer_view(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def _rows(matrix: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
-    """Some rows. torch selects rows of no fp8 matrix, but of its bytes."""
+    """Some rows of a matrix. torch cannot select rows of an fp8 matrix, only of its bytes."""
     if matrix.element_size() > 1:
         return matrix.index_select(0, which)
     return matrix.view(torch.uint8).index_select(0, which).view(matrix.dtype)
@@ -103,7 +103,7 @@ class TorchDevice:
         work: Callable[[], None],  # noqa: ARG002
         random: torch.Generator,  # noqa: ARG002
     ) -> Callable[[], None] | None:
-        """None: the CPU launches nothing."""
+        """None, since the CPU launches nothing."""
         return None
 
     def checksums(self, capacity: int) -> TorchChecksums:

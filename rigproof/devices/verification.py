@@ -86,7 +86,7 @@ class Made:
 
     @property
     def wrong(self) -> dict[str, Any]:
-        """What a wrong one differs in, as in `differing`."""
+        """The differences of a wrong first product, as in `differing`."""
         return _difference(0, self.pair, self.reference, self.checksum)
 
 
@@ -99,7 +99,7 @@ class Operand:
 
 
 def make_operand(device: Device, size: int, precision: str, seed: int, scratch: Matrix) -> Operand:
-    """The data of a seed, written to `scratch` and to a matrix of its own. Both must be the same.
+    """Write the data of a seed to `scratch` and to a matrix of its own, which must be the same.
 
     This finds memory that does not keep what is written to it before anything is compared with its content.
     Waits for the device.
@@ -162,7 +162,7 @@ def make_reference(
 
 
 def placed(found: Mapping[str, Any]) -> str:
-    """In words, where a product was wrong: what `Pool.examine` found. Empty if it did not look."""
+    """The place of a wrong product in words, as `Pool.examine` found it; empty if it did not look."""
     if "repeated" not in found:
         return ""
     again = f"again in {found['again']} of {found['repeated']}" if found["again"] else "not again"

@@ -86,7 +86,7 @@ class VramPolicy:
         return self._learned("matrix_size", planned, now, "M = N = K")
 
     def steps(self, target_mib: float, held_mib: float = 0.0) -> Iterator[float]:
-        """Progressive allocation: what to hold after each step, MiB, from `held_mib` up to the target.
+        """Progressive allocation: the memory held after each step, MiB, from `held_mib` up to the target.
 
         Requesting the next step means that the last was reached; the memory held by then is recorded.
         """
@@ -122,7 +122,7 @@ class VramPolicy:
         return half
 
     def after_failure(self, last: Attempt, planned: int, precision: str, *, in_round: bool) -> Attempt | None:
-        """What to try now that `last` has failed; None if nothing is left, and without a policy."""
+        """The attempt after `last` has failed; None if nothing is left, and without a policy."""
         if not self.recovers:
             return None
         fallback = self._plan.cpu_fallback and self._device.kind != "cpu"

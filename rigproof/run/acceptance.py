@@ -25,7 +25,7 @@ Again = Callable[[str], str]
 
 
 def never_again(_stage: str) -> str:
-    """Nothing is measured a second time."""
+    """Measure nothing a second time."""
     return ""
 
 

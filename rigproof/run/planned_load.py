@@ -5,7 +5,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 
 
 def planned_load(loaded: LoadedRig, node: str, cpus: float) -> HostLoad | None:
-    """The load that holds the middle of a node's CPU band; None if the profile switches the CPU load off."""
+    """The load that holds the middle of a node's CPU band; None if the profile switches the load off."""
     cpu = loaded.cpu_of(node)
     if not cpu.enabled:
         return None

@@ -17,11 +17,11 @@ class StartUp:
         self._ended_s: dict[str, float] = {}
 
     def ended(self, part: str) -> None:
-        """The part is over now."""
+        """Note that the part is over now."""
         self._ended_s[part] = time.monotonic()
 
     def event(self, origin_s: float) -> Event:
-        """What was noted; `origin_s` is run time 0 on this process's monotonic clock."""
+        """The ends of all parts; `origin_s` is run time 0 on this process's monotonic clock."""
         now_s = time.monotonic()
         parts_s = {part: round(at_s - origin_s, 3) for part, at_s in self._ended_s.items()}
         message = f"the workers were up {now_s - self._began_s:.1f} s after the process began"

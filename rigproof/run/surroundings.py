@@ -24,7 +24,7 @@ from rigproof.telemetry.host import HostReader, host_addresses
 
 
 def lacking(loaded: LoadedRig, plan: Plan, *, simulated: bool) -> list[str]:
-    """Why a Ray of our own cannot run this plan here, a sentence each, with the way out; empty if it can.
+    """Reasons why a Ray of our own cannot run this plan here, with the way out; empty if it can.
 
     `simulated`: every node of the rig is a raylet of its own here, beside Ray's head.
     """
@@ -66,7 +66,7 @@ def threads_needed(limits: Limits, raylets: int, workers: int, contexts: int, cp
 
 
 def too_few_threads(room: ThreadRoom | None, needed: int, workers: int) -> Iterator[str]:
-    """That a limit leaves fewer threads than a run starts."""
+    """A sentence if a limit leaves fewer threads than a run starts."""
     if room is not None and room.free < needed:
         yield (
             f"{room.where} = {room.limit}: {room.used} threads are there already, which leaves {room.free}; "
@@ -76,7 +76,7 @@ def too_few_threads(room: ThreadRoom | None, needed: int, workers: int) -> Itera
 
 
 def too_tight(limits: Limits) -> Iterator[str]:
-    """That a limit on each process is lower than what a Ray of our own needs: it waited for half a minute."""
+    """A sentence if a limit on each process is lower than Ray needs, which then waits for half a minute."""
     files, addresses = limits.run_open_files or 0, limits.run_address_mib or 0
     needed = (
         ("-n", resource.RLIMIT_NOFILE, 1, "open files", files, " (limits.run_open_files)"),
@@ -93,7 +93,7 @@ def too_tight(limits: Limits) -> Iterator[str]:
 
 
 def no_loopback(problem: str) -> Iterator[str]:
-    """That Ray's processes could not speak with each other. `problem`: why not; empty if they can."""
+    """A sentence if Ray's processes could not speak with each other, with the `problem`."""
     if problem:
         yield (
             f"127.0.0.1 cannot be reached here ({problem}), and Ray's processes speak with each other there; "
@@ -102,7 +102,7 @@ def no_loopback(problem: str) -> Iterator[str]:
 
 
 def no_localhost(address: str) -> Iterator[str]:
-    """That Ray's processes would look for each other elsewhere: Ray did not answer for a minute.
+    """A sentence if Ray's processes would look for each other elsewhere: Ray does not answer for a minute.
 
     `address`: the foreign one of localhost; empty if there is none.
     """
@@ -114,7 +114,7 @@ def no_localhost(address: str) -> Iterator[str]:
 
 
 def no_room(folder: Path, shared_memory: Path, limits: Limits) -> Iterator[str]:
-    """That Ray's files do not fit: its object store is in shared memory, or if that is full, beside them."""
+    """A sentence if Ray's files do not fit: its object store is in shared memory, or if full, beside them."""
     if not os.access(folder, os.W_OK | os.X_OK):
         yield (
             f"{folder} cannot be written, and Ray keeps its files and sockets there; set TMPDIR to a folder "

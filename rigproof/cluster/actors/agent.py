@@ -152,7 +152,7 @@ class NodeAgent:
         return self._sensing.supported
 
     def take_host(self, claim: Claim) -> Claim | str | None:
-        """Take this host for a run while this process lives. Returns the run that has it; None: ours."""
+        """Take this host for a run while this process lives. Returns the run that has it; None if ours."""
         return self._host_lock.take(claim)
 
     def let_go_of_host(self) -> None:
@@ -172,7 +172,7 @@ class NodeAgent:
         return AgentReply(self._process, records)
 
     def mark(self, stage: str | None, since_s: float) -> None:
-        """Note on the host's own disk which stage begins at this run time; None: that it has ended."""
+        """Note on the host's own disk which stage begins at this run time (None: that it has ended)."""
         if self._memory is not None:
             self._memory.mark(stage, since_s)
 
@@ -214,7 +214,7 @@ class NodeAgent:
         self._read_all(read, "foreign memory", limit_s)
 
     def free_ports(self, address: str, count: int) -> tuple[int, ...]:
-        """Free ports at an address of this host. OSError: the address is not one of its own."""
+        """Free ports at an address of this host. OSError if the address is not its own."""
         return free_ports(address, count)
 
     def adopt(self, process: ProcessId) -> None:

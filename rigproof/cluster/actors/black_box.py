@@ -87,7 +87,7 @@ class BlackBox:
             self._orders.get()[1].set()
 
     def _let_go(self) -> None:
-        """Close the file, and its lock with it."""
+        """Close the file, which gives up its lock."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()

@@ -37,7 +37,7 @@ class Silent:
         return [Event(self._now_s(), "timeout", subject, message, data={"limit_s": limit_s, "query": query})]
 
     def lost(self, error: GpuLost, query: str) -> list[Event]:
-        """The driver, or an earlier Xid, reported that this GPU is lost."""
+        """Note a GPU that the driver, or an earlier Xid, reported as lost."""
         if not self._first(error.subject):
             return []
         data = {"query": query, "uuid": error.uuid, "reason": error.reason}
@@ -59,7 +59,7 @@ def read_all(
     silent: Silent,
     now_s: Callable[[], float],
 ) -> list[Counts | Event]:
-    """`read(uuid, subject)` of every GPU in `uuids`, in parallel, within `limit_s` for all together."""
+    """Call `read(uuid, subject)` for every GPU in `uuids`, in parallel, within `limit_s` for all together."""
     end_s = time.monotonic() + limit_s
     readings = {uuid: Background(partial(read, uuid, subject), query) for uuid, subject in uuids.items()}
     found: list[Counts | Event] = []

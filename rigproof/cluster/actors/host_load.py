@@ -34,7 +34,7 @@ class HostLoadProcess(Child):
         super().__init__(MODULE, str(load.threads), str(load.target_percent), hear=self._take)
 
     def report(self) -> dict[str, Any]:
-        """What it did, as an event's data: means, None before the first second.
+        """The CPU use that the load caused, as an event's data: means, None before the first second.
 
         `share` is of a CPU, per thread; `own_percent` and `foreign_percent` of the host, by the load and by
         all else, this run's other processes and a hypervisor included; `short_cpus` how far the threads fell
@@ -76,7 +76,7 @@ def main(threads: int, target_percent: float) -> None:
 
 
 def means(readings: Sequence[LoadReading]) -> dict[str, float]:
-    """What the load and all other processes used in a second; empty if nothing was read."""
+    """Mean CPU use of the load and of all else over these readings; empty if there are none."""
     if not readings:
         return {}
     capacity_cpus = fmean(one.usage.capacity_cpus for one in readings)

@@ -16,7 +16,7 @@ WorkerState = Literal["opening", "ready", "working", "finished", "failed", "brok
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What an agent finds on its host. `gpus` are those that Ray may assign there, in NVML order.
+    """A host as its agent found it. `gpus` are those that Ray may assign there, in NVML order.
 
     `hidden`: those that the host's CUDA_VISIBLE_DEVICES (`visible_devices`) hides from Ray.
     `unlisted`: what is wrong if the driver has a card that NVML does not list.
@@ -44,7 +44,7 @@ class AgentFacts:
 
 @dataclass(frozen=True, slots=True)
 class AgentDuty:
-    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is no longer read.
+    """An agent's orders from now on. A GPU whose reading takes longer than `stuck_s` is no longer read.
 
     `run_id` is that of the run that the agent takes part in; None if it only watches.
     `processes` says which changes of the GPUs' processes are reported; None: they are not watched.
@@ -65,7 +65,7 @@ class AgentDuty:
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """What an agent gathered since the last poll."""
+    """Records that an agent gathered since the last poll."""
 
     process: ProcessId
     records: tuple[Record | Sample, ...]
@@ -73,7 +73,7 @@ class AgentReply:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """Who a worker is. `clock_offset_s` turns its monotonic clock into run time."""
+    """A worker's identity. `clock_offset_s` turns its monotonic clock into run time."""
 
     plan: WorkerPlan
     clock_offset_s: float
@@ -82,7 +82,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReply:
-    """What a worker did since the last poll.
+    """A worker's records and progress since the last poll.
 
     `task` counts the tasks it was given, `progress` the rounds that this task has finished and its signs of
     life between them.

@@ -21,7 +21,7 @@ PROCESSES = "processes"  # the query's name in events
 
 
 class Watchers:
-    """What is known about the processes on every GPU of a node, and how it is read."""
+    """Reads the processes on every GPU of a node, and keeps what is known of them."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Watchers:
 
 
 class ProcessWatching:
-    """The threads that read. One for each GPU: a driver that hangs for one must not hide the others."""
+    """A reading thread for each GPU: a driver that hangs for one must not hide the others."""
 
     def __init__(self, duty: AgentDuty, watchers: Watchers, now_s: Callable[[], float]) -> None:
         self._watchers = watchers
@@ -68,19 +68,17 @@ class ProcessWatching:
         }
 
     def start(self) -> None:
-        """Start the threads."""
         for sampler in self.samplers.values():
             sampler.start()
 
     def drain(self) -> list[Sample | Record]:
-        """What changed since the last drain; after `stop`, also how completely the GPUs were watched."""
+        """Take the changes since the last drain; after `stop`, also how completely the GPUs were watched."""
         found: list[Sample | Record] = []
         for sampler in self.samplers.values():
             found += sampler.drain()
         return [*found, *self.watches()] if self._stopped else found
 
     def watches(self) -> list[ProcessWatch]:
-        """How completely each GPU was watched so far."""
         return self._watchers.watches()
 
     def ask_to_stop(self) -> None:
@@ -89,7 +87,7 @@ class ProcessWatching:
             sampler.ask_to_stop()
 
     def stop(self, timeout_s: float) -> None:
-        """End within `timeout_s`, even if a reading hangs."""
+        """End the threads within `timeout_s`, even if a reading hangs."""
         self.ask_to_stop()
         for sampler in self.samplers.values():
             sampler.stop(timeout_s / max(1, len(self.samplers)))

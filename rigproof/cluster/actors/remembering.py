@@ -170,7 +170,7 @@ class Remembering:
         self._problems.append(Event(self._now_s(), "black_box", self._node, message))
 
     def _hear_term(self) -> None:
-        """An orderly shutdown first sends SIGTERM to every process, which distinguishes it from a reset."""
+        """Note a SIGTERM, which every process gets in an orderly shutdown and none in a reset."""
         if threading.current_thread() is not threading.main_thread() or self._box is None:
             return
         if (

@@ -35,7 +35,7 @@ def _driver(duty: AgentDuty) -> Collection[int]:
 
 
 class Senses(Protocol):
-    """What an agent reads its GPUs and its host with, real or simulated.
+    """The readings of an agent's GPUs and host, real or simulated.
 
     `supported` are the subjects whose Xids are received, `latest` is each GPU's last sample, by subject.
     `users`: whose CPU time it is; None if nothing is loaded, only watched.
@@ -195,7 +195,7 @@ class Sensing:
         return [Event(self._now_s(), "sampling_gap", subject, message, data={"missed": missed})]
 
     def _give_up_stuck(self) -> list[Event]:
-        """A GPU whose reading does not return is not queried again."""
+        """Stop querying a GPU whose reading does not return."""
         events: list[Event] = []
         for uuid, subject in self._duty.uuids.items():
             if self._silent is None:

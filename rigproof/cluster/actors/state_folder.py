@@ -31,7 +31,7 @@ MACHINE_ID = Path("/etc/machine-id")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Which machine this is: its name and, where it has one, /etc/machine-id."""
+    """A machine's identity: its name and, where it has one, /etc/machine-id."""
 
     name: str
     machine: str | None
@@ -39,7 +39,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """What is left of one run on this host. `going_on`: a process still writes it."""
+    """The traces of one run on this host. `going_on`: a process still writes them."""
 
     box: Box
     files: tuple[Path, ...]
@@ -56,7 +56,7 @@ def this_host() -> Host:
 
 
 def host_folder(host: Host, environment: Mapping[str, str] = os.environ) -> Path:
-    """Where this host's files are. Raises OSError without a home folder."""
+    """The folder of this host's files. Raises OSError without a home folder."""
     stated = environment.get(VARIABLE)
     state_home = environment.get("XDG_STATE_HOME", "")
     if stated:
@@ -72,7 +72,7 @@ def host_folder(host: Host, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def make_folder(folder: Path) -> None:
-    """Make it, for this user alone. Raises OSError if that fails or if it belongs to another user.
+    """Make the folder, for this user alone. Raises OSError if that fails or if it belongs to another user.
 
     Existing parent folders stay as they are, since other programs may use them.
     """
@@ -111,7 +111,7 @@ def runs_of(host: Host, folder: Path) -> list[FoundRun]:
 
 
 def mark_reported(run: FoundRun, run_id: str) -> None:
-    """Note in its files that this later run has reported it. If that fails, it is reported again."""
+    """Note in a run's files that a later run has reported it. If that fails, it is reported again."""
     for path in run.files:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -165,5 +165,5 @@ def _is_held(descriptor: int) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name that is one part of a path."""
+    """The name as one part of a path."""
     return re.sub(r"[^\w.-]", "_", name)[:100].lstrip(".") or "_"

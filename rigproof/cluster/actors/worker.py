@@ -57,7 +57,7 @@ class RigproofWorker:
         self._thread.start()
 
     def gpu(self) -> Probed:
-        """Which card Ray gave this process."""
+        """The card that Ray gave this process."""
         return probe_gpu()
 
     def become(self, setup: WorkerSetup) -> None:
@@ -68,7 +68,7 @@ class RigproofWorker:
 
     @property
     def setup(self) -> WorkerSetup:
-        """Who it is."""
+        """The worker that this process is."""
         assert self._setup is not None, "a process works once it is known which worker it is"
         return self._setup
 
@@ -193,7 +193,7 @@ class RigproofWorker:
 
 
 def _text(error: BaseException) -> str:
-    """Its first line, and where it came from: behind it torch has advice for who wrote the kernel."""
+    """An error's first line, and where it came from: torch's advice behind it is for authors of kernels."""
     first_line = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
     where = traceback.extract_tb(error.__traceback__)[-1:]
     places = "".join(f" ({frame.name}, {frame.filename}:{frame.lineno})" for frame in where)

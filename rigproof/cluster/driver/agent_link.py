@@ -13,7 +13,7 @@ from rigproof.records.identity import NodeIdentity
 
 @dataclass(slots=True)
 class AgentLink:
-    """What the driver knows of one node's agent, and what a new agent of that node has to be given.
+    """The driver's view of one node's agent, and what a new agent of that node has to be given.
 
     `line` is None while there is no agent. `briefed`: whether the agent has got its duty.
     """
@@ -38,11 +38,11 @@ class AgentLink:
 
     @property
     def clock_offset_s(self) -> float:
-        """Adds to the node's monotonic clock to give run time."""
+        """Seconds to add to the node's monotonic clock to get run time."""
         return self.identity.clock_offset_s if self.identity is not None else 0.0
 
     def identify(self, facts: AgentFacts, offset_s: float, error_s: float) -> NodeIdentity:
-        """Keep the node's identity: what its agent found, and its clock's offset from run time."""
+        """Keep the node's identity as its agent found it, and its clock's offset from run time."""
         self.identity = NodeIdentity(
             subject=self.node,
             hostname=facts.hostname,

@@ -138,7 +138,7 @@ class Agents:
         ask(calls, MARK_LIMIT_S)
 
     def unmark(self) -> None:
-        """The stage is over. Does not wait."""
+        """Tell every node, without waiting, that the stage is over."""
         for link in self.links.values():
             if link.stage is not None:
                 link.stage = None
@@ -150,7 +150,7 @@ class Agents:
         self.links[node].steps[worker] = step
 
     def tell_steps(self) -> None:
-        """Send the agents what was noted since the last time. Does not wait."""
+        """Send the agents what was noted since the last time, without waiting."""
         for link in self.links.values():
             steps, link.steps = link.steps, {}
             if steps and link.briefed and link.actor is not None:
@@ -192,7 +192,7 @@ class Agents:
         return {place: answer for place, answer in answers.items() if isinstance(answer, tuple)}
 
     def lines(self) -> list[Line]:
-        """The lines of all agents that are to be polled. An agent that started late first gets its duty."""
+        """Pollers of all agents that are to be polled. An agent that started late first gets its duty."""
         for link in self.links.values():
             if link.actor is not None and not link.briefed:
                 self._brief(link)
@@ -221,7 +221,7 @@ class Agents:
                 self._died(link, Gone(f"no answer for {limit_s:g} s"), limit_s=limit_s)
 
     def lost(self, node: str) -> None:
-        """The node is gone, and its agent with it."""
+        """Note that a node is gone, and its agent with it."""
         self.links[node].line = None
 
     def start_host_load(self, loads: Mapping[str, HostLoad]) -> None:
@@ -242,14 +242,14 @@ class Agents:
                     self._call(link, "stop_host_load")
 
     def adopt(self, node: str, process: ProcessId) -> None:
-        """A worker started there: its agent may kill it."""
+        """Tell an agent that a worker started there, which it may kill."""
         link = self.links[node]
         link.workers.add(process)
         if link.briefed and link.actor is not None:
             self._call(link, "adopt", process)
 
     def kill(self, node: str, process: ProcessId) -> None:
-        """SIGKILL a worker of ours, by its agent and, on this host, directly. Does not wait."""
+        """SIGKILL a worker of ours, by its agent and, on this host, directly, without waiting."""
         link = self.links[node]
         if link.actor is not None:
             self._call(link, "kill", process)
@@ -343,7 +343,7 @@ class Agents:
         link.line = self._line(link)
 
     def _give_up(self, link: AgentLink, message: str, remedy: str, **more: float) -> None:
-        """Report it as gone. `remedy`: what to do about it, if it is no fault of the rig."""
+        """Report an agent as gone. `remedy`: what to do about it, if it is no fault of the rig."""
         data = {"node": link.node, "starts": link.starts, **more} | ({"disturbed": remedy} if remedy else {})
         self._sink(Event(self._now_s(), "agent_died", link.node, message, data=data))
         if link.line is not None:

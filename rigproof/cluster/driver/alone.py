@@ -18,7 +18,7 @@ class HostInUse(ClusterError):  # noqa: N818 - named for the condition
 
 
 def take_alone(take: Take, wait_s: float, say: Callable[[str], None]) -> None:
-    """Take all hosts of a run; wait for their other runs to end, for at most `wait_s`.
+    """Take all hosts of a run, waiting at most `wait_s` for their other runs to end.
 
     Raises:
         HostInUse: another run has one of them.

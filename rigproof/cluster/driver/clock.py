@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """One round trip: run time when it was sent and answered, and the other clock read in between."""
+    """Run time when a request was sent and answered, and the other clock as read in between."""
 
     sent_s: float
     answered_s: float

@@ -28,12 +28,12 @@ class CrewAtWork:
 
     @property
     def working(self) -> bool:
-        """Whether one of them has not ended yet."""
+        """Whether a member has not ended yet."""
         return any(slot.outcome == "none" for slot in self.slots)
 
     @property
     def finished(self) -> bool:
-        """Whether all of them finished their work."""
+        """Whether all members finished their work."""
         return self._stopped_s is None and all(slot.outcome == "finished" for slot in self.slots)
 
     def check(self, now_s: float) -> Event | None:
@@ -96,7 +96,7 @@ def begin_turn(
 
 
 def rendezvous(crews: Sequence[Crew], slots: Mapping[str, Slot], agents: Agents) -> dict[Crew, Address]:
-    """Where each crew of several workers meets: a free port of the host of rank 0.
+    """The place where each crew of several workers meets: a free port of the host of rank 0.
 
     The address is the one that Ray has for that host, which the others can reach; within one host it is
     loopback. Crews whose host reported no free port are left out.

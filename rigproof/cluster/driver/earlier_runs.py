@@ -9,7 +9,7 @@ Sink = Callable[[Record | Sample], None]
 
 
 def reporting_once(sink: Sink) -> Sink:
-    """The same sink, but a second "unfinished_run" event of the same node and run is dropped.
+    """A sink that drops a second "unfinished_run" event of one node and run, and passes on all else.
 
     An agent marks an earlier run as reported only when it ends in an orderly way. Until then a second agent
     of the node, which replaces the first or asks a node that came back, finds that run again. If the host

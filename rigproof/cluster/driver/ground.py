@@ -34,7 +34,7 @@ FIRST_SHARE = 0.0001
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker runs, and what Ray reserves for it. `group`: its GPU's reservation; None for the CPU.
+    """A worker's place, and what Ray reserves for it. `group`: its GPU's reservation; None for the CPU.
 
     `memory`: the settings of its allocator, if they are known before it is known which worker it is.
     """
@@ -47,7 +47,6 @@ class Place:
 
     @property
     def device(self) -> DeviceKind:
-        """The kind of its device."""
         return "cpu" if self.group is None else "cuda"
 
 
@@ -145,11 +144,11 @@ class Reserving(Protocol):
         """Reserve these GPUs. Returns the subjects that could not be reserved, with the reason."""
 
     def release(self, timeout_s: float, /) -> None:
-        """Give everything back."""
+        """Give all reservations back."""
 
 
 class Ground(Protocol):
-    """What RigCluster needs from the place where a rig runs."""
+    """The place where a rig runs, as RigCluster needs it."""
 
     actors: Actors
 
@@ -162,16 +161,16 @@ class Ground(Protocol):
         """Whether there is something to release."""
 
     def open(self) -> dict[str, FoundNode]:
-        """Start it. Returns the promised nodes that are there, by name. Raises ClusterError."""
+        """Start the ground. Returns the promised nodes that are there, by name. Raises ClusterError."""
 
     def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
         """Watch these nodes from now on."""
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """Those of the lost nodes that are there again."""
+        """The lost nodes that are there again."""
 
     def reservations(self, memory: Mapping[str, MemoryPlan], /) -> Reserving:
-        """What reserves GPUs. `memory`: the settings of the allocators of a node's workers, by node id."""
+        """The reservations of GPUs. `memory`: settings of the allocators of a node's workers, by node id."""
 
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
         """Wait for the end of a beat of `length_s`, of which `spent_s` of real time is over.
@@ -180,10 +179,10 @@ class Ground(Protocol):
         """
 
     def last_lines(self) -> str:
-        """What its own processes said last of what failed; empty if nothing, or if they are not ours."""
+        """The last lines of its own processes about what failed; empty if none, or if they are not ours."""
 
     def close(self, limit_s: float, ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
-        """Release it. `ours` are processes that must be gone afterwards; returns those that are not."""
+        """Release the ground. `ours` are processes that must be gone afterwards; returns those left."""
 
 
 class RayGround:
@@ -254,7 +253,7 @@ class RayGround:
         return NodeWatch(found, now_s, self._stall_s / 2)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """Those of the lost nodes that Ray lists now and that answer."""
+        """The lost nodes that Ray lists now and that answer."""
         there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
         return {name: node for name, node in there.items() if name in lost and answers(node)}
 
@@ -271,7 +270,7 @@ class RayGround:
         time.sleep(max(0.0, length_s - spent_s))
 
     def last_lines(self) -> str:
-        """What Ray's processes wrote last of what failed, if they are ours."""
+        """The last lines of Ray's processes about what failed, if they are ours."""
         return "" if self._session is None else self._session.last_lines()
 
     def close(self, limit_s: float, ours: frozenset[ProcessId]) -> tuple[ProcessId, ...]:

@@ -13,7 +13,7 @@ Sink = Callable[[Record | Sample], None]
 
 
 def naming_holders(sink: Sink) -> Sink:
-    """The same sink, but each "oom" event names the other processes that hold the device's memory.
+    """A sink that adds to each "oom" event the other processes that hold the device's memory.
 
     They are added to its message and as `data.holders`.
 

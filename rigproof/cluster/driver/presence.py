@@ -24,7 +24,7 @@ from rigproof.records.verdict import FOLLOWS
 
 
 def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:
-    """The node's event and one for each of its devices; `data.remedy` is the command to run there.
+    """A missing node's event and one for each of its devices; `data.remedy` is the command to run there.
 
     `ray_address`: the cluster in which it was looked for. None: the run was given none, which is no fault of
     the rig (`data.disturbed`).
@@ -57,7 +57,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
 
 
 def way_back(node: Node, head: str | None) -> str:
-    """What brings a node back into the cluster whose head is at this address; None: the run's own Ray.
+    """The command that brings a node back into the cluster of this head; None for the run's own Ray.
 
     `rigproof cluster up` starts a whole cluster only: it refuses one of which a part runs.
     """
@@ -131,7 +131,7 @@ def gpus_there(
 
 
 def missing_gpu(device: PromisedDevice, facts: AgentFacts, find_sku: SkuOf, t_s: float) -> Event:
-    """A promised GPU that its node does not have; `data.next_step` if the cause implies a remedy."""
+    """The event of a promised GPU that its node lacks; `data.next_step` if the cause implies a remedy."""
     names = [f"{gpu.name} ({gpu.uuid})" for gpu in facts.gpus]
     message, step = f"{_name(device)} is not on {device.node}; ", ""
     disturbed: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _could_be(device: PromisedDevice, gpu: GpuIdentity, find_sku: SkuOf) -> bool
 
 
 def _name(device: PromisedDevice) -> str:
-    """What a sentence calls a promised device."""
+    """A promised device's name in a sentence."""
     if device.gpu.device == "cpu":
         return "the CPU as the device"
     if device.gpu.uuid is None and device.gpu.sku == UNKNOWN_SKU:

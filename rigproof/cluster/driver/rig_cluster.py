@@ -58,7 +58,7 @@ Say = Callable[[str], None]
 
 
 def unheard(_text: str) -> None:
-    """Nobody waits in front of a screen."""
+    """Show a message to nobody."""
 
 
 class RigCluster:
@@ -389,6 +389,6 @@ def _s(counted: Sized) -> str:
 
 
 def _watched(loaded: LoadedRig) -> ProcessLimits | None:
-    """Which changes of processes are reported; None if the profile has no limits for them."""
+    """The changes of processes that are reported; None if the profile has no limits for them."""
     growth_mib, sm_percent = loaded.rig.limits.stranger_growth_mib, loaded.rig.limits.stranger_sm_percent
     return None if growth_mib is None or sm_percent is None else ProcessLimits(growth_mib, sm_percent)

@@ -36,5 +36,5 @@ class Slot:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before its first answer and after its end."""
+        """The process id; None before the process's first answer and after its end."""
         return self.process.pid if self.process is not None else None

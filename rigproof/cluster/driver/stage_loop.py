@@ -68,7 +68,7 @@ class Polling:
         self._due_s: float | None = None  # when this beat must be over, unless the driver stalls
 
     def beat(self, length_s: float = TICK_S, working: Callable[[], bool] | None = None) -> None:
-        """One beat of about `length_s` seconds, whether or not all agents and workers answer.
+        """Poll for about `length_s` seconds, whether or not all agents and workers answer.
 
         If nobody is `working` any more, it ends at once.
         """
@@ -99,7 +99,7 @@ class Polling:
         self._due_s = None
 
     def look_again(self, timeout_s: float) -> None:
-        """List the nodes once more: a worker may have been lost together with its node."""
+        """List the nodes once more, since a worker may have been lost together with its node."""
         self._watch.look(timeout_s)
         self._notice_lost_nodes()
 
@@ -312,7 +312,7 @@ class StageRun:
 
 
 def loaded_window(slots: list[Slot]) -> Window:
-    """When all workers were under load, run time in s: from the latest first round to the earliest end.
+    """The run time in s with all workers under load: from the latest first round to the earliest end.
 
     Only workers that finished count, so a failed one does not shorten the others' window. NO_WINDOW if none
     finished, or if they were never under load together.

@@ -91,7 +91,7 @@ class Workers:
         return any(slot.state == "starting" for slot in self.slots.values())
 
     def lines(self) -> list[Line]:
-        """The lines to poll. A process that is there by now is first told which worker it is."""
+        """Pollers of all processes. One that is there by now is first told which worker it is."""
         self._tell()
         self._polled = {id(slot.line): slot for slot in self.slots.values() if slot.line is not None}
         return [slot.line for slot in self._polled.values() if slot.line is not None]
@@ -114,7 +114,6 @@ class Workers:
             slot.replacements = 0
 
     def ready(self, worker: str) -> bool:
-        """Whether the worker can take a task."""
         slot = self.slots.get(worker)
         return slot is not None and slot.line is not None and slot.state in ("ready", "finished")
 
@@ -169,7 +168,7 @@ class Workers:
         self._replace(slot, why)
 
     def lost(self, node: str, reason: str, **wait: float) -> None:
-        """The node is gone, and its workers with it; they cannot be replaced."""
+        """Note that a node is gone, and its workers with it; they cannot be replaced."""
         for slot in self.slots.values():
             if slot.plan.node == node and slot.line is not None:
                 self.event("worker_died", slot, f"its node is gone: {reason}", pid=slot.pid, **wait)

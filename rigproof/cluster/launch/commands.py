@@ -80,11 +80,11 @@ def lines_to_type(
 
 
 def head_of(nodes: Sequence[Node], port: int = GCS_PORT) -> str:
-    """Where a cluster of these nodes has its head: the first node."""
+    """The address of the head of a cluster of these nodes, which is the first one: HOST:PORT."""
     first = nodes[0]
     return host_port(first.address or first.name, port)
 
 
 def cuda_gpus(node: Node) -> int:
-    """GPUs that the node promises, the CPU as a device left out."""
+    """The number of GPUs that the node promises, the CPU as a device left out."""
     return sum(gpu.device == "cuda" for gpu in node.gpus)

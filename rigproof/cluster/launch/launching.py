@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start: the nodes (the first is the head) with numeric addresses, and how to reach them.
+    """The cluster to start: its nodes (the first is the head) with numeric addresses, and how to reach them.
 
     `ssh_user`, `ssh_key`: None for ssh's own choice. `ray`: the command that runs Ray on the nodes; None for
     this environment's, or else a terminal's there.
@@ -83,7 +83,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found on one machine.
+    """The state of one machine.
 
     `processes`: how many of this cluster run there. `token`: the SHA-256 of its token. `ray`: the path of the
     command that runs Ray. None: there is none. `has`: the version of what that Ray's Python has, by name;
@@ -98,7 +98,7 @@ class Found:
 
 
 def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The nodes with numeric addresses. Raises ClusterError where one has none, or its name is not known."""
+    """The nodes with numeric addresses. Raises ClusterError if one has none, or its name is not known."""
     if not nodes:
         raise ClusterError("the rig has no nodes; there is no cluster to start")
     found = []
@@ -141,7 +141,7 @@ def nodes_in(head: str) -> tuple[frozenset[str], str]:
 
 
 def up(launch: Launch, *, limit_s: float, say: Say) -> None:
-    """Start the cluster and wait, at most `limit_s`, until every node is in it. One that is whole stays.
+    """Start the cluster and wait, at most `limit_s`, until every node is in it. A whole one stays.
 
     Raises:
         NoSsh: a machine cannot be reached; nothing was started.
@@ -228,7 +228,7 @@ def _remotes(launch: Launch) -> list[Remote]:
 
 
 def _found(node: Node, looked: Future[Answer]) -> Found:
-    """Raises NoSsh or ClusterStartFailed where the machine cannot be looked at."""
+    """Look at a machine. Raises NoSsh or ClusterStartFailed if that fails."""
     try:
         answer = looked.result()
     except NoSsh as error:
@@ -255,7 +255,7 @@ def _refuse_part(launch: Launch, found: Sequence[Found]) -> None:
 
 
 def _ray(launch: Launch, node: Node, there: Found) -> str:
-    """The Ray of a machine. Raises ClusterStartFailed where it has none, or not what is needed with it."""
+    """The Ray of a machine. Raises ClusterStartFailed if it has none, or not what is needed with it."""
     if there.ray is None:
         raise ClusterStartFailed(
             f"{node.name} has no {' and no '.join(f'`{one}`' for one in launch.rays)}; install rigproof "
@@ -304,7 +304,7 @@ def _keep_tokens(launch: Launch, found: Sequence[Found]) -> None:
 
 
 def _own_token() -> str:
-    """The token of this machine's user; made where there is none."""
+    """The token of this machine's user, made if there is none."""
     if token := os.environ.get("RAY_AUTH_TOKEN", "").strip():
         return token
     token = secrets.token_hex(32)

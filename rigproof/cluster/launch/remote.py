@@ -43,7 +43,7 @@ class NoSsh(ClusterError):  # noqa: N818 - named for the condition
 
 @dataclass(frozen=True)
 class Answer:
-    """How a script there ended, and what it printed."""
+    """A remote script's exit status and output."""
 
     status: int
     output: str
@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Remote:
-    """One machine. `user`: None for ssh's own choice. This machine itself needs no ssh then."""
+    """A machine; `user` None leaves the choice to ssh. This machine itself needs no ssh then."""
 
     address: str
     user: str | None = None
@@ -85,7 +85,7 @@ class Remote:
         return f"{self.user}@{self.address}" if self.user else self.address
 
     def _way_in(self, complaint: str) -> str:
-        """What makes ssh log in, by what it complains of."""
+        """The remedy by which ssh logs in, by what it complains of."""
         for said, way_in in WAYS_IN.items():
             if re.search(said, complaint):
                 return way_in.format(host=self)

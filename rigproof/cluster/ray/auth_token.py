@@ -18,7 +18,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class TokenPlace:
-    """Where the token is: the variable that holds it, or a file."""
+    """The place of the token: a variable that holds it, or a file."""
 
     file: Path | None = None  # None: in the environment
 
@@ -35,7 +35,7 @@ def token_place(environ: Mapping[str, str]) -> TokenPlace | None:
 
 
 def token_file(environ: Mapping[str, str]) -> Path:
-    """The file that Ray would read. Raises OSError where that is in a home, and there is none."""
+    """The file that Ray would read. Raises OSError if that is in a home, and there is none."""
     if environ.get(PATH):
         return Path(environ[PATH])
     try:
@@ -45,7 +45,7 @@ def token_file(environ: Mapping[str, str]) -> Path:
 
 
 def check_private(place: TokenPlace | None) -> None:
-    """Refuse a token file that others can read or change: they have the token as well.
+    """Refuse a token file that others can read or change, and so have the token as well.
 
     Raises:
         ClusterUnreachable: with the remedy; chmod alone is not enough, since others may know the token.

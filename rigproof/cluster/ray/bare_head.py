@@ -45,17 +45,17 @@ class BareNode(ray_node.Node):  # type: ignore[misc]
     in_advance = 1
 
     def start_monitor(self) -> None:
-        """No autoscaler: nothing here grows."""
+        """Start no autoscaler, since nothing here grows."""
 
     def start_log_monitor(self) -> None:
-        """No reader of logs: the driver asked for none (`log_to_driver`)."""
+        """Start no reader of logs, since the driver asked for none (`log_to_driver`)."""
 
     def start_api_server(self, **_: Any) -> None:
-        """No dashboard, and no address of one."""
+        """Start no dashboard, and state no address of one."""
         self._webui_url = ""
 
     def start_raylet(self, *arguments: Any, **options: Any) -> None:
-        """No metrics to collect, and no environments to install for tasks: agents that do nothing."""
+        """Start the raylet with agents that do nothing: no metrics to collect, no environments to install."""
         with _idle_agents(self._session_dir, self._node_id), _in_advance(self.in_advance):
             super().start_raylet(*arguments, **options)
 

@@ -31,7 +31,7 @@ FREE_RAM = (
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The actor will not answer again, and why.
+    """The fact that an actor will not answer again, and why.
 
     `remedy`: what to do about it, if it was ended by something that is not the rig; else empty.
     """
@@ -41,7 +41,7 @@ class Gone:
 
 
 def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
-    """What `create` makes with Ray, such as a placement group; Gone if Ray refuses or does not answer."""
+    """The object that `create` makes with Ray, such as a placement group; Gone if Ray refuses or hangs."""
     order = Background(create, "create")
     if not order.done(limit_s):
         return Gone(f"Ray did not answer for {limit_s:.3g} s")
@@ -55,7 +55,7 @@ def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
 
 @dataclass(frozen=True, eq=False)
 class LocalCall:
-    """A call to an actor in this process, which needs no Ray. `pending`: it never returns."""
+    """A call to an actor in this process, which needs no Ray. One that is `pending` never returns."""
 
     answer: Any = None
     pending: bool = False
@@ -82,7 +82,7 @@ class Maker:
 
 
 class Line:
-    """The driver's line to one actor: it calls the actor's `poll`, with at most one call on its way.
+    """Calls one actor's `poll` for the driver, with at most one call on its way.
 
     `actor` may still be starting: a head that does not answer delays its creation for ever. Until the actor
     is there, nothing is sent.
@@ -100,22 +100,22 @@ class Line:
 
     @property
     def actor(self) -> Any | None:
-        """The actor; None where it is not there (yet)."""
+        """The actor; None if it is not there (yet)."""
         return self._actor.result(None) if isinstance(self._actor, Background) else self._actor
 
     def wait(self, timeout_s: float | None) -> Any | None:
-        """The actor, waited for at most `timeout_s` (None: for ever); None where it is not there."""
+        """The actor, waited for at most `timeout_s` (None: for ever); None if it is not there."""
         if isinstance(self._actor, Background):
             self._actor.done(timeout_s)
         return self.actor
 
     def kill(self) -> None:
-        """Kill the actor, once it is there. May take for ever: call it in the background."""
+        """Kill the actor, once it is there. May take for ever, so call it in the background."""
         if (actor := self.wait(None)) is not None:
             self._kill(actor)
 
     def refused(self) -> Gone | None:
-        """Why Ray did not create the actor, once; None if it did, or still may. Raises other errors."""
+        """The reason why Ray did not create the actor, once; None if it did, or may. Raises other errors."""
         error = self._actor.error if isinstance(self._actor, Background) else None
         if error is None or self.gone is not None:
             return None
@@ -125,7 +125,7 @@ class Line:
         return self.gone
 
     def begin_anew(self, now_s: float) -> None:
-        """Forget the silence until now: the driver itself was not polling."""
+        """Forget the silence until now, since the driver itself was not polling."""
         self._silent_since_s = now_s
 
     def silent_s(self, now_s: float) -> float:

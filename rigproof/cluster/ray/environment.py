@@ -39,7 +39,7 @@ UNGUARDED = {
 
 
 def local_environment(token: str, stall_s: float) -> dict[str, str | None]:
-    """What a Ray of our own gets: a token, loopback, no statistics, and rigproof on its workers' path.
+    """Variables for a Ray of our own: a token, loopback, no statistics, rigproof on its workers' path.
 
     None: unset. No setting of Ray's is inherited, whatever cluster it was made for, nor a job's runtime
     environment, which our head never sets up. Its head declares a node dead after about `stall_s` without an
@@ -65,7 +65,7 @@ def local_environment(token: str, stall_s: float) -> dict[str, str | None]:
 
 
 def joining_environment(address: str, *, open_cluster: bool) -> dict[str, str | None]:
-    """What joining a cluster needs.
+    """Variables for joining a cluster.
 
     Token authentication is turned on, unless the cluster is open, there is no token, or RAY_AUTH_MODE is set.
     """
@@ -113,7 +113,7 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 
 def _read_again() -> None:
-    """Ray caches its settings and the token when they are first read."""
+    """Have Ray read again what it caches when first read: its settings and the token."""
     if ray.is_initialized():
         return
     compiled: Any = ray._raylet  # noqa: SLF001 - there is no public way

@@ -60,7 +60,7 @@ def temp_root() -> Path:
 
 
 def last_lines(folder: Path) -> str:
-    """What the processes of the Ray in this folder said last of what failed; empty if nothing."""
+    """The last lines about what failed that the processes of the Ray in this folder wrote; empty if none."""
     found: dict[str, None] = {}
     files = sorted((folder / "session_latest" / "logs").glob("*.err"), key=_changed_s, reverse=True)
     for file in files:

@@ -17,7 +17,7 @@ WAYS_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The card that was found: its UUID as NVML writes it, or why there is none."""
+    """The card that was found: its UUID as NVML writes it, or the reason why there is none."""
 
     uuid: str | None = None
     error: str | None = None

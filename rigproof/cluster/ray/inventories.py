@@ -118,7 +118,7 @@ def _host(address: str, node: dict[str, Any]) -> FoundHost:
 
 
 def _refuse_doubles(address: str, hosts: tuple[FoundHost, ...]) -> None:
-    """Refuse two nodes of one machine: what both load is half as fast."""
+    """Refuse two nodes of one machine, since each would run at half its speed."""
     owners: dict[str, str] = {}
     for host in hosts:
         for sign in (str(host.address), *(gpu.uuid for gpu in host.inventory.gpus)):

@@ -26,7 +26,7 @@ def held_by_ray() -> bool:
 
 
 def expect_stuck_exit() -> None:
-    """From now on the interpreter's end takes at most EXIT_S."""
+    """Limit the time that the interpreter's end takes from now on to EXIT_S."""
     global _held  # noqa: PLW0603 - it is the process that is stuck, not an object
     if not _held:
         _held = True

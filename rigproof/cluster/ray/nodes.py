@@ -136,7 +136,7 @@ def _found(node: dict[str, Any], here: str) -> FoundNode:
 
 
 def with_numeric_address(node: Node) -> Node:
-    """Ray knows its nodes by numeric addresses; a name in the profile is looked up where it can be."""
+    """The node with a numeric address, since Ray knows no names; a name is looked up where it can be."""
     if node.address is None:
         return node
     name = node.address

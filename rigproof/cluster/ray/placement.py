@@ -30,7 +30,7 @@ Occupy = Callable[[str, FoundNode, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class WantedGpu:
-    """A GPU to reserve. `cpus` are for all its workers together. `uuid` is empty while it is not known."""
+    """A GPU to reserve, with the `cpus` of all its workers together; `uuid` is empty while not known."""
 
     subject: str
     uuid: str
@@ -53,7 +53,7 @@ class _Bundle:
 
 
 class Reservations:
-    """The placement groups of one run. `first` are their first processes, by subject."""
+    """The placement groups of one run, with their first processes by subject (`first`)."""
 
     def __init__(self, prefix: str, occupy: Occupy, kill: Callable[[Any], None]) -> None:
         self._prefix = prefix
@@ -200,12 +200,12 @@ class Reservations:
 
 
 def given_gpu() -> int:
-    """In an actor with one GPU: the number of that GPU on its node, as Ray counts."""
+    """The number of this actor's one GPU on its node, as Ray counts."""
     return int(ray.get_runtime_context().get_accelerator_ids()["GPU"][0])
 
 
 def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
-    """Subjects that need not be requested, with the reason: their node offers no GPU at all."""
+    """Subjects that need not be requested since their node offers no GPU at all, with that reason."""
     return {
         gpu.subject: _offers_too_few(gpu.node, _wanted_on(gpu.node.node_id, wanted))
         for gpu in wanted
@@ -214,7 +214,7 @@ def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
 
 
 def refusal(node: FoundNode, wanted: int, answers: Sequence[Probed | None], limit_s: float) -> str:
-    """Why a card of `node` was not among those that Ray assigned.
+    """The reason why a card of `node` was not among those that Ray assigned.
 
     `wanted` counts the cards wanted there; `answers` are those of the bundles on other cards, None for a
     bundle that Ray did not grant, or that did not answer.

@@ -54,7 +54,7 @@ class MoreNode:
 
 
 class RaySession:
-    """A running Ray. `address` is the cluster's; `started`: whether it is ours to end."""
+    """A running Ray at `address`, which is ours to end if `started`."""
 
     def __init__(
         self, started: bool, folder: Path | None, more: Sequence[MoreNode] = (), in_advance: int = 1
@@ -96,7 +96,7 @@ class RaySession:
         self._processes = self._started_processes()
 
     def last_lines(self) -> str:
-        """What the processes of a Ray of our own wrote last of what went wrong; empty if nothing."""
+        """The last lines that a Ray of our own wrote about what went wrong; empty if none."""
         return "" if self.folder is None else last_lines(self.folder)
 
     def close(self, limit_s: float, ours: Iterable[ProcessId] = ()) -> tuple[ProcessId, ...]:
@@ -348,7 +348,7 @@ def _take_back_sigterm() -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep Ray from printing between pytest's lines: what matters is recorded as events."""
+    """Keep Ray from printing between pytest's lines; what matters is recorded as events."""
     logger = logging.getLogger("ray")
     level, printing = logger.level, ray_worker._worker_logs_enabled  # noqa: SLF001 - no public switch
     logger.setLevel(logging.CRITICAL)

@@ -23,7 +23,7 @@ class Block(nn.Module):  # type: ignore[misc]
         self.down = nn.Linear(MLP * width, width, bias=False, device=where)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, sequence, width) to the same."""
+        """Transform (batch, sequence, width) into the same shape."""
         batch, sequence, width = x.shape
         split = self.queries_keys_values(self.attention_norm(x)).view(batch, sequence, 3, self.heads, HEAD)
         query, key, value = split.permute(2, 0, 3, 1, 4)  # each (batch, heads, sequence, HEAD)

@@ -41,7 +41,7 @@ class Shape:
 
     @property
     def held_mib(self) -> float:
-        """Weights, gradients and AdamW's averages."""
+        """Memory for weights, gradients and AdamW's averages."""
         return self.parameters * BYTES_PER_PARAMETER / MIB_BYTES
 
     @property

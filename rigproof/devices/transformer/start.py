@@ -19,7 +19,7 @@ BYTES_MEAN, BYTES_DEVIATION = 510, math.sqrt((256**2 - 1) / 3)
 
 
 class Start(Protocol):
-    """Makes weights and tokens, the same each time."""
+    """Makes weights and tokens that are the same each time."""
 
     def weights(self, model: Transformer) -> None:
         """Set all weights to those of the untrained model."""
@@ -31,29 +31,27 @@ class Start(Protocol):
 
 
 class DrawnStart:
-    """By torch's own generator on the device: the same for the same device."""
+    """Draws with torch's own generator on the device: the same for the same device."""
 
     def weights(self, model: Transformer) -> None:
-        """Normal weights."""
         where = next(model.parameters()).device
         model.initialise(torch.Generator(where).manual_seed(SEED))
 
     def tokens(self, shape: Shape, batch: int, where: torch.device) -> torch.Tensor:
-        """Uniform tokens."""
         generator = torch.Generator(where).manual_seed(SEED)
         size = (batch, shape.sequence + 1)
         return torch.randint(shape.vocabulary, size, device=where, generator=generator)
 
 
 class HashedStart:
-    """By integers alone, mixed from each element's place: the same bits on every device, the CPU included.
+    """Mixes integers from each element's place: the same bits on every device, the CPU included.
 
     torch's generator on a GPU divides its numbers by the number of multiprocessors.
     """
 
     @staticmethod
     def flaw(model: Transformer, tokens: torch.Tensor) -> str:
-        """What differs from the CPU's own: of all tokens, and of some of each weight; empty if nothing.
+        """Differences from the CPU's own result: of all tokens, and of some of each weight; empty if none.
 
         For a model that has not been trained yet. Waits for the device.
         """
@@ -109,7 +107,7 @@ def hashed(stream: int, first: int, count: int, where: torch.device) -> torch.Te
 
 
 def _mixed(x: torch.Tensor) -> torch.Tensor:
-    """32-bit integers, mixed; a bijection."""
+    """The integers mixed in 32 bits; a bijection."""
     for _ in range(2):
         x = ((x ^ (x >> SHIFT)) * FACTOR) & WORD
     return x ^ (x >> SHIFT)

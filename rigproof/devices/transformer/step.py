@@ -30,7 +30,6 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """The number of steps."""
         return len(self.losses)
 
     @property
@@ -43,11 +42,11 @@ class Watcher(Protocol):
     """Looks at each step on its way. `step` counts from 0; it only queues work of the device."""
 
     def gradients(self, step: int, model: Transformer, loss: torch.Tensor) -> None:
-        """After the backward pass, before gradients are clipped and the optimizer uses them."""
+        """Look at the gradients before they are clipped and the optimizer uses them."""
         ...
 
     def updated(self, step: int, model: Transformer) -> None:
-        """After the optimizer's update."""
+        """Look at the weights after the optimizer's update."""
         ...
 
 
@@ -80,7 +79,7 @@ class Trainer:
         self.restart()
 
     def restart(self) -> None:
-        """Start again from the same, in the memory that is already held."""
+        """Start again from the same weights, in the memory that is already held."""
         self._drop()
         precision = self.precision
         # tf32 for what autocast leaves in 32-bit; without autocast only if tf32 itself is measured.

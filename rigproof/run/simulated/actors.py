@@ -18,7 +18,7 @@ FIRST_PID = 2**22 + 1  # above the highest that Linux assigns, so that no real p
 
 
 class Method:
-    """One method of an actor, called as Ray's are: `remote` passes the simulated time with the call."""
+    """A method of an actor that is called as Ray's are: `remote` passes the simulated time with the call."""
 
     def __init__(self, call: Callable[..., Any], clock: SimulatedClock, name: str) -> None:
         self._call = call
@@ -26,7 +26,6 @@ class Method:
         self._name = name
 
     def remote(self, *arguments: Any) -> Any:
-        """Call it at the present moment of simulated time."""
         return self._call(self._clock.now_s(), self._clock.stages, self._name, arguments)
 
 
@@ -84,7 +83,7 @@ class LocalActor:
         return Method(self._call, self._clock, name)
 
     def end(self, why: str) -> None:
-        """From now on the actor is gone: every call to it is answered with an error that says `why`."""
+        """Answer every call from now on with an error that says `why` the actor is gone."""
         self._ended = self._ended or LocalActorDied(why)
 
     def _call(self, *call: Any) -> LocalCall:

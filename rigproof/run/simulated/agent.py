@@ -66,7 +66,7 @@ class SimulatedAgent(NodeAgent):
             self._simulated.own_pids.append(process.pid)
 
     def free_ports(self, _address: str, count: int) -> tuple[int, ...]:
-        """Any numbers: all ports of a simulated host are free."""
+        """Any numbers, since all ports of a simulated host are free."""
         return tuple(range(1, count + 1))
 
     def start_host_load(self, load: HostLoad) -> None:
@@ -105,7 +105,7 @@ class SimulatedAgent(NodeAgent):
         self._records.append(Event(self._t_s, "host_load", self._simulated.name, message, data=data))
 
     def _oom_kills(self) -> None:
-        """Nobody counts them on a simulated host."""
+        """None: nobody counts them on a simulated host."""
 
     def _offers(self) -> Offers:
         return self._simulated.host.offers()

@@ -41,17 +41,17 @@ class SimulatedWatch:
         return lost
 
     def silent_s(self, _now_s: float, /) -> float:
-        """A simulated rig has no head that could be silent."""
+        """0, since a simulated rig has no head that could be silent."""
         return 0.0
 
     def begin_anew(self, _now_s: float, /) -> None:
-        """Nothing to forget: there is no head that could be silent."""
+        """Do nothing, since there is no head that could be silent."""
 
     def look(self, _timeout_s: float, /) -> None:
-        """Nothing to do: `news` always knows the present state."""
+        """Do nothing, since `news` always knows the present state."""
 
     def stop(self, _timeout_s: float, /) -> None:
-        """Nothing runs by itself here."""
+        """Do nothing, since nothing runs by itself here."""
 
 
 def back(rig: SimulatedRig, clock: SimulatedClock) -> frozenset[str]:
@@ -98,11 +98,11 @@ class SimulatedRayGround(RayGround):
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """Those of the lost nodes that their faults let return; the raylets themselves were never gone."""
+        """The lost nodes that their faults let return; the raylets themselves were never gone."""
         return super().back(set(lost) & back(self._rig, self._clock))
 
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
-        """A process starts in real time; all else happens in simulated time."""
+        """Advance simulated time, and let real time pass only while a process starts."""
         if starting:
             super().pause(length_s, spent_s, starting)
         self._clock.advance(length_s)
@@ -121,16 +121,16 @@ class Granted:
         self.first: dict[str, Any] = {}
 
     def begin(self, _wanted: Iterable[WantedGpu], _limit_s: float, /) -> None:
-        """Nothing to request: all of them are granted at once."""
+        """Request nothing: all GPUs are granted at once."""
 
     def reserve(self, wanted: Sequence[WantedGpu], _limit_s: float, /) -> dict[str, str]:
-        """Reserve all of them: nothing is refused."""
+        """Reserve all GPUs, refusing none."""
         self.groups = {gpu.subject: gpu.subject for gpu in wanted}
         self.cpus = {gpu.subject: gpu.cpus for gpu in wanted}
         return {}
 
     def release(self, _timeout_s: float, /) -> None:
-        """Nothing to release."""
+        """Do nothing, since nothing is held."""
 
 
 class InlineGround:
@@ -147,7 +147,6 @@ class InlineGround:
 
     @property
     def up(self) -> bool:
-        """Whether it is open."""
         return self._up
 
     def open(self) -> dict[str, FoundNode]:
@@ -160,7 +159,7 @@ class InlineGround:
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """Those of the lost nodes that their faults let return."""
+        """The lost nodes that their faults let return."""
         return {name: self._found(name) for name in sorted(set(lost) & back(self._rig, self._clock))}
 
     def reservations(self, _memory: Mapping[str, MemoryPlan], /) -> Reserving:
@@ -172,11 +171,11 @@ class InlineGround:
         self._clock.advance(length_s)
 
     def last_lines(self) -> str:
-        """No process that could fail."""
+        """Empty: there is no process that could fail."""
         return ""
 
     def close(self, _limit_s: float, _ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
-        """No process was started; every simulated driver is released."""
+        """Release every simulated driver; no process was started."""
         self._local.close()
         self._up = False
         return ()

@@ -36,13 +36,13 @@ class SimulatedMemory:
         return BootReading(self._now_s(), self._node.name, moment, boot_id)
 
     def mark(self, stage: str | None, since_s: float) -> None:
-        """Not kept: it is never read."""
+        """Keep nothing, since it is never read."""
 
     def doing(self, steps: Mapping[str, str]) -> None:
-        """Not kept: it is never read."""
+        """Keep nothing, since it is never read."""
 
     def problems(self) -> list[Event]:
-        """None: nothing is written that could fail."""
+        """Empty, since nothing is written that could fail."""
         return []
 
     def end(self) -> None:
@@ -50,14 +50,14 @@ class SimulatedMemory:
 
 
 def reset_s(node: SimulatedNode, now_s: float) -> float | None:
-    """When the host went down, run time; None if it has not."""
+    """The run time at which the host went down; None if it has not."""
     fault = node.rig.fault("reset", node.name)
     window = fault.window(node.stages) if fault is not None else None
     return window[0] if window is not None and window[0] <= now_s else None
 
 
 def last_words(node: SimulatedNode, nvml: Nvml | None, run_id: str, now_s: float) -> list[Event]:
-    """What the host's black box would say about its reset; nothing if there was none."""
+    """The words of the host's black box about its reset; nothing if there was none."""
     down_s = reset_s(node, now_s)
     stages = [one for one in node.stages if down_s is not None and one.start_s <= down_s]
     if down_s is None or not stages:

@@ -63,12 +63,12 @@ class SimulatedSensing:
         self._stopped = False
 
     def start(self) -> None:
-        """The grid begins now. Processes are read at once: the load may begin before its first point."""
+        """Begin the grid now. Processes are read at once, since the load may begin before its first point."""
         self._grid_s = self._now_s()
         self._at_start = self._processes()
 
     def stop(self, timeout_s: float) -> None:
-        """Nothing runs by itself here."""
+        """Do nothing, since nothing runs by itself here."""
         if self._xids is not None:
             self._xids.stop(timeout_s)
         self._stopped = True
@@ -110,7 +110,7 @@ class SimulatedSensing:
         return [*found, *self.watches()] if self._stopped else found
 
     def _look(self) -> list[Record]:
-        """What changed among the GPUs' processes since they were last read, if the next reading is due."""
+        """Changes among the GPUs' processes since they were last read, if the next reading is due."""
         due_s = -1.0 if self._watched_s is None else self._watched_s + 1 / RATE_HZ
         if self._grid_s < due_s - self._step_s / 2:
             return []
@@ -118,7 +118,7 @@ class SimulatedSensing:
         return self._processes()
 
     def _processes(self) -> list[Record]:
-        """What changed among the GPUs' processes since they were last read."""
+        """Changes among the GPUs' processes since they were last read."""
         if self._watchers is None:
             return []
         subjects = [one for uuid, one in self._duty.uuids.items() if uuid not in self._hung_since_s]

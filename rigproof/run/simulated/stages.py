@@ -11,7 +11,7 @@ Sink = Callable[[Record | Sample], None]
 
 
 def heard_by(clock: SimulatedClock, plan: Plan, sink: Sink) -> Sink:
-    """The same sink; it also informs the clock of each stage that begins."""
+    """A sink that also informs the clock of each stage that begins."""
 
     def pass_on(record: Record | Sample) -> None:
         if isinstance(record, Stage) and record.end_s is None:

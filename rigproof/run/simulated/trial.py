@@ -30,7 +30,7 @@ def simulated_recording(
     seed: int = 0,
     again: Callable[[Recording, LoadedRig, str], str] | None = None,
 ) -> Recording:
-    """What an acceptance of this rig with these faults would record; kept in memory only.
+    """The recording of an acceptance of this rig with these faults, kept in memory only.
 
     `again` returns why a stage that has ended must be measured once more (`second_chance`), or an empty text;
     without it no stage is.
@@ -74,4 +74,4 @@ def simulated_recording(
 
 
 def _nothing_to_show() -> None:
-    """Nothing to show."""
+    """Show nothing."""

@@ -53,7 +53,7 @@ class SimulatedWorker:
         return getattr(self, method)(*arguments)
 
     def at(self, t_s: float, stages: Sequence[StageWindow], method: str, arguments: Sequence[Any]) -> Any:
-        """Like `act`, in a process of its own, which a killed worker ends and a frozen one hangs."""
+        """Call a method like `act`, in a process of its own that a killed worker ends, a frozen one hangs."""
         try:
             return self.act(t_s, stages, method, arguments)
         except WorkerKilled:
