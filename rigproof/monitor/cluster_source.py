@@ -48,7 +48,7 @@ class ClusterPort:
 
     @property
     def alive(self) -> bool:
-        return bool(self._agents.lines())
+        return bool(self._agents.pollers())
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
         """Start the agent. Returns what the node has; None if the agent did not start."""
@@ -61,9 +61,9 @@ class ClusterPort:
 
     def poll(self) -> bool:
         """Take what it has gathered; an agent that is gone is restarted once."""
-        answers = collect(self._agents.lines(), ANSWER_S, self._now_s())
-        for line, answer in answers:
-            self._agents.take(line, answer)
+        answers = collect(self._agents.pollers(), ANSWER_S, self._now_s())
+        for poller, answer in answers:
+            self._agents.take(poller, answer)
         self._agents.check_silence()
         return bool(answers)
 

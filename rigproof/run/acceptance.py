@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rigproof.cluster.driver.ground import Ground
-from rigproof.cluster.driver.rig_cluster import RigCluster, Say, unheard
+from rigproof.cluster.driver.rig_cluster import RigCluster, Say, say_nothing
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.run_lock import Claim
 from rigproof.profiles.kinds.stages import StageKind, StagePlan
@@ -53,8 +53,8 @@ class AcceptanceRun:
         on_tick: Callable[[], None],
         ground: Ground | None = None,
         again: Again = never_again,
-        say: Say = unheard,
-        ended: Say = unheard,
+        say: Say = say_nothing,
+        ended: Say = say_nothing,
         here: HostInventory | None = None,
         claim: Claim | None = None,
         wait_s: float = 0.0,

@@ -80,12 +80,14 @@ class Team:
 
     def answers(self, node="pc1", pid=7, records=()):
         link = self.link(node)
-        self.agents.lines()
-        return self.agents.take(link.line, link.line.take(AgentReply(ProcessId(pid, 1), records), self.now_s))
+        self.agents.pollers()
+        return self.agents.take(
+            link.poller, link.poller.take(AgentReply(ProcessId(pid, 1), records), self.now_s)
+        )
 
     def ends(self, node="pc1"):
-        self.agents.lines()
-        assert self.agents.take(self.link(node).line, Gone("exit code 9"))
+        self.agents.pollers()
+        assert self.agents.take(self.link(node).poller, Gone("exit code 9"))
 
     def silent_at(self, now_s):
         self.now_s = now_s

@@ -76,11 +76,11 @@ class Staff:
     def answers(self, worker=FIRST, state="working", progress=0, records=(), error=None, task=None, pid=None):
         """One answer of a worker to a poll."""
         slot = self.slot(worker)
-        self.workers.lines()
+        self.workers.pollers()
         process = ProcessId(pid or 100 + slot.generation, 1)
         number = slot.task if task is None else task
         reply = WorkerReply(process, state, number, progress, tuple(records), error)
-        return self.workers.take(slot.line, slot.line.take(reply, self.now_s))
+        return self.workers.take(slot.poller, slot.poller.take(reply, self.now_s))
 
     def works(self, worker=FIRST, begin_s=0.0):
         """It is up, and has its task."""

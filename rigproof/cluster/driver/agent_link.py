@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
-from rigproof.cluster.ray.calls import Line
+from rigproof.cluster.ray.calls import Poller
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
@@ -15,12 +15,12 @@ from rigproof.records.identity import NodeIdentity
 class AgentLink:
     """The driver's view of one node's agent, and what a new agent of that node has to be given.
 
-    `line` is None while there is no agent. `briefed`: whether the agent has got its duty.
+    `poller` is None while there is no agent. `briefed`: whether the agent has got its duty.
     """
 
     node: str
     found: FoundNode
-    line: Line | None
+    poller: Poller | None
     process: ProcessId | None = None
     identity: NodeIdentity | None = None
     duty: AgentDuty | None = None
@@ -34,7 +34,7 @@ class AgentLink:
     @property
     def actor(self) -> Any | None:
         """The actor to call; None while there is none."""
-        return self.line.actor if self.line is not None else None
+        return self.poller.actor if self.poller is not None else None
 
     @property
     def clock_offset_s(self) -> float:

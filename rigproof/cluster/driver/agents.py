@@ -10,7 +10,7 @@ from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.driver.agent_link import AgentLink
 from rigproof.cluster.driver.clock import RoundTrip, clock_offset
 from rigproof.cluster.driver.ground import Actors
-from rigproof.cluster.ray.calls import Gone, Line, ask
+from rigproof.cluster.ray.calls import Gone, Poller, ask
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host import processes
 from rigproof.host.bounded import Background
@@ -52,7 +52,7 @@ class Agents:
         self._actors = actors
         self._claim: Claim | None = None  # for which the agents hold their hosts' locks
         self.links: dict[str, AgentLink] = {}
-        self._asked: dict[int, AgentLink] = {}  # by the line's id, to assign the answers of many
+        self._asked: dict[int, AgentLink] = {}  # by the poller's id, to assign the answers of many
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
         self._killing: list[Background[object]] = []
 
@@ -60,7 +60,7 @@ class Agents:
         """Request one agent per node. `start` waits for them."""
         for name, found in nodes.items():
             self.links[name] = AgentLink(name, found, None)
-            self.links[name].line = self._line(self.links[name])
+            self.links[name].poller = self._poller(self.links[name])
 
     def start(
         self, with_gpu: Collection[str], last_lines: Callable[[], str] = lambda: ""
@@ -71,13 +71,13 @@ class Agents:
         a driver. `last_lines`: what Ray's own processes wrote about it, if they are ours.
         """
         end_s = self._now_s() + self._start_s
-        lines = {name: link.line for name, link in self.links.items() if link.line is not None}
-        there = [name for name, line in lines.items() if line.wait(max(0.0, end_s - self._now_s()))]
+        pollers = {name: link.poller for name, link in self.links.items() if link.poller is not None}
+        there = [name for name, poller in pollers.items() if poller.wait(max(0.0, end_s - self._now_s()))]
         calls = {
             name: self._call(self.links[name], "facts", name, name in with_gpu, self._start_s / 4)
             for name in there
         }
-        refused = {name: gone for name, line in lines.items() if (gone := line.refused()) is not None}
+        refused = {name: gone for name, poller in pollers.items() if (gone := poller.refused()) is not None}
         answers = refused | ask(calls, max(self._start_s / 4, end_s - self._now_s()))
         facts = {name: answer for name, answer in answers.items() if isinstance(answer, AgentFacts)}
         for name, link in self.links.items():
@@ -87,7 +87,7 @@ class Agents:
                 self._give_up(link, f"{name} has rigproof {other}", way_out)
             elif name in facts:
                 self._identify(link, facts[name])
-            elif link.line is not None:
+            elif link.poller is not None:
                 answer = answers.get(name)
                 gone = answer if isinstance(answer, Gone) else Gone(f"no answer in {self._start_s:g} s")
                 said = last_lines()
@@ -159,8 +159,8 @@ class Agents:
     def came_back(self, nodes: Mapping[str, FoundNode], run_id: str, limit_s: float) -> None:
         """Ask these nodes, which were lost and have returned, whether they restarted in between."""
         now_s = self._now_s()
-        lines = {
-            name: Line(
+        pollers = {
+            name: Poller(
                 self._actors.agent(f"{self._prefix}-back-{name}", name, found.node_id),
                 now_s,
                 self._actors.kill,
@@ -169,14 +169,14 @@ class Agents:
         }
         end_s = time.monotonic() + limit_s
         calls = {}
-        for name, line in lines.items():
-            actor = line.wait(max(0.0, end_s - time.monotonic()))
+        for name, poller in pollers.items():
+            actor = poller.wait(max(0.0, end_s - time.monotonic()))
             if actor is not None:
                 calls[name] = actor.came_back.remote(name, run_id, now_s)
         for answer in ask(calls, max(1.0, end_s - time.monotonic())).values():
             for record in answer if isinstance(answer, tuple) else ():
                 self._sink(record)
-        self._killing += [Background(line.kill, "kill") for line in lines.values()]
+        self._killing += [Background(poller.kill, "kill") for poller in pollers.values()]
 
     def free_ports(self, wanted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[int, ...]]:
         """Free ports by (node, an address of it), as many as `wanted` says for each.
@@ -191,18 +191,18 @@ class Agents:
         answers = ask(calls, PORTS_LIMIT_S)
         return {place: answer for place, answer in answers.items() if isinstance(answer, tuple)}
 
-    def lines(self) -> list[Line]:
+    def pollers(self) -> list[Poller]:
         """Pollers of all agents that are to be polled. An agent that started late first gets its duty."""
         for link in self.links.values():
             if link.actor is not None and not link.briefed:
                 self._brief(link)
-        self._asked = {id(link.line): link for link in self.links.values() if link.line is not None}
-        return [link.line for link in self._asked.values() if link.line is not None]
+        self._asked = {id(link.poller): link for link in self.links.values() if link.poller is not None}
+        return [link.poller for link in self._asked.values() if link.poller is not None]
 
-    def take(self, line: Line, answer: AgentReply | Gone) -> bool:
+    def take(self, poller: Poller, answer: AgentReply | Gone) -> bool:
         """Deal with an answer to a poll; False if the call is not an agent's."""
-        link = self._asked.get(id(line))
-        if link is None or link.line is not line:
+        link = self._asked.get(id(poller))
+        if link is None or link.poller is not poller:
             return False
         if isinstance(answer, Gone):
             self._died(link, answer)
@@ -217,12 +217,12 @@ class Agents:
         now_s = self._now_s()
         for link in self.links.values():
             limit_s = self._stall_s if link.process is not None else self._start_s
-            if link.line is not None and link.line.silent_s(now_s) > limit_s:
+            if link.poller is not None and link.poller.silent_s(now_s) > limit_s:
                 self._died(link, Gone(f"no answer for {limit_s:g} s"), limit_s=limit_s)
 
     def lost(self, node: str) -> None:
         """Note that a node is gone, and its agent with it."""
-        self.links[node].line = None
+        self.links[node].poller = None
 
     def start_host_load(self, loads: Mapping[str, HostLoad]) -> None:
         """Hold the CPUs of these nodes in their band from now on."""
@@ -267,9 +267,9 @@ class Agents:
     def end(self) -> None:
         """Kill all agents, without waiting."""
         for link in self.links.values():
-            if link.line is not None:
-                self._kill_agent(link, link.line)
-                link.line = None
+            if link.poller is not None:
+                self._kill_agent(link, link.poller)
+                link.poller = None
 
     def pids(self) -> frozenset[int]:
         """The agents' process ids, on all nodes."""
@@ -283,13 +283,13 @@ class Agents:
     def begin_anew(self, now_s: float) -> None:
         """Reset all deadlines: the driver itself was not polling until now."""
         for link in self.links.values():
-            if link.line is not None:
-                link.line.begin_anew(now_s)
+            if link.poller is not None:
+                link.poller.begin_anew(now_s)
 
-    def _line(self, link: AgentLink) -> Line:
+    def _poller(self, link: AgentLink) -> Poller:
         name = f"{self._prefix}-agent-{link.node}-{link.starts}"
         actor = self._actors.agent(name, link.node, link.found.node_id)
-        return Line(actor, self._now_s(), self._actors.kill)
+        return Poller(actor, self._now_s(), self._actors.kill)
 
     def _brief(self, link: AgentLink) -> None:
         """Give a restarted agent what its predecessor knew."""
@@ -335,27 +335,27 @@ class Agents:
             self._sink(link.identity)
 
     def _died(self, link: AgentLink, gone: Gone, **data: float) -> None:
-        assert link.line is not None
+        assert link.poller is not None
         self._give_up(link, f"the node agent is gone: {gone.reason}", gone.remedy, **data)
         if link.starts > RESTARTS or link.duty is None:
             return
         link.starts += 1
-        link.line = self._line(link)
+        link.poller = self._poller(link)
 
     def _give_up(self, link: AgentLink, message: str, remedy: str, **more: float) -> None:
         """Report an agent as gone. `remedy`: what to do about it, if it is no fault of the rig."""
         data = {"node": link.node, "starts": link.starts, **more} | ({"disturbed": remedy} if remedy else {})
         self._sink(Event(self._now_s(), "agent_died", link.node, message, data=data))
-        if link.line is not None:
-            self._kill_agent(link, link.line)
-        link.line = None
+        if link.poller is not None:
+            self._kill_agent(link, link.poller)
+        link.poller = None
         link.process = None
         link.briefed = False
 
-    def _kill_agent(self, link: AgentLink, line: Line) -> None:
+    def _kill_agent(self, link: AgentLink, poller: Poller) -> None:
         if link.found.here and link.process is not None:
             processes.kill(link.process)
-        self._killing.append(Background(line.kill, "kill"))
+        self._killing.append(Background(poller.kill, "kill"))
 
 
 def records_of(answers: Iterable[Any]) -> list[Record | Sample]:

@@ -57,7 +57,7 @@ Sink = Callable[[Record | Sample], None]
 Say = Callable[[str], None]
 
 
-def unheard(_text: str) -> None:
+def say_nothing(_text: str) -> None:
     """Show a message to nobody."""
 
 
@@ -91,8 +91,8 @@ class RigCluster:
         allow_open: bool = False,
         run_id: str | None = None,
         ground: Ground | None = None,
-        say: Say = unheard,
-        ended: Say = unheard,
+        say: Say = say_nothing,
+        ended: Say = say_nothing,
         here: HostInventory | None = None,
         claim: Claim | None = None,
         wait_s: float = 0.0,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rigproof.cluster.actors.messages import WorkerSetup
-from rigproof.cluster.ray.calls import Line
+from rigproof.cluster.ray.calls import Poller
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 
@@ -17,7 +17,7 @@ class Slot:
     """A planned worker as the driver sees it."""
 
     plan: WorkerPlan
-    line: Line | None = None
+    poller: Poller | None = None
     setup: WorkerSetup | None = None  # what its process has not been told yet: which worker it is
     state: SlotState = "starting"
     generation: int = 0

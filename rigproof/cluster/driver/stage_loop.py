@@ -89,9 +89,9 @@ class Polling:
     def gather(self, timeout_s: float) -> None:
         """Poll all agents and workers once, and take the answers that come within `timeout_s`."""
         now_s = self._now_s()
-        for line, answer in collect([*self.agents.lines(), *self.workers.lines()], timeout_s, now_s):
-            if not self.agents.take(line, answer):
-                self.workers.take(line, answer)
+        for poller, answer in collect([*self.agents.pollers(), *self.workers.pollers()], timeout_s, now_s):
+            if not self.agents.take(poller, answer):
+                self.workers.take(poller, answer)
         self.agents.tell_steps()
 
     def rest(self) -> None:

@@ -8,7 +8,7 @@ from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup
 from rigproof.cluster.driver.agents import Agents
 from rigproof.cluster.driver.ground import Actors, Place
 from rigproof.cluster.driver.slots import Slot
-from rigproof.cluster.ray.calls import Gone, Line
+from rigproof.cluster.ray.calls import Gone, Poller
 from rigproof.devices.specs import Spec
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
@@ -59,7 +59,7 @@ class Workers:
         self._group_cpus: Mapping[str, float] = {}
         self._killing: list[Background[object]] = []
         self.slots: dict[str, Slot] = {}
-        self._polled: dict[int, Slot] = {}  # by the line's id, to find the slot of each of many answers
+        self._polled: dict[int, Slot] = {}  # by the poller's id, to find the slot of each of many answers
         self.stage: str | None = None
         self.ever: set[ProcessId] = set()  # every worker process of this host; none may be left at the end
 
@@ -90,16 +90,16 @@ class Workers:
         """Whether any worker is still starting."""
         return any(slot.state == "starting" for slot in self.slots.values())
 
-    def lines(self) -> list[Line]:
+    def pollers(self) -> list[Poller]:
         """Pollers of all processes. One that is there by now is first told which worker it is."""
         self._tell()
-        self._polled = {id(slot.line): slot for slot in self.slots.values() if slot.line is not None}
-        return [slot.line for slot in self._polled.values() if slot.line is not None]
+        self._polled = {id(slot.poller): slot for slot in self.slots.values() if slot.poller is not None}
+        return [slot.poller for slot in self._polled.values() if slot.poller is not None]
 
-    def take(self, line: Line, answer: WorkerReply | Gone) -> bool:
-        """Handle an answer to a poll; False if the line is not a worker's."""
-        slot = self._polled.get(id(line))
-        if slot is None or slot.line is not line:
+    def take(self, poller: Poller, answer: WorkerReply | Gone) -> bool:
+        """Handle an answer to a poll; False if the poller is not a worker's."""
+        slot = self._polled.get(id(poller))
+        if slot is None or slot.poller is not poller:
             return False
         if isinstance(answer, Gone):
             self._gone(slot, answer)
@@ -115,33 +115,33 @@ class Workers:
 
     def ready(self, worker: str) -> bool:
         slot = self.slots.get(worker)
-        return slot is not None and slot.line is not None and slot.state in ("ready", "finished")
+        return slot is not None and slot.poller is not None and slot.state in ("ready", "finished")
 
     def begin(self, worker: str, spec: Spec, start_at_s: float, member: Member) -> None:
         """Give a ready worker its task of the stage, and its place in a crew."""
         slot = self.slots[worker]
-        assert slot.line is not None
+        assert slot.poller is not None
         slot.task += 1
         slot.progress, slot.outcome = 0, "none"
         slot.first_round_s = slot.last_round_s = slot.finished_s = None
         slot.step = ""
         slot.state, slot.progress_s = "working", start_at_s
-        assert slot.line.actor is not None
-        slot.line.actor.start.remote(slot.task, spec, start_at_s, member)
+        assert slot.poller.actor is not None
+        slot.poller.actor.start.remote(slot.task, spec, start_at_s, member)
 
     def stop_tasks(self, slots: Iterable[Slot] | None = None) -> None:
         """Let the tasks of these slots, or of all, end after their current round, without waiting."""
         for slot in self.slots.values() if slots is None else slots:
-            if slot.line is not None and slot.line.actor is not None and slot.state == "working":
-                slot.line.actor.stop.remote()
+            if slot.poller is not None and slot.poller.actor is not None and slot.state == "working":
+                slot.poller.actor.stop.remote()
 
     def check_progress(self) -> None:
         """Kill and replace workers that have not answered, or not finished a round, for too long."""
         now_s = self._now_s()
         for slot in self.slots.values():
-            if slot.line is None:
+            if slot.poller is None:
                 continue
-            silent_s = slot.line.silent_s(now_s)
+            silent_s = slot.poller.silent_s(now_s)
             idle_s = now_s - slot.progress_s
             if slot.state == "starting":
                 if now_s - slot.since_s > self._start_s:
@@ -159,8 +159,8 @@ class Workers:
         for slot in self.slots.values():
             slot.progress_s = max(slot.progress_s, now_s)
             slot.since_s = max(slot.since_s, now_s)
-            if slot.line is not None:
-                slot.line.begin_anew(now_s)
+            if slot.poller is not None:
+                slot.poller.begin_anew(now_s)
 
     def hung(self, slot: Slot, why: str, limit_s: float) -> None:
         """Report, kill and replace a worker that makes no progress."""
@@ -170,7 +170,7 @@ class Workers:
     def lost(self, node: str, reason: str, **wait: float) -> None:
         """Note that a node is gone, and its workers with it; they cannot be replaced."""
         for slot in self.slots.values():
-            if slot.plan.node == node and slot.line is not None:
+            if slot.plan.node == node and slot.poller is not None:
                 self.event("worker_died", slot, f"its node is gone: {reason}", pid=slot.pid, **wait)
                 self._vacate(slot)
 
@@ -189,7 +189,7 @@ class Workers:
         self._end_early()
         for slot in self.slots.values():
             self._kill(slot)
-            slot.line, slot.state = None, "vacant"
+            slot.poller, slot.state = None, "vacant"
 
     def wait_kills(self, timeout_s: float) -> None:
         """Wait until Ray has accepted our requests to kill."""
@@ -202,7 +202,7 @@ class Workers:
         slot.setup = WorkerSetup(plan, self._agents.links[plan.node].clock_offset_s, slot.generation)
         slot.since_s = self._now_s()
         actor = self._process(plan, slot.generation) if actor is None else actor
-        slot.line = Line(actor, slot.since_s, self._actors.kill)
+        slot.poller = Poller(actor, slot.since_s, self._actors.kill)
         slot.state, slot.process = "starting", None
 
     def _process(self, plan: WorkerPlan, generation: int = 0) -> Any:
@@ -219,14 +219,14 @@ class Workers:
     def _tell(self) -> None:
         """Tell the processes that are there which workers they are."""
         for slot in self.slots.values():
-            if slot.setup is not None and slot.line is not None and slot.line.actor is not None:
-                slot.line.actor.become.remote(slot.setup)
+            if slot.setup is not None and slot.poller is not None and slot.poller.actor is not None:
+                slot.poller.actor.become.remote(slot.setup)
                 slot.setup = None
 
     def _end_early(self) -> None:
         """Kill the processes that got no slot, without waiting."""
-        lines = [Line(actor, self._now_s(), self._actors.kill) for actor in self._early.values()]
-        self._killing += [Background(line.kill, "kill") for line in lines]
+        pollers = [Poller(actor, self._now_s(), self._actors.kill) for actor in self._early.values()]
+        self._killing += [Background(poller.kill, "kill") for poller in pollers]
         self._early.clear()
 
     def _answered(self, slot: Slot, reply: WorkerReply) -> None:
@@ -287,7 +287,7 @@ class Workers:
         never_up = slot.process is None and slot.state == "starting"
         remedy = gone.remedy or (NEVER_UP if never_up else "")
         disturbed = {"disturbed": remedy} if remedy else {}
-        if slot.line is not None and slot.line.actor is None:  # never created: another request would not help
+        if slot.poller is not None and slot.poller.actor is None:  # never created: nor would another one be
             message = f"it was not started: {gone.reason}"
             self.event("worker_failed", slot, message, error=gone.reason, **disturbed)
             self._vacate(slot)
@@ -318,12 +318,12 @@ class Workers:
 
     def _vacate(self, slot: Slot) -> None:
         self._kill(slot)
-        slot.line, slot.state, slot.process = None, "vacant", None
+        slot.poller, slot.state, slot.process = None, "vacant", None
         if slot.outcome == "none":
             slot.outcome = "failed"
 
     def _kill(self, slot: Slot) -> None:
         if slot.process is not None:
             self._agents.kill(slot.plan.node, slot.process)
-        if slot.line is not None:
-            self._killing.append(Background(slot.line.kill, "kill"))
+        if slot.poller is not None:
+            self._killing.append(Background(slot.poller.kill, "kill"))

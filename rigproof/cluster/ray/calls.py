@@ -81,7 +81,7 @@ class Maker:
         return Background(in_turn, "make")
 
 
-class Line:
+class Poller:
     """Calls one actor's `poll` for the driver, with at most one call on its way.
 
     `actor` may still be starting: a head that does not answer delays its creation for ever. Until the actor
@@ -160,14 +160,16 @@ class Line:
         return answer
 
 
-def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple[Line, Any]]:
+def collect(pollers: Sequence[Poller], timeout_s: float, now_s: float) -> list[tuple[Poller, Any]]:
     """Poll all actors that are not gone, wait at most `timeout_s` for all, and return what was answered."""
-    taken: list[tuple[Line, Any]] = [(line, line.refused()) for line in lines]
-    calls = {line.send(now_s): line for line in lines if line.gone is None and line.actor is not None}
+    taken: list[tuple[Poller, Any]] = [(poller, poller.refused()) for poller in pollers]
+    calls = {
+        poller.send(now_s): poller for poller in pollers if poller.gone is None and poller.actor is not None
+    }
     taken += [
         (calls[call], calls[call].take(answer, now_s)) for call, answer in _fetch(list(calls), timeout_s)
     ]
-    return [(line, answer) for line, answer in taken if answer is not None]
+    return [(poller, answer) for poller, answer in taken if answer is not None]
 
 
 def ask(calls: dict[Key, Any], timeout_s: float) -> dict[Key, Any | Gone]:

@@ -12,7 +12,7 @@ from typing import Any
 import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 
-from rigproof.cluster.ray.calls import Gone, Line, ask, created
+from rigproof.cluster.ray.calls import Gone, Poller, ask, created
 from rigproof.cluster.ray.gpu_probe import Probed
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.bounded import Background
@@ -46,7 +46,7 @@ class _Bundle:
     node: FoundNode
     cpus: float
     group: Any  # None where Ray refused it
-    line: Line | None = None  # to its first process
+    poller: Poller | None = None  # to its first process
     attempts: int = 0
     call: Any = None
     answer: Probed | None = None
@@ -103,8 +103,8 @@ class Reservations:
 
     def _give_up(self, bundles: Sequence[_Bundle]) -> list[Background[None]]:
         """End these bundles and their first processes, without waiting. Returns what to wait for."""
-        lines = [bundle.line for bundle in bundles if bundle.line is not None]
-        kills = [Background(line.kill, "kill") for line in lines]
+        pollers = [bundle.poller for bundle in bundles if bundle.poller is not None]
+        kills = [Background(poller.kill, "kill") for poller in pollers]
         return [*kills, *(_remove(bundle.group) for bundle in bundles)]
 
     def _waiting(self) -> bool:
@@ -116,12 +116,12 @@ class Reservations:
             uuid = bundle.answer.uuid if bundle.answer is not None else None
             gpu = left.pop(uuid or "", None)
             if gpu is not None:
-                assert bundle.line is not None
+                assert bundle.poller is not None
                 self._bundles.remove(bundle)
                 self._granted.append(bundle)
                 self.groups[gpu.subject] = bundle.group
                 self.cpus[gpu.subject] = bundle.cpus
-                self.first[gpu.subject] = bundle.line.actor
+                self.first[gpu.subject] = bundle.poller.actor
 
     def _reason(self, gpu: WantedGpu, wanted: Sequence[WantedGpu], limit_s: float) -> str:
         node_id = gpu.node.node_id
@@ -168,7 +168,7 @@ class Reservations:
         """Request the bundle's first process. Ray starts it when it grants the bundle."""
         bundle.attempts += 1
         name = f"{self._prefix}-first-{bundle.number}-{bundle.attempts}"
-        bundle.line = Line(self._occupy(name, bundle.node, bundle.group), 0.0, self._kill)
+        bundle.poller = Poller(self._occupy(name, bundle.node, bundle.group), 0.0, self._kill)
         bundle.call = None
 
     def _advance(self, timeout_s: float) -> None:
@@ -192,11 +192,11 @@ class Reservations:
 
     def _ask_first(self, bundle: _Bundle) -> None:
         """Ask the bundle's first process for its card as soon as it is requested; note a refusal."""
-        assert bundle.line is not None
-        if bundle.call is None and (refused := bundle.line.refused()) is not None:
+        assert bundle.poller is not None
+        if bundle.call is None and (refused := bundle.poller.refused()) is not None:
             bundle.answer = Probed(error=refused.reason)
-        elif bundle.call is None and bundle.line.actor is not None:
-            bundle.call = bundle.line.actor.gpu.remote()
+        elif bundle.call is None and bundle.poller.actor is not None:
+            bundle.call = bundle.poller.actor.gpu.remote()
 
 
 def given_gpu() -> int:

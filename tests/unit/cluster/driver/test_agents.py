@@ -42,7 +42,7 @@ def test_an_agent_without_a_clock_is_given_up(killed_here):
     team = Team(pc1={"clock": None})
     assert set(team.start()) == {"pc2"}
     assert [one.message for one in team.deaths] == ["the node agent did not report its clock"]
-    assert team.link().line is None
+    assert team.link().poller is None
 
 
 def test_an_agent_that_does_not_answer_is_given_up_and_the_others_are_not(killed_here):
@@ -66,9 +66,9 @@ def test_why_an_agent_did_not_start_has_what_a_ray_of_our_own_said_last(killed_h
 def test_an_agent_that_rays_memory_monitor_killed_is_not_the_rigs_loss(killed_here):
     team = Team()
     team.start()
-    team.agents.lines()
-    assert team.agents.take(team.link().line, Gone("exit code 1"))
-    assert team.agents.take(team.link("pc2").line, Gone("Ray's memory monitor killed it", "free some"))
+    team.agents.pollers()
+    assert team.agents.take(team.link().poller, Gone("exit code 1"))
+    assert team.agents.take(team.link("pc2").poller, Gone("Ray's memory monitor killed it", "free some"))
     assert [one.data.get("disturbed") for one in team.deaths] == [None, "free some"]
 
 
@@ -78,7 +78,7 @@ def test_another_version_of_rigproof_is_refused_with_the_way_out(killed_here):
     (event,) = team.deaths
     assert event.message == "pc2 has rigproof 0.0.1"
     assert event.data["disturbed"] == f"install rigproof=={rigproof.__version__} there"
-    assert (team.link("pc2").line, team.link("pc2").identity) == (None, None)
+    assert (team.link("pc2").poller, team.link("pc2").identity) == (None, None)
 
 
 # One run at a time
@@ -103,8 +103,8 @@ def test_if_another_run_has_one_of_them_none_is_kept(killed_here):
 
 def test_an_agent_that_takes_over_takes_the_host_too(briefed):
     briefed.agents.take_hosts(CLAIM, 1.0)
-    briefed.agents.take(briefed.link().line, Gone("it died"))
-    briefed.agents.lines()
+    briefed.agents.take(briefed.link().poller, Gone("it died"))
+    briefed.agents.pollers()
     assert briefed.actor().calls("take_host") == [[CLAIM]]
 
 
@@ -137,7 +137,7 @@ def test_records_are_passed_on_and_an_answer_of_nobody_is_not_taken(briefed):
     assert briefed.answers(records=("one", "two"))
     assert briefed.records[-2:] == ["one", "two"]
     assert not briefed.agents.take(object(), AgentReply(ProcessId(7, 1), ()))
-    old = briefed.link().line
+    old = briefed.link().poller
     briefed.ends()
     assert not briefed.agents.take(old, AgentReply(ProcessId(7, 1), ()))
 
@@ -190,7 +190,7 @@ def test_a_restarted_agent_notes_the_stage_that_runs(briefed):
     briefed.now_s = 5.0
     briefed.agents.mark("sustained")
     briefed.ends()
-    briefed.agents.lines()
+    briefed.agents.pollers()
     assert briefed.actor().calls("mark") == [["sustained", 5.0]]
 
 
@@ -230,7 +230,7 @@ def test_at_the_end_all_are_killed_directly_on_this_host_too(briefed, killed_her
     actors = [made[3] for made in briefed.made]
     briefed.agents.end()
     briefed.agents.wait_kills(60.0)
-    assert briefed.agents.lines() == []
+    assert briefed.agents.pollers() == []
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors}
     assert killed_here == [ProcessId(7, 1)]  # the other's host is not this one
 

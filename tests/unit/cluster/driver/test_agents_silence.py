@@ -5,7 +5,7 @@ from support.driven_agents import LOAD, STALL_S, START_S, WORKER, duty
 
 
 def test_an_agent_that_owes_an_answer_for_longer_than_a_stall_is_restarted(briefed):
-    briefed.link().line.send(1.0)
+    briefed.link().poller.send(1.0)
     briefed.silent_at(1.0 + STALL_S)
     assert briefed.deaths == []
     briefed.silent_at(1.0 + STALL_S + 0.1)
@@ -31,7 +31,7 @@ def test_an_agent_that_owes_nothing_is_never_late(briefed):
 
 
 def test_a_driver_that_stood_still_forgets_that_an_answer_is_owed(briefed):
-    briefed.link().line.send(1.0)
+    briefed.link().poller.send(1.0)
     briefed.agents.begin_anew(30.0)
     briefed.silent_at(30.0 + STALL_S)
     assert briefed.deaths == []
@@ -44,14 +44,14 @@ def test_an_agent_is_restarted_once(briefed):
     briefed.ends()
     assert [one.data["starts"] for one in briefed.deaths] == [1, 2]
     assert len(briefed.made) == 3
-    assert briefed.link().line is None
-    assert [link.node for link in briefed.agents.links.values() if link.line is not None] == ["pc2"]
+    assert briefed.link().poller is None
+    assert [link.node for link in briefed.agents.links.values() if link.poller is not None] == ["pc2"]
 
 
 def test_an_agent_that_had_no_duty_yet_is_not_restarted(unbriefed):
     unbriefed.ends()
     assert len(unbriefed.made) == 2
-    assert unbriefed.link().line is None
+    assert unbriefed.link().poller is None
 
 
 def test_a_restarted_agent_is_told_what_the_one_before_knew(briefed):
@@ -59,13 +59,13 @@ def test_a_restarted_agent_is_told_what_the_one_before_knew(briefed):
     briefed.agents.start_host_load({"pc1": LOAD})
     briefed.ends()
     assert not briefed.link().briefed
-    briefed.agents.lines()
+    briefed.agents.pollers()
     assert briefed.actor().every_call == [
         ("begin", duty("pc1")),
         ("adopt", WORKER),
         ("start_host_load", LOAD),
     ]
-    briefed.agents.lines()
+    briefed.agents.pollers()
     assert len(briefed.actor().calls("begin")) == 1
 
 
@@ -82,6 +82,6 @@ def test_a_restarted_agent_is_the_node_s_from_its_first_answer(briefed):
 
 def test_the_agent_of_a_node_that_is_gone_is_not_polled(briefed):
     briefed.agents.lost("pc1")
-    assert [briefed.agents.links["pc2"].line] == briefed.agents.lines()
+    assert [briefed.agents.links["pc2"].poller] == briefed.agents.pollers()
     briefed.silent_at(1000.0)
     assert briefed.deaths == []

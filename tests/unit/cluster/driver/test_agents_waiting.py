@@ -30,12 +30,12 @@ def test_all_come_up_within_one_limit_and_have_a_quarter_of_it_to_answer(
     team = Team()
     found = []
 
-    def wait(line, timeout_s):
+    def wait(poller, timeout_s):
         found.append(timeout_s)
         team.now_s += each_s
-        return line.actor
+        return poller.actor
 
-    monkeypatch.setattr(module.Line, "wait", wait)
+    monkeypatch.setattr(module.Poller, "wait", wait)
     assert len(team.start()) == 2
     assert found == waits
     assert asked[0] == (["pc1", "pc2"], facts_s)
@@ -68,7 +68,7 @@ def test_kills_share_the_time_that_is_left_for_them(unbriefed, monkeypatch, node
 def test_an_agent_that_is_given_up_is_killed_where_it_runs(briefed, killed_here):
     actors = {node: briefed.actor(node) for node in ("pc1", "pc2")}
     for node in ("pc1", "pc2"):
-        briefed.link(node).line.send(1.0)
+        briefed.link(node).poller.send(1.0)
     briefed.silent_at(100.0)
     briefed.agents.wait_kills(60.0)
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors.values()}
@@ -83,7 +83,7 @@ def test_nodes_that_came_back_are_asked_within_one_limit_and_their_records_kept(
     team.now_s = 33.0
     clock, waits = [100.0, 101.0, 109.5], []
     monkeypatch.setattr(module.time, "monotonic", lambda: clock.pop(0) if clock else 109.8)
-    monkeypatch.setattr(module.Line, "wait", lambda line, limit_s: waits.append(limit_s) or line.actor)
+    monkeypatch.setattr(module.Poller, "wait", lambda poller, limit_s: waits.append(limit_s) or poller.actor)
     team.agents.came_back(team.nodes, "run-1", 10.0)
     assert waits[:2] == [9.0, 0.5]  # kills wait for ever, in the background
     assert asked == [(["pc1", "pc2"], 1.0)]

@@ -12,19 +12,19 @@ STALL_S = 10.0
 class Members:
     """Agents or workers: counts what is asked of them."""
 
-    def __init__(self, own="agent's line"):
+    def __init__(self, own="agent's poller"):
         self.checks = self.anew = 0
         self.own, self.taken, self.lost_nodes = own, [], []
 
-    def take(self, line, answer):
-        if line == self.own:
-            self.taken.append((line, answer))
-        return line == self.own
+    def take(self, poller, answer):
+        if poller == self.own:
+            self.taken.append((poller, answer))
+        return poller == self.own
 
     def lost(self, *arguments):
         self.lost_nodes.append(arguments)
 
-    def lines(self):
+    def pollers(self):
         return []
 
     def starting(self):
@@ -68,7 +68,7 @@ def driver():
     class Driver:
         def __init__(self):
             self.now_s, self.events = 0.0, []
-            self.agents, self.workers, self.watch = Members(), Members("worker's line"), Watch()
+            self.agents, self.workers, self.watch = Members(), Members("worker's poller"), Watch()
 
     found = Driver()
     found.polling = Polling(
@@ -130,11 +130,11 @@ def test_the_first_beat_of_a_stage_may_be_the_one_that_stalls(driver):
     driver.polling.rest()
     driver.now_s = 30.0
 
-    def lines():
+    def pollers():
         driver.now_s += 45.0
         return []
 
-    driver.agents.lines = lines
+    driver.agents.pollers = pollers
     driver.polling.beat()
     (event,) = driver.events
     assert event.data["paused_s"] == pytest.approx(45.0 - TICK_S - FETCH_S)
@@ -188,15 +188,15 @@ def test_a_node_that_is_found_lost_at_a_second_look_is_reported_too(driver):
 def test_answers_go_to_whom_they_belong(driver, monkeypatch):
     asked = []
 
-    def answered(lines, timeout_s, now_s):
-        asked.append((list(lines), timeout_s, now_s))
-        return [("agent's line", "a"), ("worker's line", "w")]
+    def answered(pollers, timeout_s, now_s):
+        asked.append((list(pollers), timeout_s, now_s))
+        return [("agent's poller", "a"), ("worker's poller", "w")]
 
     monkeypatch.setattr(stage_loop, "collect", answered)
-    monkeypatch.setattr(driver.agents, "lines", lambda: ["agent's line"])
-    monkeypatch.setattr(driver.workers, "lines", lambda: ["worker's line"])
+    monkeypatch.setattr(driver.agents, "pollers", lambda: ["agent's poller"])
+    monkeypatch.setattr(driver.workers, "pollers", lambda: ["worker's poller"])
     driver.now_s = 3.0
     driver.polling.gather(0.25)
-    assert asked == [(["agent's line", "worker's line"], 0.25, 3.0)]
-    assert driver.agents.taken == [("agent's line", "a")]
-    assert driver.workers.taken == [("worker's line", "w")]
+    assert asked == [(["agent's poller", "worker's poller"], 0.25, 3.0)]
+    assert driver.agents.taken == [("agent's poller", "a")]
+    assert driver.workers.taken == [("worker's poller", "w")]

@@ -56,10 +56,10 @@ def occupy(name, node, group):
 
 def poll(crew):
     """What one beat does, once the orders were answered."""
-    for line in crew.lines():
-        line.wait(60)
-    for line, answer in collect(crew.lines(), 0.01, 7.0):
-        assert crew.take(line, answer)
+    for poller in crew.pollers():
+        poller.wait(60)
+    for poller, answer in collect(crew.pollers(), 0.01, 7.0):
+        assert crew.take(poller, answer)
 
 
 def test_an_agent_is_missed_by_an_event(refusing):
@@ -70,7 +70,7 @@ def test_an_agent_is_missed_by_an_event(refusing):
     (event,) = events
     assert (event.kind, event.subject, event.t_s) == ("agent_died", "pc1", 7.0)
     assert event.message.startswith("the node agent did not start: Ray refused it: ")
-    assert team.lines() == []
+    assert team.pollers() == []
 
 
 def test_a_worker_is_missed_by_an_event_and_the_others_are_not_waited_for(refusing):
@@ -82,7 +82,7 @@ def test_a_worker_is_missed_by_an_event_and_the_others_are_not_waited_for(refusi
     assert event.message.startswith("it was not started: Ray refused it: ")
     assert "Ray refused it" in event.data["error"]
     assert not crew.starting()
-    assert crew.lines() == []
+    assert crew.pollers() == []
     assert {(event.kind, event.subject, event.worker) for event in events} == {
         ("worker_failed", "pc1/cpu0", "pc1/cpu0#0")
     }

@@ -267,7 +267,7 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
     monkeypatch.setattr(stage_loop.time, "monotonic", lambda: clock.now_s)
     monkeypatch.setattr(stage_loop, "collect", lambda *_: setattr(clock, "now_s", clock.now_s + 4.0) or [])
     members = SimpleNamespace(
-        lines=list,
+        pollers=list,
         check_silence=lambda: None,
         check_progress=lambda: None,
         begin_anew=lambda _: None,

@@ -30,7 +30,7 @@ def test_a_process_that_was_there_before_fills_a_slot_and_the_others_are_started
     assert [name for name, *_ in staff.made] == [f"run-worker-{CPU}-0", f"run-worker-{SECOND}-0"]
     assert [setup.plan.worker for _, setup in there.calls] == [FIRST]
     assert [setup.plan.worker for *_, actor in staff.made for _, setup in actor.calls] == [CPU, SECOND]
-    staff.workers.lines()
+    staff.workers.pollers()
     assert len(there.calls) == 1  # told once
     assert staff.killed == []
 
@@ -47,7 +47,7 @@ def test_a_replacement_is_a_new_process_in_the_workers_place():
     staff = Staff(PLANS[:1], first={"pc1/gpu0": there})
     staff.answers(FIRST, "ready")
     staff.workers.hung(staff.slot(), "no answer", STALL_S)
-    staff.workers.lines()
+    staff.workers.pollers()
     ((name, place, actor),) = staff.made
     assert (name, place.gpu_share) == (f"run-worker-{FIRST}-1", 0.5)
     ((method, setup),) = actor.calls
@@ -72,7 +72,7 @@ def test_a_worker_that_ray_finds_no_room_for_is_given_up_at_the_limit(lonely):
     assert (event.kind, event.subject, event.worker) == ("gpu_taken", "pc1/gpu0", FIRST)
     assert event.message == "Ray found no room for pc1/gpu0#0 (2 CPUs) in 60 s"
     assert event.data["limit_s"] == START_S
-    assert (lonely.slot().state, lonely.slot().line, len(lonely.made)) == ("vacant", None, 1)
+    assert (lonely.slot().state, lonely.slot().poller, len(lonely.made)) == ("vacant", None, 1)
     assert not lonely.workers.starting()
 
 
@@ -123,7 +123,7 @@ def test_a_worker_is_replaced_once_in_a_stage_and_then_given_up(lonely):
     lonely.works()
     lonely.check_at(START_S + 1)
     assert [name for name, *_ in lonely.made] == [f"run-worker-{FIRST}-0", f"run-worker-{FIRST}-1"]
-    lonely.workers.lines()
+    lonely.workers.pollers()
     assert lonely.made[1][2].calls[0][1].generation == 1
     lonely.answers(state="ready")
     (_, replaced) = lonely.events
@@ -132,7 +132,7 @@ def test_a_worker_is_replaced_once_in_a_stage_and_then_given_up(lonely):
     lonely.answers(state="ready")  # reported once
     assert len(lonely.events) == 2
 
-    lonely.slot().line.send(70.0)
+    lonely.slot().poller.send(70.0)
     lonely.check_at(90.0)
     assert lonely.kinds()[2:] == ["worker_hung"]
     assert (lonely.slot().state, len(lonely.made)) == ("vacant", 2)
@@ -140,8 +140,8 @@ def test_a_worker_is_replaced_once_in_a_stage_and_then_given_up(lonely):
 
 def test_before_the_first_stage_a_worker_is_replaced_once_too(lonely):
     for _ in range(2):
-        lonely.workers.lines()
-        assert lonely.workers.take(lonely.slot().line, Gone("exit code 1"))
+        lonely.workers.pollers()
+        assert lonely.workers.take(lonely.slot().poller, Gone("exit code 1"))
     assert (lonely.slot().state, len(lonely.made)) == ("vacant", 2)
 
 
@@ -164,10 +164,10 @@ def test_the_task_of_a_worker_that_was_replaced_has_failed(lonely):
 
 
 def test_a_process_that_is_gone_died_or_never_came_up(staff):
-    staff.workers.lines()
+    staff.workers.pollers()
     staff.answers(FIRST, "ready", pid=11)
     for worker in (FIRST, SECOND):
-        assert staff.workers.take(staff.slot(worker).line, Gone("exit code 9"))
+        assert staff.workers.take(staff.slot(worker).poller, Gone("exit code 9"))
     assert [(event.kind, event.message) for event in staff.events] == [
         ("worker_died", "the process is gone: exit code 9"),
         ("worker_failed", "the process is gone: exit code 9"),
@@ -180,7 +180,7 @@ def test_a_process_that_is_gone_died_or_never_came_up(staff):
 
 def test_a_process_that_rays_memory_monitor_killed_is_not_the_rigs_loss(lonely):
     lonely.works()
-    assert lonely.workers.take(lonely.slot().line, Gone("Ray's memory monitor killed it", "free some"))
+    assert lonely.workers.take(lonely.slot().poller, Gone("Ray's memory monitor killed it", "free some"))
     (event,) = lonely.events
     assert (event.kind, event.data["disturbed"]) == ("worker_died", "free some")
 
@@ -195,7 +195,7 @@ def test_a_process_that_cannot_load_torch_says_nothing_about_its_card(lonely, er
 
 def test_a_process_that_goes_while_it_opens_its_device_died(lonely):
     lonely.answers(state="opening")
-    assert lonely.workers.take(lonely.slot().line, Gone("exit code 1"))
+    assert lonely.workers.take(lonely.slot().poller, Gone("exit code 1"))
     assert lonely.kinds() == ["worker_died"]
 
 
@@ -243,7 +243,7 @@ def test_at_the_end_everybody_is_killed_and_nobody_is_left(staff):
     assert ("kill", "pc1", ProcessId(11, 1)) in staff.agent_calls
     assert {id(actor) for actor in staff.killed} == {id(actor) for *_, actor in staff.made}
     assert {slot.state for slot in staff.workers.slots.values()} == {"vacant"}
-    assert staff.workers.lines() == []
+    assert staff.workers.pollers() == []
 
 
 def test_a_worker_that_hangs_is_killed_by_its_agent_and_by_ray(lonely):

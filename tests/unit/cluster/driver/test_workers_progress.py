@@ -68,7 +68,7 @@ def test_a_task_counts_from_its_begin_and_not_from_the_one_before(lonely):
 
 def test_a_worker_that_owes_an_answer_is_killed_whatever_it_does(lonely):
     lonely.answers(state="ready")
-    lonely.slot().line.send(1.0)
+    lonely.slot().poller.send(1.0)
     lonely.check_at(1.0 + STALL_S)
     assert lonely.events == []
     lonely.check_at(1.0 + STALL_S + 0.1)
@@ -104,7 +104,7 @@ def test_a_driver_that_stood_still_gives_everybody_the_full_limit_again(staff):
 
 def test_a_driver_that_stood_still_forgets_that_an_answer_is_owed(lonely):
     lonely.answers(state="ready")
-    lonely.slot().line.send(1.0)
+    lonely.slot().poller.send(1.0)
     lonely.workers.begin_anew(30.0)
     lonely.check_at(35.0)
     assert lonely.events == []

@@ -108,6 +108,6 @@ def test_an_answer_on_a_line_that_is_none_of_theirs_is_not_taken(lonely):
     reply = WorkerReply(ProcessId(1, 1), "ready", 0, 0, ())
     assert not lonely.workers.take(object(), reply)
     lonely.answers(state="ready")
-    old = lonely.slot().line
+    old = lonely.slot().poller
     lonely.workers.hung(lonely.slot(), "no answer", STALL_S)  # another line by now
     assert not lonely.workers.take(old, reply)

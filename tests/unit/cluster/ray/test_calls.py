@@ -11,7 +11,7 @@ from ray.exceptions import (
 )
 
 from rigproof.cluster.ray import calls
-from rigproof.cluster.ray.calls import FETCH_S, Gone, Line, LocalCall, Maker, ask, collect, created
+from rigproof.cluster.ray.calls import FETCH_S, Gone, LocalCall, Maker, Poller, ask, collect, created
 
 
 def refuse():
@@ -47,33 +47,33 @@ def answers(monkeypatch):
 
 
 def test_an_answer_that_is_slow_to_arrive_is_asked_for_again_and_nobody_is_gone(answers):
-    line = Line(Actor(), 0.0)
+    poller = Poller(Actor(), 0.0)
     answers["call 1"] = ["first"]
-    assert collect([line], 1.0, 1.0) == [(line, "first")]
+    assert collect([poller], 1.0, 1.0) == [(poller, "first")]
 
     answers["call 2"] = [GetTimeoutError("2 s"), "second"]
-    assert collect([line], 1.0, 2.0) == []
-    assert line.gone is None
-    assert line.silent_s(5.0) == 3.0  # counted since it was asked
-    assert collect([line], 1.0, 5.0) == [(line, "second")]
-    assert line.actor.sent == 2
+    assert collect([poller], 1.0, 2.0) == []
+    assert poller.gone is None
+    assert poller.silent_s(5.0) == 3.0  # counted since it was asked
+    assert collect([poller], 1.0, 5.0) == [(poller, "second")]
+    assert poller.actor.sent == 2
 
 
 def test_an_actor_out_of_reach_is_silent_and_not_gone(answers):
-    line = Line(Actor(), 0.0)
+    poller = Poller(Actor(), 0.0)
     answers["call 1"] = [ActorUnavailableError("for the moment", None)]
-    assert collect([line], 1.0, 1.0) == []
-    assert line.gone is None
-    assert line.silent_s(9.0) == 9.0
+    assert collect([poller], 1.0, 1.0) == []
+    assert poller.gone is None
+    assert poller.silent_s(9.0) == 9.0
 
 
 def test_a_dead_actor_is_gone(answers):
-    line = Line(Actor(), 0.0)
+    poller = Poller(Actor(), 0.0)
     answers["call 1"] = [ActorDiedError()]
-    ((gone, answer),) = collect([line], 1.0, 1.0)
-    assert gone is line
+    ((gone, answer),) = collect([poller], 1.0, 1.0)
+    assert gone is poller
     assert isinstance(answer, Gone)
-    assert line.gone is answer
+    assert poller.gone is answer
 
 
 RAN_OUT = """1 worker(s) were killed due to the node running low on memory. \
@@ -86,9 +86,9 @@ Refer to the documentation on how to address the out of memory issue"""
 
 
 def test_an_actor_that_rays_memory_monitor_killed_names_it_and_who_holds_the_memory(answers):
-    line = Line(Actor(), 0.0)
+    poller = Poller(Actor(), 0.0)
     answers["call 1"] = [OutOfMemoryError(RAN_OUT)]
-    ((_, answer),) = collect([line], 1.0, 1.0)
+    ((_, answer),) = collect([poller], 1.0, 1.0)
     assert answer.reason == (
         "Ray's memory monitor killed it, with 2.11GB of 23.54GB in use; most of it by "
         "pid 456 (python train.py, 0.90 GB), pid 457 (ray::NodeAgent, 0.06 GB)"
@@ -111,12 +111,12 @@ def test_a_store_that_does_not_answer_holds_nobody_up(answers, monkeypatch, hang
 
     monkeypatch.setattr(calls, "FETCH_S", 0.05)
     monkeypatch.setattr(calls.ray, hanging, hang)
-    line = Line(Actor(), 0.0)
-    assert collect([line], 0.05, 1.0) == []
-    assert ask({"one": line.send(1.0)}, 0.05) == {}
-    assert line.gone is None
+    poller = Poller(Actor(), 0.0)
+    assert collect([poller], 0.05, 1.0) == []
+    assert ask({"one": poller.send(1.0)}, 0.05) == {}
+    assert poller.gone is None
     thawed.set()
-    assert line.actor.sent == 1
+    assert poller.actor.sent == 1
 
 
 def test_an_answer_that_has_not_arrived_is_left_out(answers):
@@ -135,44 +135,44 @@ def test_an_actor_in_the_making_is_silent_until_it_is_there(answers):
         made.wait(60)
         return actor
 
-    line = Line(Maker().make(order), 0.0)
-    assert line.actor is None
-    assert line.wait(0.01) is None
-    assert collect([line], 0.01, 1.0) == []
-    assert line.silent_s(9.0) == 9.0
+    poller = Poller(Maker().make(order), 0.0)
+    assert poller.actor is None
+    assert poller.wait(0.01) is None
+    assert collect([poller], 0.01, 1.0) == []
+    assert poller.silent_s(9.0) == 9.0
     made.set()
-    assert line.wait(60) is actor
+    assert poller.wait(60) is actor
     answers["call 1"] = ["first"]
-    assert collect([line], 1.0, 10.0) == [(line, "first")]
+    assert collect([poller], 1.0, 10.0) == [(poller, "first")]
 
 
 def test_an_actor_that_ray_refuses_to_make_is_gone_once():
-    line = Line(Maker().make(refuse), 0.0)
-    line.wait(60)
-    ((gone, answer),) = collect([line], 0.01, 1.0)
-    assert gone is line
+    poller = Poller(Maker().make(refuse), 0.0)
+    poller.wait(60)
+    ((gone, answer),) = collect([poller], 0.01, 1.0)
+    assert gone is poller
     assert answer == Gone("Ray refused it: System error: the head said no")
-    assert collect([line], 0.01, 1.0) == []
+    assert collect([poller], 0.01, 1.0) == []
 
 
 def test_what_nobody_expects_of_an_order_is_raised():
-    line = Line(Maker().make(lambda: {}["a fault of ours"]), 0.0)
-    line.wait(60)
+    poller = Poller(Maker().make(lambda: {}["a fault of ours"]), 0.0)
+    poller.wait(60)
     with pytest.raises(KeyError, match="a fault of ours"):
-        collect([line], 0.01, 1.0)
+        collect([poller], 0.01, 1.0)
 
 
 def test_an_actor_is_killed_as_soon_as_it_is_there():
     killed = []
     actor = Actor()
-    Line(actor, 0.0, killed.append).kill()
-    refused = Line(Maker().make(refuse), 0.0, killed.append)
+    Poller(actor, 0.0, killed.append).kill()
+    refused = Poller(Maker().make(refuse), 0.0, killed.append)
     refused.kill()
     assert killed == [actor]
 
 
 def test_an_actor_is_killed_by_ray_where_nobody_says_otherwise():
-    assert inspect.signature(Line).parameters["kill"].default is calls.ray.kill
+    assert inspect.signature(Poller).parameters["kill"].default is calls.ray.kill
 
 
 def test_actors_are_ordered_one_after_the_other():
@@ -196,11 +196,11 @@ def test_actors_are_ordered_one_after_the_other():
 
 
 def test_a_silence_that_was_the_drivers_own_is_forgotten():
-    line = Line(Actor(), 0.0)
-    line.send(1.0)
-    assert line.silent_s(9.0) == 9.0
-    line.begin_anew(8.0)
-    assert line.silent_s(9.0) == 1.0
+    poller = Poller(Actor(), 0.0)
+    poller.send(1.0)
+    assert poller.silent_s(9.0) == 9.0
+    poller.begin_anew(8.0)
+    assert poller.silent_s(9.0) == 1.0
 
 
 def test_what_ray_makes_is_given_and_what_it_refuses_or_keeps_is_gone():
@@ -214,27 +214,27 @@ def test_what_ray_makes_is_given_and_what_it_refuses_or_keeps_is_gone():
 
 
 def test_who_has_answered_and_was_not_asked_again_owes_nothing(answers):
-    line = Line(Actor(), 0.0)
-    assert line.silent_s(5.0) == 5.0  # it has never answered
+    poller = Poller(Actor(), 0.0)
+    assert poller.silent_s(5.0) == 5.0  # it has never answered
     answers["call 1"] = ["first"]
-    collect([line], 1.0, 1.0)
-    assert line.heard
-    assert line.silent_s(50.0) == 0.0
+    collect([poller], 1.0, 1.0)
+    assert poller.heard
+    assert poller.silent_s(50.0) == 0.0
 
 
 def test_out_of_reach_again_the_silence_counts_from_the_last_answer(answers):
-    line = Line(Actor(), 0.0)
+    poller = Poller(Actor(), 0.0)
     answers |= {
         "call 1": ["first"],
         "call 2": [ActorUnavailableError("for the moment", None)],
         "call 3": [GetTimeoutError("2 s")],
     }
-    collect([line], 1.0, 1.0)
-    collect([line], 1.0, 5.0)
-    assert not line.heard
-    assert line.silent_s(9.0) == 4.0  # since it was asked for the second time
-    collect([line], 1.0, 9.0)
-    assert line.silent_s(12.0) == 7.0
+    collect([poller], 1.0, 1.0)
+    collect([poller], 1.0, 5.0)
+    assert not poller.heard
+    assert poller.silent_s(9.0) == 4.0  # since it was asked for the second time
+    collect([poller], 1.0, 9.0)
+    assert poller.silent_s(12.0) == 7.0
 
 
 def test_calls_within_this_process_need_no_ray(monkeypatch):
