@@ -10,12 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rigproof.monitor.document import document
+from rigproof.monitor.following import Nodes, Source
 from rigproof.monitor.frame import frame
 from rigproof.monitor.gathering import Gathering
-from rigproof.monitor.local_source import LocalSource
+from rigproof.monitor.local import this_machine
 from rigproof.monitor.run_tail import RunTail
 from rigproof.monitor.signs import WarningSign, warning_signs
 from rigproof.monitor.snapshot import Snapshot
@@ -53,24 +54,6 @@ class Options:
     inject: tuple[str, ...] = ()
 
 
-class Source(Protocol):
-    """Where the readings come from."""
-
-    @property
-    def name(self) -> str:
-        """The source's name in the title."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether all nodes that are there are being sampled."""
-
-    def open(self) -> None:
-        """Begin."""
-
-    def close(self, limit_s: float) -> None:
-        """End, within about `limit_s`."""
-
-
 class Monitor:
     """The rig, looked at periodically. A context manager: it ends what it starts."""
 
@@ -83,7 +66,8 @@ class Monitor:
         self._rig = None if named is None else load_rig(named, KINDS)
         self._gathering = Gathering()
         self._tail = RunTail(options.report_dir)
-        self._source = _source(options, self._rig, self._gathering, self._now_s)
+        nodes = _nodes(options, self._rig, self._gathering, self._now_s)
+        self._source = Source(nodes, self._gathering, self._now_s)
 
     def __enter__(self) -> "Monitor":
         try:
@@ -178,11 +162,11 @@ def _show(view: View, snapshot: Snapshot, signs: list[WarningSign]) -> None:
     view.show(lambda width, most_signs, rows: frame(snapshot, signs, width, most_signs, rows))
 
 
-def _source(
+def _nodes(
     options: Options, rig: LoadedRig | None, gathering: Gathering, now_s: Callable[[], float]
-) -> Source:
+) -> Nodes:
     if options.simulate:
-        from rigproof.monitor.simulated_source import SimulatedSource  # noqa: PLC0415 - loads the simulator
+        from rigproof.monitor.simulated import simulated  # noqa: PLC0415 - loads the simulator
 
         assert rig is not None
         if options.ray_address is not None:
@@ -190,16 +174,16 @@ def _source(
                 f"--hw-ray-address {options.ray_address}: a simulated rig is on this machine; leave out "
                 "the option"
             )
-        return SimulatedSource(rig, options.inject, gathering, now_s)
+        return simulated(rig, options.inject, gathering, now_s)
     if options.inject:
         raise NotSimulated(
             f"--hw-inject {options.inject[0]}: real hardware has its own faults; add --hw-simulate"
         )
     if options.ray_address is None:
-        return LocalSource(rig, gathering, now_s)
-    from rigproof.monitor.cluster_source import ClusterSource  # noqa: PLC0415 - imports Ray
+        return this_machine(rig, gathering, now_s)
+    from rigproof.monitor.cluster import cluster  # noqa: PLC0415 - imports Ray
 
-    return ClusterSource(rig, options.ray_address, gathering, now_s, allow_open=options.allow_open)
+    return cluster(rig, options.ray_address, gathering, now_s, allow_open=options.allow_open)
 
 
 @contextmanager

@@ -47,6 +47,15 @@ def test_the_nodes_of_a_cluster_get_names_that_differ_in_more_than_capitals():
     }
 
 
+def test_nodes_are_called_as_they_were_told_to_be():
+    nodes = [
+        found("a", "10.0.0.2", "10.0.0.2", "shop floor"),  # Ray's name for a node that was given none
+        found("b", "pc1", "10.0.0.1"),
+        found("c", "", "10.0.0.3", "pc1"),
+    ]
+    assert ids(names_of(nodes)) == {"pc1": "b", "shop-floor": "a", "pc1-2": "c"}
+
+
 def test_no_ray_node_is_taken_twice():
     promised = (Node(name="pc1", address="10.0.0.1"), Node(name="pc2", address="10.0.0.1"))
     nodes = [found("a", "pc1", "10.0.0.1"), found("b", "pc2", "10.0.0.1")]

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from rigproof.monitor.following import Source
 from rigproof.monitor.gathering import Gathering
-from rigproof.monitor.local_source import LocalSource
+from rigproof.monitor.local import this_machine
 from rigproof.monitor.signs import warning_signs
 from rigproof.monitor.snapshot import Snapshot
 from rigproof.profiles.errors import ProfileError
@@ -46,12 +47,13 @@ def two_gpus(**first):
 class Watch:
     """What is seen of the rig, until it is closed."""
 
-    def __init__(self, driver, loaded, facts_limit_s):
+    def __init__(self, driver, loaded):
         begun_s = time.monotonic()
         self.driver = driver
         self.now_s = lambda: time.monotonic() - begun_s
         self.gathering = Gathering()
-        self.source = LocalSource(loaded, self.gathering, self.now_s, facts_limit_s)
+        nodes = this_machine(loaded, self.gathering, self.now_s)
+        self.source = Source(nodes, self.gathering, self.now_s)
         self.source.open()
 
     def snapshot(self):
@@ -73,9 +75,9 @@ class Watch:
 
 
 @contextmanager
-def watch(driver, loaded=None, facts_limit_s=LIMIT_S):
+def watch(driver, loaded=None):
     with installed(driver):
-        watched = Watch(driver, loaded, facts_limit_s)
+        watched = Watch(driver, loaded)
         try:
             yield watched
         finally:
@@ -199,10 +201,11 @@ def test_a_reading_that_hangs_keeps_nobody_waiting():
         assert [(sign.kind, sign.measured) for sign in watched.signs()] == [("driver_slow", 0.0)]
 
 
-def test_a_driver_that_hangs_from_the_beginning_leaves_the_host():
+def test_a_driver_that_hangs_from_the_beginning_leaves_the_host(monkeypatch):
+    monkeypatch.setattr("rigproof.monitor.local.FACTS_LIMIT_S", 0.2)
     driver = two_gpus()
     driver.inject(Fault("nvmlInitWithFlags", hang=threading.Event()))
-    with watch(driver, facts_limit_s=0.2) as watched:
+    with watch(driver) as watched:
         watched.until(lambda found: found.nodes and found.nodes[0].presence == "here")
         (sign,) = watched.signs()
     assert sign.text == "NVML did not answer within 0.2 s: the driver hangs; see dmesg for Xid, then reboot"
@@ -231,7 +234,7 @@ def test_cards_that_are_hidden_are_not_of_the_rig(monkeypatch):
 
 
 def test_the_other_nodes_of_a_rig_are_missing_with_what_to_type(monkeypatch):
-    monkeypatch.setattr("rigproof.monitor.local_source.host_addresses", lambda: frozenset({"192.168.1.10"}))
+    monkeypatch.setattr("rigproof.monitor.local.host_addresses", lambda: frozenset({"192.168.1.10"}))
     loaded = load_rig("dual-3090-3070", KINDS)
     driver = two_gpus()
     del driver.gpus[1]
@@ -244,6 +247,6 @@ def test_the_other_nodes_of_a_rig_are_missing_with_what_to_type(monkeypatch):
 
 
 def test_a_rig_of_other_machines_is_refused(monkeypatch):
-    monkeypatch.setattr("rigproof.monitor.local_source.host_addresses", frozenset)
+    monkeypatch.setattr("rigproof.monitor.local.host_addresses", frozenset)
     with pytest.raises(ProfileError, match=r"is not one of its nodes, pc1, pc2; give --ray-address"):
-        LocalSource(load_rig("dual-3090-3070", KINDS), Gathering(), time.monotonic)
+        this_machine(load_rig("dual-3090-3070", KINDS), Gathering(), time.monotonic)

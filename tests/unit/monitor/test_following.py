@@ -1,47 +1,25 @@
-"""Who is followed on a cluster: those that are there, under the names that people know."""
+"""Who is followed: the nodes that are there, from when they come until they go."""
 
 import time
-from typing import ClassVar
 
 import pytest
 
 from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.processes import own_process
-from rigproof.monitor import cluster_source
-from rigproof.monitor.cluster_source import ClusterSource, names_of
+from rigproof.monitor.following import AGAIN_S, Nodes, Source
 from rigproof.monitor.gathering import Gathering
 from rigproof.records.samples import HostSample
 from support.rig_profile import loaded_rig
 
 
-def found(name, node_id="1", address="10.0.0.1", hostname="box"):
-    return FoundNode(node_id, name, address, hostname, 8.0, 0.0)
-
-
-def test_nodes_are_called_as_they_were_told_to_be():
-    nodes = [
-        found("10.0.0.2", "2", "10.0.0.2", "shop floor"),
-        found("pc1", "1", "10.0.0.1"),
-        found("", "3", "10.0.0.3", "pc1"),
-    ]
-    named = names_of(nodes)
-    assert {name: node.node_id for name, node in named.items()} == {
-        "pc1": "1",
-        "shop-floor": "2",
-        "pc1-2": "3",
-    }
-
-
 class Port:
     """An agent that answers at once, with one reading of its host; `alive` until it is closed."""
 
-    made: ClassVar[list["Port"]] = []
+    clock_offset_s = 0.0
 
-    def __init__(self, node, _found, prefix, gathering, now_s):
-        self.node, self.prefix, self.alive, self.clock_offset_s = node, prefix, True, 0.0
+    def __init__(self, node, number, gathering, now_s):
+        self.node, self.number, self.alive = node, number, True
         self._gathering, self._now_s = gathering, now_s
-        self.made.append(self)
 
     def facts(self, node, gpu_promised):
         return AgentFacts(own_process(), node, 8.0, 64.0, "", "", "", "", None, None, None, ())
@@ -59,19 +37,25 @@ class Port:
 
 
 class Watched:
-    """A source on no cluster, given by hand who is there."""
+    """A source of which a test says who is there; it looks only when that is told."""
 
     def __init__(self, loaded):
         self.now_s = 0.0
         self.gathering = Gathering()
-        self.source = ClusterSource(loaded, "127.0.0.1:1", self.gathering, lambda: self.now_s)
+        self.ports = []
+        nodes = Nodes("a test", loaded, lambda: self.found, self._reach, "127.0.0.1:1")
+        self.source = Source(nodes, self.gathering, lambda: self.now_s)
         if loaded is not None:
             for node in loaded.rig.nodes:
                 self.gathering.promise(loaded, node.name)
 
-    def there(self, **nodes):
-        self.source._compare({name: found(name, node_id) for name, node_id in nodes.items()})
-        self.source._listed = True
+    def _reach(self, node, number):
+        self.ports.append(Port(node, number, self.gathering, lambda: self.now_s))
+        return self.ports[-1]
+
+    def there(self, **ids):
+        self.found = ids
+        self.source.look()
 
     def presence(self):
         return {node.name: node.presence for node in self.gathering.nodes(self.now_s)}
@@ -84,10 +68,8 @@ class Watched:
 
 
 @pytest.fixture
-def watched(monkeypatch):
+def watched():
     """Makes sources whose agents answer at once."""
-    monkeypatch.setattr(cluster_source, "ClusterPort", Port)
-    monkeypatch.setattr(Port, "made", [])
     made = []
 
     def watched(loaded=None):
@@ -124,25 +106,48 @@ def test_a_node_that_leaves_is_missing_until_it_comes_back(watched):
     assert rig.presence() == {"pc1": "here", "pc2": "missing"}
     rig.there(pc1="1", pc2="7")
     rig.until(pc1="here", pc2="here")
-    assert [port.node for port in Port.made] == ["pc1", "pc2", "pc2"]
-    assert len({port.prefix for port in Port.made}) == 3
-    assert [port.alive for port in Port.made] == [True, False, True]
+    assert [port.node for port in rig.ports] == ["pc1", "pc2", "pc2"]
+    assert len({port.number for port in rig.ports}) == 3
+    assert [port.alive for port in rig.ports] == [True, False, True]
+
+
+def test_while_nobody_knows_who_is_there_nothing_changes(watched):
+    rig = watched(loaded_rig())
+    rig.there(pc1="1", pc2="2")
+    rig.until(pc1="here", pc2="here")
+    rig.found = None
+    rig.source.look()
+    assert rig.presence() == {"pc1": "here", "pc2": "here"}
+    assert len(rig.ports) == 2
+
+
+def test_a_node_that_cannot_be_followed_is_reported_and_tried_again(watched, monkeypatch):
+    def refused(self, *_):
+        raise RuntimeError("no room")
+
+    rig = watched(loaded_rig())
+    with monkeypatch.context() as broken:
+        broken.setattr(Port, "__init__", refused)
+        rig.there(pc1="1", pc2="2")
+    assert rig.gathering.errors == ("rig: the nodes cannot be followed: RuntimeError: no room",)
+    rig.there(pc1="1", pc2="2")
+    rig.until(pc1="here", pc2="here")
 
 
 def test_an_agent_that_went_is_tried_again_after_a_while(watched):
     rig = watched()
     rig.there(pc1="1")
     rig.until(pc1="here")
-    Port.made[0].alive = False
+    rig.ports[0].alive = False
     end_s = time.monotonic() + 30
     while not rig.source._followers["pc1"].ended:
         assert time.monotonic() < end_s
         time.sleep(0.02)
     rig.there(pc1="1")
-    assert len(Port.made) == 1
-    rig.now_s = cluster_source.AGAIN_S + 1
+    assert len(rig.ports) == 1
+    rig.now_s = AGAIN_S + 1
     rig.there(pc1="1")
-    assert len(Port.made) == 2
+    assert len(rig.ports) == 2
 
 
 def test_an_agent_that_fails_is_reported(watched, monkeypatch):

@@ -1,7 +1,6 @@
 """The monitor on a simulated rig, which needs neither a GPU nor NVIDIA's driver."""
 
 import json
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,11 +9,10 @@ import pytest
 from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.monitor.gathering import RATE_HZ, Gathering
 from rigproof.monitor.signs import warning_signs
-from rigproof.monitor.simulated_source import LEVEL, REST_S, SimulatedPort, windows
+from rigproof.monitor.simulated import REST_S, simulated, windows
 from rigproof.monitor.snapshot import Snapshot
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.run.simulated.making import simulated_rig
 from rigproof.stages.registry import KINDS
 from support.acceptance import rigproof
 
@@ -48,16 +46,16 @@ def test_the_cards_of_the_profile_are_there_and_work(document):
 def signs_of(seconds, *inject):
     """The signs of idle cards after so long, on a clock of our own, without threads."""
     loaded = load_rig("dual-3090-3070", KINDS)
-    rig = simulated_rig(loaded, make_plan(loaded, LEVEL), inject, 0)
-    gathering, clock, lock, ports = Gathering(), [0.0], threading.Lock(), []
-    for node in loaded.rig.nodes:
-        gathering.promise(loaded, node.name)
-        port = SimulatedPort(rig, node.name, gathering, lambda: clock[0], lock)
-        facts = port.facts(node.name, gpu_promised=True)
-        subject = f"{node.name}/gpu0"
+    gathering, clock, ports = Gathering(), [0.0], []
+    nodes = simulated(loaded, inject, gathering, lambda: clock[0])
+    for node in nodes.there():
+        gathering.promise(loaded, node)
+        port = nodes.port(node, 0)
+        facts = port.facts(node, gpu_promised=True)
+        subject = f"{node}/gpu0"
         gathering.add(replace(facts.gpus[0], subject=subject))
-        duty = AgentDuty(node.name, 0.0, RATE_HZ, 30.0, {facts.gpus[0].uuid: subject})
-        gathering.begin(node.name, facts, port.begin(duty), 0.0)
+        duty = AgentDuty(node, 0.0, RATE_HZ, 30.0, {facts.gpus[0].uuid: subject})
+        gathering.begin(node, facts, port.begin(duty), 0.0)
         ports.append(port)
     found = []
     while clock[0] < seconds:
