@@ -208,7 +208,6 @@ class Judgement:
         number = max(1, SAMPLES_TOGETHER * len(self._alone) // max(1, len(evidence.recording.gpu_samples)))
         for place in range(0, len(remaining), number):
             together = remaining[place : place + number]
-            evidence.join(together)
             # Not subject by subject: what a criterion needs of code and data stays in the processor's caches.
             for name, criterion in CATALOGUE.items():
                 those = [subject for subject in together if name in criteria[subject]]

@@ -1,5 +1,6 @@
 """Did every GPU really work?"""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -8,20 +9,16 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, WRONG_MEMORY, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.loads import Load, load_of, over_stages, piece_table
-from rigproof.criteria.evidence.pieces import Of
+from rigproof.criteria.evidence.loads import Load, load_of, over_stages
 from rigproof.criteria.evidence.power_limits import (
     enforced_power_w,
     enforced_power_within,
     has_no_power_limit,
 )
-from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece, require_in_time
 from rigproof.criteria.evidence.slowed import slowed_by
-from rigproof.criteria.evidence.spans import Grouped
 from rigproof.criteria.evidence.standstills import within
-from rigproof.criteria.evidence.windows import Window, slice_edges, without_work
+from rigproof.criteria.evidence.windows import Window, without_work
 from rigproof.profiles.kinds.stages import DUTIES, Duty, StageKinds
 from rigproof.records.measurements import Event, Labels
 from rigproof.records.verdict import Outcome, count_of
@@ -109,7 +106,7 @@ def _to_the_end(device: DeviceEvidence, stage: str) -> Finding:
 def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     window, duty = device.evidence.complete_window(stage), device.evidence.kinds[stage].duty
     work = _work(device, stage)
-    if work is None or not work.measured:
+    if not work.measured:
         return _without_work(device, window, stage)
     if device.is_cpu and duty != "continuous":
         limit = device.limit("active_work_share").times(100)
@@ -183,44 +180,28 @@ def _by_work(device: DeviceEvidence, duty: Duty, work: _Work) -> Finding:
     return compared(share, limit, good=False, detail=detail, from_s=work.idle_from_s)
 
 
-def _work(device: DeviceEvidence, stage: str) -> _Work | None:
-    """What a device did in a stage; None if it has no round. NotMeasured if a round is not valid."""
-    device.rounds(stage)
-    return device.block.kept("work by second", lambda: _by_second(device)).get((device.subject, stage))
-
-
-def _by_second(device: DeviceEvidence) -> dict[Of, _Work]:
-    """The same for each device of the block and each stage, for those whose rounds are all valid."""
-    rounds, pieces = device.stage_rounds, piece_table(device, 0.0).pieces
-    whole = {stage: _complete(device.evidence, stage) for _, stage in rounds.numbers}
-    stretches = [
-        (number, one.from_s, one.to_s)
-        for of, number in rounds.numbers.items()
-        for one in whole[of[1]] or [one for piece in pieces.get(of, ()) for one in piece.stretches]
-    ]
-    groups, from_s, to_s = np.asarray(stretches).reshape(-1, 3).T
-    from_s, to_s, places = slice_edges(from_s, to_s, WINDOW_S)
-    groups = groups[places].astype(np.intp)
-    rows, own = rounds.rows, rounds.groups
-    verified = rounds.table.mask("verified", "", (True,))[rows]
-    rows, own = rows[verified], own[verified]
-    begins, ends = own + 1j * rounds.table.begins_s[rows], own + 1j * rounds.table.t_s[rows]
-    still = {one.subject: one.uncounted for one in device.block.devices if len(one.uncounted)}
-    for (subject, _), number in rounds.numbers.items() if still else ():
-        if subject in still:  # while its host stood still, no card could work, and none is to blame
-            from_still, to_still = (number + 1j * still[subject]).T
-            begins, ends = np.append(begins, from_still), np.append(ends, to_still)
-    (idle,) = without_work(begins, ends, groups + 1j * from_s, groups + 1j * to_s).nonzero()
-    measured = rounds.table.mask("phase", "", ("measure",))[rows]
-    numbers = len(rounds.numbers)
-    first = np.searchsorted(groups[idle], np.arange(numbers))
-    columns = (
-        np.bincount(own[measured], minlength=numbers) > 0,
-        *(np.bincount(one, minlength=numbers) for one in (groups, groups[idle])),
-        np.append(from_s[idle], np.nan)[first],
+def _work(device: DeviceEvidence, stage: str) -> _Work:
+    """What a device did in a stage. NotMeasured if a round is not valid."""
+    verified = device.rounds(stage).verified
+    slices = [one for stretch in _stretches(device, stage) for one in stretch.slices(WINDOW_S)]
+    # While its host stood still, no card could work, and none is to blame.
+    from_still_s, to_still_s = device.uncounted.T
+    begins_s, ends_s = (
+        np.append(*both) for both in ((verified.begins_s, from_still_s), (verified.t_s, to_still_s))
     )
-    found = map(_Work, *(one.tolist() for one in columns))
-    return dict(zip(rounds.numbers, found, strict=True))
+    (idle,) = without_work(begins_s, ends_s, slices).nonzero()
+    idle_from_s = slices[idle[0]].from_s if len(idle) else math.nan
+    return _Work(len(verified.measured) > 0, len(slices), len(idle), idle_from_s)
+
+
+def _stretches(device: DeviceEvidence, stage: str) -> Sequence[Window]:
+    """The whole window of a continuous load, the stretches of any other one; none if there is no load."""
+    if stage in device.evidence.stages_with("continuous"):
+        return (device.evidence.complete_window(stage),)
+    try:
+        return load_of(device, stage).stretches
+    except NotMeasured:  # `_in_stage` reports it
+        return ()
 
 
 def _by_pause(device: DeviceEvidence, stage: str) -> Finding | None:
@@ -229,7 +210,7 @@ def _by_pause(device: DeviceEvidence, stage: str) -> Finding | None:
     Its rates do not show that: each round is as fast as ever. A continuous load is judged window by window.
     """
     limit = device.optional_limit("pause_s")
-    pause = device.block.kept("pauses", lambda: _pauses(device)).get((device.subject, stage))
+    pause = _longest_pause(device, stage)
     if limit is None or pause is None:
         return None
     begun_s, ended_s = pause
@@ -243,22 +224,21 @@ def _by_pause(device: DeviceEvidence, stage: str) -> Finding | None:
     return Finding(Outcome.FAIL, detail=detail, source=source, from_s=begun_s, length_s=length_s, over=over)
 
 
-def _pauses(device: DeviceEvidence) -> dict[Of, tuple[float, float]]:
-    """The longest pause of each device of the block in each stage: before a measured round, within one work.
+def _longest_pause(device: DeviceEvidence, stage: str) -> tuple[float, float] | None:
+    """The longest pause before a measured round, within one work; None if there is none.
 
     After the last round of one work the next is made ready, which is no pause.
     """
-    done, kinds = device.stage_rounds, device.evidence.kinds
-    order = np.lexsort((done.every.begins_s, done.groups))
-    rounds, groups = Rounds(done.table, done.rows[order]), done.groups[order]
-    ends_s = Grouped(groups).cumulated(np.maximum.accumulate, rounds.t_s)
-    pauses_s, work = rounds.begins_s[1:] - ends_s[:-1], rounds.work_ids(kinds)
-    within_one = (groups[1:] == groups[:-1]) & (work[1:] == work[:-1])
-    measured = rounds.same("phase", "measure") & ~rounds.table.where_labels(_rests(kinds))[rounds.places]
-    (places,) = (within_one & measured[1:] & (pauses_s > 0)).nonzero()
-    longest = places[np.argsort(pauses_s[places], kind="stable")]  # the last one of a group stays
-    names = list(done.numbers)
-    return {names[groups[one]]: (float(ends_s[one]), float(rounds.begins_s[one + 1])) for one in longest}
+    rounds, kinds = device.rounds(stage), device.evidence.kinds
+    order = np.argsort(rounds.begins_s, kind="stable")
+    begins_s, ends_s = rounds.begins_s[order], np.maximum.accumulate(rounds.t_s[order])
+    work, measured = rounds.work_ids(kinds)[order], rounds.same("phase", "measure")[order]
+    measured &= ~rounds.where_labels(_rests(kinds))[order]
+    pauses_s = np.where((work[1:] == work[:-1]) & measured[1:], begins_s[1:] - ends_s[:-1], 0.0)
+    if not pauses_s.max(initial=0.0) > 0:
+        return None
+    place = int(pauses_s.argmax())
+    return float(ends_s[place]), float(begins_s[place + 1])
 
 
 def _rests(kinds: StageKinds) -> Callable[[Labels], bool]:
@@ -267,20 +247,10 @@ def _rests(kinds: StageKinds) -> Callable[[Labels], bool]:
     return lambda labels: any(labels.get(name) in values for name, values in resting.items())
 
 
-def _complete(evidence: Evidence, stage: str) -> tuple[Window, ...]:
-    """The window of a continuous stage; empty for any other stage, and if it was aborted."""
-    if stage not in evidence.stages_with("continuous"):
-        return ()
-    try:
-        return (evidence.complete_window(stage),)
-    except NotMeasured:  # for each device, too
-        return ()
-
-
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     """Judged by the piece in which it drew the least."""
     read = readings_by_piece(device, load, power_field(device), "power")
-    mean_w, piece = read.least("means"), read.pieces[int(read.means.argmin())]
+    mean_w, piece = float(read.means.min()), read.pieces[int(read.means.argmin())]
     enforced_w = enforced_power_within(device, piece.span) or enforced_power_w(device)
     limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")
     share = 100 * mean_w / enforced_w
@@ -298,7 +268,7 @@ def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Fin
         used = readings_by_piece(device, load, "utilization_percent", "utilisation")
     except NotApplicable as reason:  # whether it worked is asked of any card
         raise NotMeasured(f"neither power nor utilisation can be read: {reason.reason}") from reason
-    mean = used.least("means")
+    mean = float(used.means.min())
     limit = device.limit("active_utilization_share").times(100)
     if mean >= limit.value:
         lacking = "power limit" if device.identity.power_limit_w is None else "power"

@@ -11,7 +11,7 @@ from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import remedy_if_waited
 from rigproof.criteria.evidence.idle import idled
-from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, load_of, over_loads, piece_table
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.power_limits import enforced_power_within, keeps_power_limit
 from rigproof.criteria.evidence.readings import Floats
@@ -176,7 +176,7 @@ def _worst(
     One that fails although the device did not idle comes first: an idle one lowers its clock.
     NotMeasured if the reasons cannot be read, or if nothing explains a piece after the worker was lost.
     """
-    every = _main_reasons(device, load)
+    every = _main_reasons(device, load, least_mhz)
     power = _power_by_piece(device, load) if any(one and one & POWER_CAP for one in every) else None
     order = [one for one in np.argsort(clocks_mhz, kind="stable").tolist() if clocks_mhz[one] < least_mhz]
     drawn_w = [] if power is None else power[0].medians.tolist()
@@ -279,7 +279,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadi
         return
     rounds = device.rounds(load.stage)
     together = len(rounds.processes(device.evidence.kinds))
-    lowest_mhz = read.least("lowest")
+    lowest_mhz = float(read.lowest.min())
     for precision, fastest in rounds.fastest.items():
         peak = getattr(sku.peak_tflops, precision, None)
         if peak is None:
@@ -289,7 +289,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadi
             continue  # not even all of them at once are too fast at any time
         for stretch, mean_mhz in _means_mhz(device, load):
             own = rounds.only(rounds.labelled("precision", precision))
-            (work,) = work_by_slice(own, (stretch,))
+            (work,) = work_by_slice(own.begins_s, own.t_s, own.rates, (stretch,))
             rate = work / stretch.length_s
             if rate > most_per_mhz * mean_mhz:
                 raise NotMeasured(
@@ -351,41 +351,24 @@ def _at_its_cap(
     return drawn_w, enforced_w, drawn_w + doubt_w >= least_w
 
 
-def _main_reasons(device: DeviceEvidence, load: Load) -> list[int | None]:
+def _main_reasons(device: DeviceEvidence, load: Load, least_mhz: float) -> list[int | None]:
     """For each piece the explaining bits that most samples of a low clock have, taken together.
 
     0 if most have none; None if they were not read in most samples.
     """
-    piece_readings(device, load, "clock_event_reasons")  # NotMeasured if one is infinite
-    every = device.block.kept("main reasons", lambda: _every_main_reason(device))
-    return every[piece_table(device, 0.0).rows[device.subject, load.stage]]
+    clocks = piece_readings(device, load, "sm_clock_mhz")
+    reasons = piece_readings(device, load, "clock_event_reasons")
+    return [_main_reason(*both, least_mhz) for both in zip(clocks.parts, reasons.parts, strict=True)]
 
 
-def _every_main_reason(device: DeviceEvidence) -> list[int | None]:
-    """The same for all pieces of the block."""
-    table = piece_table(device, 0.0)
-    clocks, reasons = table.column("sm_clock_mhz"), table.column("clock_event_reasons")
-    own = {one.subject: one for one in device.block.devices}
-    least_mhz = [_least_mhz(own[subject], load_of(own[subject], stage)) for subject, stage in table.pieces]
-    low = np.isfinite(reasons.values) & (clocks.values < table.each_sample(least_mhz))
-    masks = np.where(low, reasons.values, 0).astype(np.int64)
-    present = EXPLAINS_LOW_CLOCK & int(np.bitwise_or.reduce(masks))
-    most_low = MOST * clocks.sums(low)
+def _main_reason(clocks_mhz: Floats, reasons: Floats, least_mhz: float) -> int | None:
+    known = ~np.isnan(reasons)
+    if known.sum() <= MOST * len(reasons):
+        return None
+    low = reasons[known & (clocks_mhz < least_mhz)].astype(np.int64)
     # Each bit by itself: a slowdown that flickered does not explain a clock that was low all the time.
-    main = np.zeros(len(most_low), np.int64)
-    for bit in NAMES:
-        if bit & present:
-            main += np.where(clocks.sums((masks & bit) != 0) > most_low, bit, 0)
-    unread = reasons.counts <= MOST * reasons.samples
-    return [None if gone else bits for gone, bits in zip(unread.tolist(), main.tolist(), strict=True)]
-
-
-def _least_mhz(device: DeviceEvidence, load: Load) -> float:
-    """As `_reference`; NaN if there is none, which the device's own finding reports."""
-    try:
-        return _reference(device, load).value
-    except NotMeasured:
-        return math.nan
+    explaining = (bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK)
+    return sum(bit for bit in explaining if np.count_nonzero(low & bit) > MOST * len(low))
 
 
 FAULTS = (

@@ -18,7 +18,6 @@ from rigproof.criteria.evidence.reasons import (
     durations_text,
     names_of,
 )
-from rigproof.criteria.evidence.sensor_tables import sensor_table
 from rigproof.criteria.evidence.sensors import require_moving, require_possible
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
@@ -302,7 +301,7 @@ class _Slowed:
     """How much a card was slowed down in a stage."""
 
     stage: str
-    known: int  # samples with known reasons; not counted for a card that never was
+    known: int  # samples with known reasons
     number: int  # of those, slowed
     reasons: int
     events: tuple[Window, ...]  # stretches of slowed samples
@@ -316,8 +315,6 @@ class _Slowed:
 def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     """From the beginning of the stage to its end, set-up included."""
     window = device.evidence.whole_window(stage)
-    if device.subject in device.block.kept("never slowed", lambda: _never_slowed(device)):
-        return _Slowed(stage, 0, 0, 0, ())
     known = device.loaded_samples(window).recorded(REASONS)
     bits = known.values.astype(np.int64) & THROTTLE
     if not bits.any():
@@ -327,10 +324,3 @@ def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     times_s = known.times_s.tolist()
     events = tuple(Window(times_s[first], times_s[end - 1]) for first, end in edges.tolist())
     return _Slowed(stage, len(known), int(slowed.sum()), int(np.bitwise_or.reduce(bits)), events)
-
-
-def _never_slowed(device: DeviceEvidence) -> set[str]:
-    """Those of the devices that are judged together whose reasons are known in all samples and never slow."""
-    reasons = sensor_table(device, REASONS)
-    known = {one.subject for one in device.block.devices if one.series.finite(REASONS)}
-    return known - reasons.with_any(reasons.values.astype(np.int64) & THROTTLE != 0)

@@ -88,7 +88,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     """The piece in which it was worst for half of the time; else the one in which it was down most often."""
     generations = _read(device, load, "pcie_generation", "PCIe generation", GENERATIONS)
     widths = _read(device, load, "pcie_width", "PCIe width", LANES)
-    if generations.least("lowest") >= best[0] and widths.least("lowest") >= best[1]:
+    if generations.lowest.min() >= best[0] and widths.lowest.min() >= best[1]:
         return compared(limit.value, limit, good=True)
     seen = list(zip(_seen(generations, best[0]), _seen(widths, best[1]), strict=True))
     # A link that is better than the owner expects does not make up for one that is worse.
@@ -145,9 +145,7 @@ class Seen:
 def _read(device: DeviceEvidence, load: Load, field: str, what: str, possible: range) -> PieceReadings:
     """NotMeasured if half of a piece's readings are values that no link has."""
     read = readings_by_piece(device, load, field, what, SHORTEST_S)
-    if possible[0] <= read.least("lowest") and read.most("highest") <= possible[-1]:
-        return read  # and so are the medians, for which all readings would be sorted
-    least, most = read.least("upper_medians"), read.most("upper_medians")
+    least, most = read.upper_medians.min(), read.upper_medians.max()
     if least < possible[0] or most > possible[-1]:
         raise NotMeasured(f"the {what} reads {least:.0f} to {most:.0f}, which no link has")
     return read
@@ -155,7 +153,9 @@ def _read(device: DeviceEvidence, load: Load, field: str, what: str, possible: r
 
 def _seen(read: PieceReadings, best: int) -> list[Seen]:
     usual, lowest = (one.astype(np.intp).tolist() for one in (read.upper_medians, read.lowest))
-    low_shares = (read.sums(read.values < best) / read.counts).tolist()
+    low_shares = [
+        int((part < best).sum()) / count for part, count in zip(read.parts, read.counts.tolist(), strict=True)
+    ]
     return list(map(Seen, read.pieces, usual, lowest, low_shares))
 
 

@@ -6,8 +6,8 @@ from math import isfinite
 import numpy as np
 
 from rigproof.criteria.criterion import Disturbed
-from rigproof.criteria.evidence.rounds import Mask, RoundTable
-from rigproof.criteria.evidence.stage_rounds import possible
+from rigproof.criteria.evidence.rounds import Mask, Rounds
+from rigproof.criteria.evidence.valid_rounds import possible
 from rigproof.records.measurements import Stage
 
 MOVED_S = 1.0  # outside of a stage; on H100 and H200 all rounds were inside by 0.5 s and more
@@ -37,14 +37,16 @@ def contradiction(attempts: Iterable[Stage]) -> str:
     return ""
 
 
-def moved_clocks(table: RoundTable, spans: Mapping[str, tuple[float, float]]) -> dict[str, Disturbed]:
+def moved_clocks(rounds: Rounds, spans: Mapping[str, tuple[float, float]]) -> dict[str, Disturbed]:
     """By node, why its work cannot be placed in the run. `spans`: from when to when each stage ran."""
-    stages, subjects = table.coded("stage"), table.coded("subject")
+    stages, subjects = rounds.coded("stage"), rounds.coded("subject")
     unknown = (-np.inf, np.inf)
     start_s, end_s = np.asarray([spans.get(one, unknown) for one in stages.distinct]).reshape(-1, 2).T
     stage = stages.array
-    measured = possible(table.t_s, table.seconds, table.work)
-    outside = measured & ((table.begins_s < start_s[stage] - MOVED_S) | (table.t_s > end_s[stage] + MOVED_S))
+    measured = possible(rounds.t_s, rounds.seconds, rounds.work)
+    outside = measured & (
+        (rounds.begins_s < start_s[stage] - MOVED_S) | (rounds.t_s > end_s[stage] + MOVED_S)
+    )
     found: dict[str, Disturbed] = {}
     firsts: dict[str, float] = {}
     for subject, name in {
@@ -52,18 +54,18 @@ def moved_clocks(table: RoundTable, spans: Mapping[str, tuple[float, float]]) ->
         for one, other in zip(subjects.array[outside].tolist(), stage[outside].tolist(), strict=True)
     }:
         node = subject.partition("/")[0]
-        own = measured & table.mask("subject", "", (subject,)) & table.mask("stage", "", (name,))
-        from_s, what = _moved(name, table, own, spans[name])
+        own = measured & rounds.same("subject", subject) & rounds.same("stage", name)
+        from_s, what = _moved(name, rounds, own, spans[name])
         if node not in found or from_s < firsts[node]:
             reason = f"the clocks of {node} and of the driver came apart: {what}"
             firsts[node], found[node] = from_s, Disturbed(reason, REMEDY, from_s)
     return found
 
 
-def _moved(stage: str, table: RoundTable, own: Mask, span: tuple[float, float]) -> tuple[float, str]:
+def _moved(stage: str, rounds: Rounds, own: Mask, span: tuple[float, float]) -> tuple[float, str]:
     """When the times of these rounds go wrong, and how: the hole in them, and how far they are outside."""
-    order = np.argsort(table.t_s[own], kind="stable")
-    begins_s, ends_s = table.begins_s[own][order], table.t_s[own][order]
+    order = np.argsort(rounds.t_s[own], kind="stable")
+    begins_s, ends_s = rounds.begins_s[own][order], rounds.t_s[own][order]
     if begins_s[0] < span[0] - MOVED_S:
         first_s = float(begins_s[0])
         return (

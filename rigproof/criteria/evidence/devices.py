@@ -6,19 +6,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigproof.criteria.criterion import Disturbed, Limit, NotApplicable, NotMeasured
-from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.coverage import uncovered
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Mask, Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
-from rigproof.criteria.evidence.stage_rounds import StageRounds, require_told
 from rigproof.criteria.evidence.standstills import Spans, cut_into, uncounted
+from rigproof.criteria.evidence.valid_rounds import require_told, require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading
+from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import figure
@@ -76,11 +75,6 @@ class DeviceEvidence:
         self.node_name = device.node
         self._kept: dict[Hashable, Any] = {}
 
-    @cached_property
-    def block(self) -> Block:
-        """The devices that are judged together with it; itself alone if none are (`Evidence.join`)."""
-        return Block((self,))
-
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The result of `make`, made once and kept until `release`."""
         if key not in self._kept:
@@ -91,7 +85,7 @@ class DeviceEvidence:
     def release(self) -> None:
         """Release what was kept."""
         self._kept.clear()
-        for name in ("block", "series", "samples"):
+        for name in ("series", "samples"):
             vars(self).pop(name, None)
 
     @property
@@ -291,11 +285,12 @@ class DeviceEvidence:
         return self.kept(("stage", stage), lambda: self._valid(stage))
 
     def _valid(self, stage: str) -> Rounds:
-        found = self.stage_rounds.valid(self.subject, stage)
+        rounds, kinds = self.all_rounds, self.evidence.kinds
+        found = require_valid(rounds.only(self.own & rounds.same("stage", stage)), stage, kinds)
         told = self.told(stage)
         if told and len(found):
             oom = any(one.stage == stage for one in self.events("oom"))
-            require_told(found.measured, told, self.evidence.kinds[stage].labels, oom=oom)
+            require_told(found.measured, told, kinds[stage].labels, oom=oom)
         return found
 
     def told(self, stage: str) -> list[Mapping[str, Any]]:
@@ -322,28 +317,29 @@ class DeviceEvidence:
                     f"{figure(fastest_gbps, 'GB/s')} is more than {figure(most.value, 'GB/s')}, "
                     f"{most.source}: a measurement error"
                 )
-        fastest = self.stage_rounds.fastest(self.subject, stage)
+        fastest = rounds.only(rounds.same("unit", TFLOP)).fastest
         if fastest and self.found and not self.is_cpu:
             chosen = precisions or sorted(fastest)
             self.silicon.require_possible((one, fastest[one]) for one in chosen if one in fastest)
         return rounds
 
     @property
-    def stage_rounds(self) -> StageRounds:
-        """The rounds of the devices that are judged together with it, by stage."""
+    def all_rounds(self) -> Rounds:
+        """Its rounds of all stages, without those that a standstill of its host cut into.
 
-        def made() -> StageRounds:
-            devices = self.block.devices
-            rounds = {one.subject: one.felt_rounds for one in devices}
-            return StageRounds(rounds, [one.device.gpu.device for one in devices], self.evidence.kinds)
+        Those that the CPU did in its place are among them.
+        """
 
-        return self.block.kept("rounds", made)
+        def made() -> Rounds:
+            rounds, still = self.evidence.rounds(self.subject), self.evidence.standstills(self.node_name)
+            return rounds.only(~self._cut_into(rounds, still)) if len(still) else rounds
+
+        return self.kept("rounds", made)
 
     @property
-    def felt_rounds(self) -> Rounds:
-        """All its rounds, as recorded, without those that a standstill of its host cut into."""
-        rounds, still = self.evidence.rounds(self.subject), self.evidence.standstills(self.node_name)
-        return rounds.only(~self._cut_into(rounds, still)) if len(still) else rounds
+    def own(self) -> Mask:
+        """Which of them it did itself."""
+        return self.kept("own", lambda: self.all_rounds.same("device", None, self.device.gpu.device))
 
     @property
     def uncounted(self) -> Spans:
@@ -361,11 +357,6 @@ class DeviceEvidence:
     def _cut_into(self, rounds: Rounds, still: Spans) -> Mask:
         least = self.optional_limit("standstill_share")
         return cut_into(rounds, still, 0.0 if least is None else least.value)
-
-    @property
-    def all_rounds(self) -> Rounds:
-        """The rounds of all stages, including those of the CPU in place of a GPU."""
-        return self.stage_rounds.all[self.subject]
 
     def records(self, kind: type[Kept], stage: str) -> list[Kept]:
         """One stage's own records of this type."""

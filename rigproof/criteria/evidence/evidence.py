@@ -1,9 +1,8 @@
 """What criteria see: a Recording and its profile, indexed once, with a view for each device and node.
 
 Everything is indexed on first use, and in linear time: a soak has some 300,000 samples, five minutes of
-16,384 GPUs have five million. Bulk data is prepared for some subjects at a time (`blocks.py`), and released
-after they were judged. Missing data raises NotMeasured with the reason, so that a criterion cannot pass by
-ignoring it.
+16,384 GPUs have five million. What was made for a subject is released after it was judged. Missing data
+raises NotMeasured with the reason, so that a criterion cannot pass by ignoring it.
 """
 
 import math
@@ -19,13 +18,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rigproof.criteria.criterion import Disturbed, NotMeasured
-from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.clocks import contradiction, moved_clocks
 from rigproof.criteria.evidence.cpu_use import excused
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import EventIndex
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.rounds import Rounds, RoundTable
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
 from rigproof.criteria.evidence.series import Series, grouped, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
@@ -212,15 +210,18 @@ class Evidence:
 
     def rounds(self, subject: str) -> Rounds:
         """The rounds of one device, as recorded: a round without a finite time must not vanish."""
-        rows, table = self._all_rounds
-        places = rows.places(subject)
-        return self.kept_for_subject(("rounds", subject), lambda: self._this_attempt(Rounds(table, places)))
+        return self.kept_for_subject(
+            ("rounds", subject), lambda: self._this_attempt(Rounds.of_subject(self._rows, subject))
+        )
 
     @property
-    def _all_rounds(self) -> tuple[Rows[Round], RoundTable]:
+    def _rows(self) -> Rows[Round]:
         """Of one moment: columns and places do not fit together once rounds were added in between."""
-        rows = self.kept("rounds", lambda: copy(self.recording.rounds))
-        return rows, self.kept("table of rounds", lambda: RoundTable(rows.columns))
+        return self.kept("rows", lambda: copy(self.recording.rounds))
+
+    @property
+    def _all_rounds(self) -> Rounds:
+        return self.kept("rounds", lambda: Rounds(self._rows.columns))
 
     def standstills(self, node: str) -> Spans:
         """When this node stood still."""
@@ -251,8 +252,7 @@ class Evidence:
 
     @property
     def _moved_clocks(self) -> dict[str, Disturbed]:
-        _, table = self._all_rounds
-        return self.kept("moved clocks", lambda: moved_clocks(table, self._stage_spans))
+        return self.kept("moved clocks", lambda: moved_clocks(self._all_rounds, self._stage_spans))
 
     @cached_property
     def _stage_spans(self) -> dict[str, tuple[float, float]]:
@@ -322,15 +322,6 @@ class Evidence:
         with suppress(ProfileError):  # a criterion that needs the plan reports it
             _ = self._recorded_plan
         _ = self.events, self.workers
-
-    def join(self, subjects: Sequence[str]) -> None:
-        """These subjects are judged next: what the devices among them need is computed for all at once."""
-        devices = [self._devices[one] for one in subjects if one in self._devices]
-        block = Block(devices)
-        for device in devices:
-            device.block = block
-        if self.recording.first_attempts and self.earlier is not None:
-            self.earlier.join(subjects)
 
     def release(self, subjects: Sequence[str]) -> None:
         """Release what was kept for these subjects, once they have been judged."""
@@ -482,19 +473,19 @@ class Evidence:
 
     def _worked(self, stage: Stage) -> tuple[float, float]:
         """From when to when all workers of a stage had rounds; if not all of them ended, its own span."""
-        _, table = self._all_rounds
+        rounds = self._all_rounds
         if self._moved_clocks:  # `require_clock` reports it
             return -math.inf, math.inf
-        every = table.mask("stage", "", (stage.name,)) & np.isfinite(table.begins_s)
+        every = rounds.same("stage", stage.name) & np.isfinite(rounds.begins_s)
         attempt_s = self._spans.get(stage.name, (-math.inf, math.inf))
-        every &= (table.t_s >= attempt_s[0]) & (table.t_s < attempt_s[1])
+        every &= (rounds.t_s >= attempt_s[0]) & (rounds.t_s < attempt_s[1])
         known = stage.name in self.kinds and self.kinds[stage.name].by_device
         if stage.status != "finished" or not known or not every.any():
             return stage.start_s, math.inf if stage.end_s is None else stage.end_s
-        workers = table.coded("worker")
+        workers = rounds.coded("worker")
         firsts_s, lasts_s = np.full((2, len(workers.distinct)), [[math.inf], [-math.inf]])
-        np.minimum.at(firsts_s, workers.array[every], table.begins_s[every])
-        np.maximum.at(lasts_s, workers.array[every], table.t_s[every])
+        np.minimum.at(firsts_s, workers.array[every], rounds.begins_s[every])
+        np.maximum.at(lasts_s, workers.array[every], rounds.t_s[every])
         began = firsts_s < math.inf
         return float(firsts_s[began].max()), float(lasts_s[began].min())
 

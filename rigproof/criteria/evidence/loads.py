@@ -6,20 +6,17 @@ without a break, warm-up included, once its sensors had followed. What must neve
 stage's `window`. What is left out of the window and why: docs/judged.md.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.pieces import Of, Piece, PieceTable
-from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.rounds import Mask
-from rigproof.criteria.evidence.spans import JOINING_S, Ids, unbroken
-from rigproof.criteria.evidence.stage_rounds import StageRounds
-from rigproof.criteria.evidence.windows import Window, slice_edges
+from rigproof.criteria.evidence.pieces import Piece
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.spans import JOINING_S, unbroken
+from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.verdict import Outcome, count_of
 
@@ -70,8 +67,8 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
         if not len(device.rounds(stage).measured):
             cause = device.cause()
             raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
-        pieces = device.block.kept("pieces", lambda: _pieces(device)).get((device.subject, stage))
-        if pieces is None:
+        pieces = _pieces(device, stage)
+        if not pieces:
             raise NotMeasured(f"{stage} was never measured for {SHORTEST_S:g} s without a break")
         return Load(stage, device.evidence.kinds[stage].duty, window, pieces)
 
@@ -87,19 +84,6 @@ def loads_of(device: DeviceEvidence) -> list[Load]:
         except NotMeasured:  # a criterion that needs this load reports it
             continue
     return found
-
-
-def piece_table(device: DeviceEvidence, shortest_s: float) -> PieceTable:
-    """The pieces of all loads, each at least that long, of the device and those judged with it."""
-
-    def made() -> PieceTable:
-        devices = device.block.devices
-        pieces = {
-            (one.subject, load.stage): load.pieces_of(shortest_s) for one in devices for load in loads_of(one)
-        }
-        return PieceTable({one.subject: one.series for one in devices}, pieces)
-
-    return device.block.kept(("pieces", shortest_s), made)
 
 
 def _always(_: Finding) -> bool:
@@ -175,103 +159,66 @@ def _margin(finding: Finding) -> float:
     return -margin if finding.outcome is Outcome.FAIL else margin
 
 
-def _pieces(device: DeviceEvidence) -> dict[Of, tuple[Piece, ...]]:
-    """The pieces of each device of the block and each stage that was measured for SHORTEST_S."""
-    of_each, devices = list(device.stage_rounds.numbers), device.block.devices
-    groups, from_s, to_s = _slices(device)
-    stages = len(of_each) // len(devices)
-    bounds = np.searchsorted(groups, stages * np.arange(len(devices) + 1)).tolist()
-    own = [(one.series.times_s, slice(*both)) for one, both in zip(devices, pairwise(bounds), strict=True)]
-    begins = np.concatenate([times_s.searchsorted(from_s[rows]) for times_s, rows in own])
-    ends = np.concatenate([times_s.searchsorted(to_s[rows], "right") for times_s, rows in own])
-    stretches = map(Window, from_s.tolist(), to_s.tolist())
-    places = map(slice, begins.tolist(), ends.tolist())
-    pieces = [Piece((stretch,), (place,)) for stretch, place in zip(stretches, places, strict=True)]
-    bounds = np.searchsorted(groups, np.arange(len(of_each) + 1)).tolist()
-    found = {}
-    for of, (first, end) in zip(of_each, pairwise(bounds), strict=True):
-        if end > first:
-            long = _joined(pieces[first:end], [one.length_s for one in pieces[first:end]], SHORTEST_S)
-            found[of] = _joined(long, [one.samples for one in long], FEWEST_SAMPLES)
-    return found
-
-
-def _slices(device: DeviceEvidence) -> tuple[Ids, Floats, Floats]:
-    """The group (`StageRounds`), begin and end of all parts of the block's loads, in order.
+def _pieces(device: DeviceEvidence, stage: str) -> tuple[Piece, ...]:
+    """The parts of its loads in a stage, with neighbours joined until each is long enough to be judged.
 
     A load is any work without a break. It counts from BOOST_S after the device's first round in the stage,
     and one that begins with warm-up from SHORTEST_S after that or its first measured round. It is cut where
     the work changes. A fed device counts as working from its first measured round to its last: its waiting
     is what is judged.
     """
-    rounds = device.stage_rounds
-    fed, continuous = (_with_duty(device, duty) for duty in ("fed", "continuous"))
-    measured = _measured(rounds)
-    counted = measured | ~fed[rounds.groups]
-    loads, from_s, to_s = _unbroken(device, counted, by_work=False)
-    rows, groups = rounds.rows[measured], rounds.groups[measured]
-    measured_s = np.full(len(loads), np.inf)
-    begins_s = rounds.table.begins_s[rows]
-    np.minimum.at(measured_s, np.searchsorted(loads + 1j * to_s, groups + 1j * begins_s), begins_s)
-    from_s = np.maximum(np.minimum(measured_s, from_s + SHORTEST_S), boosted_until_s(rounds)[loads])
-    # Cut where the work changes: each part lasts until the next one begins.
-    cut_groups, cuts_s, _ = _unbroken(device, counted, by_work=True)
-    of_cut = np.searchsorted(loads + 1j * to_s, cut_groups + 1j * cuts_s)
-    within = cuts_s > from_s[of_cut]
-    of_part = np.concatenate((np.arange(len(loads)), of_cut[within]))
-    parts_s = np.concatenate((from_s, cuts_s[within]))
-    order = np.lexsort((parts_s, of_part))
-    of_part, from_s, load_s = of_part[order], parts_s[order], (to_s - from_s)[of_part[order]]
-    last = np.append(of_part[1:] != of_part[:-1], True)[: len(of_part)]
-    to_s = np.where(last, to_s[of_part], np.append(from_s[1:], np.inf))
-    long_enough = load_s >= SHORTEST_S
-    groups, from_s, to_s = loads[of_part][long_enough], from_s[long_enough], to_s[long_enough]
-    lengths_s = to_s - from_s
+    rounds, duty = device.rounds(stage), device.evidence.kinds[stage].duty
+    counted = rounds.measured if duty == "fed" else rounds
+    measured_s, boosted_s = np.sort(rounds.measured.begins_s), boosted_until_s(rounds)
+    cuts_s = [begun_s for begun_s, _ in _loads(device, stage, counted, by_work=True)]
+    stretches: list[Window] = []
+    for begun_s, ended_s in _loads(device, stage, counted):
+        measuring_s = measured_s[measured_s >= begun_s].min(initial=np.inf)
+        from_s = max(min(float(measuring_s), begun_s + SHORTEST_S), boosted_s)
+        if ended_s - from_s >= SHORTEST_S:
+            edges_s = [from_s, *(one for one in cuts_s if from_s < one < ended_s), ended_s]
+            stretches += map(Window, edges_s[:-1], edges_s[1:])
     # Of a continuous load about a quarter of all stretches together.
-    quarters_s = np.bincount(groups, weights=lengths_s, minlength=len(rounds.numbers)) / QUARTERS
-    parts = np.where(lengths_s >= QUARTERED_S, QUARTERS, 1)
-    whole = continuous[groups]
-    parts[whole] = np.maximum(1, np.rint(lengths_s[whole] / quarters_s[groups[whole]]))
-    starts_s, ends_s, stretches = slice_edges(from_s, to_s, lengths_s / parts)
-    return groups[stretches], starts_s, ends_s
+    quarter_s = sum(one.length_s for one in stretches) / QUARTERS
+    pieces: list[Piece] = []
+    for one in stretches:
+        number = QUARTERS if one.length_s >= QUARTERED_S else 1
+        if duty == "continuous":
+            number = max(1, round(one.length_s / quarter_s))
+        pieces += [Piece((part,), (device.series.places(part),)) for part in one.parts(number)]
+    long = _joined(pieces, [one.length_s for one in pieces], SHORTEST_S)
+    return _joined(long, [one.samples for one in long], FEWEST_SAMPLES)
 
 
-def measured_stretches(device: DeviceEvidence) -> tuple[Ids, Floats, Floats]:
-    """The group, begin and end of each stretch of the same measured work, from BOOST_S into its stage on."""
-    rounds = device.stage_rounds
-    groups, from_s, to_s = _unbroken(device, _measured(rounds), by_work=True)
-    from_s = np.maximum(from_s, boosted_until_s(rounds)[groups])
-    lasts = to_s > from_s
-    return groups[lasts], from_s[lasts], to_s[lasts]
+def measured_stretches(device: DeviceEvidence) -> Iterator[Window]:
+    """Each stretch of the same measured work in a stage that is valid, from BOOST_S into that stage on."""
+    for stage in device.evidence.stages_with(*DUTIES):
+        try:
+            rounds = device.rounds(stage)
+        except NotMeasured:  # a criterion that needs this stage reports it
+            continue
+        boosted_s = boosted_until_s(rounds)
+        for begun_s, ended_s in _loads(device, stage, rounds.measured, by_work=True):
+            if ended_s > boosted_s:
+                yield Window(max(begun_s, boosted_s), ended_s)
 
 
-def _measured(rounds: StageRounds) -> Mask:
-    measured: Mask = rounds.table.mask("phase", "", ("measure",))[rounds.rows]
-    return measured
+def boosted_until_s(rounds: Rounds) -> float:
+    """The run time from which the work of a device in a stage counts; infinite if it did none."""
+    return float(rounds.begins_s.min(initial=np.inf)) + BOOST_S
 
 
-def _with_duty(device: DeviceEvidence, duty: Duty) -> Mask:
-    """Whether each group is of a stage with that duty."""
-    of_duty = device.evidence.kinds.with_duty(device.evidence.kinds.names, (duty,))
-    return np.asarray([stage in of_duty for _, stage in device.stage_rounds.numbers], np.bool_)
+def _loads(
+    device: DeviceEvidence, stage: str, rounds: Rounds, *, by_work: bool = False
+) -> list[tuple[float, float]]:
+    """From when to when it worked without a break, `by_work` also without a change of work.
 
-
-def boosted_until_s(rounds: StageRounds) -> Floats:
-    """For each group the run time from which its work counts; infinite if it did none."""
-    begun_s = np.full(len(rounds.numbers), np.inf)
-    np.minimum.at(begun_s, rounds.groups, rounds.table.begins_s[rounds.rows])
-    return begun_s + BOOST_S
-
-
-def _unbroken(device: DeviceEvidence, counted: Mask, *, by_work: bool) -> tuple[Ids, Floats, Floats]:
-    """As `unbroken`, of those rounds of the block that count; a fed device waits without a break."""
-    rounds = device.stage_rounds
-    rows, groups = rounds.rows[counted], rounds.groups[counted]
-    fed = _with_duty(device, "fed")[groups]
-    work = rounds.table.ids(device.evidence.kinds.same_work, "unit", rows)
-    work = np.where(fed | (not by_work), -1, work)
-    joining_s = np.where(fed, np.inf, JOINING_S)
-    return unbroken(groups, rounds.table.begins_s[rows], rounds.table.t_s[rows], work, joining_s)
+    A fed device waits without a break, and for any work.
+    """
+    kinds = device.evidence.kinds
+    fed = kinds[stage].duty == "fed"
+    work = rounds.work_ids(kinds) if by_work and not fed else np.zeros(len(rounds), np.intp)
+    return unbroken(rounds.begins_s, rounds.t_s, work, np.inf if fed else JOINING_S)
 
 
 def _joined(pieces: Sequence[Piece], sizes: Sequence[float], enough: float) -> tuple[Piece, ...]:

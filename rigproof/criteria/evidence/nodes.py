@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Stretch
-from rigproof.criteria.evidence.stage_rounds import require_valid
+from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
@@ -89,7 +89,7 @@ class NodeEvidence:
         Raises NotMeasured if there are no rounds, one is not a valid measurement, or the clock moved.
         """
         self.evidence.require_clock(self.subject)
-        everything = Rounds.joined([self.evidence.rounds(self.subject)])
+        everything = self.evidence.rounds(self.subject)
         found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
         if not len(found):
             self.evidence.stage(stage)

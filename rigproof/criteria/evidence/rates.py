@@ -5,22 +5,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.power_limits import share_left
-from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.rounds import Rounds, RoundTable
-from rigproof.criteria.evidence.stage_rounds import StageRounds
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.standstills import Spans
-from rigproof.criteria.evidence.windows import Window
+from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.records.columns import Numbers
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
 FEWEST_ROUNDS = 3  # a rate from fewer is a single reading
@@ -38,62 +32,41 @@ class SustainedRate:
 
 
 class Steady:
-    """The verified rounds of a continuous load, of all devices of a block.
+    """The verified rounds of a device's continuous load: when each began and ended, and its rate, (n,) each.
 
-    `groups` (n,) are the numbers of the rounds' devices. `from_s`: when each group's first measured round
-    began, infinite if it has none, or the load, if that was later; `to_s`: when the load ended. Where a host
-    stood still, what came later is moved to before that, as if no time had passed.
+    `from_s`: when the first measured one began, infinite if there is none, or the load, if that was later;
+    `to_s`: when the load ended. Where its host stood still, what came later is moved to before that, as if no
+    time had passed.
     """
 
-    def __init__(self, done: StageRounds, stage: str, window: Window, uncounted: Mapping[str, Spans]) -> None:
-        """`uncounted`: by device, when its host stood still."""
-        verified = done.every.same("stage", stage) & done.every.same("verified", True)
-        self.rounds, self.groups = done.every.only(verified), done.groups[verified]
-        measured = self.rounds.same("phase", "measure")
-        begun_s = np.full(len(done.numbers), np.inf)
-        np.minimum.at(begun_s, self.groups[measured], self.rounds.begins_s[measured])
-        self.from_s: Floats = np.maximum(begun_s, window.from_s)
-        self.to_s: Floats = np.full(len(begun_s), window.to_s)
-        for subject, spans in uncounted.items():
-            group = done.numbers.get((subject, stage))
-            if group is not None and self.from_s[group] < window.to_s:
-                for span in spans[::-1].clip(self.from_s[group], window.to_s).tolist():
-                    self._leave_out(group, *span)
+    def __init__(self, verified: Rounds, window: Window, uncounted: Spans) -> None:
+        """`window`: of the load; `uncounted`: when its host stood still."""
+        self._begins_s, self._ends_s, self._rates = verified.begins_s, verified.t_s, verified.rates
+        self.from_s = max(window.from_s, float(verified.measured.begins_s.min(initial=math.inf)))
+        self.to_s = window.to_s
+        if self.from_s < self.to_s:
+            for from_s, to_s in uncounted[::-1].clip(self.from_s, self.to_s).tolist():
+                self._begins_s, self._ends_s = (
+                    one - (one - from_s).clip(0, to_s - from_s) for one in (self._begins_s, self._ends_s)
+                )
+                self.to_s -= to_s - from_s
 
-    def _leave_out(self, group: int, from_s: float, to_s: float) -> None:
-        """Move what is after `to_s` to `from_s`, and drop the work in between."""
-        rounds, own = self.rounds, self.groups == group
-        begins_s, ends_s = (
-            np.where(own, one - (one - from_s).clip(0, to_s - from_s), one)
-            for one in (rounds.begins_s, rounds.t_s)
-        )
-        left_s = ends_s - begins_s
-        work = rounds.work * left_s / rounds.seconds
-        table = RoundTable(
-            {name: column.taken(rounds.rows) for name, column in rounds.table.columns.items()}
-            | {"t_s": Numbers(ends_s), "seconds": Numbers(left_s), "work": Numbers(work)}
-        )
-        self.rounds = Rounds(table, slice(0, len(work))).only(left_s > 0)
-        self.groups, self.to_s[group] = self.groups[left_s > 0], self.to_s[group] - (to_s - from_s)
-
-    @cached_property
-    def rates(self) -> Floats:
-        """TFLOP/s of each group from its `from_s` on."""
-        rounds, ends_s = self.rounds, np.minimum(self.rounds.t_s, self.to_s[self.groups])
-        inside_s = (ends_s - np.maximum(rounds.begins_s, self.from_s[self.groups])).clip(min=0)
-        done = np.bincount(self.groups, rounds.work * inside_s / rounds.seconds, len(self.from_s))
-        with np.errstate(invalid="ignore"):  # of a group that began when the load had ended
-            return np.asarray(done / (self.to_s - self.from_s), np.float64)
+    def rates(self, number: int) -> list[float]:
+        """TFLOP/s in each of so many equal parts of the load."""
+        windows = Window(self.from_s, self.to_s).parts(number)
+        work = work_by_slice(self._begins_s, self._ends_s, self._rates, windows)
+        return [done / one.length_s for done, one in zip(work, windows, strict=True)]
 
 
-def steady(device: DeviceEvidence) -> tuple[Steady, int]:
-    """That of its block, and the number of the device in it, -1 if it has no rounds."""
-    evidence, done = device.evidence, device.stage_rounds
-    stage = evidence.steady_stage
-    window = evidence.complete_window(stage)
-    still = {one.subject: one.uncounted for one in device.block.devices if len(one.uncounted)}
-    found = device.block.kept("steady", lambda: Steady(done, stage, window, still))
-    return found, done.numbers.get((device.subject, stage), -1)
+def steady(device: DeviceEvidence) -> Steady:
+    """Its work in the continuous load. NotMeasured if that was aborted, or a round is not valid."""
+
+    def made() -> Steady:
+        stage = device.evidence.steady_stage
+        window = device.evidence.complete_window(stage)
+        return Steady(device.possible(stage).verified, window, device.uncounted)
+
+    return device.kept("steady", made)
 
 
 def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
@@ -108,8 +81,7 @@ def _settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     stage = device.evidence.steady_stage
     window = device.evidence.complete_window(stage)
     verified = device.possible(stage).verified
-    all_of_them, number = steady(device)
-    start_s = float(all_of_them.from_s[number]) if number >= 0 else math.inf
+    start_s = steady(device).from_s
     if start_s == math.inf:
         cause = device.cause()
         raise NotMeasured(f"no verified rounds in the {stage} stage" + (f": {cause}" if cause else ""))
@@ -128,8 +100,10 @@ def sustained_rate(device: DeviceEvidence) -> SustainedRate:
 
     def measured() -> SustainedRate:
         _, verified = settled(device)
-        all_of_them, number = steady(device)
-        rate = float(all_of_them.rates[number])
+        whole = steady(device).rates(1)
+        if not whole:
+            raise NotMeasured("its host stood still throughout the load")
+        (rate,) = whole
         precision = _one_precision(verified)
         if not device.is_cpu:  # its workers together cannot exceed the silicon either
             device.silicon.require_possible([(precision, rate)])
@@ -170,25 +144,13 @@ def precision_rate(device: DeviceEvidence, precision: str) -> PrecisionRate | No
     """In the stage that measures precision by precision; None without such rounds."""
     evidence = device.evidence
     stage = evidence.kept("stage of arms", lambda: _stage_of_arms(evidence))
-    device.possible(stage, precision)
-    rates = device.block.kept("precision rates", lambda: _precision_rates(device.stage_rounds, stage))
-    return rates.get(((device.subject, stage), precision))
+    rounds = device.possible(stage, precision).verified.measured
+    rounds = rounds.only(rounds.labelled("precision", precision))
+    return PrecisionRate(rounds, rounds.rate()) if len(rounds) else None
 
 
 def _stage_of_arms(evidence: Evidence) -> str:
     return next((one for one in evidence.stages if evidence.kinds[one].arms == "precision"), "")
-
-
-def _precision_rates(done: StageRounds, stage: str) -> dict[Hashable, PrecisionRate]:
-    """By device and stage, and precision."""
-    every = done.every
-    counted = every.same("stage", stage) & every.same("verified", True) & every.same("phase", "measure")
-    parts = done.parts(counted, "precision")
-    rates = parts.sums(parts.rounds.work) / parts.sums(parts.rounds.seconds)
-    return {
-        key: PrecisionRate(rounds, rate)
-        for key, rounds, rate in zip(parts.keys, parts, rates.tolist(), strict=True)
-    }
 
 
 # Peers

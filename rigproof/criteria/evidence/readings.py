@@ -1,11 +1,13 @@
 """Readings of one sensor over time, as two arrays: most users need only the times or only the values."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+FEWEST = 10  # readings that a rule needs; few enough for a rig that is sampled once a second
 
 
 class Readings:
@@ -44,3 +46,17 @@ class Readings:
     def __iter__(self) -> Iterator[tuple[float, float]]:
         """The pairs of run time and value."""
         return zip(self.times_s.tolist(), self.values.tolist(), strict=True)
+
+    def within(self, from_s: float, to_s: float) -> "Readings":
+        """Those from one moment to another, both included."""
+        first, end = self.times_s.searchsorted(from_s), self.times_s.searchsorted(to_s, "right")
+        return Readings(self.times_s[first:end], self.values[first:end])
+
+    def repeated(self, shortest_s: float) -> list[tuple[int, int]]:
+        """The first and the last place of each value that was read three times in a row or more, so long."""
+        edges = np.flatnonzero(np.diff(self.values, prepend=np.nan, append=np.nan)).tolist()
+        return [
+            (first, end - 1)
+            for first, end in pairwise(edges)
+            if end - first >= 3 and self.times_s[end - 1] - self.times_s[first] >= shortest_s
+        ]

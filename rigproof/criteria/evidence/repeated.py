@@ -3,21 +3,20 @@
 Or now and then: the fastest of the slowest fifth of its rounds, against the slowest of the fastest fifth.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import BOOST_S
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Mask, Rounds
-from rigproof.criteria.evidence.spans import JOINING_S, Ids, unbroken
-from rigproof.criteria.evidence.stage_rounds import StageRounds
-from rigproof.profiles.kinds.stages import DUTIES, StageKinds
+from rigproof.criteria.evidence.spans import JOINING_S, unbroken
+from rigproof.profiles.kinds.stages import DUTIES
 
 QUARTERS = 4
 SLOW_PART = 5  # one of so many rounds: a slower one alone is a hiccup of the host
@@ -59,93 +58,68 @@ def deepest_falls(device: DeviceEvidence) -> Mapping[str, Fall]:
     A continuous load is not counted: it has windows of its own (`throughput.stability`). Nor are the first
     BOOST_S after a break: before the power cap holds, a card does more than it can keep up.
     """
-    evidence = device.evidence
-    stages = set(evidence.stages_with(*DUTIES)) - set(evidence.stages_with("continuous"))
-    falls = device.block.kept("falls", lambda: _falls(device.stage_rounds, stages, evidence.kinds))
-    return falls.get(device.subject, {})
-
-
-def _falls(done: StageRounds, stages: set[str], kinds: StageKinds) -> dict[str, dict[str, Fall]]:
-    """The deepest falls of each device, by part."""
-    every = done.every
-    counted = every.same("stage", *stages) & every.same("verified", True) & every.same("phase", "measure")
-    counted &= _settled(done, kinds)
-    names = sorted({one.name for stage in stages for one in kinds[stage].labels if not one.amount})
-    parts = done.parts(counted, *names)
-    if not parts.keys:
-        return {}
-    rounds, number = parts.rounds, len(parts.keys)
-    total_s = np.bincount(parts.part_of, rounds.seconds, number)
-    means = np.bincount(parts.part_of, rounds.work, number) / total_s
-    short = total_s < QUARTERS * SHORTEST_S
-    pools: dict[Any, int] = {}  # by subject and stage
-    groups = np.asarray(
-        [
-            pools.setdefault(key[0], number + len(pools)) if few else place
-            for place, (key, few) in enumerate(zip(parts.keys, short.tolist(), strict=True))
-        ]
-    )[parts.part_of]
-    rates = rounds.work / rounds.seconds
-    rates = np.where(short[parts.part_of], rates / means[parts.part_of], rates)
-    names_of = {place: ", ".join(_labels(names, key[1:])) for place, key in enumerate(parts.keys)}
-    found: dict[str, dict[str, Fall]] = defaultdict(dict)
-    pooled_of = list(pools)
-    for group, (rate, best, *rest) in _slowest_parts(groups, rounds, rates, number + len(pools)):
-        pooled = group >= number
-        subject, stage = pooled_of[group - number] if pooled else parts.keys[group][0]
-        work, unit = (SHORT, "") if pooled else (names_of[group], kinds[stage].unit)
-        fall = Fall(stage, work, unit, rate, best, *rest)
-        if fall.part not in found[subject] or fall.share < found[subject][fall.part].share:
-            found[subject][fall.part] = fall
+    found: dict[str, Fall] = {}
+    continuous = device.evidence.stages_with("continuous")
+    for stage in device.evidence.stages_with(*DUTIES):
+        for fall in _falls(device, stage) if stage not in continuous else ():
+            if fall.part not in found or fall.share < found[fall.part].share:
+                found[fall.part] = fall
     return found
 
 
-def _labels(names: Sequence[str], values: Sequence[Any]) -> list[str]:
-    return [f"{name} {one}" for name, one in zip(names, values, strict=True) if one is not None]
+def _falls(device: DeviceEvidence, stage: str) -> Iterator[Fall]:
+    """The falls of each work of a stage; none if its rounds are not valid."""
+    try:
+        rounds = device.rounds(stage)
+    except NotMeasured:  # a criterion that needs this stage reports it
+        return
+    kind = device.evidence.kinds[stage]
+    counted = rounds.only(_settled(rounds, fed=kind.duty == "fed")).verified.measured
+    names = sorted({one.name for one in kind.labels if not one.amount})
+    short: list[Rounds] = []
+    for values, own in counted.by_labels(*names).items():
+        if own.seconds.sum() < QUARTERS * SHORTEST_S:
+            short.append(own)
+        else:
+            work = ", ".join(
+                f"{name} {one}" for name, one in zip(names, values, strict=True) if one is not None
+            )
+            for part in _slowest_parts(own.t_s, own.seconds, own.rates):
+                yield Fall(stage, work, kind.unit, *part)
+    if short:
+        rates = [one.rates * one.seconds.sum() / one.work.sum() for one in short]
+        t_s, seconds = ([getattr(one, name) for one in short] for name in ("t_s", "seconds"))
+        for part in _slowest_parts(*map(np.concatenate, (t_s, seconds, rates))):
+            yield Fall(stage, SHORT, "", *part)
 
 
-def _slowest_parts(
-    groups: Ids, rounds: Rounds, rates: Floats, number: int
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Of each group that lasts long enough its slowest quarter and fifth: what a Fall has from `rate` on."""
-    in_time = np.lexsort((rounds.t_s, groups))
-    groups, seconds, t_s, rates = (
-        groups[in_time],
-        rounds.seconds[in_time],
-        rounds.t_s[in_time],
-        rates[in_time],
-    )
-    total_s = np.bincount(groups, seconds, number)
-    into_s = np.cumsum(seconds) - seconds / 2 - (np.cumsum(total_s) - total_s)[groups]
-    quarters = np.clip((QUARTERS * into_s / total_s[groups]).astype(np.intp), 0, QUARTERS - 1)
-    places = groups * QUARTERS + quarters
-    bounds = np.searchsorted(places, np.arange(number * QUARTERS + 1))
-    filled = (np.diff(bounds).reshape(-1, QUARTERS) > 0).all(axis=1)
-    by_rate = rates[np.lexsort((rates, places))]
-    for group in ((total_s >= QUARTERS * SHORTEST_S) & filled).nonzero()[0].tolist():
-        edges = bounds[group * QUARTERS : (group + 1) * QUARTERS + 1].tolist()
-        middles = [float(by_rate[(first + end) // 2]) for first, end in pairwise(edges)]
-        worst = int(np.argmin(middles))
-        first, last = edges[worst], edges[worst + 1] - 1
-        begun_s, ended_s = float(t_s[first] - seconds[first]), float(t_s[last])
-        yield group, (middles[worst], max(middles), begun_s, ended_s - begun_s, QUARTER)
-        in_order = edges[0] + np.argsort(rates[edges[0] : edges[-1]])
-        number_of_slow = len(in_order) // SLOW_PART + 1
-        if number_of_slow > 1:
-            slowest = np.sort(in_order[:number_of_slow])
-            slow, fast = rates[in_order[[number_of_slow - 1, -number_of_slow]]].tolist()
-            spans = tuple(zip((t_s - seconds)[slowest].tolist(), t_s[slowest].tolist(), strict=True))
-            begun_s, ended_s = spans[0][0], spans[-1][1]
-            yield group, (slow, fast, begun_s, ended_s - begun_s, FIFTH, spans)
+def _slowest_parts(t_s: Floats, seconds: Floats, rates: Floats) -> Iterator[tuple[Any, ...]]:
+    """The slowest quarter and fifth of work that lasts long enough: what a Fall has from `rate` on."""
+    order = np.argsort(t_s, kind="stable")
+    t_s, seconds, rates = t_s[order], seconds[order], rates[order]
+    begins_s, total_s = t_s - seconds, seconds.sum()
+    quarters = (QUARTERS * (np.cumsum(seconds) - seconds / 2) / total_s).astype(np.intp)
+    edges = np.searchsorted(quarters, np.arange(QUARTERS + 1)).tolist()
+    if total_s < QUARTERS * SHORTEST_S or any(first == end for first, end in pairwise(edges)):
+        return
+    middles = [float(np.sort(rates[first:end])[(end - first) // 2]) for first, end in pairwise(edges)]
+    worst = int(np.argmin(middles))
+    begun_s, ended_s = float(begins_s[edges[worst]]), float(t_s[edges[worst + 1] - 1])
+    yield middles[worst], max(middles), begun_s, ended_s - begun_s, QUARTER
+    by_rate = np.argsort(rates)
+    number_of_slow = len(by_rate) // SLOW_PART + 1
+    if number_of_slow > 1:
+        slowest = np.sort(by_rate[:number_of_slow])
+        slow, fast = rates[by_rate[[number_of_slow - 1, -number_of_slow]]].tolist()
+        spans = tuple(zip(begins_s[slowest].tolist(), t_s[slowest].tolist(), strict=True))
+        yield slow, fast, spans[0][0], spans[-1][1] - spans[0][0], FIFTH, spans
 
 
-def _settled(done: StageRounds, kinds: StageKinds) -> Mask:
+def _settled(rounds: Rounds, *, fed: bool) -> Mask:
     """The rounds that begin BOOST_S or more after a break of their device; waiting for work is no break."""
-    every = done.every
-    fed = every.same("stage", *(kind.name for kind in kinds if kind.duty == "fed"))
-    any_work = np.zeros(len(every), np.intp)
-    joining_s = np.where(fed, np.inf, JOINING_S)
-    groups, begun_s, _ = unbroken(done.groups, every.begins_s, every.t_s, any_work, joining_s)
-    load = np.searchsorted(groups + 1j * begun_s, done.groups + 1j * every.begins_s, "right") - 1
-    settled: Mask = every.begins_s >= begun_s[load] + BOOST_S
+    any_work = np.zeros(len(rounds), np.intp)
+    loads = unbroken(rounds.begins_s, rounds.t_s, any_work, np.inf if fed else JOINING_S)
+    begun_s = np.asarray([begun_s for begun_s, _ in loads])
+    load = np.searchsorted(begun_s, rounds.begins_s, "right") - 1
+    settled: Mask = rounds.begins_s >= begun_s[load] + BOOST_S
     return settled

@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.sensor_tables import FEWEST
+from rigproof.criteria.evidence.readings import FEWEST, Floats, Readings
 from rigproof.criteria.evidence.sensor_times import LOAD_RATIO
 
 STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it

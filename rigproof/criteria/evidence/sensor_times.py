@@ -5,9 +5,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.criteria.evidence.readings import Floats, Readings
+from rigproof.criteria.evidence.readings import FEWEST, Floats, Readings
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.sensor_tables import FEWEST
 
 SHIFT_S = 2.0  # NVML's average lags by about one second
 EARLY_S = 0.5  # no card fails by readings that are so early; on H100 and H200 they were 0.04 s early at most

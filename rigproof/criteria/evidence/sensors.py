@@ -23,7 +23,6 @@ The rules, all of them about validity and none a limit of a rig:
 """
 
 import math
-from collections.abc import Callable
 from operator import attrgetter
 
 import numpy as np
@@ -31,10 +30,9 @@ import numpy as np
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import energy
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.loads import Load, piece_table
+from rigproof.criteria.evidence.loads import Load
 from rigproof.criteria.evidence.pieces import PieceReadings
-from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.sensor_tables import FEWEST, sensor_table
+from rigproof.criteria.evidence.readings import FEWEST, Floats, Readings
 from rigproof.criteria.evidence.sensor_temperatures import SHORTEST_STILL_S, STEP_STILL_S, Drawn, still_since
 from rigproof.criteria.evidence.sensor_times import EARLY_S, SHIFT_S, out_of_time
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
@@ -69,9 +67,6 @@ def moving_readings(device: DeviceEvidence, window: Window, field: str, what: st
 
 def require_moving(device: DeviceEvidence, window: Window, field: str, what: str) -> None:
     """NotMeasured if there are not enough such readings."""
-    clear = device.subject in device.block.kept(("clear", field), lambda: _clear(device, field))
-    if clear and device.kept(("sound", window), lambda: _is_sound(device, window)):
-        return
     device.require_readings(window, field, what)
     if _all_still(device, window):
         raise NotMeasured(
@@ -91,7 +86,7 @@ def readings_by_piece(
     """
     require_moving(device, load.window, field, what)
     found = piece_readings(device, load, field, shortest_s)
-    if not found.least("counts"):
+    if not found.counts.min():
         span = found.pieces[int(np.argmin(found.counts))].span
         raise NotMeasured(f"no {what} was read from t={span.from_s:.0f} to {span.to_s:.0f} s")
     return found
@@ -99,9 +94,8 @@ def readings_by_piece(
 
 def piece_readings(device: DeviceEvidence, load: Load, field: str, shortest_s: float = 0.0) -> PieceReadings:
     """The same, trusted or not; a piece may have none. NotMeasured if a reading is infinite."""
-    found = PieceReadings(piece_table(device, shortest_s), (device.subject, load.stage), field)
-    if not device.series.finite(field):
-        device.series.require_finite(field, found.values)
+    found = PieceReadings(load.pieces_of(shortest_s), device.series, field)
+    device.series.require_finite(field, np.concatenate(found.parts))
     return found
 
 
@@ -110,10 +104,9 @@ def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
     limit_w, lowest_w = device.identity.power_limit_w, _range(device, "power_limit_w")[0]
     if field == "power_limit_w" and limit_w is not None and limit_w < lowest_w:
         raise NotMeasured(f"the {what} at the start is {limit_w:g} W, which is not possible")
-    if device.subject not in _possible(device, field):
-        reason = _impossible(device, device.samples.readings(field), field, what)
-        if reason:
-            raise NotMeasured(reason)
+    reason = _impossible(device, device.samples.readings(field), field, what)
+    if reason:
+        raise NotMeasured(reason)
 
 
 def power_field(device: DeviceEvidence) -> str:
@@ -121,73 +114,14 @@ def power_field(device: DeviceEvidence) -> str:
     return device.kept("power field", lambda: POWER[0] if device.samples.readings(POWER[0]) else POWER[1])
 
 
-def _without_doubt(device: DeviceEvidence, doubt: Callable[[DeviceEvidence], object]) -> frozenset[str]:
-    """Those of the devices that are judged together for which it finds nothing, and raises no NotMeasured."""
-    found = set()
-    for one in device.block.devices:
-        try:
-            if not doubt(one):
-                found.add(one.subject)
-        except NotMeasured:  # a criterion that needs its readings reports it
-            continue
-    return frozenset(found)
-
-
-def _clear(device: DeviceEvidence, field: str) -> frozenset[str]:
-    """Those of the devices that are judged together with a reading in each sample, and no reason for doubt.
-
-    Found for all at once, and cautiously: `_doubt` decides about the others.
-    """
-    found = _possible(device, field) & device.block.kept(
-        "in time", lambda: _without_doubt(device, lambda one: _out_of_time(one) or _same_as_another(one))
-    )
-    if field in POWER:
-        found -= _all_repeated(device, field, STILL_AGAINST_ENERGY_S).keys()
-        found &= _without_doubt(device, lambda one: energy.against_energy(one, field))
-    if field.endswith("_temperature_c"):
-        # A step's last second may be one without readings.
-        found -= sensor_table(device, field).still(STEP_STILL_S - 1)
-    return found
-
-
-def _possible(device: DeviceEvidence, field: str) -> frozenset[str]:
-    """Those of the devices that are judged together with a possible reading in each sample."""
-
-    def found() -> frozenset[str]:
-        table = sensor_table(device, field)
-        lowest, highest = (dict(zip(table.devices, one.tolist(), strict=True)) for one in table.ranges)
-
-        def doubt(one: DeviceEvidence) -> bool:
-            of = one.subject
-            low, high = _range(one, field)
-            return not (one.series.finite(field) and lowest[of] >= low and highest[of] <= high)
-
-        return _without_doubt(device, doubt)
-
-    return device.block.kept(("possible", field), found)
-
-
-def _is_sound(device: DeviceEvidence, window: Window) -> bool:
-    """Whether no reason is found in a window to doubt a sensor that was read in each sample."""
-    return not device.uncovered(window) and not _all_still(device, window)
-
-
 def _all_still(device: DeviceEvidence, window: Window) -> bool:
     """Rule 6."""
 
     def constant() -> bool:
-        if device.subject in device.block.kept("moving", lambda: _without_doubt(device, _may_be_still)):
-            return False
         samples = device.loaded_samples(window)
         return all(_is_constant(samples.readings(name)) for name in CORE)
 
     return device.kept(("frozen", window), constant)
-
-
-def _may_be_still(device: DeviceEvidence) -> bool:
-    """Whether its power was constant anywhere in the run, or one of its sensors was not always read."""
-    always_read = all(map(device.series.finite, CORE))
-    return not always_read or bool(_repeated(device, POWER[0], STILL_AGAINST_ENERGY_S))
 
 
 def _is_constant(pairs: Readings) -> bool:
@@ -209,18 +143,8 @@ def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
     if not doubt and field in POWER:
         doubt = _still_power(device, pairs, field) or _against_energy(device, field)
     if not doubt and field.endswith("_temperature_c"):
-        doubt = _still_temperature(device, pairs, field, what)
+        doubt = _still_temperature(device, pairs, what)
     return doubt or _out_of_time(device) or _same_as_another(device)
-
-
-def _repeated(device: DeviceEvidence, field: str, shortest_s: float) -> list[tuple[int, int]]:
-    """The first and the last place of each value that was read at least three times in a row, for so long."""
-    return _all_repeated(device, field, shortest_s).get(device.subject, [])
-
-
-def _all_repeated(device: DeviceEvidence, field: str, shortest_s: float) -> dict[str, list[tuple[int, int]]]:
-    """The same for all devices that are judged together, by subject; those without any may be missing."""
-    return device.block.kept(("repeated", field), lambda: sensor_table(device, field).repeated(shortest_s))
 
 
 def _at(device: DeviceEvidence, t_s: float) -> str:
@@ -266,7 +190,7 @@ def _still_power(device: DeviceEvidence, pairs: Readings, field: str) -> str:
     """Rule 2, inside the windows of the stages."""
     what = "power" if field == POWER[0] else "power (1 s average)"
     times_s, values = pairs.times_s, pairs.values
-    for first, last in _repeated(device, field, STILL_AGAINST_ENERGY_S):
+    for first, last in pairs.repeated(STILL_AGAINST_ENERGY_S):
         for window in _windows(device):
             from_s, to_s = max(times_s[first], window.from_s), min(times_s[last], window.to_s)
             held_s = to_s - from_s
@@ -302,14 +226,14 @@ def _against_energy(device: DeviceEvidence, field: str) -> str:
 # Temperature
 
 
-def _still_temperature(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
+def _still_temperature(device: DeviceEvidence, pairs: Readings, what: str) -> str:
     """Rule 4."""
     power = device.samples.readings(power_field(device))
     from_s, to_s = float(pairs.times_s[0]), float(pairs.times_s[-1])
     if len(power) < FEWEST or not STEP_STILL_S <= to_s - from_s <= LONGEST_S:
         return ""
     drawn = device.kept(("drawn", from_s, to_s), lambda: Drawn(power, from_s, to_s))
-    still = still_since(pairs, _repeated(device, field, SHORTEST_STILL_S), drawn)
+    still = still_since(pairs, pairs.repeated(SHORTEST_STILL_S), drawn)
     return "" if still is None else f"{_at(device, still[0])}the {what} {still[1]}: the sensor is frozen"
 
 
@@ -327,8 +251,7 @@ def _out_of_time(device: DeviceEvidence, early_s: float = SHIFT_S) -> str:
     """Rule 5; the same for all sensors of a card, since each sample has all of them."""
 
     def found() -> str:
-        rounds = device.all_rounds
-        own = rounds.only(rounds.same("device", None, device.device.gpu.device))
+        own = device.all_rounds.only(device.own)
         return out_of_time(own, device.samples.readings(power_field(device)), early_s)
 
     return device.kept(("time", early_s), found)
@@ -338,16 +261,14 @@ def _out_of_time(device: DeviceEvidence, early_s: float = SHIFT_S) -> str:
 
 
 def _same_as_another(device: DeviceEvidence) -> str:
-    """Rule 7: all readings of the power of another card of its node, of those judged together with it."""
+    """Rule 7."""
 
     def found() -> str:
         own = device.samples.readings(power_field(device)).values
         if len(np.unique(own[:MOST_COMPARED])) < FEWEST_CHANGES:
             return ""
-        for other in device.block.devices:
-            if other is device or other.node_name != device.node_name:
-                continue
-            theirs = other.samples.readings(power_field(device)).values
+        for other in device.neighbours:
+            theirs = other.samples.recorded(power_field(device)).values
             if np.array_equal(own, theirs):
                 return (
                     f"every reading of its power is also that of {other.subject}: one was read as the other"

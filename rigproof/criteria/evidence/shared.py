@@ -7,7 +7,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.stage_rounds import require_valid
+from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.profiles.subjects import Subject
 from rigproof.records.measurements import Event
 
@@ -32,7 +32,7 @@ class SharedEvidence:
 
     def rounds(self, stage: str) -> Rounds:
         """The crew's rounds in one stage. NotMeasured if there are none, or one is invalid."""
-        everything = Rounds.joined([self.evidence.rounds(self.subject)])
+        everything = self.evidence.rounds(self.subject)
         found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
         if not len(found):
             cause = self.cause()

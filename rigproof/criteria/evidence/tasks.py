@@ -7,17 +7,13 @@ aborted, a task without a failure counts neither way; nor does one that was lost
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.verdict import figure
 
@@ -68,9 +64,7 @@ def rounds_by_device(device: DeviceEvidence) -> tuple[Rounds, Rounds]:
     """All rounds of the promised device, and those that another device (the CPU, after an OOM) did for it."""
 
     def divided() -> tuple[Rounds, Rounds]:
-        everything = device.all_rounds
-        own = device.stage_rounds.own[everything.places]
-        return everything.only(own), everything.only(~own)
+        return device.all_rounds.only(device.own), device.all_rounds.only(~device.own)
 
     return device.kept("rounds by device", divided)
 
@@ -101,23 +95,9 @@ def _ends(
 
 def _stages_of(device: DeviceEvidence, worker: str) -> tuple[set[str], set[str]]:
     """The stages in which a worker finished a round on its device, and those in which it did so elsewhere."""
-
-    of_all = device.block.kept("stages of workers", lambda: _stages_of_workers(device.stage_rounds))
-    worked, helped = (of_all.get((device.subject, worker, own), set()) for own in (True, False))
-    return worked, helped
-
-
-def _stages_of_workers(done: StageRounds) -> dict[tuple[str, str, bool], set[str]]:
-    """The same for all devices of a block: by device, worker, and whether the device itself did the round."""
-    columns = [done.table.coded(name) for name in ("subject", "worker", "stage")]
-    subjects, workers, stages = (one.distinct for one in columns)
-    shape = [*(max(1, len(one.distinct)) for one in columns), 2]
-    places = np.ravel_multi_index([*(one.array for one in columns), done.own.astype(np.intp)], shape)
-    codes = np.transpose(np.unravel_index(np.unique(places), shape)).tolist()
-    found: dict[tuple[str, str, bool], set[str]] = defaultdict(set)
-    for subject, worker, stage, own in codes:
-        found[subjects[subject], workers[worker], bool(own)].add(stages[stage])
-    return found
+    rounds, own = device.all_rounds, device.own
+    its = rounds.same("worker", worker)
+    return rounds.only(its & own).distinct("stage"), rounds.only(its & ~own).distinct("stage")
 
 
 def shortage(message: str) -> str:

@@ -10,13 +10,10 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
-import numpy as np
-
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, GroupOf, peers_of
-from rigproof.criteria.evidence.stage_rounds import StageRounds
-from rigproof.profiles.kinds.stages import DUTIES, Need, StageKinds
+from rigproof.profiles.kinds.stages import DUTIES, Need
 
 Work = tuple[str, tuple[tuple[str, str | int], ...]]  # stage; labels in the order of their names
 
@@ -50,36 +47,22 @@ def works_of(device: DeviceEvidence) -> Mapping[Work, Done]:
 
 def _works(device: DeviceEvidence) -> Mapping[Work, Done]:
     """All work that it repeats, of every stage whose rounds are valid."""
-    evidence = device.evidence
-    every = device.block.kept(
-        "works", lambda: _by_device(device.stage_rounds, evidence.stages_with(*DUTIES), evidence.kinds)
-    ).get(device.subject, {})
-    valid = {}
-    for stage in {stage for stage, _ in every}:
+    return device.kept("works", lambda: dict(_done(device)))
+
+
+def _done(device: DeviceEvidence) -> Iterator[tuple[Work, Done]]:
+    for stage in device.evidence.stages_with(*DUTIES):
         try:
-            device.possible(stage)
+            counted = device.possible(stage).verified.measured
         except NotMeasured:  # its own criteria say so
             continue
-        valid[stage] = True
-    return {work: done for work, done in every.items() if work[0] in valid}
-
-
-def _by_device(done: StageRounds, stages: tuple[str, ...], kinds: StageKinds) -> dict[str, dict[Work, Done]]:
-    every = done.every
-    counted = every.same("stage", *stages) & every.same("verified", True) & every.same("phase", "measure")
-    names = sorted({one.name for stage in stages for one in kinds[stage].labels if not one.amount})
-    parts = done.parts(counted, *names)
-    found: dict[str, dict[Work, Done]] = {}
-    work, seconds = parts.sums(parts.rounds.work), parts.sums(parts.rounds.seconds)
-    numbers = np.diff(parts.starts).tolist()
-    for key, rate, length_s, number in zip(
-        parts.keys, (work / seconds).tolist(), seconds.tolist(), numbers, strict=True
-    ):
-        (subject, stage), *values = key
-        if number >= FEWEST_ROUNDS:
-            labels = tuple((name, one) for name, one in zip(names, values, strict=True) if one is not None)
-            found.setdefault(subject, {})[stage, labels] = Done(rate, length_s)
-    return found
+        names = sorted({one.name for one in device.evidence.kinds[stage].labels if not one.amount})
+        for values, rounds in counted.by_labels(*names).items():
+            if len(rounds) >= FEWEST_ROUNDS:
+                labels = tuple(
+                    (name, one) for name, one in zip(names, values, strict=True) if one is not None
+                )
+                yield (stage, labels), Done(rounds.rate(), float(rounds.without_hiccups().seconds.sum()))
 
 
 # Against itself

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import numpy as np
-
-from rigproof.criteria.evidence.rounds import Parts, Rounds
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.recording import Recording
 from rigproof.stages.shapes.candidates import (
     HEADS,
@@ -102,15 +100,11 @@ def _rates(recording: Recording, subject: str) -> dict[Key, float]:
     rounds = Rounds.of_subject(recording.rounds, subject)
     counted = rounds.same("stage", STAGE) & rounds.same("phase", "measure") & rounds.same("verified", True)
     start_s = recording.stages[STAGE].start_s
-    parts = Parts.of(
-        rounds.only(counted & (rounds.seconds > 0) & (rounds.t_s >= start_s)), "product", "size", "tokens"
-    )
-    work, seconds = parts.sums(parts.rounds.work).tolist(), parts.sums(parts.rounds.seconds).tolist()
+    rounds = rounds.only(counted & (rounds.seconds > 0) & (rounds.t_s >= start_s))
     found: dict[Key, float] = {}
-    for key, number, did, took in zip(parts.keys, np.diff(parts.starts).tolist(), work, seconds, strict=True):
-        _, product, size, tokens = key
-        if number >= FEWEST_ROUNDS and isinstance(size, int) and isinstance(tokens, int):
-            found[str(product), size, tokens] = did / took
+    for (product, size, tokens), own in rounds.by_labels("product", "size", "tokens").items():
+        if len(own) >= FEWEST_ROUNDS and isinstance(size, int) and isinstance(tokens, int):
+            found[str(product), size, tokens] = own.rate()
     return found
 
 

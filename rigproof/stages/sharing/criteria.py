@@ -61,7 +61,7 @@ def shared_rate(
     if length_s < SHORTEST_LOAD_S:
         raise NotMeasured(f"{number} processes worked together for {length_s:.1f} s")
     counted = Rounds.of_records([done for own in by_process.values() for done in own])
-    tflops = sum(work_by_slice(counted, (one,))[0] for one in pieces) / length_s
+    tflops = sum(work_by_slice(counted.begins_s, counted.t_s, counted.rates, pieces)) / length_s
     return SharedRate(number, str(counted.labels("precision")[-1]), tflops, window, _gib_each(events, number))
 
 

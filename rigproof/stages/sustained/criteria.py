@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from itertools import islice
 from statistics import median
 
-import numpy as np
-
 from rigproof.criteria.criterion import (
     Finding,
     Limit,
@@ -17,11 +15,9 @@ from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, WRONG_RESULTS
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
-from rigproof.criteria.evidence.rates import Steady, precision_rate, settled, steady, sustained_rate
-from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.rates import precision_rate, settled, steady, sustained_rate
 from rigproof.criteria.evidence.repeated import FIFTH, QUARTER, deepest_falls
 from rigproof.criteria.evidence.slowed import slowed_by
-from rigproof.criteria.evidence.windows import work_of_groups
 from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome, figure
@@ -170,8 +166,9 @@ def stability(device: DeviceEvidence) -> Finding:
     if slower is not None:
         return slower
     window, _ = settled(device)
-    all_of_them, group = steady(device)
-    rates = device.block.kept("rates by window", lambda: _by_window(all_of_them))[group].tolist()
+    load = steady(device)
+    # Without a remainder: a card may slow down in the last seconds.
+    rates = load.rates(max(FEWEST_WINDOWS, int((load.to_s - load.from_s) / STABILITY_WINDOW_S)))
     number = len(rates)
     width_s = window.length_s / number if number else 0.0  # its host stood still throughout
     if width_s < SHORTEST_WINDOW_S:
@@ -258,17 +255,6 @@ def _slow_throughout(device: DeviceEvidence) -> Finding | None:
     span = device.evidence.whole_window(slowest.stage)
     when = {"from_s": span.from_s, "length_s": span.length_s}
     return compared(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)
-
-
-def _by_window(load: Steady) -> list[Floats]:
-    """TFLOP/s of each device in each of its windows; none of one whose load had ended before it began."""
-    lengths_s = (load.to_s - load.from_s).clip(min=0)
-    numbers = np.maximum(FEWEST_WINDOWS, lengths_s / STABILITY_WINDOW_S).astype(np.intp)
-    numbers[lengths_s == 0] = 0
-    # Without a remainder: a card may slow down in the last seconds.
-    widths_s = np.where(numbers, lengths_s, 1.0) / np.maximum(numbers, 1)
-    work = work_of_groups(load.rounds, load.groups, load.from_s, widths_s, numbers)
-    return np.split(work / np.repeat(widths_s, numbers), np.cumsum(numbers)[:-1])
 
 
 CRITERIA = (sustained, combined, stability, peer_outlier)

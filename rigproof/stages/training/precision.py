@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -12,7 +12,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
-from rigproof.criteria.evidence.rounds import Mask, Parts, Rounds
+from rigproof.criteria.evidence.rounds import Mask, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.devices.verification import ROUNDOFF
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -56,8 +56,14 @@ class TrainingSteps:
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """Step times of one part of the training stage, in the order in which they ran."""
-    counted = rounds.only(_counts(rounds, part))
-    return _by_group(Parts.of(counted, "precision", "batch")).get("", {})
+    found: StepTimes = {}
+    for (precision, batch), own in rounds.only(_counts(rounds, part)).by_labels("precision", "batch").items():
+        fast = own.without_hiccups()
+        steps, seconds = float(fast.label_numbers("steps").sum()), float(fast.seconds.sum())
+        if steps > 0:
+            rate, size = float(fast.work.sum()) / seconds, own.labels("size")[-1]
+            found[precision, batch] = StepTime(precision, batch, seconds / steps, rate, len(own), size)
+    return found
 
 
 def _counts(rounds: Rounds, part: str) -> Mask:
@@ -65,22 +71,6 @@ def _counts(rounds: Rounds, part: str) -> Mask:
     counts = rounds.labelled("part", part) & rounds.same("phase", "measure") & rounds.same("verified", True)
     unknown = rounds.labelled("batch", None, 0) | rounds.labelled("steps", None, 0)
     return counts & ~unknown & (rounds.seconds > 0)
-
-
-def _by_group(parts: Parts) -> dict[Hashable, StepTimes]:
-    """The step times of each group, from its parts by precision and batch size."""
-    done = parts.rounds
-    totals = [parts.sums(one).tolist() for one in (done.label_numbers("steps"), done.seconds, done.work)]
-    sizes = Rounds(done.table, done.rows[parts.starts[1:] - 1]).labels("size")
-    numbers = np.diff(parts.starts).tolist()
-    found: dict[Hashable, StepTimes] = defaultdict(dict)
-    for (group, precision, batch), steps, seconds, work, size, number in zip(
-        parts.keys, *totals, sizes, numbers, strict=True
-    ):
-        if steps > 0:
-            time = StepTime(precision, batch, seconds / steps, work / seconds, number, size)
-            found[group][precision, batch] = time
-    return found
 
 
 def training_steps(device: DeviceEvidence) -> TrainingSteps:
@@ -140,12 +130,7 @@ def wrong_losses(device: DeviceEvidence) -> str:
 
 
 def _measured(device: DeviceEvidence, part: str) -> StepTimes:
-    def of_all() -> dict[Hashable, StepTimes]:
-        every = device.stage_rounds.every
-        counts = every.same("stage", "training") & _counts(every, part)
-        return _by_group(device.stage_rounds.parts(counts, "precision", "batch"))
-
-    times = device.block.kept(("step times", part), of_all).get((device.subject, "training"), {})
+    times = step_times(device.rounds("training"), part)
     return {key: time for key, time in times.items() if time.rounds >= FEWEST_ROUNDS}
 
 

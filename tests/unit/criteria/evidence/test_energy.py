@@ -1,4 +1,4 @@
-"""Power against the energy counter: what is found for devices together is what each of them has alone."""
+"""Power against the energy counter."""
 
 import math
 
@@ -21,18 +21,15 @@ def with_energy(bench, subject, scale=1.0, from_s=0.0):
     bench.samples(subject, energy_j=lambda one: totals_j[one.t_s])
 
 
-def devices(bench, *, together):
+def devices(bench):
     evidence = Evidence(bench.recording, bench.loaded)
-    if together:
-        evidence.join([ONE, OTHER])
     return evidence.device(ONE), evidence.device(OTHER)
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_only_the_card_whose_power_differs_is_found(bench, together):
+def test_only_the_card_whose_power_differs_is_found(bench):
     with_energy(bench, ONE)
     with_energy(bench, OTHER, 1.5, from_s=58)
-    one, other = devices(bench, together=together)
+    one, other = devices(bench)
     assert against_energy(one, "power_w") is None
     apart = against_energy(other, "power_w")
     assert apart is not None
@@ -42,39 +39,26 @@ def test_only_the_card_whose_power_differs_is_found(bench, together):
     assert mean_by_energy(other, 60.0, 68.0) / mean_by_energy(one, 60.0, 68.0) == pytest.approx(1.5, rel=0.1)
 
 
-def test_a_card_finds_the_same_alone_and_beside_another(bench):
-    with_energy(bench, ONE, 1.3)
-    with_energy(bench, OTHER, 0.7)
-    alone, beside = (devices(bench, together=together) for together in (False, True))
-    found = [against_energy(one, "power_average_w") for one in alone]
-    assert found == [against_energy(one, "power_average_w") for one in beside]
-    assert None not in found
-
-
 def test_a_counter_that_never_counted_or_is_infinite_says_nothing_about_the_card_beside_it(bench):
     with_energy(bench, ONE, 1.3)
     bench.samples(OTHER, energy_j=7.0)
-    one, other = devices(bench, together=True)
+    one, other = devices(bench)
     assert (against_energy(one, "power_w") is None, against_energy(other, "power_w")) == (False, None)
     assert math.isnan(mean_by_energy(other, 60.0, 68.0))
     bench.samples(OTHER, 60, 61, energy_j=math.inf)
-    one, other = devices(bench, together=True)
+    one, other = devices(bench)
     assert against_energy(one, "power_w") is not None
     with pytest.raises(NotMeasured, match="a reading of energy_j is not a finite number"):
         against_energy(other, "power_w")
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_the_blocks_cover_each_stretch_of_work_from_end_to_end(bench, together):
+def test_the_blocks_cover_each_stretch_of_work_from_end_to_end(bench):
     """Of 10 s and more each: a longer stretch has blocks of equal length, a shorter one has none."""
     bench.only("sustained")
-    one, _ = devices(bench, together=together)
-    groups, begins_s, ends_s = measured_stretches(one)
-    numbers, from_s, to_s = _blocks(one)
-    for place in range(1 + together):
-        own = numbers == place
-        (begin_s,), (end_s,) = begins_s[groups == place], ends_s[groups == place]
-        assert 38 < end_s - begin_s < 40
-        assert from_s[own] == pytest.approx([begin_s + number * (end_s - begin_s) / 3 for number in range(3)])
-        assert to_s[own] == pytest.approx([*from_s[own][1:], end_s])
-    assert len(numbers) == 3 * (1 + together)
+    one, _ = devices(bench)
+    (stretch,) = measured_stretches(one)
+    assert 38 < stretch.length_s < 40
+    blocks = _blocks(one)
+    edges_s = [stretch.from_s + number * stretch.length_s / 3 for number in range(4)]
+    assert [one.from_s for one in blocks] == pytest.approx(edges_s[:3])
+    assert [one.to_s for one in blocks] == pytest.approx(edges_s[1:])

@@ -7,6 +7,7 @@ import pytest
 
 from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.stages.feeding.records import RewardBatch
 from support.bench import Bench
@@ -269,7 +270,8 @@ def test_a_round_that_is_no_measurement_makes_the_stage_none_and_is_quoted(bench
 @pytest.mark.parametrize("fields", [{"t_s": WEEK_S}, {"t_s": -WEEK_S}, {"seconds": WEEK_S}, {"work": 4e11}])
 def test_the_longest_stretch_and_work_a_million_times_what_a_gpu_does_are_a_measurement(bench, fields):
     bench.rounds(GPU, "gemm", 6.0, 6.6, **fields)
-    assert len(evidence(bench).device(GPU).stage_rounds.valid(GPU, "gemm")) == 40
+    rounds = evidence(bench).device(GPU).all_rounds
+    assert len(require_valid(rounds.only(rounds.same("stage", "gemm")), "gemm", bench.loaded.kinds)) == 40
 
 
 def test_rounds_of_the_cpu_in_place_of_a_gpu_are_not_the_gpu_s(bench):
@@ -341,17 +343,6 @@ def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
     found.kept("key", lambda: made.append("never"))
     found.device(GPU).kept("key", lambda: made.append("its own again"))
     assert made == ["held", "kept", "own", "again", "its own again"]
-
-
-def test_devices_that_are_judged_together_share_a_block_until_they_are_released(bench):
-    found = evidence(bench)
-    one, other = found.devices
-    assert one.block is not other.block
-    found.join([one.subject, "pc1", other.subject])
-    assert one.block is other.block
-    assert one.block.devices == (one, other)
-    found.release([one.subject])
-    assert one.block.devices == (one,)
 
 
 def test_what_the_first_attempt_holds_is_let_go_too(bench):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.criteria.evidence.rounds import NAMES, Rounds, RoundTable
+from rigproof.criteria.evidence.rounds import NAMES, Rounds
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.rows import Rows
 from rigproof.stages.registry import KINDS
@@ -129,18 +129,10 @@ def test_a_rate_is_work_over_time_without_hiccups():
     assert Rounds.of_records(in_seconds([1.0] * 8 + [4.0] * 2)).rate() == pytest.approx(9 / 12)
 
 
-@given(rounds(), st.permutations(["a", "b"]))
-def test_joined_rounds_come_part_after_part_however_their_table_has_them(recorded, order):
-    rows = rows_of(recorded)
-    table = RoundTable(rows.columns)
-    parts = [Rounds(table, rows.places(one)) for one in order]
-    late = [one.only(one.t_s > 50) for one in parts]
-    for some in (parts, late):
-        assert Rounds.joined(some).records() == [one for part in some for one in part.records()]
-
-
-def test_rounds_that_took_turns_are_joined_part_after_part():
-    recorded = [Round(float(t_s), "gemm", "w", "a", "measure", 1.0, 1.0, TFLOP, True) for t_s in range(4)]
-    every = Rounds.of_records(recorded)
-    parts = [every.only(every.t_s % 2 == rest) for rest in (0, 1)]
-    assert Rounds.joined(parts).t_s.tolist() == [0, 2, 1, 3]
+@given(rounds())
+def test_rounds_by_labels_are_all_rounds_in_the_order_of_the_first_of_each(recorded):
+    found = Rounds.of_records(recorded).by_labels("precision", "part")
+    keys = [(one.label("precision"), one.label("part")) for one in recorded]
+    assert list(found) == list(dict.fromkeys(keys))
+    for key, own in found.items():
+        assert own.records() == [one for one, its in zip(recorded, keys, strict=True) if its == key]

@@ -1,13 +1,9 @@
 """Readings that do not agree with the rest are not measured, in any stage."""
 
-import math
 from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.sensors import _clear, _doubt, _may_be_still, require_moving, require_possible
 from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
@@ -179,68 +175,6 @@ def test_the_last_fifth_of_a_stage_without_telemetry_is_a_gap(bench, share):
         assert outcome(bench, criterion) is NOT_MEASURED, criterion
 
 
-@pytest.mark.parametrize(
-    ("field", "changes"),
-    [
-        ("core_temperature_c", {"core_temperature_c": -3.0}),
-        ("core_temperature_c", {"core_temperature_c": 50.0}),
-        ("core_temperature_c", {"power_w": math.inf}),
-        ("core_temperature_c", {"energy_j": math.inf}),
-        ("power_w", {"energy_j": math.inf}),
-        ("power_w", {"power_w": 550.0}),
-        ("power_w", {"power_w": None}),
-        ("sm_clock_mhz", {"core_temperature_c": math.inf}),
-        ("sm_clock_mhz", {"core_temperature_c": 50.0, "power_w": 550.0, "sm_clock_mhz": 1500.0}),
-        ("memory_temperature_c", {}),
-    ],
-)
-def test_a_card_is_doubted_beside_another_as_alone(bench, field, changes):
-    bench.samples(GPU, 30, 60, **changes)
-    both = (GPU, "pc2/gpu0")
-
-    def doubts(*, together):
-        evidence, found = Evidence(bench.recording, bench.loaded), []
-        if together:
-            evidence.join(both)
-        for subject in both:
-            device = evidence.device(subject)
-            window = evidence.loaded_window("sustained")
-            for require in (
-                lambda one=device: require_possible(one, field, "sensor"),
-                lambda one=device, span=window: require_moving(one, span, field, "sensor"),
-            ):
-                try:
-                    require()
-                    found.append("")
-                except NotMeasured as reason:
-                    found.append(str(reason))
-        return found
-
-    assert doubts(together=True) == doubts(together=False)
-    assert doubts(together=True)[2:] == ["", ""]
-
-
-@pytest.mark.parametrize("field", ["core_temperature_c", "memory_temperature_c", "power_w", "sm_clock_mhz"])
-@pytest.mark.parametrize(
-    ("from_s", "to_s", "changes"),
-    [
-        (0, 0, {}),
-        (50, 69.5, {"core_temperature_c": 50.0, "memory_temperature_c": 50.0}),
-        (68, 89, {"core_temperature_c": 50.0, "memory_temperature_c": 50.0}),
-        (0, 200, {"core_temperature_c": 50.0, "memory_temperature_c": 50.0}),
-        (35, 38.5, {"power_w": 550.0}),
-        (80, 81, {"power_w": -1.0, "sm_clock_mhz": 1e6}),
-    ],
-)
-def test_nothing_is_clear_that_is_doubted(bench, field, from_s, to_s, changes):
-    with_energy(bench)
-    bench.samples(GPU, from_s, to_s, **changes)
-    device = Evidence(bench.recording, bench.loaded).device(GPU)
-    assert not (device.subject in _clear(device, field) and _doubt(device, field, "sensor"))
-    if not changes:
-        assert device.subject in _clear(device, field)
-
-
 def test_sensors_of_two_cards_that_agree_in_every_digit_are_those_of_one():
     recording = simulated_recording(rig_named("h200-x2"), "quick")
     gpus = ("localhost/gpu0", "localhost/gpu1")
@@ -270,17 +204,3 @@ def test_sensors_of_two_cards_that_agree_in_every_digit_of_one_stage_are_those_o
     for subject, other in (gpus, gpus[::-1]):
         assert verdicts[DRAW, subject].outcome is NOT_MEASURED
         assert f"its power is that of {other} in every digit" in verdicts[DRAW, subject].detail
-
-
-def test_a_power_may_be_still_where_its_instant_reading_was_constant_or_a_sensor_was_not_always_read(bench):
-    def may_be_still():
-        return _may_be_still(Evidence(bench.recording, bench.loaded).device(GPU))
-
-    assert not may_be_still()
-    bench.samples(GPU, 40, 44, power_average_w=600.0)
-    assert not may_be_still()
-    bench.samples(GPU, 40, 44, power_w=600.0)
-    assert may_be_still()
-    bench.samples(GPU, 40, 44, power_w=lambda one: 600.0 + one.t_s % 1)
-    bench.samples(GPU, 50, 50.05, core_temperature_c=None)
-    assert may_be_still()

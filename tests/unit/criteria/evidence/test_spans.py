@@ -1,4 +1,4 @@
-"""Rounds of one process do not overlap; spans of several processes or groups are those of each."""
+"""Rounds of one process do not overlap, and where they adjoin, they are one stretch of load."""
 
 from dataclasses import replace
 from itertools import accumulate
@@ -28,6 +28,11 @@ def shared_by(process):
     return one_after_the_other(stage="sharing", processes=2, process=process)
 
 
+def overlaps_of(recorded):
+    rounds = Rounds.of_records(recorded)
+    return overlaps(rounds.process_ids(KINDS), rounds.t_s, rounds.seconds)
+
+
 @pytest.mark.parametrize(
     "recorded",
     [
@@ -42,7 +47,7 @@ def shared_by(process):
     ids=["alone", "two workers", "two processes", "a late host", "two arms", "for long"],
 )
 def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
-    assert Rounds.of_records(recorded).worst_overlap(KINDS) == (0.0, 0)
+    assert max(overlaps_of(recorded)) <= 0
 
 
 @pytest.mark.parametrize(
@@ -62,9 +67,7 @@ def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
     ids=["all twice", "two of one name", "too long", "two parts of one worker", "one twice"],
 )
 def test_rounds_of_one_process_that_overlap_are_found_with_how_long(recorded, surplus_s):
-    found, place = Rounds.of_records(recorded).worst_overlap(KINDS)
-    assert found == pytest.approx(surplus_s, abs=0.15)
-    assert 0 <= place < len(recorded)
+    assert max(overlaps_of(recorded)) == pytest.approx(surplus_s, abs=0.15)
 
 
 SPANS = st.lists(
@@ -83,27 +86,26 @@ def test_overlaps_of_several_processes_are_those_of_each(spans):
         assert found[own].tolist() == overlaps(processes[own], t_s[own], seconds[own]).tolist()
 
 
-@given(SPANS)
-def test_stretches_of_several_groups_are_those_of_each(spans):
-    groups = np.asarray([one for one, _, _ in spans], np.intp)
-    begins_s, lengths_s = (np.asarray([one[place] for one in spans], float) for place in (1, 2))
-    work = (lengths_s > 1).astype(np.intp)
-    found = unbroken(groups, begins_s, begins_s + lengths_s, work)
-    for group in range(3):
-        own = groups == group
-        alone = unbroken(groups[own], begins_s[own], (begins_s + lengths_s)[own], work[own])
-        mine = found[0] == group
-        assert [one[mine].tolist() for one in found] == [one.tolist() for one in alone]
+def stretches(*spans, joining_s=0.25):
+    """Of rounds given as when each began and ended, and its work."""
+    begins_s, ends_s, work = np.asarray(spans, float).T
+    return unbroken(begins_s, ends_s, work.astype(np.intp), joining_s)
 
 
-def test_breaks_may_be_of_another_length_for_each_round():
-    """Of what is fed, no break counts."""
-    ends_s = np.asarray([1.0, 3.0, 1.0, 3.0])
-    found = unbroken(
-        np.asarray([0, 0, 1, 1]),
-        ends_s - 1,
-        ends_s,
-        np.zeros(4, np.intp),
-        np.asarray([0.25, 0.25, np.inf, np.inf]),
-    )
-    assert [one.tolist() for one in found] == [[0, 0, 1], [0.0, 2.0, 0.0], [1.0, 3.0, 3.0]]
+def test_rounds_are_one_stretch_unless_there_is_a_break_or_other_work():
+    assert stretches((0, 1, 1), (1.2, 2, 1), (2, 3, 1)) == [(0, 3)]
+    assert stretches((0, 1, 1), (1.3, 2, 1)) == [(0, 1), (1.3, 2)]
+    assert stretches((0, 1, 1), (1, 2, 2), (2, 3, 1)) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_stretch_lasts_as_long_as_its_longest_round_in_whatever_order_they_came():
+    assert stretches((0.5, 1, 1), (0, 3, 1), (3.1, 4, 1)) == [(0, 4)]
+
+
+def test_of_what_is_fed_no_break_counts():
+    assert stretches((0, 1, 1), (9, 10, 1), joining_s=np.inf) == [(0, 10)]
+
+
+def test_without_rounds_there_is_no_stretch():
+    nothing = np.empty(0)
+    assert unbroken(nothing, nothing, nothing.astype(np.intp)) == []

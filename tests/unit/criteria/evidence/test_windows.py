@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,11 +6,9 @@ from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.windows import (
     Window,
-    slice_edges,
     values_by_slice,
     without_work,
     work_by_slice,
-    work_of_groups,
 )
 from support.stage_records import gemm_round
 
@@ -21,7 +18,8 @@ def work(end_s, seconds, work=1.0):
 
 
 def work_in(rounds, slices):
-    return work_by_slice(Rounds.of_records(rounds), slices)
+    found = Rounds.of_records(rounds)
+    return work_by_slice(found.begins_s, found.t_s, found.rates, slices)
 
 
 def test_slices_are_whole_and_a_rest_is_left_out():
@@ -47,25 +45,10 @@ def test_no_work_is_lost_nor_found(rounds):
     assert sum(work_in(rounds, Window(0, 20).slices(2.5))) == pytest.approx(inside)
 
 
-ROUND = st.tuples(st.integers(0, 2), st.floats(-5, 25), st.floats(0.01, 8), st.floats(0.1, 100))
-
-
-@given(st.lists(ROUND, max_size=20))
-def test_the_work_of_groups_is_that_of_each(rounds):
-    windows, numbers = [Window(0, 20), Window(5, 5), Window(3, 9)], [8, 0, 4]
-    groups = np.asarray([one for one, *_ in rounds], np.intp)
-    found = work_of_groups(
-        Rounds.of_records([work(*one) for _, *one in rounds]),
-        groups,
-        np.asarray([0.0, 5.0, 3.0]),
-        np.asarray([2.5, 1.0, 1.5]),
-        np.asarray(numbers),
-    )
-    expected = []
-    for group, (window, number) in enumerate(zip(windows, numbers, strict=True)):
-        slices = window.slices(window.length_s / number) if number else ()
-        expected += work_in([work(*one) for own, *one in rounds if own == group], slices)
-    assert found.tolist() == pytest.approx(expected)
+def test_parts_are_equal_and_cover_the_window():
+    assert Window(1, 7).parts(3) == (Window(1, 3), Window(3, 5), Window(5, 7))
+    assert Window(1, 7).parts(0) == Window(5, 5).parts(4) == ()
+    assert len(Window(0.1, 0.4).parts(7)) == 7
 
 
 def test_values_fall_into_the_slice_of_their_moment():
@@ -113,30 +96,11 @@ STRETCHES = st.lists(
 def test_a_span_is_without_work_where_no_round_overlaps_it(rounds, stretches, width_s):
     rounds = Rounds.of_records([work(*one) for one in rounds])
     slices = [piece for one in stretches for piece in one.slices(width_s)]
-    from_s, to_s, places = slice_edges(*edges(stretches), width_s)
-    assert list(zip(from_s.tolist(), to_s.tolist(), strict=True)) == [
-        (one.from_s, one.to_s) for one in slices
-    ]
-    assert places.tolist() == [place for place, one in enumerate(stretches) for _ in one.slices(width_s)]
     overlapped = [bool(((rounds.begins_s < one.to_s) & (rounds.t_s > one.from_s)).any()) for one in slices]
-    assert without_work(rounds.begins_s, rounds.t_s, from_s, to_s).tolist() == [not one for one in overlapped]
+    assert without_work(rounds.begins_s, rounds.t_s, slices).tolist() == [not one for one in overlapped]
 
 
 def test_a_round_that_only_touches_a_span_does_no_work_there():
     rounds = Rounds.of_records([work(1.0, 1.0), work(3.0, 1.0)])
-    from_s, to_s, _ = slice_edges(*edges([Window(0, 3)]), 1.0)
-    assert without_work(rounds.begins_s, rounds.t_s, from_s, to_s).tolist() == [False, True, False]
-
-
-def edges(stretches):
-    return np.asarray([(one.from_s, one.to_s) for one in stretches], float).reshape(-1, 2).T
-
-
-def test_stretches_may_each_be_cut_into_slices_of_their_own_width():
-    from_s, to_s, places = slice_edges(*edges([Window(0, 3), Window(5, 7)]), np.asarray([1.5, 1.0]))
-    assert list(zip(from_s.tolist(), to_s.tolist(), places.tolist(), strict=True)) == [
-        (0.0, 1.5, 0),
-        (1.5, 3.0, 0),
-        (5.0, 6.0, 1),
-        (6.0, 7.0, 1),
-    ]
+    slices = Window(0, 3).slices(1)
+    assert without_work(rounds.begins_s, rounds.t_s, slices).tolist() == [False, True, False]
