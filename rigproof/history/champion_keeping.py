@@ -1,4 +1,4 @@
-"""From an accepted run to its rig's champions: a rate replaces a kept one only if it is better."""
+"""From an accepted run to its rig's champions: a rate replaces a stored one only if it is better."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -98,16 +98,16 @@ def keep(
     gpus: Mapping[str, list[GpuFigure]],
     rig: Sequence[RigFigure],
 ) -> list[str]:
-    """Write the rates that are better than those kept. Returns a sentence for each.
+    """Write the rates that are better than those stored. Returns a sentence for each.
 
     Raises OSError, and ChampionError for a file that cannot be read: it is never overwritten.
     """
-    kept = read_champions(folder)
+    stored = read_champions(folder)
     identities = {gpu.uuid: gpu for gpu in recording.gpus.values()}
     sentences: list[str] = []
     files: dict[Path, BaseModel] = {}
     for uuid, figures in gpus.items():
-        before = kept.gpus.get(uuid)
+        before = stored.gpus.get(uuid)
         better, lines = _better(before.figures if before else (), figures)
         if lines:
             sentences += lines
@@ -119,13 +119,13 @@ def keep(
                 figures=better,
                 runs=_runs(before.runs if before else {}, run, better),
             )
-    combined, lines = _better(kept.rig.figures if kept.rig else (), rig)
+    combined, lines = _better(stored.rig.figures if stored.rig else (), rig)
     if lines:
         sentences += lines
         files[folder / RIG_FILE] = RigChampions(
             schema_version=SCHEMA_VERSION,
             figures=combined,
-            runs=_runs(kept.rig.runs if kept.rig else {}, run, combined),
+            runs=_runs(stored.rig.runs if stored.rig else {}, run, combined),
         )
     if files:
         _write(folder, profile_file(folder, run.run_id), _profile_text(recording))
@@ -134,9 +134,9 @@ def keep(
     return sentences
 
 
-def _better(kept: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_Figure, ...], list[str]]:
-    """All rates, with kept ones replaced by better ones, and a sentence for each replacement."""
-    figures, sentences = list(kept), []
+def _better(stored: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_Figure, ...], list[str]]:
+    """All rates, with stored ones replaced by better ones, and a sentence for each replacement."""
+    figures, sentences = list(stored), []
     for one in new:
         rivals = [other for other in figures if _same_conditions(one, other)]
         best = max((rival.value for rival in rivals), default=0.0)
@@ -165,11 +165,11 @@ def _work(one: GpuFigure) -> tuple[str, dict[str, str | int], int]:
 
 
 def _runs(
-    kept: Mapping[str, ChampionRun], run: ChampionRun, figures: Sequence[GpuFigure | RigFigure]
+    stored: Mapping[str, ChampionRun], run: ChampionRun, figures: Sequence[GpuFigure | RigFigure]
 ) -> dict[str, ChampionRun]:
     """The runs that the figures still name."""
     named = {one.run_id for one in figures}
-    return {run_id: one for run_id, one in {**kept, run.run_id: run}.items() if run_id in named}
+    return {run_id: one for run_id, one in {**stored, run.run_id: run}.items() if run_id in named}
 
 
 def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: FigureRate) -> list[GpuFigure]:

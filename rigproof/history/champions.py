@@ -199,7 +199,7 @@ def _with_runs(file: _File) -> _File:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptChampions:
+class StoredChampions:
     """All champions of one rig."""
 
     rig: RigChampions | None = None
@@ -225,14 +225,14 @@ def gpu_file(folder: Path, uuid: str) -> Path:
     return folder / "gpus" / f"{quote(uuid, safe='')}.json"
 
 
-def read_champions(folder: Path) -> KeptChampions:
+def read_champions(folder: Path) -> StoredChampions:
     """All champions in a rig's folder; none if there is no such folder.
 
     Raises ChampionError for a file that is damaged, too large, of another GPU, or outside the folder.
     """
     try:
         if not folder.exists() and not folder.is_symlink():
-            return KeptChampions()
+            return StoredChampions()
         paths = sorted((folder / "gpus").glob("*.json"))
     except OSError as error:
         raise refusal(folder, error.strerror or str(error)) from None
@@ -246,7 +246,7 @@ def read_champions(folder: Path) -> KeptChampions:
         gpus[gpu.gpu_uuid] = gpu
     rig_path = folder / RIG_FILE
     rig = _read(folder, rig_path, RigChampions) if rig_path.exists() or rig_path.is_symlink() else None
-    return KeptChampions(rig, gpus)
+    return StoredChampions(rig, gpus)
 
 
 def require_inside(folder: Path, path: Path) -> None:

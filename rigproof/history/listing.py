@@ -11,8 +11,8 @@ from rigproof.history.champions import (
     ChampionError,
     ChampionRun,
     GpuFigure,
-    KeptChampions,
     RigFigure,
+    StoredChampions,
     read_champions,
 )
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
@@ -30,7 +30,7 @@ Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredRate:
     """A stored measurement; `title` names the criterion, and which of its figures was measured."""
 
     file: str  # its number, an underscore and the run's id
@@ -57,7 +57,7 @@ class History:
     """A rig's measurements in the order of their files, and a line for each unreadable file (`problems`)."""
 
     rig: str
-    kept: tuple[Kept, ...]
+    rates: tuple[StoredRate, ...]
     problems: tuple[str, ...]
 
 
@@ -96,7 +96,7 @@ class _File(_Stored):
 
 def read_history(folder: Path) -> History:
     """Everything in a rig's folder. A damaged or foreign file is left out and listed in `problems`."""
-    kept: list[Kept] = []
+    rates: list[StoredRate] = []
     problems: list[str] = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -107,12 +107,12 @@ def read_history(folder: Path) -> History:
         except ValidationError as error:
             problems.append(_left_out(path, first_problem(error)))
         else:
-            kept += [_kept(path.name, content, one) for one in content.benchmarks]
-    return History(folder.name, tuple(kept), tuple(problems))
+            rates += [_stored_rate(path.name, content, one) for one in content.benchmarks]
+    return History(folder.name, tuple(rates), tuple(problems))
 
 
 def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
-    """Whether a kept file of one rig, or of all, cannot be read."""
+    """Whether a stored file of one rig, or of all, cannot be read."""
     if any(
         read_history(path).problems
         for path in history.glob("*")
@@ -132,9 +132,9 @@ def _left_out(path: Path, reason: str) -> str:
     return f"{path}: left out: {reason}; move it out of this folder"
 
 
-def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
+def _stored_rate(file: str, content: _File, benchmark: _Benchmark) -> StoredRate:
     extra = benchmark.extra_info
-    return Kept(
+    return StoredRate(
         file=file,
         run_id=extra.run_id or Path(file).stem.partition("_")[2],
         measured_at=content.datetime,
@@ -170,23 +170,23 @@ def listing_lines(
 
 def unknown_numbers(history: Path, rig: str, numbers: Collection[str]) -> list[str]:
     """The numbers under which no run of the rig is kept."""
-    kept = {one.number for one in read_history(history / rig).kept}
-    return [number for number in numbers if number not in kept]
+    known = {one.number for one in read_history(history / rig).rates}
+    return [number for number in numbers if number not in known]
 
 
 def _rig_lines(history: History, numbers: Collection[str], *, color: bool) -> Iterator[str]:
     def styled(text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
 
-    kept = [one for one in history.kept if not numbers or one.number in numbers]
-    runs = len({one.file for one in kept})
+    shown = [one for one in history.rates if not numbers or one.number in numbers]
+    runs = len({one.file for one in shown})
     if not runs and not history.problems:
         yield f"{history.rig}: {NOTHING}"
         return
-    counted = f"{figure(len(kept), 'measurements')} of {figure(runs, 'runs')}"
+    counted = f"{figure(len(shown), 'measurements')} of {figure(runs, 'runs')}"
     yield f"{styled(history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
-    groups: dict[tuple[str, str, str], list[Kept]] = {}
-    for one in kept:
+    groups: dict[tuple[str, str, str], list[StoredRate]] = {}
+    for one in shown:
         groups.setdefault((one.gpu_uuid, one.title, one.rate.unit), []).append(one)
     for (uuid, title, _), group in groups.items():
         yield f"  {styled(f'{group[-1].subject} {title}', BOLD)}  {group[-1].gpu_name} {uuid}"
@@ -216,21 +216,21 @@ def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
             yield f"champions of {folder.name}: {error}"
 
 
-def champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
+def champion_lines(stored: StoredChampions, rig: str) -> Iterator[str]:
     """Each champion with its conditions and its run; nothing if there are none."""
-    return (one_line(line, LINE) for line in _champion_lines(kept, rig))
+    return (one_line(line, LINE) for line in _champion_lines(stored, rig))
 
 
-def _champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
-    if kept.rig is None and not kept.gpus:
+def _champion_lines(stored: StoredChampions, rig: str) -> Iterator[str]:
+    if stored.rig is None and not stored.gpus:
         return
     yield f"champions of {rig}"
-    for combined in kept.rig.figures if kept.rig else ():
-        assert kept.rig is not None
-        yield _figure_line(combined, "", kept.rig.runs[combined.run_id])
+    for combined in stored.rig.figures if stored.rig else ():
+        assert stored.rig is not None
+        yield _figure_line(combined, "", stored.rig.runs[combined.run_id])
         for subject, card in combined.cards.items():
             yield f"      {subject} {card.name} {card.uuid}{_at(card.power_limit_w)}"
-    for gpu in kept.gpus.values():
+    for gpu in stored.gpus.values():
         yield f"  {gpu.gpu_name} {gpu.gpu_uuid}"
         for one in gpu.figures:
             processes = "1 process" if one.workers == 1 else f"{one.workers} processes"

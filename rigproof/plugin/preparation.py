@@ -8,7 +8,7 @@ from rigproof.cluster.ray.address import check_listening
 from rigproof.cluster.ray.errors import ClusterError, ClusterUnreachable
 from rigproof.cluster.ray.inventories import cluster_hosts
 from rigproof.cluster.ray.version import check_ray_version
-from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
+from rigproof.history.champions import ChampionError, StoredChampions, champions_folder, read_champions
 from rigproof.host.run_lock import VARIABLE, unusable
 from rigproof.plugin.notice import unreadable
 from rigproof.plugin.request import Request
@@ -47,7 +47,7 @@ class Prepared:
     level: LevelName
     plan: Plan
     inventory: HostInventory  # this machine, as found
-    champions: KeptChampions  # this rig's, as kept before the run
+    champions: StoredChampions  # this rig's, as kept before the run
     simulated: "SimulatedRig | None" = None  # instead of a real one
 
 

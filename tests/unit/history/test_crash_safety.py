@@ -35,7 +35,7 @@ def test_a_truncated_run_is_left_out_and_the_others_stay(history, share):
     (history / "0002_run-2.json").write_bytes(HISTORY[: int(len(HISTORY) * share)])
     (history / "0003_run-3.json").write_bytes(HISTORY)
     found = read_history(history)
-    assert {one.file for one in found.kept} == {"0001_run-1.json", "0003_run-3.json"}
+    assert {one.file for one in found.rates} == {"0001_run-1.json", "0003_run-3.json"}
     (problem,) = found.problems
     assert "0002_run-2.json: left out: " in problem
 
@@ -44,7 +44,7 @@ def test_a_run_that_was_being_written_is_no_run_yet(history):
     (history / "0002_run-2.json.part").write_bytes(HISTORY[:100])
     found = read_history(history)
     assert found.problems == ()
-    assert {one.file for one in found.kept} == {"0001_run-1.json"}
+    assert {one.file for one in found.rates} == {"0001_run-1.json"}
 
 
 def test_history_that_goes_while_it_is_listed_is_no_traceback(history, monkeypatch):

@@ -41,7 +41,7 @@ def lab(tmp_path):
 
 def test_measurements_are_read_oldest_first(lab):
     history = read_history(lab)
-    assert [(one.rate.value, one.measured_at[:10], one.rounds) for one in history.kept] == [
+    assert [(one.rate.value, one.measured_at[:10], one.rounds) for one in history.rates] == [
         (70.0, "2026-01-02", 20),
         (63.0, "2026-02-02", 20),
     ]
@@ -100,7 +100,7 @@ def test_each_figure_is_listed_by_itself_in_its_unit(lab):
 def test_a_damaged_file_is_left_out_and_named(lab, damage):
     (lab / "0003_run-3.json").write_bytes(damage)
     history = read_history(lab)
-    assert len(history.kept) == 2
+    assert len(history.rates) == 2
     (problem,) = history.problems
     assert "0003_run-3.json: left out: " in problem
     assert "move it out of this folder" in problem
@@ -142,7 +142,7 @@ def test_a_link_out_of_the_folder_is_left_out_unread(lab, tmp_path):
     secret.write_text(json.dumps(content(9.0)))
     (lab / "0003_run-3.json").symlink_to(secret)
     history = read_history(lab)
-    assert len(history.kept) == 2
+    assert len(history.rates) == 2
     assert "a symbolic link leads out of" in history.problems[0]
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rigproof.history.champions import KeptChampions
+from rigproof.history.champions import StoredChampions
 from rigproof.history.listing import (
     champion_lines,
     champions_listing,
@@ -49,9 +49,9 @@ def test_all_rigs_are_listed_by_name(history):
 
 
 def test_a_run_that_is_not_stated_is_that_of_the_files_name(history):
-    kept, _ = read_history(history / "lab").kept
-    assert (kept.run_id, kept.gpu_name, kept.driver, kept.file) == ("run-1", "", None, "0001_run-1.json")
-    assert read_history(history / "attic").kept[0].gpu_name == "NVIDIA L4"
+    first, _ = read_history(history / "lab").rates
+    assert (first.run_id, first.gpu_name, first.driver, first.file) == ("run-1", "", None, "0001_run-1.json")
+    assert read_history(history / "attic").rates[0].gpu_name == "NVIDIA L4"
 
 
 def test_a_change_is_computed_from_the_rate_before(history):
@@ -105,4 +105,4 @@ def test_files_beside_the_rigs_folders_are_none(history, tmp_path):
 
 
 def test_where_nothing_is_kept_nothing_is_listed():
-    assert list(champion_lines(KeptChampions(), "lab")) == []
+    assert list(champion_lines(StoredChampions(), "lab")) == []
