@@ -36,15 +36,13 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import recorded
-from rigproof.records.disk import record_tables, sample_tables
 from rigproof.records.disk.reading import (
     PARQUET_FILE,
     RECORD_TYPES,
     RECORDING_FILE,
     RECORDING_SCHEMA_VERSION,
-    TABLE,
 )
-from rigproof.records.disk.store import ROW_GROUP
+from rigproof.records.disk.tables import ROW_GROUP, TABLE, schema, telemetry_schema
 from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
@@ -240,13 +238,11 @@ def write_recording(folder: Path, shape: work.Shape, rate_hz: float = 1.0) -> No
         (PcieErrors, {}, lambda layout: work.pcie_batches(shape, layout)),
     ):
         name = table_name(kind)
-        layout = record_tables.schema(kind, name, run_id, label_kinds)
+        layout = schema(kind, name, run_id, label_kinds)
         with parquet.ParquetWriter(folder / f"{name}{TABLE}", layout, compression="zstd") as writer:
             for batch in batches(layout):
                 writer.write_batch(batch)
-    with parquet.ParquetWriter(
-        folder / PARQUET_FILE, sample_tables.schema(run_id), compression="zstd"
-    ) as writer:
+    with parquet.ParquetWriter(folder / PARQUET_FILE, telemetry_schema(run_id), compression="zstd") as writer:
         for batches in (work.gpu_batches(shape, run_id), work.host_batches(shape, run_id)):
             while group := list(islice(batches, max(1, ROW_GROUP // len(shape.subjects)))):
                 writer.write_table(pa.Table.from_batches(group))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rigproof.records.disk import sample_tables
+from rigproof.records.disk.tables import telemetry_schema
 
 Floats = npt.NDArray[np.float64]
 
@@ -310,7 +310,7 @@ def _lists(values: Floats, length: int) -> pa.Array:
 
 
 def _batch(run_id: str, kind: str, subjects: tuple[str, ...], values: dict) -> pa.RecordBatch:
-    layout = sample_tables.schema(run_id)
+    layout = telemetry_schema(run_id)
     known = {"kind": [kind] * len(subjects), "subject": subjects, **values}
     arrays = [
         pa.nulls(len(subjects), column.type)

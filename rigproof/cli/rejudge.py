@@ -29,8 +29,9 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions
-from rigproof.records.disk.reading import PARQUET_FILE, TABLE, give_memory_back
+from rigproof.records.disk.reading import PARQUET_FILE, give_memory_back
 from rigproof.records.disk.store import RecordingError, read_recording
+from rigproof.records.disk.tables import TABLE
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording

@@ -14,7 +14,17 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.records.columns import Coded, Column, Floats, Lists, Numbers, columns_of, floats_at, floats_of
+from rigproof.records.columns import (
+    Coded,
+    Column,
+    Floats,
+    Lists,
+    Numbers,
+    column_of,
+    columns_of,
+    floats_at,
+    floats_of,
+)
 from rigproof.records.fields import LABELS, kinds_of
 
 RecordType = TypeVar("RecordType")
@@ -300,13 +310,21 @@ def _as(rows: Rows[Any], record: type) -> Rows[Any]:
 
 
 def _fitting(kinds: Mapping[str, type], columns: Mapping[str, Column], record: type) -> dict[str, Column]:
-    """The columns of a table as those of a record type. TableError if they do not fit."""
+    """The columns of a table as those of a record type; a field that may be None may have no column.
+
+    TableError if they do not fit.
+    """
     found: dict[str, Column] = {}
+    subjects = columns["subject"]
+    assert isinstance(subjects, Coded)
     for one in kinds_of(record):
         if one.kind is dict:
             found[one.name] = _labels(kinds, columns)
             continue
         held = kinds.get(one.name)
+        if held is None and one.optional:  # an earlier version's, which had no such sensor
+            found[one.name] = column_of([None] * len(subjects.array), one)
+            continue
         if held is not one.kind:
             holds = "is missing" if held is None else f"holds {held.__name__}, not {one.kind.__name__}"
             raise TableError(f"column {one.name} {holds}")

@@ -35,7 +35,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import decide
@@ -211,16 +211,6 @@ def _table(run: str) -> pa.Table:
 
 
 @cache
-def stream_of(run: str) -> bytes:
-    """A sample's first readings, as the stream that they were while it went on."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _table(run).schema) as stream:
-        for batch in _table(run).slice(0, 60).to_batches(20):
-            stream.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-@cache
 def table_of(run: str) -> bytes:
     """A sample's first readings, as the table that a run ends with."""
     sink = pa.BufferOutputStream()
@@ -229,25 +219,10 @@ def table_of(run: str) -> bytes:
 
 
 @cache
-def _rounds(run: str) -> pa.Table:
-    return pq.read_table(SAMPLES / run / ROUNDS_FILE).slice(0, 60)
-
-
-@cache
-def rounds_stream_of(run: str) -> bytes:
-    """A sample's first rounds, as the stream that they were while it went on."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _rounds(run).schema) as stream:
-        for batch in _rounds(run).to_batches(20):
-            stream.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-@cache
 def rounds_of(run: str) -> bytes:
-    """A sample's first rounds, as the table that a run ends with."""
+    """A sample's first rounds, as a part of their table or as the file that a run ends with."""
     sink = pa.BufferOutputStream()
-    pq.write_table(_rounds(run), sink, compression="zstd")
+    pq.write_table(pq.read_table(SAMPLES / run / ROUNDS_FILE).slice(0, 60), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
 
 
@@ -297,9 +272,8 @@ READERS = {
     "rig-champions": Reader("json", "champions/lab/rig.json", lambda: [_champions()[1]], read_kept_champions),
     "recording": Reader("lines", RECORDING_FILE, lambda: [records_of(run) for run in RUNS], judged),
     "table": Reader("bytes", PARQUET_FILE, lambda: [table_of(RUNS[0])], read_samples),
-    "stream": Reader("bytes", STREAM_FILE, lambda: [stream_of(RUNS[0])], read_samples),
     "rounds": Reader("bytes", ROUNDS_FILE, lambda: [rounds_of(RUNS[0])], read_samples),
-    "rounds-stream": Reader("bytes", "round.arrows", lambda: [rounds_stream_of(RUNS[0])], read_samples),
+    "rounds-part": Reader("bytes", "round/000000.parquet", lambda: [rounds_of(RUNS[0])], read_samples),
     "rewards": Reader(
         "bytes",
         "reward_batch.parquet",
@@ -307,7 +281,7 @@ READERS = {
         read_rewards,
     ),
     "running-rounds": Reader(
-        "bytes", "runs/a/round.arrows", lambda: [rounds_stream_of(RUNS[0])], read_running_rounds
+        "bytes", "runs/a/round/000000.parquet", lambda: [rounds_of(RUNS[0])], read_running_rounds
     ),
     "verdict": Reader(
         "json", "verdict.json", _files(f"reports/samples/{RUNS[0]}/verdict.json"), read_verdict

@@ -17,8 +17,9 @@ from typing import Any
 from rigproof.cluster.ray.folder import FOLDER_PREFIX
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
-from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from rigproof.records.disk.store import read_recording
+from rigproof.records.disk.tables import part_files
 from support import fault_times
 from support.acceptance import PYTEST
 from support.alone import UNYIELDING
@@ -244,10 +245,9 @@ class RealRun:
         if ended:
             assert content.endswith(b"\n")
             assert (self.folder / PARQUET_FILE).exists()
-            assert not (self.folder / STREAM_FILE).exists()
+            assert not any(map(part_files, self.folder.iterdir())), "parts of a table are left"
         recording = read_recording(self.folder)
         assert recording.run.run_id == self.folder.name
-        assert not ended or not list(self.folder.glob("*.arrows"))
 
 
 def start(

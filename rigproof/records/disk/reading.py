@@ -1,6 +1,6 @@
 """Reads a run's files back into a Recording; errors say what is wrong with a file that is not valid.
 
-Files of a crashed run are read as far as they go: a torn last line, a truncated stream. Each such loss
+Of a crashed run the parts of its tables are read, and recording.jsonl up to a torn last line. What is lost
 is an Event of kind "storage", so that every output of a later judgement can report it.
 """
 
@@ -8,8 +8,7 @@ import contextlib
 import ctypes
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, get_args, get_origin, get_type_hints
@@ -17,9 +16,9 @@ from typing import IO, Any, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from rigproof.records.disk import tables
 from rigproof.records.disk.clean import INT64
-from rigproof.records.disk.tables import RecordTable, Samples
+from rigproof.records.disk.table_files import DamagedError, Opened, Table, read_parts, read_table
+from rigproof.records.disk.tables import KINDS, TABLE, TELEMETRY, part_files
 from rigproof.records.fields import NAME, table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.limits import (
@@ -43,14 +42,12 @@ from rigproof.records.measurements import (
 from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import RecordedPlan, Recording, RecordingError
-from rigproof.records.rows import Rows, TableError
-from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.rows import TableError
 
 RECORDING_SCHEMA_VERSION = 1
 RECORDING_FILE = "recording.jsonl"
-STREAM_FILE = "telemetry.arrows"
-PARQUET_FILE = "telemetry.parquet"
-STREAM, TABLE = ".arrows", ".parquet"  # suffixes of the files of a run's tables, samples included
+PARQUET_FILE = f"{TELEMETRY}{TABLE}"
+SAMPLES = tuple(map(table_name, KINDS.values()))
 TABLES_MAX = 32
 RECORD_TYPES: dict[str, type] = {
     "run": RunInfo,
@@ -94,12 +91,18 @@ def read_recording(
         partial(_read_tables, folder),
     ]
     # Not in threads: both hold Python's lock most of the time, and passing it on costs more than is gained.
-    first, read_tables = [share() for share in shares] if each is None else each(shares)
+    first, tables = [share() for share in shares] if each is None else each(shares)
     recording: Recording = first[0]
-    for path, table in read_tables.items():
-        _put_table(recording, path, table)
-    _put_samples(recording, first[1])
-    _require_tables(folder, recording, first[1])
+    samples: dict[Path, Table] = first[1]
+    for path, table in (samples | tables).items():
+        _require_own(recording, path, table.run_id)
+        recording.tables.update(table.rows)
+    if not samples:
+        _note(recording, f"neither {PARQUET_FILE} nor its parts are there: no samples to judge")
+    for name in (name for table in samples.values() for name in table.others):
+        if name not in recording.tables:
+            lost = folder / f"{one_line(name, 80)}{TABLE}"
+            raise RecordingError(f"{lost}: is missing, though the run wrote it; {RESTORE}")
     if recording.count() > MANY:
         give_memory_back()
     return recording
@@ -217,97 +220,94 @@ def _note(recording: Recording, message: str) -> None:
     recording.add(Event(last_s, "storage", "rig", message, data={"error": message}))
 
 
-def _read_records_and_samples(folder: Path) -> tuple[Recording, tuple[Path, Samples] | None]:
+def _read_records_and_samples(folder: Path) -> tuple[Recording, dict[Path, Table]]:
     return _read_records(folder / RECORDING_FILE), _read_samples(folder)
 
 
-def _read_samples(folder: Path) -> tuple[Path, Samples] | None:
-    """The file and its samples; None if there is none."""
-    opened = _open_table(folder, Path(PARQUET_FILE).stem)
-    if opened is None:
-        return None
-    path, file = opened
-    with file, _errors_naming(path):
-        if path.suffix == TABLE:
-            return path, tables.samples_from_parquet(
-                file, again=partial(open_plain, path, RECORDING_BYTES_MAX)
-            )
-        return path, tables.samples_from_stream(file)
+def _read_samples(folder: Path) -> dict[Path, Table]:
+    """The samples, by their one file or by the folders of parts of a run that has not ended."""
+    found: dict[Path, Table] = {}
+    for name in SAMPLES:
+        found.update(_read_table(folder / PARQUET_FILE, folder / name))
+        if folder / PARQUET_FILE in found:
+            return {folder / PARQUET_FILE: found[folder / PARQUET_FILE]}
+    return found
 
 
-def _read_tables(folder: Path) -> dict[Path, RecordTable]:
-    """The folder's other tables, by file; large ones that every judgement needs already grouped."""
-    names = sorted({path.stem for path in _listed(folder) if path.suffix in (STREAM, TABLE)})
-    names = [name for name in names if name != Path(PARQUET_FILE).stem and NAME.fullmatch(name)]
+def _read_tables(folder: Path) -> dict[Path, Table]:
+    """The other tables, by their files or folders of parts."""
+    names = _names(folder) - {TELEMETRY, *SAMPLES}
     if len(names) > TABLES_MAX:
         raise RecordingError(f"{folder}: {len(names)} tables are more than the {TABLES_MAX} of any run")
-    reserved = {table_name(GpuSample), table_name(HostSample)}
-    read_tables = {}
-    for name in names:
-        opened = _open_table(folder, name)
-        if opened is None:
-            continue
-        path, file = opened
-        with file, _errors_naming(path):
-            if name in reserved:
-                raise tables.DamagedError(f"samples belong into {PARQUET_FILE}")
-            if path.suffix == TABLE:
-                read_tables[path] = tables.table_from_parquet(file, name)
-            elif table := tables.table_from_stream(file, name):
-                read_tables[path] = table
-    for path, table in read_tables.items():
-        kind = GROUPED.get(path.stem)
-        if kind is not None and len(table.rows) > MANY:
-            with contextlib.suppress(TableError):  # `Recording.of` raises it again, if they are needed
-                rows: Rows[Any] = table.rows.typed(kind)
-                rows.subjects()
-                read_tables[path] = replace(table, rows=rows)
-    return read_tables
+    found: dict[Path, Table] = {}
+    for name in sorted(names):
+        found.update(_read_table(folder / f"{name}{TABLE}", folder / name))
+    return found
 
 
-def _listed(folder: Path) -> Iterable[Path]:
+def _names(folder: Path) -> set[str]:
+    """The names of the tables in a run's folder."""
     try:
-        return list(folder.iterdir())
+        return {
+            path.stem
+            for path in folder.iterdir()
+            if NAME.fullmatch(path.stem) and (path.suffix == TABLE or (not path.suffix and part_files(path)))
+        }
     except OSError:  # reading recording.jsonl reports why
-        return ()
+        return set()
+
+
+def _read_table(file: Path, parts: Path) -> dict[Path, Table]:
+    """A table by its file or by the folder of its parts; empty if there is neither."""
+    if not os.path.lexists(file):
+        try:
+            with _errors_naming(parts):
+                openings = [_opening(part, file.parent) for part in _parts(parts)]
+                if openings:
+                    return {parts: _grouped(read_parts(openings, parts.name))}
+        except RecordingError:
+            if not os.path.lexists(file):
+                raise
+        if not os.path.lexists(file):  # else the run has ended in between, and replaced the parts by it
+            return {}
+    with _errors_naming(file):
+        return {file: _grouped(read_table(_opening(file, file.parent), file.stem))}
 
 
 @contextlib.contextmanager
 def _errors_naming(path: Path) -> Iterator[None]:
-    """Raise a DamagedError as a RecordingError that names the file."""
+    """Raise what is wrong with a table's file as a RecordingError that names it."""
     try:
         yield
-    except tables.DamagedError as error:
+    except FileRefusedError as refused:
+        raise RecordingError(f"{refused}; {RESTORE}") from None
+    except (DamagedError, OSError) as error:
         raise RecordingError(f"{path}: {error}; {RESTORE}") from None
 
 
-def _put_table(recording: Recording, path: Path, table: RecordTable) -> None:
-    """Raises RecordingError if the table is another run's."""
-    _require_own(recording, path, table.run_id)
-    if not table.whole:
-        _note(recording, f"{path.name} is cut off after {len(table.rows)} records; read up to there")
-    recording.tables[path.stem] = table.rows
+def _opening(path: Path, folder: Path) -> Opened:
+    """Opens a table. FileRefusedError if it is a link out of the run's folder."""
+    require_inside(path, folder)
+    return partial(open_plain, path, RECORDING_BYTES_MAX)
 
 
-def _put_samples(recording: Recording, read: tuple[Path, Samples] | None) -> None:
-    """Raises RecordingError if the samples are another run's."""
-    if read is None:
-        _note(recording, f"neither {PARQUET_FILE} nor {STREAM_FILE} is there: no samples to judge")
-        return
-    path, samples = read
-    if not samples.whole:
-        _note(recording, f"{STREAM_FILE} is cut off after {samples.rows} samples; read up to there")
-    _require_own(recording, path, samples.run_id)
-    recording.tables[table_name(GpuSample)] = samples.gpu
-    recording.tables[table_name(HostSample)] = samples.host
+def _parts(folder: Path) -> list[Path]:
+    """The files of a folder's parts. DamagedError if one between them is missing."""
+    numbered = part_files(folder)
+    for expected, (number, path) in enumerate(numbered):
+        if number != expected:
+            raise DamagedError(f"the part before {path.name} is missing")
+    return [path for _, path in numbered]
 
 
-def _require_tables(folder: Path, recording: Recording, read: tuple[Path, Samples] | None) -> None:
-    """RecordingError if a table that the run has written is not there any more: it is no work left undone."""
-    for name in read[1].tables if read else ():
-        if name not in recording.tables:
-            lost = folder / f"{one_line(name, 80)}{TABLE}"
-            raise RecordingError(f"{lost}: is missing, though the run wrote it; {RESTORE}")
+def _grouped(table: Table) -> Table:
+    """Large tables that every judgement needs are already grouped."""
+    for name, rows in table.rows.items():
+        if name in GROUPED and len(rows) > MANY:
+            with contextlib.suppress(TableError):  # `Recording.of` raises it again, if they are needed
+                table.rows[name] = rows.typed(GROUPED[name])
+                table.rows[name].subjects()
+    return table
 
 
 def _require_own(recording: Recording, path: Path, run_id: str) -> None:
@@ -316,17 +316,3 @@ def _require_own(recording: Recording, path: Path, run_id: str) -> None:
             f"{path}: run_id = {one_line(run_id, 80)} is not the run of {RECORDING_FILE} "
             f"({one_line(recording.run.run_id, 80)}); {RESTORE}"
         )
-
-
-def _open_table(folder: Path, name: str) -> tuple[Path, IO[bytes]] | None:
-    """The table, or the stream if there is no table yet; None if neither exists."""
-    for suffix in (TABLE, STREAM, TABLE):  # a run that ends in between replaces the stream by the table
-        path = folder / f"{name}{suffix}"
-        try:
-            if os.path.lexists(path):
-                require_inside(path, folder)
-                return path, open_plain(path, RECORDING_BYTES_MAX)
-        except FileRefusedError as refused:
-            if os.path.lexists(path):
-                raise RecordingError(f"{refused}; {RESTORE}") from None
-    return None

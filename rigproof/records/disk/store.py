@@ -1,10 +1,11 @@
 """The Recording on disk: written while a run goes on, read back on any machine.
 
     recording.jsonl     records of rare types, one per line, `type` first; the first line is the run itself
-    telemetry.arrows    samples, during the run: an Arrow IPC stream
-    round.arrows, …     records of frequent types, one stream per type, named after it
-    telemetry.parquet, round.parquet, …
-                        the same data, once the run has ended; the streams are then removed
+    round/, gpu_sample/, …
+                        records of frequent types, during the run: a folder per type, named after it, with
+                        parts of its table (000000.parquet, …)
+    round.parquet, …    the same data, once the run has ended; the folders are then removed
+    telemetry.parquet   the samples of GPUs and hosts, as round.parquet
 
 All files are synced to the disk every FLUSH_S, so that a killed process, a crashed machine or a failing
 power supply costs the seconds since the last sync, not the run.
@@ -12,32 +13,40 @@ power supply costs the seconds since the last sync, not the run.
 
 import errno
 import json
+import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from rigproof.records.disk import record_tables, sample_tables
+from rigproof.records.columns import columns_of
 from rigproof.records.disk.clean import NotStorableError, clean, plain
-from rigproof.records.disk.durable import GrowingFile, replacing
+from rigproof.records.disk.durable import GrowingFile, replacing, sync_folder
 from rigproof.records.disk.reading import (
+    PARQUET_FILE,
     RECORD_TYPES,
     RECORDING_FILE,
     RECORDING_SCHEMA_VERSION,
-    STREAM,
-    STREAM_FILE,
-    TABLE,
+    SAMPLES,
     read_recording,
 )
-from rigproof.records.disk.tables import END_OF_STREAM
+from rigproof.records.disk.tables import (
+    KINDS,
+    TABLE,
+    batches,
+    part_file,
+    schema_of,
+    telemetry_schema,
+    write_table,
+)
 from rigproof.records.fields import table_name
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, RecordingError, Sample
-from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.rows import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,35 +55,36 @@ __all__ = ["FLUSH_S", "RecordingError", "RecordingWriter", "read_recording", "wr
 
 # With the time between two calls of `add`, and the disk's, less than the 10 s that docs/reports.md promises.
 FLUSH_S = 4.0
-ROW_GROUP = 65536
+PART_ROWS = 2000  # a part is replaced by a longer one until it has so many: a soak writes for days
 _TAGS = {record: tag for tag, record in RECORD_TYPES.items()}
 _NAMES = {record: tuple(field.name for field in fields(record)) for record in _TAGS}
-_SAMPLES = (table_name(GpuSample), table_name(HostSample))
-TELEMETRY = Path(STREAM_FILE).stem
 
 
-class StreamFile:
-    """A growing file of record batches: one stream, followed by another one for each new schema."""
+class GrowingTable:
+    """The folder of a table that grows: its parts, the last of which is replaced by longer ones."""
 
-    def __init__(self, path: Path) -> None:
-        """Create it, empty. Raises OSError."""
-        self._file = GrowingFile(path)
-        self._layout: pa.Schema | None = None
-        self.labels: record_tables.LabelKinds = {}
+    def __init__(self, folder: Path, run_id: str) -> None:
+        """It is created with its first part."""
+        self._folder = folder
+        self._run_id = run_id
+        self._number = 0
+        self._last: pa.Table | None = None  # the rows of the last part, while it grows
 
-    def append(self, layout: "pa.Schema", batch: "pa.RecordBatch") -> None:
-        """Append one batch and sync it. Raises OSError; the file then still ends with the previous batch."""
-        piece = b""
-        if self._layout is None or not layout.equals(self._layout):
-            piece = b"" if self._layout is None else END_OF_STREAM
-            piece += layout.serialize().to_pybytes()
-        piece += batch.serialize().to_pybytes()
-        self._file.append(lambda: self._file.file.write(piece))
-        self._layout = layout
+    def append(self, records: Sequence[Any]) -> None:
+        """Append records of one type. Raises OSError; the parts are then as before."""
+        import pyarrow as pa  # noqa: PLC0415
 
-    def close(self) -> None:
-        """Close it. Raises OSError if its last bytes do not fit."""
-        self._file.close()
+        kind = type(records[0])
+        rows = Rows(kind, columns_of(kind, records))
+        layout = schema_of(rows, self._folder.name, self._run_id)
+        part = pa.Table.from_batches(batches(rows, layout))
+        if self._last is not None:
+            part = pa.concat_tables([self._last, part], promote_options="default").combine_chunks()
+        self._folder.mkdir(exist_ok=True)
+        write_table(part_file(self._folder, self._number), part.schema, part.to_batches())
+        sync_folder(self._folder)
+        full = len(part) >= PART_ROWS
+        self._number, self._last = (self._number + 1, None) if full else (self._number, part)
 
 
 class RecordingWriter:
@@ -106,10 +116,10 @@ class RecordingWriter:
         self._lock = threading.RLock()
         self._io = threading.Lock()  # protects the files; taken before `_lock`
         self._lines_pending: list[Record | RunInfo] = [self.recording.run]
-        self._rows_pending: dict[str, list[Any]] = {}  # by stream
+        self._rows_pending: dict[str, list[Any]] = {}  # by table
         self._flushed_s = clock()
         self._lines: GrowingFile | None = None
-        self._streams: dict[str, StreamFile] = {}
+        self._tables: dict[str, GrowingTable] = {}
         self._closed = False
         self._catching(self._open)
         self.flush()
@@ -128,7 +138,7 @@ class RecordingWriter:
             if kind in _TAGS:
                 self._lines_pending.append(stored)  # type: ignore[arg-type]
             else:
-                self._rows_pending.setdefault(stream_of(kind), []).append(stored)
+                self._rows_pending.setdefault(table_name(cast("type", kind)), []).append(stored)
             # A stage's beginning and end are written at once: `rigproof monitor` follows the run by them.
             due = isinstance(stored, Stage) or self._clock() - self._flushed_s >= self._flush_s
         if due and self._io.acquire(blocking=False):  # else another thread is flushing this one too
@@ -148,7 +158,7 @@ class RecordingWriter:
             self._write_pending()
 
     def close(self) -> None:
-        """Flush, turn streams into tables, and close all files. A second call does nothing."""
+        """Flush, join each table's parts into its file, and close all files. A second call does nothing."""
         with self._io:
             if self._closed:
                 return
@@ -156,7 +166,9 @@ class RecordingWriter:
             with self._lock:
                 self._closed = True
             failed = self.error is not None
-            self._close_files()
+            if self._lines is not None:  # it is closed even if its last bytes do not fit
+                self._catching(self._lines.close)
+            self._lines = None
             if failed:
                 self._catching(lambda: _write_lines(self.folder, self.recording))
             self._catching(lambda: _write_tables(self.folder, self.recording))
@@ -171,7 +183,6 @@ class RecordingWriter:
 
     def _open(self) -> None:
         self._lines = GrowingFile(self.folder / RECORDING_FILE)
-        self._append_rows(TELEMETRY, [])  # writes its schema
 
     def _write_pending(self) -> None:
         """Write and sync pending records; `_io` is held. After an error they are only kept in memory."""
@@ -199,29 +210,9 @@ class RecordingWriter:
             lines.append(lambda: lines.file.write(b"".join(_line(record) for record in records)))
 
     def _append_rows(self, name: str, records: list[Any]) -> None:
-        run_id = self.recording.run.run_id
-        if name not in self._streams:
-            self._streams[name] = StreamFile(self.folder / f"{name}{STREAM}")
-        stream = self._streams[name]
-        if name == TELEMETRY:
-            stream.append(sample_tables.schema(run_id), sample_tables.batch(records, run_id))
-            return
-        labels = {**stream.labels, **record_tables.labels_in(records)}
-        layout = record_tables.schema(type(records[0]), name, run_id, labels)
-        stream.append(layout, record_tables.batch(records, layout))
-        stream.labels = labels
-
-    def _close_files(self) -> None:
-        for handle in (*self._streams.values(), self._lines):
-            if handle is not None:  # a file is closed even if its last bytes do not fit
-                self._catching(handle.close)
-        self._streams, self._lines = {}, None
-
-
-def stream_of(record: type) -> str:
-    """The name of the stream that records of this type go to, without its suffix."""
-    name = table_name(record)
-    return TELEMETRY if name in _SAMPLES else name
+        if name not in self._tables:
+            self._tables[name] = GrowingTable(self.folder / name, self.recording.run.run_id)
+        self._tables[name].append(records)
 
 
 def write_recording(folder: Path, recording: Recording) -> None:
@@ -242,32 +233,21 @@ def _write_lines(folder: Path, recording: Recording) -> None:
 
 
 def _write_tables(folder: Path, recording: Recording) -> None:
-    """Write a table for each frequent type; its stream is then removed."""
+    """Write the file of each table; the folder of its parts is then removed."""
     run_id = recording.run.run_id
-    samples = [
-        sample_tables.batches(rows, kind, run_id, ROW_GROUP)
-        for rows, kind in ((recording.gpu_samples, "gpu"), (recording.host_samples, "host"))
-    ]
-    tables: dict[str, tuple[pa.Schema | None, Iterator[pa.RecordBatch]]] = {
-        name: (None, record_tables.batches(rows, name, run_id, ROW_GROUP))
-        for name, rows in tuple(recording.tables.items())
-        if name not in _SAMPLES and len(rows)
-    }
-    layout_of_samples = sample_tables.schema(run_id, sorted(tables))
-    tables[TELEMETRY] = (layout_of_samples, chain(*samples))  # last: a run that has it has ended
-    for name, (layout, batches) in tables.items():
-        _write_table(folder / f"{name}{TABLE}", layout, batches)
-        (folder / f"{name}{STREAM}").unlink(missing_ok=True)
-
-
-def _write_table(path: Path, layout: "pa.Schema | None", batches: "Iterator[pa.RecordBatch]") -> None:
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    first = next(batches, None)
-    layout = first.schema if layout is None and first is not None else layout
-    with replacing(path) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
-        for batch in chain([] if first is None else [first], batches):
-            writer.write_batch(batch)
+    tables = {name: rows for name, rows in recording.tables.items() if name not in SAMPLES and len(rows)}
+    for name, rows in tables.items():
+        layout = schema_of(rows, name, run_id)
+        write_table(folder / f"{name}{TABLE}", layout, batches(rows, layout))
+        shutil.rmtree(folder / name, ignore_errors=True)
+    samples: dict[str, Rows[Any]] = {kind: recording.of(record) for kind, record in KINDS.items()}
+    layout = telemetry_schema(run_id, sorted(tables))
+    parts = (batches(rows, layout, kind) for kind, rows in samples.items())
+    write_table(
+        folder / PARQUET_FILE, layout, chain.from_iterable(parts)
+    )  # last: a run that has it has ended
+    for name in SAMPLES:
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _line(record: Record | RunInfo) -> bytes:

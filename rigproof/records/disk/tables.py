@@ -1,336 +1,192 @@
-"""Reads tables from the two kinds of file that a run writes: the stream during the run, the table at its end.
+"""Records as self-describing Arrow tables, and the parquet files that hold them.
 
-A file may come from anyone, and a few bytes can declare any number of rows. So the number of rows is limited
-by the file's length, streams must be uncompressed, and each batch of a stream is validated: Arrow's own
-reader trusts the lengths that the file states.
+A table has the name of its records' type (`reward_batch`); a column is a field, and `labels.precision` is a
+label. The schema's metadata names the table and the run, each field's metadata its unit. A reader needs no
+list of types: it checks that a table has this form, and keeps it until its records are requested
+(`Recording.of`).
+
+telemetry.parquet, which users query, holds the tables of two types: its column `kind` is "gpu" or "host", and
+columns that only the other kind has are null.
 """
 
-import contextlib
-import io
-import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rigproof.records.disk import record_tables, sample_tables
-from rigproof.records.disk.collecting import Source
+import numpy as np
+
+from rigproof.records.columns import Coded, Column
+from rigproof.records.disk.arrow_columns import arrow_from
+from rigproof.records.disk.durable import replacing
+from rigproof.records.fields import LABELS, NAME, kinds_of
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-# A sample of a real rig takes 46 to 60 bytes on disk, since times and readings differ; in memory about 1 kB.
-ROWS_FREE = 100_000
-ROWS_PER_BYTE = 1
-ROWS_MAX = 100_000_000
-# Values in lists (the load of each CPU, the delays of wake-ups) may all be the same.
-LISTED_FREE = 1_000_000
-LISTED_PER_BYTE = 16
-LISTS_AT_ONCE = 8192
-
-# A stream starts over with a new schema when a record has a label that none had before.
-SEGMENTS_MAX = 256
-END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
-
-
-class DamagedError(Exception):
-    """A table that is damaged, not ours, or has more rows than its length allows; the message says which."""
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """A file's samples. `whole` is False if the file is cut off; `run_id` is empty if it names no run.
-
-    `tables`: the names of the run's other tables, as far as they are known.
-    """
-
-    gpu: Rows[GpuSample]
-    host: Rows[HostSample]
-    run_id: str
-    whole: bool = True
-    tables: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        """The number of samples of both kinds."""
-        return len(self.gpu) + len(self.host)
+TABLE = ".parquet"
+TELEMETRY = "telemetry"
+KIND = "kind"
+KINDS: dict[str, type] = {"gpu": GpuSample, "host": HostSample}
+TABLE_SCHEMA_VERSION = 1
+COLUMNS_MAX = 64
+ROW_GROUP = 65536
+PART = re.compile(r"[0-9]{6,9}")  # the name of a part, without its suffix
+# The longest matching suffix names the unit.
+UNITS = {
+    "_percent": "%",
+    "_mib": "MiB",
+    "_c": "°C",
+    "_w": "W",
+    "_j": "J",
+    "_mhz": "MHz",
+    "_s": "s",
+    "_ms": "ms",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class RecordTable:
-    """Records whose type is not known yet; otherwise as Samples."""
-
-    rows: Rows[Any]
-    run_id: str
-    whole: bool = True
-
-
-def samples_from_parquet(file: IO[bytes], again: Callable[[], IO[bytes]] | None = None) -> Samples:
-    """The samples of a telemetry.parquet, read one column at a time: all at once may be gigabytes.
-
-    `again` reopens the same file, for columns of lists, which are read only when needed if there are many
-    samples. Raises DamagedError.
-    """
-    source, layout = _parquet(file, again, sample_tables.problems)
-    with _as_damaged():
-        return _samples(source, layout)
-
-
-def samples_from_stream(file: IO[bytes]) -> Samples:
-    """The samples of a telemetry.arrows, as far as it goes. Raises DamagedError if it is no such stream."""
-    table, whole = _stream(file, sample_tables.problems, sample_tables.schema(""))
-    with _as_damaged():
-        return _samples(_of_stream(table), table.schema, whole=whole)
-
-
-def table_from_parquet(file: IO[bytes], name: str) -> RecordTable:
-    """The records of a table at a run's end. Raises DamagedError."""
-    source, layout = _parquet(file, None, lambda found: record_tables.problems(found, name))
-    with _as_damaged():
-        return RecordTable(record_tables.rows_of(source.column, layout), _run_id(layout))
-
-
-def table_from_stream(file: IO[bytes], name: str) -> RecordTable | None:
-    """The records of a stream, as far as it goes; None if it is cut off within its schema.
-
-    Raises DamagedError if it is no such stream.
-    """
-    table, whole = _stream(file, lambda found: record_tables.problems(found, name), None)
-    if table is None:
-        return None
-    with _as_damaged():
-        return RecordTable(record_tables.rows_of(table.column, table.schema), _run_id(table.schema), whole)
-
-
-@contextlib.contextmanager
-def _as_damaged() -> Iterator[None]:
-    """Raise any error about a table's content as a DamagedError."""
+def arrow_types() -> "dict[type, pa.DataType]":
+    """The Arrow type for each type that a field may hold."""
     import pyarrow as pa  # noqa: PLC0415
 
-    try:
-        yield
-    # An index error: codes beyond the end of the dictionary.
-    except (pa.ArrowException, OSError, MemoryError, ValueError, IndexError, StopIteration) as error:
-        raise DamagedError(_first_line(error)) from None
+    return {
+        float: pa.float64(),
+        int: pa.int64(),
+        str: pa.string(),
+        bool: pa.bool_(),
+        tuple: pa.list_(pa.float64()),
+    }
 
 
-def _parquet(
-    file: IO[bytes], again: Callable[[], IO[bytes]] | None, problems: "Callable[[pa.Schema], list[str]]"
-) -> "tuple[Source, pa.Schema]":
-    """The columns of a file, each read when needed, and its schema."""
+def python_type(kind: "pa.DataType") -> type:
+    """The type that a field may hold, of an Arrow type, whatever the elements of a list are called."""
+    return next(ours for ours, known in arrow_types().items() if known == kind)
+
+
+def schema(record: type, name: str, run_id: str, labels: Mapping[str, type]) -> "pa.Schema":
+    """The schema for a type's records that have no labels but these."""
     import pyarrow as pa  # noqa: PLC0415
+
+    types = arrow_types()
+    columns = [
+        pa.field(field.name, types[field.kind], nullable=field.optional, metadata=_unit(field.name))
+        for field in kinds_of(record)
+        if field.kind is not dict
+    ]
+    columns += [pa.field(f"{LABELS}.{label}", types[labels[label]]) for label in sorted(labels)]
+    return pa.schema(columns, metadata=_metadata(name, run_id))
+
+
+def schema_of(rows: Rows[Any], name: str, run_id: str) -> "pa.Schema":
+    """The schema for these records, with a column for each label that one of them has."""
+    assert rows.record is not None, f"{name}: written before its type was known"
+    found = rows.columns.get(LABELS)
+    distinct = found.distinct if isinstance(found, Coded) else []
+    labels = {label: type(value) for one in distinct for label, value in one.items()}
+    return schema(rows.record, name, run_id, labels)
+
+
+def telemetry_schema(run_id: str, tables: Sequence[str] = ()) -> "pa.Schema":
+    """The schema of telemetry.parquet: kind, time and subject first, then the fields of both kinds.
+
+    `tables`: the names of the other tables that the run has written, so that a lost one is noticed.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = {KIND: pa.field(KIND, pa.string(), nullable=False)}
+    for record in KINDS.values():
+        for field in schema(record, TELEMETRY, run_id, {}):
+            columns.setdefault(field.name, field)
+    metadata = _metadata(TELEMETRY, run_id) | ({"tables": " ".join(tables)} if tables else {})
+    return pa.schema(list(columns.values()), metadata=metadata)
+
+
+def batches(rows: Rows[Any], layout: "pa.Schema", kind: str | None = None) -> "Iterator[pa.RecordBatch]":
+    """The records in the order in which they were added; a column of the layout that they lack is null.
+
+    `kind` is what telemetry.parquet calls them.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    found, order = rows.as_they_came()
+    columns: dict[str, Column] = dict(found)
+    labels = columns.get(LABELS)
+    if isinstance(labels, Coded):
+        for label in {label for one in labels.distinct for label in one}:
+            columns[f"{LABELS}.{label}"] = Coded(labels.array, [one.get(label) for one in labels.distinct])
+    if kind is not None:
+        columns[KIND] = Coded(np.zeros(len(order), np.uint8), [kind])
+    for start in range(0, len(order), ROW_GROUP):
+        part = order[start : start + ROW_GROUP]
+        arrays = [
+            arrow_from(columns[field.name], part, field.type)
+            if field.name in columns
+            else pa.nulls(len(part), field.type)
+            for field in layout
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=layout)
+
+
+def write_table(path: Path, layout: "pa.Schema", parts: "Iterable[pa.RecordBatch]") -> None:
+    """Write a parquet file; it has its name once it is whole and on the disk. Raises OSError."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    def column(name: str) -> "pa.ChunkedArray":
-        with opened() as table:
-            values = table.read(columns=[name]).column(0)
-        require_all(len(values), name)
-        return values
-
-    def lists(name: str) -> "Iterator[pa.ChunkedArray]":
-        found = 0
-        with opened() as table:
-            for piece in _listed(table, name, length):
-                found += len(piece)
-                yield piece
-        require_all(found, name)
-
-    @contextlib.contextmanager
-    def opened() -> "Iterator[pq.ParquetFile]":
-        if not file.closed or again is None:
-            yield first
-            return
-        with again() as reopened:
-            yield pq.ParquetFile(reopened, read_dictionary=texts)
-
-    def require_all(found: int, name: str) -> None:
-        if found != rows:
-            raise ValueError(f"column {name} has {found} rows of {rows}")
-
-    with _as_damaged():
-        footer = pq.ParquetFile(file)
-        layout = footer.schema_arrow
-        _require(problems(layout))
-        texts = [field.name for field in layout if pa.types.is_string(field.type)]
-        rows, length = footer.metadata.num_rows, file.seek(0, io.SEEK_END)
-        # Never `row_group(…).column(…)`: on a damaged file it ends the process with a C++ exception.
-        if rows > min(ROWS_MAX, ROWS_FREE + ROWS_PER_BYTE * length):
-            raise ValueError(f"{rows} rows in {length} bytes are more than any run writes")
-        first = pq.ParquetFile(file, metadata=footer.metadata, read_dictionary=texts)
-        return Source(column, lists), layout
+    with replacing(path) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
+        for part in parts:
+            writer.write_batch(part)
 
 
-def _stream(
-    file: IO[bytes], problems: "Callable[[pa.Schema], list[str]]", nothing: "pa.Schema | None"
-) -> "tuple[pa.Table | Any, bool]":
-    """The content of a stream as far as it goes, and whether the stream is complete.
-
-    If the stream is cut off within its schema: an empty table with the schema `nothing`, or None.
-    """
-    import pyarrow as pa  # noqa: PLC0415
-
-    with _as_damaged():
-        reader = StreamReader(problems)
-        batches = list(reader.read(file))
-        if reader.layout is None:
-            if reader.error is not None and (reader.foreign or not _is_prefix(file)):
-                raise reader.error
-            return None if nothing is None else nothing.empty_table(), False
-        if reader.error is not None and reader.foreign:
-            raise reader.error
-        parts = [pa.Table.from_batches([batch]) for batch in batches] or [reader.layout.empty_table()]
-        return pa.concat_tables(parts, promote_options="default"), reader.error is None
-
-
-class StreamReader:
-    """Reads a stream that may still grow: each call of `read` continues where the last one ended.
-
-    `error` is why it got no further, None at the file's end; `foreign`: further bytes would not help.
-    """
-
-    def __init__(self, problems: "Callable[[pa.Schema], list[str]]") -> None:
-        self._problems = problems
-        self._offset = 0
-        self._segments = 0
-        self._expects_schema = True  # next
-        self.layout: pa.Schema | None = None
-        self.error: Exception | None = None
-        self.foreign = False
-
-    def read(self, file: IO[bytes]) -> "Iterator[pa.RecordBatch]":
-        """The batches that are complete by now."""
-        import pyarrow as pa  # noqa: PLC0415
-
-        self.error = None
-        length = file.seek(0, io.SEEK_END)
-        file.seek(self._offset)
-        messages = pa.ipc.MessageReader.open_stream(file)
-        while self._offset < length:
-            try:
-                message = messages.read_next_message()
-                batch = None
-                if self._expects_schema:
-                    self._begin(message)
-                else:
-                    batch = _batch(message, self.layout)
-            except StopIteration:
-                # Cut off in the first bytes of a message, or followed by zeros, as a crash may leave them.
-                if file.tell() == self._offset or self._expects_schema:
-                    self.error = ValueError("is cut off")
-                    return
-                self._expects_schema, batch = True, None  # the end of a stream; another one may follow
-                messages = pa.ipc.MessageReader.open_stream(file)
-            except (pa.ArrowException, OSError, MemoryError, ValueError, struct.error) as error:
-                self.error = error
-                return
-            self._offset = file.tell()
-            if batch is not None:
-                yield batch
-
-    def _begin(self, message: "pa.ipc.Message") -> None:
-        layout = _layout(message)
-        wrong = self._problems(layout)
-        if self._segments >= SEGMENTS_MAX:
-            wrong = [f"more than {SEGMENTS_MAX} streams in one file"]
-        if wrong:
-            self.foreign = True
-            _require(wrong)
-        self.layout, self._expects_schema = layout, False
-        self._segments += 1
+def problems(found: "pa.Schema", name: str) -> list[str]:
+    """Why a file's schema is not that of a table of ours; empty if it is."""
+    metadata = {key.decode("utf-8", "replace"): value for key, value in (found.metadata or {}).items()}
+    version = metadata.get("schema_version", b"").decode("utf-8", "replace")
+    if version != str(TABLE_SCHEMA_VERSION):
+        return [f"schema_version = {version or 'absent'}: this rigproof reads {TABLE_SCHEMA_VERSION}"]
+    # Earlier versions named every table in its metadata but this one.
+    if metadata.get("table", TELEMETRY.encode()) != name.encode():
+        return [f"table = {metadata.get('table', b'')!a:.40} is not the name of its file"]
+    if len(found.names) > COLUMNS_MAX or len(set(found.names)) < len(found.names):
+        return [f"{len(found.names)} columns are too many, or two have the same name"]
+    known = arrow_types()
+    wrong = [f"column {column!a:.80} is not a field's name" for column in found.names if not _is_name(column)]
+    wrong += [
+        f"column {field.name} holds {field.type}, which no field does"
+        for field in found
+        if _is_name(field.name) and field.type not in known.values()
+    ]
+    needed: dict[str, type] = {"t_s": float, "subject": str} | ({KIND: str} if name == TELEMETRY else {})
+    for column, kind in needed.items():
+        place = found.get_field_index(column)
+        if place < 0 or found.field(place).type != known[kind]:
+            wrong.append(f"column {column} is missing, or does not hold {known[kind]}")
+    return wrong
 
 
-def _layout(message: "pa.ipc.Message") -> "pa.Schema":
-    """The schema that a stream begins with. Raises what the reader does."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    if message.type != "schema":  # reading it as one would crash the process
-        raise pa.ArrowInvalid(f"begins with a {message.type}, not with a schema")
-    return pa.ipc.read_schema(message)
-
-
-def _batch(message: "pa.ipc.Message", layout: "pa.Schema") -> "pa.RecordBatch":
-    """A validated batch. Raises what the reader does, and ValueError for a compressed one."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    if message.type != "record batch":
-        raise ValueError(f"has a {message.type}, which no run writes")
-    if _is_compressed(message.metadata.to_pybytes()):
-        raise ValueError("has a compressed batch, which no run writes")
-    batch = pa.ipc.read_record_batch(message, layout)
-    batch.validate(full=True)
-    return batch
+def part_files(folder: Path) -> list[tuple[int, Path]]:
+    """The parts of a table that grows, by their numbers; none if there is no such folder. Raises OSError."""
+    if not folder.is_dir():
+        return []
+    found = (path for path in folder.iterdir() if path.suffix == TABLE and PART.fullmatch(path.stem))
+    return sorted((int(path.stem), path) for path in found)
 
 
-def _is_compressed(metadata: bytes) -> bool:
-    """Whether a record batch has `compression`: field 3 of the table that is field 2 of its message.
-
-    See Arrow's Message.fbs; a flatbuffer's table begins with the distance back to its list of offsets. The
-    reader has checked the flatbuffer. Still raises struct.error if it is not one.
-    """
-
-    def number(kind: str, place: int) -> int:
-        found: int = struct.unpack_from(f"<{kind}", metadata, place)[0]
-        return found
-
-    def field(table: int, index: int) -> int:
-        """The position of a table's field; 0 if it is absent."""
-        offsets = table - number("i", table)
-        length, slot = number("H", offsets), 4 + 2 * index
-        offset = number("H", offsets + slot) if slot < length else 0
-        return table + offset if offset else 0
-
-    header = field(number("I", 0), 2)
-    return field(header + number("I", header), 3) != 0
+def part_file(folder: Path, number: int) -> Path:
+    """The part with that number."""
+    return folder / f"{number:06}{TABLE}"
 
 
-def _is_prefix(file: IO[bytes]) -> bool:
-    """Whether a file that cannot be opened is empty, begins as an Arrow stream does, or is all zero bytes."""
-    file.seek(0)
-    head = file.read(4)
-    return head.startswith(b"\xff\xff\xff\xff") or not head.strip(b"\0")
+def _is_name(name: str) -> bool:
+    first, dot, label = name.partition(".")
+    return bool(NAME.fullmatch(first)) and (not dot or (first == LABELS and bool(NAME.fullmatch(label))))
 
 
-def _require(problems: list[str]) -> None:
-    """Raise ValueError with the first problems, if there are any."""
-    if problems:
-        raise ValueError("; ".join(problems[:3]))
+def _metadata(name: str, run_id: str) -> dict[str, str]:
+    return {"schema_version": str(TABLE_SCHEMA_VERSION), "table": name, "run_id": run_id}
 
 
-def _listed(table: "pq.ParquetFile", name: str, length: int) -> "Iterator[pa.ChunkedArray]":
-    """A column of lists, piece by piece: all their values may be gigabytes.
-
-    Raises ValueError at more values than a file of that length can have.
-    """
-    import pyarrow as pa  # noqa: PLC0415
-
-    listed = 0
-    for batch in table.iter_batches(LISTS_AT_ONCE, columns=[name]):
-        listed += len(batch.column(0).values)
-        if listed > LISTED_FREE + LISTED_PER_BYTE * length:
-            raise ValueError(f"{listed} values of lists in {length} bytes are more than any run writes")
-        yield pa.chunked_array([batch.column(0)])
-
-
-def _of_stream(table: "pa.Table") -> Source:
-    """The columns of a stream that was read."""
-    return Source(table.column, lambda name: iter([table.column(name)]))
-
-
-def _samples(source: Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
-    gpu, host = sample_tables.samples_of(sample_tables.completed(source, layout))
-    return Samples(gpu, host, _run_id(layout), whole, tuple(_told(layout, "tables").split()))
-
-
-def _run_id(layout: "pa.Schema") -> str:
-    return _told(layout, "run_id")
-
-
-def _told(layout: "pa.Schema", key: str) -> str:
-    value: bytes = (layout.metadata or {}).get(key.encode(), b"")
-    return value.decode("utf-8", "replace")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0][:300]
+def _unit(column: str) -> dict[str, str] | None:
+    """A field's metadata: the unit that the suffix of its name says."""
+    matching = [suffix for suffix in UNITS if column.endswith(suffix)]
+    return {"unit": UNITS[max(matching, key=len)]} if matching else None

@@ -94,7 +94,7 @@ def test_a_run_of_pipes_folders_and_devices_is_refused_by_judge(cli, run, name, 
 def test_a_bad_verdict_is_written_anew_by_report(cli, run):
     (run / "verdict.json").write_bytes(b'{"elapsed_s": 1e999}')
     status, output = cli("report", run)
-    assert (status, output) == (0, f"written: {run}\n")
+    assert (status, output) == (0, f"written: {run / 'report.html'}\n")
     assert b'"elapsed_s"' in (run / "verdict.json").read_bytes()
 
 

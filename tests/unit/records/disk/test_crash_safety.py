@@ -1,16 +1,17 @@
 """What a crash, a kill or another process leaves of a run's files at the worst moment can be read."""
 
-import os
+import shutil
 import threading
 from dataclasses import replace
 
 import pytest
 
 from rigproof.records.disk.durable import replacing
-from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
+from rigproof.records.disk.tables import part_files
 from rigproof.records.identity import RunInfo
-from rigproof.records.limits import read_bounded
+from rigproof.records.limits import open_plain, read_bounded
 from rigproof.records.measurements import Event
 from rigproof.records.samples import GpuSample
 from support.stage_records import gemm_round
@@ -18,6 +19,7 @@ from support.stage_records import gemm_round
 RUN = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm",))
 ROUND = gemm_round(12.5)
 HAPPENED = Event(1.0, "oom", "pc1/gpu0", "12 MiB wanted")
+PARTS = "gpu_sample"
 SAMPLES = [GpuSample(float(number), "pc1/gpu0", power_w=300.0 + number) for number in range(5)]
 
 
@@ -28,11 +30,6 @@ def running(tmp_path):
     writer.extend([ROUND, HAPPENED, *SAMPLES])
     yield tmp_path
     writer.close()
-
-
-@pytest.fixture
-def stream(running):
-    return (running / STREAM_FILE).read_bytes()
 
 
 @pytest.fixture
@@ -50,29 +47,32 @@ def powers(folder):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0])
-def test_a_table_that_was_being_written_leaves_the_stream_to_read(running, table, share):
+def test_a_table_that_was_being_written_leaves_the_parts_to_read(running, table, share):
     (running / f"{PARQUET_FILE}.part").write_bytes(table[: int(len(table) * share)])
     assert powers(running) == [sample.power_w for sample in SAMPLES]
 
 
-def test_a_crash_between_the_table_and_the_streams_removal_counts_no_sample_twice(running, table):
+def test_a_crash_between_the_table_and_the_parts_removal_counts_no_sample_twice(running, table):
     (running / PARQUET_FILE).write_bytes(table)
-    assert (running / STREAM_FILE).exists()
+    assert (running / PARTS).exists()
     assert powers(running) == [sample.power_w for sample in SAMPLES]
 
 
-def test_a_run_that_ends_while_it_is_read_is_read_from_its_table(running, table, monkeypatch):
-    """Between the look for the table and the opening of the stream the one takes the other's place."""
-    real = os.path.lexists
+def ends(running, table):
+    (running / PARQUET_FILE).write_bytes(table)
+    shutil.rmtree(running / PARTS)
 
-    def ending(path):
-        if path.name == STREAM_FILE and real(path):
-            (running / PARQUET_FILE).write_bytes(table)
-            (running / STREAM_FILE).unlink()
-            return True  # it was there when it was looked for
-        return real(path)
 
-    monkeypatch.setattr("rigproof.records.disk.reading.os.path.lexists", ending)
+@pytest.mark.parametrize("moment", [part_files, open_plain])
+def test_a_run_that_ends_while_it_is_read_is_read_from_its_table(running, table, monkeypatch, moment):
+    """Between the look for the table and that for the parts, or before these are opened, it replaces them."""
+
+    def ending(path, *limit):
+        if path.is_relative_to(running / PARTS) and path.exists():
+            ends(running, table)
+        return moment(path, *limit)
+
+    monkeypatch.setattr(f"rigproof.records.disk.reading.{moment.__name__}", ending)
     assert powers(running) == [sample.power_w for sample in SAMPLES]
 
 
@@ -94,10 +94,9 @@ def test_records_of_any_length_are_read_or_refused(running):
 
 
 @pytest.mark.parametrize("zeros", [1, 4096, 100_000])
-def test_blocks_of_zeros_that_a_power_cut_leaves_at_the_end_are_a_torn_end(running, stream, zeros):
-    for name in (RECORDING_FILE, STREAM_FILE, "round.arrows"):
-        with (running / name).open("ab") as file:
-            file.write(bytes(zeros))
+def test_blocks_of_zeros_that_a_power_cut_leaves_at_the_end_are_a_torn_end(running, zeros):
+    with (running / RECORDING_FILE).open("ab") as file:
+        file.write(bytes(zeros))
     found = read_recording(running)
     assert found.rounds == [ROUND]
     assert [sample.power_w for sample in found.gpu_samples] == [sample.power_w for sample in SAMPLES]
@@ -159,8 +158,7 @@ def test_a_later_run_in_the_place_of_the_file_is_not_mixed_with_it(running, tabl
     writer.close()
 
 
-def test_rounds_of_a_stream_are_read_as_far_as_it_goes_and_a_new_label_breaks_nothing(tmp_path):
-    """A stream begins anew behind the other where a round has a label that none had before."""
+def test_a_label_that_no_round_had_before_breaks_nothing(tmp_path):
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
     rounds = [
         replace(
@@ -169,26 +167,13 @@ def test_rounds_of_a_stream_are_read_as_far_as_it_goes_and_a_new_label_breaks_no
         for number in range(6)
     ]
     writer.extend(rounds)
-    whole = (tmp_path / "round.arrows").read_bytes()
-    seen = set()
-    for length in range(0, len(whole) + 1, 61):
-        (tmp_path / "round.arrows").write_bytes(whole[:length])
-        found = list(read_recording(tmp_path).rounds)
-        assert found == rounds[: len(found)]
-        seen.add(len(found))
-    assert seen >= {0, 1, 2, 3, 4, 5}
-    (tmp_path / "round.arrows").write_bytes(whole[:-50])
-    assert "round.arrows is cut off after 5 records" in read_recording(tmp_path).events[-1].message
-    (tmp_path / "round.arrows").write_bytes(whole)
     assert read_recording(tmp_path).rounds == rounds
     writer.close()
     assert read_recording(tmp_path).rounds == rounds
-    assert not (tmp_path / "round.arrows").exists()
+    assert not (tmp_path / "round").exists()
 
 
-def test_a_crash_between_the_tables_and_their_streams_removal_counts_no_round_twice(
-    running, tmp_path_factory
-):
+def test_a_crash_between_the_tables_and_their_parts_removal_counts_no_round_twice(running, tmp_path_factory):
     other = tmp_path_factory.mktemp("ended")
     writer = RecordingWriter(other, RUN)
     writer.add(ROUND)

@@ -10,7 +10,6 @@ from rigproof.records.disk.reading import (
     PARQUET_FILE,
     RECORDING_FILE,
     RECORDING_LINE_BYTES_MAX,
-    STREAM_FILE,
     record_of_line,
 )
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
@@ -136,7 +135,7 @@ def test_another_table_is_refused_by_what_it_lacks(tmp_path):
     pq.write_table(
         pa.table({"kind": [1]}).replace_schema_metadata({"schema_version": "1"}), tmp_path / PARQUET_FILE
     )
-    with pytest.raises(RecordingError, match="column kind holds int64, not string; column t_s is missing"):
+    with pytest.raises(RecordingError, match="column t_s is missing, or does not hold double"):
         read_recording(tmp_path)
 
 
@@ -150,11 +149,11 @@ def test_rows_that_no_sampler_writes_are_refused(tmp_path):
     field = table.schema.get_field_index("t_s")
     timeless = table.set_column(field, pa.field("t_s", pa.float64()), pa.array([None, 1.0], pa.float64()))
     pq.write_table(timeless, tmp_path / PARQUET_FILE)
-    with pytest.raises(RecordingError, match="1 gpu rows have no t_s"):
+    with pytest.raises(RecordingError, match="a row has no t_s"):
         read_recording(tmp_path)
     endless = table.set_column(field, table.schema.field("t_s"), pa.array([float("nan"), 1.0], pa.float64()))
     pq.write_table(endless, tmp_path / PARQUET_FILE)
-    with pytest.raises(RecordingError, match="gpu rows have a t_s that is not a finite number"):
+    with pytest.raises(RecordingError, match="a row has no t_s"):
         read_recording(tmp_path)
 
 
@@ -186,24 +185,41 @@ def test_a_run_without_its_samples_says_so(tmp_path):
     assert "no samples to judge" in found.events[-1].message
 
 
-def test_a_stream_is_read_as_far_as_it_goes(tmp_path):
+@pytest.fixture
+def parts(tmp_path, monkeypatch):
+    """The folder of the parts of a run that goes on, which has three."""
+    monkeypatch.setattr("rigproof.records.disk.store.PART_ROWS", 1)
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
-    for number in range(5):
-        writer.add(replace(GPU_SAMPLE, t_s=float(number)))
-    whole = (tmp_path / STREAM_FILE).read_bytes()
-    for length in range(0, len(whole) + 1, 97):
-        (tmp_path / STREAM_FILE).write_bytes(whole[:length])
-        found = read_recording(tmp_path)
-        times = [sample.t_s for sample in found.gpu_samples]
-        assert times == [0.0, 1.0, 2.0, 3.0, 4.0][: len(times)]
-    (tmp_path / STREAM_FILE).write_bytes(whole[:-100])
-    found = read_recording(tmp_path)
-    assert len(found.gpu_samples) == 4
-    assert "telemetry.arrows is cut off after 4 samples" in found.events[-1].message
-    (tmp_path / STREAM_FILE).write_bytes(b"no stream, but a text that somebody put here")
-    with pytest.raises(RecordingError, match=r"telemetry\.arrows"):
-        read_recording(tmp_path)
+    writer.extend(replace(GPU_SAMPLE, t_s=float(number)) for number in range(3))
+    yield tmp_path / "gpu_sample"
     writer.close()
+
+
+def test_a_part_that_is_missing_between_others_is_named(tmp_path, parts):
+    (parts / "000001.parquet").unlink()
+    with pytest.raises(RecordingError, match=r"gpu_sample: the part before 000002\.parquet is missing"):
+        read_recording(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"no table at all"])
+def test_a_damaged_part_is_refused(tmp_path, parts, content):
+    (parts / "000001.parquet").write_bytes(content)
+    with pytest.raises(RecordingError, match=r"gpu_sample: .*; restore the file"):
+        read_recording(tmp_path)
+
+
+def test_parts_that_are_a_link_out_of_their_run_are_refused_unread(tmp_path, parts):
+    kept = tmp_path.parent / f"{tmp_path.name}-kept"
+    parts.rename(kept)
+    parts.symlink_to(kept)
+    with pytest.raises(RecordingError, match=f"a symbolic link leads out of {tmp_path}; "):
+        read_recording(tmp_path)
+
+
+def test_what_is_no_part_is_passed_over(tmp_path, parts):
+    for name in ("000003.parquet.part", "notes.txt", "x.parquet"):
+        (parts / name).write_bytes(b"something else")
+    assert [one.t_s for one in read_recording(tmp_path).gpu_samples] == [0.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("name", [RECORDING_FILE, PARQUET_FILE])

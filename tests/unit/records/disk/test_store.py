@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rigproof
-from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
@@ -118,7 +118,7 @@ records = st.one_of(
 def test_what_was_added_is_what_is_read(tmp_path_factory, added, ended):
     folder = tmp_path_factory.mktemp("run")
     writer = RecordingWriter(folder, RUN, flush_s=0)
-    writer.extend(added)
+    writer.extend([*added, GPU_SAMPLE])
     if ended:
         writer.close()
     else:
@@ -128,10 +128,12 @@ def test_what_was_added_is_what_is_read(tmp_path_factory, added, ended):
     writer.close()
 
 
-def test_close_turns_the_stream_into_one_parquet_table(tmp_path):
+def test_close_joins_the_parts_of_the_samples_into_one_parquet_table(tmp_path):
     writer = RecordingWriter(tmp_path, RUN)
     writer.extend([GPU_SAMPLE, HOST_SAMPLE, replace(GPU_SAMPLE, t_s=1.1)])
-    assert sorted(path.name for path in tmp_path.iterdir()) == [RECORDING_FILE, STREAM_FILE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [RECORDING_FILE]
+    writer.flush()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu_sample", "host_sample", RECORDING_FILE]
     writer.close()
     writer.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == [RECORDING_FILE, PARQUET_FILE]
@@ -169,6 +171,18 @@ def test_a_stage_is_on_the_disk_at_once_with_what_came_before_it(tmp_path):
     on_disk = read_recording(tmp_path)
     assert on_disk.rounds == [ROUND]
     assert on_disk.stages == {stage.name: stage}
+    writer.close()
+
+
+def test_a_part_grows_until_it_is_long_enough(tmp_path, monkeypatch):
+    """A soak of days would leave tens of thousands of files otherwise."""
+    monkeypatch.setattr("rigproof.records.disk.store.PART_ROWS", 3)
+    writer = RecordingWriter(tmp_path, RUN, flush_s=0)
+    writer.extend(replace(GPU_SAMPLE, t_s=float(number)) for number in range(8))
+    parts = sorted((tmp_path / "gpu_sample").iterdir())
+    assert [path.name for path in parts] == ["000000.parquet", "000001.parquet", "000002.parquet"]
+    assert [len(pq.read_table(path)) for path in parts] == [3, 3, 2]
+    assert [one.t_s for one in read_recording(tmp_path).gpu_samples] == [float(number) for number in range(8)]
     writer.close()
 
 

@@ -18,7 +18,7 @@ class FullDisk(GrowingFile):
 
     def append(self, write):
         if self.file.tell() > 0:
-            self.file.write(b'{"type":"round","t_s"')  # what fitted
+            self.file.write(b'{"type":"event","t_s"')  # what fitted
             self.file.flush()
             raise OSError(self.number, os.strerror(self.number))
         super().append(write)
@@ -35,8 +35,8 @@ def test_a_failing_disk_is_an_error_and_memory_goes_on(tmp_path, monkeypatch, nu
     monkeypatch.setattr("rigproof.records.disk.store.GrowingFile", FullDisk)
     monkeypatch.setattr(FullDisk, "number", number)
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
+    writer.add(HAPPENED)
     writer.add(ROUND)
-    writer.add(GPU_SAMPLE)
     first = writer.error
     assert words in first
     assert str(tmp_path) in first
@@ -65,11 +65,29 @@ def test_a_disk_that_stays_full_leaves_no_exception_and_no_open_file(tmp_path, m
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
     writer.extend([ROUND, HAPPENED])
     monkeypatch.setattr("rigproof.records.disk.store.replacing", no_space)
+    monkeypatch.setattr("rigproof.records.disk.store.write_table", no_space)
     writer.close()
     assert "No space left on device" in writer.error
     assert all(file.closed for file in opened)
-    (event,) = read_recording(tmp_path).events
-    assert "is cut off in line 2" in event.message
+    cut_off, _ = read_recording(tmp_path).events
+    assert "is cut off in line 2" in cut_off.message
+
+
+def test_a_disk_that_fills_up_while_a_part_is_written_keeps_those_before_it(tmp_path, monkeypatch):
+    writer = RecordingWriter(tmp_path, RUN, flush_s=0)
+    writer.add(ROUND)
+    with monkeypatch.context() as context:
+        context.setattr(
+            "rigproof.records.disk.durable.os.fsync",
+            lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "")),
+        )
+        writer.add(ROUND)
+    assert writer.error is not None
+    assert read_recording(tmp_path).rounds == [ROUND]
+    assert [path.name for path in (tmp_path / "round").iterdir()] == ["000000.parquet"]
+    writer.close()
+    assert read_recording(tmp_path).rounds == [ROUND, ROUND]
+    assert not (tmp_path / "round").exists()
 
 
 def test_the_real_full_device_is_survived(tmp_path):
