@@ -4,11 +4,15 @@ from dataclasses import dataclass
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.own_process import run_apart
 from rigproof.devices.specs import Spec
+from rigproof.stages.disk.records import DiskTest
 from rigproof.stages.disk.settings import DiskSettings
 from rigproof.stages.slice import StageWork
 
 MIB_PER_GIB = 1024
+WORKLOAD = "rigproof.stages.disk.workload"
+STALL_S = 25.0  # without a message: a chunk takes as long at 0.7 MB/s
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +25,20 @@ class DiskSpec(Spec):
     duration_s: float
 
     def run(self, device: Device, context: WorkerContext) -> None:  # noqa: ARG002 - the device rests
-        """Do it in a process of its own."""
-        from rigproof.stages.disk.workload import run_disk  # noqa: PLC0415 - as in the other stages
+        """Do it in a process of its own. Emits rounds, events, and a DiskTest.
 
-        run_disk(self, context)
+        Raises RuntimeError if the process dies, hangs or fails. It is not left running, unless the kernel
+        holds it.
+        """
+        run_apart(
+            WORKLOAD,
+            self,
+            context,
+            records=(DiskTest,),
+            test="disk test",
+            silent=f"{self.path}: the disk did not answer",
+            stall_s=STALL_S,
+        )
 
 
 def specs(work: StageWork) -> dict[str, Spec]:

@@ -7,10 +7,10 @@ Where time is left, patterns with other words follow. If memory becomes short, b
 some, the latest blocks are returned.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rigproof.devices.context import WorkerContext
 from rigproof.host.ram import physical_address
 from rigproof.stages.ram.patterns import Pattern, Wrong
 from rigproof.stages.ram.room import MIB, WORD_BYTES, Block, Room
@@ -56,18 +56,18 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass over all memory under test. `right`: whether it found no wrong word."""
+    """A pass over all memory under test. `verified`: whether it found no wrong word."""
 
     operation: str
     content: str
     seconds: float
-    end_s: float  # monotonic
+    end_s: float  # run time
     gb: float
-    right: bool
+    verified: bool
 
 
 class MemoryTest:
-    """The whole test. `stopped` ends it early."""
+    """The whole test, until it is done or the task is stopped."""
 
     def __init__(
         self,
@@ -77,34 +77,32 @@ class MemoryTest:
         least_mib: float,
         on_pass: Callable[[Pass], None],
         *,
-        alive: Callable[[], None],
-        stopped: Callable[[], bool],
+        context: WorkerContext,
     ) -> None:
         self._threads = threads
         self._room = room
         self._cache_mib = cache_mib
         self._least_mib = least_mib
         self._on_pass = on_pass
-        self._alive = alive
-        self._stopped = stopped
+        self._context = context
         self._blocks: list[Taken] = []
         self._pressed = False
         self.report = Report()
 
     def run(self, length_s: float) -> Report:
         """Test for about `length_s`; the memory is returned in any case."""
-        begun_s = time.monotonic()
+        begun_s = self._context.now_s()
         try:
             self._take(Pattern(PATTERNS[0], 0), begun_s + TAKING_SHARE * length_s)
             self._verify(Pattern(PATTERNS[0], 0))
             number = 1
             while not self._over:
-                cycle_s = time.monotonic()
+                cycle_s = self._context.now_s()
                 for name in PATTERNS[1:]:
                     content = Pattern(name, number)
                     self._fill(content)
                     self._verify(content)
-                now_s, number = time.monotonic(), number + 1
+                now_s, number = self._context.now_s(), number + 1
                 if now_s + (now_s - cycle_s) > begun_s + length_s:
                     break
         finally:
@@ -113,7 +111,7 @@ class MemoryTest:
 
     @property
     def _over(self) -> bool:
-        return self._pressed or self._stopped() or not self._blocks
+        return self._pressed or self._context.stopped() or not self._blocks
 
     @property
     def _mib(self) -> float:
@@ -121,8 +119,10 @@ class MemoryTest:
 
     def _take(self, content: Pattern, until_s: float) -> None:
         """Take and fill memory, block by block in each thread, until it or the time is used up."""
-        begun_s, place = time.monotonic(), 0
-        while not self._stopped() and (time.monotonic() < until_s or self._mib < self._least_mib):
+        begun_s, place = self._context.now_s(), 0
+        while not self._context.stopped() and (
+            self._context.now_s() < until_s or self._mib < self._least_mib
+        ):
             mib = min(BLOCK_MIB, self._room.free_mib() / len(self._threads))
             if mib < SMALLEST_MIB:
                 break
@@ -146,7 +146,7 @@ class MemoryTest:
             self._tell(FILL, content, begun_s, right=True)
 
     def _fill(self, content: Pattern) -> None:
-        begun_s = time.monotonic()
+        begun_s = self._context.now_s()
         if not self._over:
             self._threads.each(self._filling(self._blocks, content), meanwhile=self._look)
             self._tell(FILL, content, begun_s, right=True)
@@ -162,7 +162,7 @@ class MemoryTest:
     def _verify(self, content: Pattern) -> None:
         if self._over:
             return
-        begun_s = time.monotonic()
+        begun_s = self._context.now_s()
 
         def verify(number: int) -> list[tuple[Taken, int, list[Wrong]]]:
             found = []
@@ -174,7 +174,7 @@ class MemoryTest:
             return found
 
         found = [one for own in self._threads.each(verify, meanwhile=self._look) for one in own]
-        end_s = time.monotonic()
+        end_s = self._context.now_s()
         self.report.wrong += sum(count for _, count, _ in found)
         if not self._over:
             self.report.tested_mib = max(self.report.tested_mib, self._mib)
@@ -206,14 +206,14 @@ class MemoryTest:
             remaining_mib -= taken.block.mib
 
     def _look(self) -> None:
-        self._alive()
+        self._context.alive()
         if not self._pressed and self._room.pressed():
             self._pressed, self.report.cut_short = True, TAKEN
 
     def _tell(
         self, operation: str, content: Pattern, begun_s: float, *, right: bool, end_s: float | None = None
     ) -> None:
-        end_s = time.monotonic() if end_s is None else end_s
+        end_s = self._context.now_s() if end_s is None else end_s
         gb = self._mib * MIB / 1e9
         self._on_pass(Pass(operation, content.name, end_s - begun_s, end_s, gb, right))
 

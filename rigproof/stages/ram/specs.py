@@ -1,15 +1,20 @@
 """A worker's task in the RAM stage."""
 
 import math
+import signal
 from dataclasses import dataclass
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.own_process import run_apart
 from rigproof.devices.specs import Spec
+from rigproof.stages.ram.records import RamTest
 from rigproof.stages.ram.settings import RamSettings
 from rigproof.stages.slice import StageWork
 
 MIB_PER_GIB = 1024
+WORKLOAD = "rigproof.stages.ram.workload"
+STALL_S = 15.0  # without a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +30,20 @@ class RamSpec(Spec):
     round_s: float
 
     def run(self, device: Device, context: WorkerContext) -> None:  # noqa: ARG002 - the device rests
-        """Do it in a process of its own."""
-        from rigproof.stages.ram.workload import run_ram  # noqa: PLC0415 - as in the other stages
+        """Do it in a process of its own. Emits rounds, events, and a RamTest.
 
-        run_ram(self, context)
+        Raises RuntimeError if the process dies, hangs or fails. It is not left running.
+        """
+        run_apart(
+            WORKLOAD,
+            self,
+            context,
+            records=(RamTest,),
+            test="memory test",
+            silent="the memory test was silent",
+            stall_s=STALL_S,
+            endings={-signal.SIGKILL: "; the kernel killed it since memory ran out, or somebody did"},
+        )
 
 
 def specs(work: StageWork) -> dict[str, Spec]:

@@ -1,97 +1,135 @@
-"""The RAM stage's workload: a process of its own copies and tests the host's memory.
+"""The RAM stage's workload: memory is copied by all threads, then what is free is tested with patterns.
 
-It may take most of the host's memory, which is returned when it ends, however it does.
+It runs in a process of its own, which may take most of the host's memory: all of it is returned when the
+process ends, however it does, and if memory runs out, the kernel ends that process before others.
 """
 
-import signal
-import time
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+import sys
+from contextlib import suppress
+from typing import Any
 
 from rigproof.devices.context import WorkerContext
-from rigproof.devices.own_process import messages_of
+from rigproof.devices.own_process import serve_apart
 from rigproof.devices.reporting import Reporter
-from rigproof.host.child import Message
-from rigproof.records.measurements import Labels
+from rigproof.host.ram import cache_mib, give_way
+from rigproof.records.measurements import Labels, Phase
+from rigproof.stages.ram.copying import Copies, CopyRound
+from rigproof.stages.ram.passes import Located, MemoryTest, Pass, Report
 from rigproof.stages.ram.records import RamTest
-from rigproof.stages.ram.settings import GB
+from rigproof.stages.ram.room import Room
+from rigproof.stages.ram.settings import COPY, GB, LEAST_CACHES
+from rigproof.stages.ram.specs import RamSpec
+from rigproof.stages.ram.threads import PinnedThreads
 
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.ram.specs import RamSpec
-
-MODULE = "rigproof.stages.ram.child"
-STALL_S = 15.0  # without a message
-
-
-def run_ram(spec: "RamSpec", context: WorkerContext) -> None:
-    """Measure the host's RAM until done or stopped. Emits rounds, events, and a RamTest.
-
-    Raises RuntimeError if the process dies, hangs or fails. It is not left running.
-    """
-    RamProcess(spec, context).run()
+COPY_SHARE = 0.3  # of the stage's length
+WARM_UP_ROUNDS, FEWEST_ROUNDS = 1, 5
+# McCalpin, STREAM run rules: each array is at least four times the sum of all last-level caches.
+CACHES = 4
 
 
-class RamProcess:
-    """The process as the worker sees it."""
+class RamWork:
+    """Copies, then patterns."""
 
-    def __init__(self, spec: "RamSpec", context: WorkerContext) -> None:
+    def __init__(self, spec: RamSpec, context: WorkerContext) -> None:
         self._spec = spec
         self._context = context
         self._reporter = Reporter(context, spec.stage, context.crew.subject)
-        self._clock_offset_s = context.now_s() - time.monotonic()
+        self._begun_s = context.now_s()
+        self._cache_mib = cache_mib()
+        self._room = Room(spec.reserve_mib, spec.reserve_share)
+        self._threads = PinnedThreads(spec.threads)
 
     def run(self) -> None:
-        """Start it, take its messages, and end it."""
-        with messages_of(
-            MODULE,
-            asdict(self._spec),
-            self._context,
-            test="memory test",
-            silent="the memory test was silent",
-            stall_s=STALL_S,
-            endings={-signal.SIGKILL: "; the kernel killed it since memory ran out, or somebody did"},
-        ) as messages:
-            for message in messages:
-                self._take(message)
+        """Do all of it, or as much as there is time for until the worker ends it."""
+        duration_s = self._spec.duration_s
+        self._copy(COPY_SHARE * duration_s)
+        left_s = duration_s - (self._context.now_s() - self._begun_s)
+        test = MemoryTest(
+            self._threads,
+            self._room,
+            self._cache_mib,
+            max(self._spec.least_mib, LEAST_CACHES * self._cache_mib),
+            self._passed,
+            context=self._context,
+        )
+        self._report(test.run(max(left_s, (1 - COPY_SHARE) * duration_s / 2)))
+        self._threads.close()
 
-    def _take(self, message: Message) -> None:
-        match message.get("what"):
-            case "round":
-                self._round(message)
-            case "wrong":
-                self._wrong(message)
-            case "short":
-                self._reporter.event("ram_short", message["why"], {})
-            case "tested":
-                figures = {name: value for name, value in message.items() if name != "what"}
-                self._context.emit(
-                    RamTest(
-                        t_s=self._context.now_s(),
-                        stage=self._spec.stage,
-                        worker=self._context.worker,
-                        subject=self._context.crew.subject,
-                        **figures,
-                    )
-                )
+    def _copy(self, length_s: float) -> None:
+        wanted_mib = max(self._spec.buffer_mib, CACHES * self._cache_mib)
+        free_mib = self._room.free_mib()
+        if 2 * wanted_mib > free_mib:
+            why = f"{max(free_mib, 0):.0f} MiB are free beside the reserve"
+            self._reporter.event("ram_short", f"copies need 2 × {wanted_mib:.0f} MiB, and {why}", {})
+            return
+        try:
+            copies = Copies(self._threads, wanted_mib, self._context)
+        except MemoryError as error:
+            why = f"the kernel refused 2 × {wanted_mib:.0f} MiB: {error}"
+            self._reporter.event("ram_short", why, {})
+            return
+        try:
+            end_s, number = self._context.now_s() + length_s, 0
+            while not self._context.stopped() and (number < FEWEST_ROUNDS or self._context.now_s() < end_s):
+                done = copies.round(self._spec.round_s)
+                phase: Phase = "warmup" if number < WARM_UP_ROUNDS else "measure"
+                self._round(done, {"operation": COPY}, phase)
+                number += 1
+            count, some = copies.compare()
+            if count:
+                self._wrong(count, [Located(one, COPY, hard=True, physical=None) for one in some])
+        finally:
+            copies.release()
 
-    def _round(self, message: Message) -> None:
-        labels: Labels = {name: message[name] for name in ("operation", "content") if message[name]} | {
-            "threads": self._spec.threads
-        }
+    def _passed(self, done: Pass) -> None:
+        self._round(done, {"operation": done.operation, "content": done.content}, "measure")
+
+    def _round(self, done: CopyRound | Pass, labels: Labels, phase: Phase) -> None:
         self._reporter.round(
-            phase=message["phase"],
-            seconds=message["seconds"],
-            work=message["gb"],
+            phase=phase,
+            seconds=done.seconds,
+            work=done.gb,
             unit=GB,
-            verified=message["verified"],
-            labels=labels,
-            t_s=message["t_s"] + self._clock_offset_s,
+            verified=done.verified,
+            labels={**labels, "threads": len(self._threads)},
+            t_s=done.end_s,
         )
 
-    def _wrong(self, message: Message) -> None:
-        count, words = message["count"], message["words"]
-        data: dict[str, Any] = {"count": count, "words": words}
-        self._reporter.event("ram_error", in_words(count, words), data)
+    def _report(self, report: Report) -> None:
+        if report.wrong:
+            self._wrong(report.wrong, report.located)
+        self._context.emit(
+            RamTest(
+                t_s=self._context.now_s(),
+                stage=self._spec.stage,
+                worker=self._context.worker,
+                subject=self._context.crew.subject,
+                threads=len(self._threads),
+                total_mib=self._room.total_mib,
+                available_mib=self._room.available_mib,
+                reserve_mib=self._room.reserve_mib,
+                cache_mib=self._cache_mib,
+                tested_mib=report.tested_mib,
+                passes=report.passes,
+                wrong=report.wrong,
+                cut_short=report.cut_short,
+            )
+        )
+
+    def _wrong(self, count: int, located: list[Located]) -> None:
+        words = [
+            {
+                "offset": one.wrong.offset,
+                "expected": f"{one.wrong.expected:016x}",
+                "read": f"{one.wrong.read:016x}",
+                "bits": list(one.wrong.bits),
+                "content": one.content,
+                "hard": one.hard,
+                "physical": one.physical,
+            }
+            for one in located
+        ]
+        self._reporter.event("ram_error", in_words(count, words), {"count": count, "words": words})
 
 
 def in_words(count: int, words: list[dict[str, Any]]) -> str:
@@ -109,3 +147,13 @@ def in_words(count: int, words: list[dict[str, Any]]) -> str:
         f"{number} wrong, the first {where}: {first['read']} in place of {first['expected']}, "
         f"bit{'' if len(first['bits']) == 1 else 's'} {bits} ({first['content']}; {kind})"
     )
+
+
+def _serve(spec: RamSpec, context: WorkerContext) -> None:
+    with suppress(OSError):
+        give_way()
+    RamWork(spec, context).run()
+
+
+if __name__ == "__main__":
+    sys.exit(serve_apart(_serve, RamSpec))

@@ -1,13 +1,37 @@
 """A task in a process of its own: whatever that process does, the worker knows, and nothing is left of it."""
 
+from dataclasses import dataclass
+
 import pytest
 
-from rigproof.devices.own_process import messages_of
+from rigproof.devices.own_process import run_apart
+from rigproof.devices.specs import Spec
 from rigproof.host.processes import process_id
 from support.devices import NodeContext
 
 LIMIT_S = 60.0  # ends only a test that has failed already
-SERVE = "import json, os, time\nfrom rigproof.host import parent\n"
+SERVE = """\
+import os, time
+from rigproof.devices.own_process import serve_apart
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import Spec
+from dataclasses import dataclass
+@dataclass(frozen=True, slots=True)
+class LabSpec(Spec):
+    threads: int
+    def run(self, device, context):
+        pass
+def work(spec, context):
+    Reporter(context, spec.stage, context.crew.subject).event("pid", "", {"pid": os.getpid()})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LabSpec(Spec):
+    threads: int
+
+    def run(self, device, context):
+        """Not called."""
 
 
 class Alive(NodeContext):
@@ -21,29 +45,40 @@ class Alive(NodeContext):
 
 @pytest.fixture
 def heard(child_module):
-    """What is heard of a process that does this; or raises what comes of it. None is left."""
+    """What a process said that does this; or raises what comes of it. None is left."""
 
-    def hear(work, context=None, *, stall_s=LIMIT_S, take=list):
-        code = f"{SERVE}{work}\nsys.exit(parent.serve(work))"
-        name = child_module(f"tell(pid=os.getpid())\n{code}")
-        pids = []
+    def hear(work, context=None, *, stall_s=LIMIT_S):
+        name = child_module(f"{SERVE}{work}\nsys.exit(serve_apart(work, LabSpec))")
+        context = context or Alive()
         options = {"test": "lab test", "silent": "it said nothing", "endings": {-9: "; it was killed"}}
         try:
-            with messages_of(
-                name, {"threads": 3}, context or Alive(), stall_s=stall_s, **options
-            ) as messages:
-                pids.append(next(messages)["pid"])
-                return take(messages)
+            run_apart(name, LabSpec("lab", threads=3), context, records=(), stall_s=stall_s, **options)
         finally:
+            pids = [one.data["pid"] for one in context.events("pid")]
             assert list(map(process_id, pids)) == [None] * len(pids)
+        return context.events("said")
 
     return hear
 
 
-def test_messages_come_until_it_is_done_and_each_is_a_sign_of_life(heard):
+def test_its_records_are_the_workers_and_each_is_a_sign_of_life(heard):
     context = Alive()
-    work = "def work(orders):\n    tell(got=json.loads(sys.argv[1]))\n    tell(second=2)"
-    assert heard(work, context) == [{"got": {"threads": 3}}, {"second": 2}]
+    work = (
+        "    reporter = Reporter(context, spec.stage, context.crew.subject)\n"
+        "    reporter.event('said', f'{spec.threads} threads', {})\n"
+        "    reporter.round(phase='measure', seconds=0.5, work=2.0, verified=True, labels={'size': 8})\n"
+    )
+    begun_s = context.now_s()
+    (said,) = heard(work, context)
+    assert (said.message, said.stage, said.worker, said.subject) == (
+        "3 threads",
+        "lab",
+        context.worker,
+        "host",
+    )
+    assert begun_s <= said.t_s <= context.now_s()
+    (done,) = context.rounds
+    assert (done.seconds, done.work, done.verified, done.label("size")) == (0.5, 2.0, True, 8)
     assert context.signs == 4  # with its pid, and that it is done
 
 
@@ -57,36 +92,26 @@ def test_messages_come_until_it_is_done_and_each_is_a_sign_of_life(heard):
 )
 def test_one_that_fails_or_dies_is_an_error_that_says_how(heard, work, error):
     with pytest.raises(RuntimeError) as raised:
-        heard(f"def work(orders):\n{work}")
+        heard(work)
     assert str(raised.value) == error
 
 
 def test_one_that_says_nothing_is_given_up(heard):
     with pytest.raises(RuntimeError) as raised:
-        heard("def work(orders):\n    time.sleep(600)", stall_s=0.3)
+        heard("    time.sleep(600)", stall_s=0.3)
     assert str(raised.value) == "it said nothing for 0.3 s"
 
 
 def test_a_task_that_is_stopped_ends_without_waiting_for_it(heard):
-    context = NodeContext(lambda one: len(one.records) > 0)
-
-    def stopping(messages):
-        context.records.append("enough")
-        return list(messages)
-
-    assert heard("def work(orders):\n    orders.closed.wait()", context, take=stopping) == []
+    stopped = Alive(lambda one: len(one.records) > 0)
+    assert heard("    while not context.stopped(): time.sleep(0.01)", stopped) == []
 
 
-def test_nothing_is_left_where_whoever_listens_fails(child_module):
-    name = child_module("tell(pid=os.getpid())\nOrders().closed.wait()")
-    pids = []
+def test_nothing_is_left_where_whoever_listens_fails(heard):
+    class Full(NodeContext):
+        def emit(self, record):
+            super().emit(record)
+            raise OSError("no room for a record")
 
-    def listen():
-        options = {"test": "lab test", "silent": "it said nothing", "stall_s": LIMIT_S}
-        with messages_of(name, {}, NodeContext(), **options) as messages:
-            pids.append(next(messages)["pid"])
-            raise KeyError("a message without what it should have")
-
-    with pytest.raises(KeyError):
-        listen()
-    assert process_id(*pids) is None
+    with pytest.raises(OSError, match="no room"):
+        heard("    while not context.stopped(): time.sleep(0.01)", Full())

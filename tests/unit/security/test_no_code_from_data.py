@@ -130,7 +130,7 @@ def run_by_children(tree: ast.Module) -> Iterator[ast.expr]:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module in RUNNERS
         for name in node.names
-        if name.name not in ("Answer", "Message")  # what a child said
+        if name.name not in ("Answer", "Message", "serve_apart")  # what a child said, and its own side
     }
     if not imported:
         return

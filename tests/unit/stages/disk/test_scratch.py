@@ -5,41 +5,41 @@ import os
 
 import pytest
 
-from rigproof.stages.disk import child, scratch
-from rigproof.stages.disk.child import DiskWork
+from rigproof.stages.disk import scratch, workload
 from rigproof.stages.disk.place import Place, place_of
 from rigproof.stages.disk.scratch import PAGE_BYTES, Chunks, ScratchFile
+from rigproof.stages.disk.specs import DiskSpec
+from rigproof.stages.disk.workload import DiskWork
+from support.devices import NodeContext
 
 CHUNK = 16 * PAGE_BYTES
-SETTINGS = {"most_mib": 1.0, "reserve_mib": 1.0, "duration_s": 60.0}
 
 
 @pytest.fixture
-def told(monkeypatch):
-    messages = []
-    monkeypatch.setattr(child.parent, "tell", lambda **message: messages.append(message))
-    return messages
+def context():
+    return NodeContext()
 
 
-def work(path, told, **settings):
-    """The last message, of what was tested."""
-    DiskWork(SETTINGS | settings | {"path": str(path)}, lambda: False, CHUNK).run()
-    return told[-1]
+def work(path, context, duration_s=60.0):
+    """What was tested."""
+    spec = DiskSpec("disk", str(path), most_mib=1.0, reserve_mib=1.0, duration_s=duration_s)
+    DiskWork(spec, context, CHUNK).run()
+    return context.records[-1]
 
 
-def test_what_was_written_is_read_back_and_no_file_is_left(tmp_path, told):
-    tested = work(tmp_path, told)
-    assert (tested["written_mib"], tested["verified_mib"], tested["wrong"]) == (1.0, 1.0, 0)
-    assert (tested["trouble"], tested["error"], tested["path"]) == ("", "", str(tmp_path.resolve()))
-    assert tested["how"] in ("direct", "synced")
-    rounds = [one for one in told if one["what"] == "round"]
-    assert [one["operation"] for one in rounds] == ["write"] * 16 + ["read"] * 16
-    assert all(one["verified"] for one in rounds)
-    assert [one["phase"] for one in rounds].count("warmup") == 2
+def test_what_was_written_is_read_back_and_no_file_is_left(tmp_path, context):
+    tested = work(tmp_path, context)
+    assert (tested.written_mib, tested.verified_mib, tested.wrong) == (1.0, 1.0, 0)
+    assert (tested.trouble, tested.error, tested.path) == ("", "", str(tmp_path.resolve()))
+    assert tested.how in ("direct", "synced")
+    rounds = context.rounds
+    assert [one.label("operation") for one in rounds] == ["write"] * 16 + ["read"] * 16
+    assert all(one.verified for one in rounds)
+    assert [one.phase for one in rounds].count("warmup") == 2
     assert not list(tmp_path.iterdir())
 
 
-def test_the_file_has_no_name_while_it_is_written(tmp_path, monkeypatch, told):
+def test_the_file_has_no_name_while_it_is_written(tmp_path, monkeypatch, context):
     """So that not even SIGKILL leaves one."""
     seen = []
     write = ScratchFile.write
@@ -49,7 +49,7 @@ def test_the_file_has_no_name_while_it_is_written(tmp_path, monkeypatch, told):
         seen.append(list(tmp_path.iterdir()))
 
     monkeypatch.setattr(ScratchFile, "write", watched)
-    work(tmp_path, told)
+    work(tmp_path, context)
     assert seen
     assert not any(seen)
 
@@ -67,23 +67,25 @@ def opening(monkeypatch, refuse):
     monkeypatch.setattr(scratch.os, "open", opened)
 
 
-def test_a_file_system_without_nameless_files_has_one_that_is_unlinked_at_once(tmp_path, monkeypatch, told):
+def test_a_file_system_without_nameless_files_has_one_that_is_unlinked_at_once(
+    tmp_path, monkeypatch, context
+):
     opening(monkeypatch, lambda flags: errno.EOPNOTSUPP if flags & os.O_TMPFILE == os.O_TMPFILE else None)
-    tested = work(tmp_path, told)
-    assert (tested["verified_mib"], tested["trouble"]) == (1.0, "")
+    tested = work(tmp_path, context)
+    assert (tested.verified_mib, tested.trouble) == (1.0, "")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_system_without_direct_access_is_synced_and_dropped_from_the_cache(
-    tmp_path, monkeypatch, told
+    tmp_path, monkeypatch, context
 ):
     opening(monkeypatch, lambda flags: errno.EINVAL if flags & os.O_DIRECT else None)
-    tested = work(tmp_path, told)
-    assert (tested["how"], tested["verified_mib"], tested["trouble"]) == ("synced", 1.0, "")
+    tested = work(tmp_path, context)
+    assert (tested.how, tested.verified_mib, tested.trouble) == ("synced", 1.0, "")
     assert not list(tmp_path.iterdir())
 
 
-def test_direct_access_that_is_refused_at_the_first_write_is_given_up(tmp_path, monkeypatch, told):
+def test_direct_access_that_is_refused_at_the_first_write_is_given_up(tmp_path, monkeypatch, context):
     really, calls = os.pwritev, []
 
     def written(file, buffers, at):
@@ -93,8 +95,8 @@ def test_direct_access_that_is_refused_at_the_first_write_is_given_up(tmp_path, 
         return really(file, buffers, at)
 
     monkeypatch.setattr(scratch.os, "pwritev", written)
-    tested = work(tmp_path, told)
-    assert (tested["how"], tested["verified_mib"], tested["trouble"]) == ("synced", 1.0, "")
+    tested = work(tmp_path, context)
+    assert (tested.how, tested.verified_mib, tested.trouble) == ("synced", 1.0, "")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_direct_access_that_is_refused_at_the_first_write_is_given_up(tmp_path, 
         (errno.ETIMEDOUT, "Connection timed out"),
     ],
 )
-def test_an_error_of_the_disk_is_a_sentence_and_leaves_no_file(tmp_path, monkeypatch, told, code, trouble):
+def test_an_error_of_the_disk_is_a_sentence_and_leaves_no_file(tmp_path, monkeypatch, context, code, trouble):
     really, calls = os.pwritev, []
 
     def written(file, buffers, at):
@@ -118,20 +120,20 @@ def test_an_error_of_the_disk_is_a_sentence_and_leaves_no_file(tmp_path, monkeyp
         return really(file, buffers, at)
 
     monkeypatch.setattr(scratch.os, "pwritev", written)
-    tested = work(tmp_path, told)
-    assert (tested["trouble"], tested["error"]) == (trouble, errno.errorcode[code])
-    assert tested["written_mib"] < 1.0
+    tested = work(tmp_path, context)
+    assert (tested.trouble, tested.error) == (trouble, errno.errorcode[code])
+    assert tested.written_mib < 1.0
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_others_is_refused(unwritable, told):
-    assert work(unwritable, told)["error"] == "EACCES"
+def test_a_folder_of_others_is_refused(unwritable, context):
+    assert work(unwritable, context).error == "EACCES"
 
 
-def test_a_folder_that_is_not_there_or_no_folder_is_refused(tmp_path, told):
-    assert work(tmp_path / "gone", told)["trouble"] == "there is no such folder"
+def test_a_folder_that_is_not_there_or_no_folder_is_refused(tmp_path, context):
+    assert work(tmp_path / "gone", context).trouble == "there is no such folder"
     (tmp_path / "file").touch()
-    assert work(tmp_path / "file", told)["trouble"] == "it is not a folder"
+    assert work(tmp_path / "file", context).trouble == "it is not a folder"
 
 
 def place(**changes):
@@ -143,26 +145,26 @@ def place(**changes):
     )
 
 
-def test_memory_is_no_disk(monkeypatch, told):
-    monkeypatch.setattr(child, "place_of", lambda path: place(filesystem="tmpfs", free=2**40))
-    tested = work("/data", told)
-    assert (tested["trouble"], tested["how"]) == ("tmpfs keeps files in memory: that is no disk", "")
+def test_memory_is_no_disk(monkeypatch, context):
+    monkeypatch.setattr(workload, "place_of", lambda path: place(filesystem="tmpfs", free=2**40))
+    tested = work("/data", context)
+    assert (tested.trouble, tested.how) == ("tmpfs keeps files in memory: that is no disk", "")
 
 
 @pytest.mark.parametrize(("free_mib", "chunks"), [(10, 16), (2, 8), (1.4, 0), (0.5, 0), (0, 0)])
 def test_no_more_than_half_of_what_is_free_beside_the_reserve_is_written(
-    tmp_path, monkeypatch, told, free_mib, chunks
+    tmp_path, monkeypatch, context, free_mib, chunks
 ):
     found = place(path=str(tmp_path), free=int(free_mib * 2**20))
-    monkeypatch.setattr(child, "place_of", lambda path: found)
-    tested = work("/data", told)
-    assert tested["written_mib"] == chunks / 16
-    assert ("too little to write" in tested["trouble"]) is (not chunks)
+    monkeypatch.setattr(workload, "place_of", lambda path: found)
+    tested = work("/data", context)
+    assert tested.written_mib == chunks / 16
+    assert ("too little to write" in tested.trouble) is (not chunks)
 
 
-def test_a_slow_disk_is_written_for_half_of_the_time_and_a_few_chunks_at_least(tmp_path, told):
-    tested = work(tmp_path, told, duration_s=0.0)
-    assert tested["written_mib"] == tested["verified_mib"] == 4 / 16
+def test_a_slow_disk_is_written_for_half_of_the_time_and_a_few_chunks_at_least(tmp_path, context):
+    tested = work(tmp_path, context, duration_s=0.0)
+    assert tested.written_mib == tested.verified_mib == 4 / 16
 
 
 @pytest.mark.parametrize("byte", [0, 1000, CHUNK - 1])
@@ -177,7 +179,7 @@ def test_a_byte_that_changed_is_located(byte):
     assert chunks.differing(read, 4) == 4 * CHUNK + 8, "the page's number is another one"
 
 
-def test_a_disk_that_returns_other_data_is_caught(tmp_path, monkeypatch, told):
+def test_a_disk_that_returns_other_data_is_caught(tmp_path, monkeypatch, context):
     really = ScratchFile.read
 
     def spoiled(file, buffer, at):
@@ -186,10 +188,10 @@ def test_a_disk_that_returns_other_data_is_caught(tmp_path, monkeypatch, told):
             buffer[77] ^= 0x20
 
     monkeypatch.setattr(ScratchFile, "read", spoiled)
-    tested = work(tmp_path, told)
-    assert tested["wrong"] == 1
-    assert [one["offset"] for one in told if one["what"] == "wrong"] == [5 * CHUNK + 77]
-    assert [one["verified"] for one in told if one["what"] == "round"].count(False) == 1
+    tested = work(tmp_path, context)
+    assert tested.wrong == 1
+    assert [one.data["offset"] for one in context.events("disk_error")] == [5 * CHUNK + 77]
+    assert [one.verified for one in context.rounds].count(False) == 1
 
 
 def test_a_file_that_is_shorter_than_written_is_an_error(tmp_path):

@@ -12,6 +12,7 @@ from rigproof.stages.ram.passes import MemoryTest
 from rigproof.stages.ram.patterns import Pattern
 from rigproof.stages.ram.room import Block, Room
 from rigproof.stages.ram.threads import PinnedThreads
+from support.devices import NodeContext
 
 LENGTH_S = 0.6
 
@@ -51,7 +52,7 @@ def threads():
 
 def report_of(host, threads, reserve_mib=200.0, reserve_share=0.1, on_pass=lambda done: None):
     room = Room(reserve_mib, reserve_share, host.usable)
-    test = MemoryTest(threads, room, 1.0, 64.0, on_pass, alive=lambda: None, stopped=lambda: False)
+    test = MemoryTest(threads, room, 1.0, 64.0, on_pass, context=NodeContext())
     report = test.run(LENGTH_S)
     assert all(not len(block.words) for block in host.blocks), "all memory is returned"
     return report
@@ -68,7 +69,7 @@ def test_it_takes_what_is_free_beside_the_reserve_and_no_more(host, threads):
         for operation in ("fill", "verify")
     ]
     assert report.passes >= 3
-    assert all(one.right and one.gb == pytest.approx(report.tested_mib * 2**20 / 1e9) for one in done)
+    assert all(one.verified and one.gb == pytest.approx(report.tested_mib * 2**20 / 1e9) for one in done)
 
 
 def test_the_larger_reserve_counts(host, threads):
@@ -129,7 +130,7 @@ def test_a_wrong_word_is_located_and_read_once_more(host, threads, monkeypatch, 
 
 
 def test_copies_are_counted_twice_and_compared(threads):
-    copies = Copies(threads, 8.0, lambda: None)
+    copies = Copies(threads, 8.0, NodeContext())
     first, second = copies.round(0.02), copies.round(0.02)
     assert first.verified
     assert second.verified
@@ -144,7 +145,7 @@ def test_copies_are_counted_twice_and_compared(threads):
 
 
 def test_a_copy_that_did_not_happen_is_not_verified(threads, monkeypatch):
-    copies = Copies(threads, 8.0, lambda: None)
+    copies = Copies(threads, 8.0, NodeContext())
     copies.round(0.01)
     monkeypatch.setattr(np, "copyto", lambda target, source: None)
     assert not copies.round(0.01).verified
@@ -154,7 +155,7 @@ def test_a_copy_that_did_not_happen_is_not_verified(threads, monkeypatch):
 @pytest.mark.parametrize("wrong_copy", [1, 2, 3])
 def test_a_copy_that_arrived_wrong_shows_in_all_that_follow(threads, monkeypatch, wrong_copy):
     """Each copy is made of the one before, so that none overwrites what another got wrong."""
-    copies, done = Copies(threads, 8.0, lambda: None), itertools.count(1)
+    copies, done = Copies(threads, 8.0, NodeContext()), itertools.count(1)
     copies._repeats = 3
     copyto = np.copyto
 

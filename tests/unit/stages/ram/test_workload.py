@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from rigproof.records.measurements import Round
-from rigproof.stages.ram import workload
+from rigproof.stages.ram import specs
 from rigproof.stages.ram.records import RamTest
 from rigproof.stages.ram.specs import RamSpec
-from rigproof.stages.ram.workload import RamProcess, in_words, run_ram
+from rigproof.stages.ram.workload import in_words
 from support.devices import NodeContext
 
 SPEC = RamSpec(
@@ -31,7 +31,7 @@ SPEC = RamSpec(
 def test_a_host_is_measured_by_a_process_of_its_own():
     """On a busy machine, too: whatever is free, only its tenth beyond nine tenths is taken."""
     context = NodeContext()
-    run_ram(SPEC, context)
+    SPEC.run(None, context)
     assert {one.subject for one in context.records} == {"host"}
     [test] = [one for one in context.records if isinstance(one, RamTest)]
     assert test.reserve_mib == pytest.approx(0.9 * test.total_mib)
@@ -55,7 +55,7 @@ def test_a_process_that_is_killed_says_so_and_returns_its_memory():
 
     def run():
         try:
-            run_ram(replace(SPEC, duration_s=60.0), NodeContext())
+            replace(SPEC, duration_s=60.0).run(None, NodeContext())
         except RuntimeError as error:
             failed.append(str(error))
 
@@ -75,22 +75,22 @@ def test_a_process_that_is_killed_says_so_and_returns_its_memory():
 
 def is_the_test(pid):
     try:
-        return b"stages.ram.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"stages.ram.workload" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
 
 def test_a_worker_that_is_stopped_leaves_no_process():
     before = children()
-    run_ram(SPEC, NodeContext(lambda context: True))
+    SPEC.run(None, NodeContext(lambda context: True))
     assert not {pid for pid in children() - before if is_the_test(pid)}
 
 
 def test_a_process_that_is_silent_is_given_up(monkeypatch):
-    monkeypatch.setattr(workload, "STALL_S", 0.2)
-    monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.sleeper")
+    monkeypatch.setattr(specs, "STALL_S", 0.2)
+    monkeypatch.setattr(specs, "WORKLOAD", "rigproof.telemetry.sleeper")
     with pytest.raises(RuntimeError, match=r"the memory test was silent for 0.2 s"):
-        RamProcess(SPEC, NodeContext()).run()
+        SPEC.run(None, NodeContext())
 
 
 WORD = {
