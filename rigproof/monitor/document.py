@@ -31,6 +31,17 @@ OF_GPU_SAMPLE = (
     "pcie_generation",
     "pcie_width",
 )
+OF_LIMITS = (
+    "core_temperature_c",
+    "core_temperature_warn_c",
+    "core_temperature_never_c",
+    "memory_temperature_c",
+    "active_power_share",
+    "active_utilization_share",
+    "idle_beside_s",
+    "ecc_uncorrected",
+    "sample_coverage_share",
+)
 OF_COUNTERS = ("ecc_uncorrected", "ecc_corrected", "fan_percent")
 OF_PROCESS = ("pid", "user", "name", "used_mib", "sm_percent")
 
@@ -52,7 +63,13 @@ def document(snapshot: Snapshot, signs: Sequence[WarningSign], *, indent: int | 
 
 def _node(node: NodeNow) -> dict[str, Any]:
     return {
-        **_values(node, ("name", "presence", "limits", "reason", "reading_age_s")),
+        **_values(node, ("name", "presence", "reason", "reading_age_s")),
+        "limits": {
+            "cpu_band_percent": node.cpu.band_percent if node.cpu.enabled else None,
+            "cpu_warn_percent": node.cpu.warn_percent,
+            "wakeup_p99_ms": node.responsiveness.p99_ms,
+            "wakeup_max_ms": node.responsiveness.max_ms,
+        },
         **_values(node.facts, OF_FACTS),
         **_values(node.sample, OF_HOST_SAMPLE),
         **_values(node, ("ram_total_mib", "wakeup_p99_ms", "wakeup_max_ms", "errors", "gpus_found")),
@@ -63,9 +80,12 @@ def _node(node: NodeNow) -> dict[str, Any]:
 def _gpu(gpu: GpuNow) -> dict[str, Any]:
     reasons, processes = gpu.sample.clock_event_reasons, gpu.processes
     return {
-        **_values(
-            gpu, ("subject", "presence", "limits", "reason", "uuid", "reading_age_s", "coverage_share")
-        ),
+        **_values(gpu, ("subject", "presence", "reason", "uuid", "reading_age_s", "coverage_share")),
+        "limits": {
+            **_values(gpu.limits, OF_LIMITS),
+            "power_w": gpu.power_limit_w,
+            "headroom_mib": gpu.headroom_mib,
+        },
         **_values(gpu.identity, OF_IDENTITY),
         **_values(gpu.sample, OF_GPU_SAMPLE),
         "clock_event_reasons": None if reasons is None else reason_names(reasons),

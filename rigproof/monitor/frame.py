@@ -212,10 +212,8 @@ def _model(gpu: GpuNow) -> str:
 
 
 def _cpu(node: NodeNow, mark: tuple[str, str], kinds: Collection[str]) -> Text:
-    limits = node.limits
-    notes = [f"band {cells.span(limits.cpu_band_percent)} %"] if limits.cpu_band_percent else []
-    notes += [f"warn {limits.cpu_warn_percent:g} %"] if limits.cpu_warn_percent is not None else []
-    promised = f" ({', '.join(notes)})" if notes else ""
+    band = f"band {cells.span(node.cpu.band_percent)} %, " if node.cpu.enabled else ""
+    promised = f" ({band}warn {node.cpu.warn_percent:g} %)"
     return _line(
         [
             mark,
@@ -228,8 +226,8 @@ def _cpu(node: NodeNow, mark: tuple[str, str], kinds: Collection[str]) -> Text:
 
 
 def _host(node: NodeNow, kinds: Collection[str]) -> Text:
-    p99 = cells.pair(node.wakeup_p99_ms, node.limits.wakeup_p99_ms, 1)
-    worst = cells.pair(node.wakeup_max_ms, node.limits.wakeup_max_ms, 1)
+    p99 = cells.pair(node.wakeup_p99_ms, node.responsiveness.p99_ms, 1)
+    worst = cells.pair(node.wakeup_max_ms, node.responsiveness.max_ms, 1)
     swap = None if node.sample.swap_used_mib is None else node.sample.swap_used_mib / cells.MIB_PER_GIB
     return _line(
         [
@@ -253,8 +251,8 @@ def _cells(snapshot: Snapshot, gpu: GpuNow, rate_unit: str) -> dict[str, str]:
         "core °C": cells.pair(sample.core_temperature_c, limits.core_temperature_c),
         "mem °C": cells.pair(sample.memory_temperature_c, limits.memory_temperature_c),
         "fan": cells.percent(gpu.counters.fan_percent),
-        "power bar": cells.bar(sample.power_average_w, limits.power_w),
-        "power W": cells.pair(sample.power_average_w, limits.power_w),
+        "power bar": cells.bar(sample.power_average_w, gpu.power_limit_w),
+        "power W": cells.pair(sample.power_average_w, gpu.power_limit_w),
         "SM MHz": cells.pair(sample.sm_clock_mhz, None if card is None else card.sm_clock_max_mhz),
         "mem MHz": cells.pair(sample.memory_clock_mhz, None if card is None else card.memory_clock_max_mhz),
         "PCIe": cells.link(sample),

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.criteria.evidence.idle import idles
-from rigproof.monitor.limits import GpuLimits, gpu_limits, node_limits
 from rigproof.monitor.snapshot import GpuNow, NodeNow
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.sku import TemperatureLimits
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.processes import GpuProcess, ProcessWatch
@@ -92,7 +93,7 @@ class _Node:
         self.polled_s: float | None = None
         self.facts: AgentFacts | None = None
         self._name = name
-        self._limits = node_limits(loaded, name)
+        self._cpu, self._responsiveness = loaded.cpu_of(name), loaded.rig.responsiveness
         self._samples: deque[HostSample] = deque()
         self._gone: str | None = None
         self._errors: list[str] = []
@@ -126,7 +127,8 @@ class _Node:
         return NodeNow(
             name=self._name,
             presence="missing" if self._gone is not None else "starting" if self.starting else "here",
-            limits=self._limits,
+            cpu=self._cpu,
+            responsiveness=self._responsiveness,
             sample=sample,
             facts=self.facts,
             reason=self._gone,
@@ -217,24 +219,41 @@ class _Gpu:
             processes=self._listed(),
         )
 
-    def _limits(self) -> GpuLimits:
-        return gpu_limits(self.device, self._identity)
+    def _limits(self) -> Limits:
+        """The profile's limits; temperature limits that it leaves open are the card's.
+
+        They have the order of the criteria thermal.core_temperature and thermal.memory_temperature.
+        """
+        limits, who = self.device.limits, self._identity
+        sku = self.device.sku.temperature if self.device.sku is not None else TemperatureLimits()
+        core, memory = [limits.core_temperature_c], [limits.memory_temperature_c]
+        if who is not None:
+            core += [who.temperature_gpu_max_c, who.temperature_slowdown_c]
+            memory += [who.temperature_memory_max_c]
+        return limits.model_copy(
+            update={
+                "core_temperature_c": _first(*core, sku.max_operating_c, sku.slowdown_c),
+                "memory_temperature_c": _first(*memory, sku.memory_max_c),
+            }
+        )
 
     def _idles(self, used_percent: float | None, power_w: float | None) -> bool | None:
         """Whether these are readings of an idle card; None if that is not known."""
-        limits = self._limits()
+        limits = self.device.limits
         used, drawn = limits.active_utilization_share, limits.active_power_share
         if used_percent is None or used is None or drawn is None:
             return None
-        return idles(used_percent, power_w, limits.power_w, used, drawn)
+        limit_w = self._identity.power_limit_w if self._identity is not None else None
+        return idles(used_percent, power_w, limit_w, used, drawn)
 
     def _works(self) -> bool | None:
         """By the means of the last seconds: not idle, nor unused, as some cards at rest draw much."""
-        used, limits = _mean(one.utilization_percent for one in self._samples), self._limits()
+        used = _mean(one.utilization_percent for one in self._samples)
+        least = self.device.limits.active_utilization_share
         idle = self._idles(used, _mean(one.power_average_w for one in self._samples))
-        if idle is None or used is None or limits.active_utilization_share is None:
+        if idle is None or used is None or least is None:
             return None
-        return not idle and used > 100 * (1 - limits.active_utilization_share)
+        return not idle and used > 100 * (1 - least)
 
     def _listed(self) -> tuple[GpuProcess, ...] | None:
         """Its processes, the one with the most memory first."""
@@ -295,6 +314,11 @@ def _keep(samples: "deque[HostSample] | deque[GpuSample]", sample: HostSample | 
     samples.append(sample)  # type: ignore[arg-type]  # each deque gets its own kind
     while samples[0].t_s < sample.t_s - STALE_S:
         samples.popleft()
+
+
+def _first(*values_c: float | None) -> float | None:
+    """The first limit that there is; one ≤ 0 is no limit."""
+    return next((value for value in values_c if value is not None and value > 0), None)
 
 
 def _increase(first: int | None, last: int | None) -> int | None:

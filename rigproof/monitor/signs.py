@@ -114,7 +114,7 @@ def _active(gpu: GpuNow) -> bool | None:
 
 
 def _active_power_w(gpu: GpuNow) -> float | None:
-    limit_w, share = gpu.limits.power_w, gpu.limits.active_power_share
+    limit_w, share = gpu.power_limit_w, gpu.limits.active_power_share
     return None if limit_w is None or share is None else limit_w * share
 
 
@@ -129,17 +129,16 @@ def _of_node(node: NodeNow) -> Iterator[WarningSign]:
     if node.presence == "missing":
         yield WarningSign("missing", node.name, node.reason or "missing")
         return
-    limits = node.limits
     if node.reading_age_s is not None and node.reading_age_s > STALE_S:
         yield _over("silent", node.name, "no reading for", node.reading_age_s, STALE_S)
-    yield from _if_over("cpu", node.name, "CPU at", node.sample.cpu_percent, limits.cpu_warn_percent)
-    worst, p99 = node.wakeup_max_ms, node.wakeup_p99_ms
-    if worst is not None and limits.wakeup_max_ms is not None and worst > limits.wakeup_max_ms:
+    yield from _if_over("cpu", node.name, "CPU at", node.sample.cpu_percent, node.cpu.warn_percent)
+    worst, p99, limits = node.wakeup_max_ms, node.wakeup_p99_ms, node.responsiveness
+    if worst is not None and worst > limits.max_ms:
         what = "unresponsive: wake-up delay of"
-        yield _over("unresponsive", node.name, what, worst, limits.wakeup_max_ms)
+        yield _over("unresponsive", node.name, what, worst, limits.max_ms)
     else:
         what = "unresponsive: 99th percentile of wake-up delays"
-        yield from _if_over("unresponsive", node.name, what, p99, limits.wakeup_p99_ms)
+        yield from _if_over("unresponsive", node.name, what, p99, limits.p99_ms)
     for message in node.errors:
         yield WarningSign("error", node.name, message)
 
@@ -158,12 +157,12 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
     if slowed:
         text = f"slowed down in the last {RECENT_S:g} s: {names_of(slowed)}; any slowdown warns"
         yield WarningSign("throttled", name, text, slowed.bit_count(), 0, "at_most")
-    if gpu.sample.memory_used_mib is not None and gpu.memory_total_mib and limits.headroom_mib is not None:
+    if gpu.sample.memory_used_mib is not None and gpu.memory_total_mib and gpu.headroom_mib is not None:
         free_mib = gpu.memory_total_mib - gpu.sample.memory_used_mib
-        if free_mib < limits.headroom_mib:
-            figures = ", ".join(figure_and_limit(free_mib, limits.headroom_mib, "MiB", "at_least"))
+        if free_mib < gpu.headroom_mib:
+            figures = ", ".join(figure_and_limit(free_mib, gpu.headroom_mib, "MiB", "at_least"))
             text = f"VRAM free: {figures}"
-            yield WarningSign("headroom", name, text, free_mib, limits.headroom_mib, "at_least", "MiB")
+            yield WarningSign("headroom", name, text, free_mib, gpu.headroom_mib, "at_least", "MiB")
     if gpu.xids:
         numbers = ", ".join(str(xid) for xid in dict.fromkeys(gpu.xids))
         text = f"{count_of(len(gpu.xids), 'Xids')} since the monitor started ({numbers}), limit 0"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.monitor.limits import GpuLimits, NodeLimits
+from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.node import CpuLoad, Responsiveness
 from rigproof.records.identity import DeviceKind, GpuIdentity
 from rigproof.records.measurements import GpuCounters
-from rigproof.records.processes import GpuProcess
+from rigproof.records.processes import MIB_PER_GIB, GpuProcess
 from rigproof.records.rates import Rate
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -22,6 +23,7 @@ WorkerState = Literal["starting", "ready", "working", "died", "hung", "failed", 
 class GpuNow:
     """One promised GPU. `reason`: why it is missing, or is no longer queried.
 
+    `limits` are the profile's; a temperature limit that it leaves open is the driver's or the SKU file's.
     `identity` is what its driver reports when the node's agent starts. `sample` is the newest reading, with
     every clock-event reason of the last seconds; it holds nothing if the newest reading is too old.
     In `counters` the memory errors are those since the monitor's start.
@@ -32,7 +34,7 @@ class GpuNow:
 
     subject: str
     presence: Presence
-    limits: GpuLimits
+    limits: Limits
     sample: GpuSample
     counters: GpuCounters
     identity: GpuIdentity | None = None
@@ -56,10 +58,20 @@ class GpuNow:
         """The card's memory."""
         return None if self.identity is None else self.identity.memory_total_mib
 
+    @property
+    def power_limit_w(self) -> float | None:
+        """The limit that the driver enforced when the node's agent started."""
+        return None if self.identity is None else self.identity.power_limit_w
+
+    @property
+    def headroom_mib(self) -> float | None:
+        """How much of the memory has to be free."""
+        return None if self.limits.headroom_gib is None else self.limits.headroom_gib * MIB_PER_GIB
+
 
 @dataclass(frozen=True, slots=True)
 class NodeNow:
-    """One promised host. `reason`: why it is missing.
+    """One promised host. `reason`: why it is missing. `cpu` and `responsiveness` hold its limits.
 
     `sample` is the newest reading, with the CPU load of the last seconds; it holds nothing if the newest
     reading is too old. The wake-up delays are also those of the last seconds.
@@ -67,7 +79,8 @@ class NodeNow:
 
     name: str
     presence: Presence
-    limits: NodeLimits
+    cpu: CpuLoad
+    responsiveness: Responsiveness
     sample: HostSample
     facts: AgentFacts | None = None
     reason: str | None = None

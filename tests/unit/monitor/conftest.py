@@ -5,52 +5,33 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.host.processes import ProcessId
-from rigproof.monitor.limits import GpuLimits, NodeLimits
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunDevice, RunNow, RunStage, RunWorker, Snapshot
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.processes import GpuProcess
 from rigproof.records.rates import Rate
 from rigproof.records.samples import GpuSample, HostSample
+from support.driven_agents import facts
 from support.recordings import gpu_identity
+from support.rig_profile import LIMITS, loaded_rig
 
-GPU_LIMITS = GpuLimits(
-    core_temperature_c=80.0,
-    core_temperature_warn_c=78.0,
-    core_temperature_never_c=83.0,
-    memory_temperature_c=95.0,
-    power_w=350.0,
-    active_power_share=0.3,
-    active_utilization_share=0.8,
-    idle_beside_s=20.0,
-    headroom_mib=512.0,
-    ecc_uncorrected=0,
-    sample_coverage_share=0.8,
+RIG = loaded_rig(
+    {
+        "limits": LIMITS
+        | {
+            "core_temperature_c": 80,
+            "core_temperature_warn_c": 78,
+            "core_temperature_never_c": 83,
+            "memory_temperature_c": 95,
+        }
+    }
 )
-NODE_LIMITS = NodeLimits((70.0, 85.0), 90.0, 50.0, 250.0)
-
-
 CARD = replace(
     gpu_identity("pc1/gpu0", "rtx-3090"),
     name="NVIDIA GeForce RTX 3090",
     memory_total_mib=24576.0,
+    power_limit_w=350.0,
     sm_clock_max_mhz=2100.0,
     memory_clock_max_mhz=9751.0,
-)
-FACTS = AgentFacts(
-    process=ProcessId(1, 1),
-    hostname="pc1",
-    cpus=80.0,
-    ram_gib=64.0,
-    os="Linux",
-    python_version="3.11",
-    ray_version="2.60",
-    rigproof_version="0",
-    torch_version=None,
-    driver_version="580.65.06",
-    nvml_error=None,
-    gpus=(CARD,),
 )
 AT_WORK = GpuSample(
     0.0,
@@ -88,7 +69,7 @@ def gpu_now(subject: str, **changes: Any) -> GpuNow:
     calm = GpuNow(
         subject=subject,
         presence="here",
-        limits=GPU_LIMITS,
+        limits=RIG.devices()[0].limits,
         sample=changed(AT_WORK, changes),
         counters=changed(GpuCounters(0.0, subject, "after", 0, 0, fan_percent=47.0), changes),
         identity=CARD if "identity" in changes else changed(CARD, changes),
@@ -106,9 +87,10 @@ def node_now(name: str, *gpus: GpuNow, **changes: Any) -> NodeNow:
     calm = NodeNow(
         name=name,
         presence="here",
-        limits=NODE_LIMITS,
+        cpu=RIG.cpu_of("pc1"),
+        responsiveness=RIG.rig.responsiveness,
         sample=changed(HOST, changes),
-        facts=replace(FACTS, gpus=found),
+        facts=replace(facts(), gpus=found),
         reading_age_s=0.4,
         wakeup_p99_ms=0.8,
         wakeup_max_ms=2.1,

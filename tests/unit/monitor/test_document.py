@@ -58,7 +58,7 @@ def test_scripts_find_every_value_under_its_name():
     (gpu,) = node["gpus"]
     assert gpu.keys() == set(GPU.split())
     assert (node["cpus"], node["gpus_found"], node["cpu_percent"], node["ram_total_mib"]) == (
-        *(80.0, 1, 78.0, 131072.0),
+        *(8, 1, 78.0, 131072.0),
     )
     assert (gpu["name"], gpu["pcie_width_max"], gpu["fan_percent"]) == ("NVIDIA GeForce RTX 3090", 16, 47.0)
     assert gpu["processes"] == [

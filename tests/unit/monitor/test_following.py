@@ -4,11 +4,10 @@ import time
 
 import pytest
 
-from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.host.processes import own_process
 from rigproof.monitor.following import AGAIN_S, Nodes, Source
 from rigproof.monitor.gathering import Gathering
 from rigproof.records.samples import HostSample
+from support.driven_agents import facts
 from support.rig_profile import loaded_rig
 
 
@@ -22,7 +21,7 @@ class Port:
         self._gathering, self._now_s = gathering, now_s
 
     def facts(self, node, gpu_promised):
-        return AgentFacts(own_process(), node, 8.0, 64.0, "", "", "", "", None, None, None, ())
+        return facts()
 
     def begin(self, duty):
         return frozenset()

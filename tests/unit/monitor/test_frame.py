@@ -21,6 +21,12 @@ def plain(snapshot, width=80, **options):
     return [line.plain for line in frame(snapshot, warning_signs(snapshot), width, **options)]
 
 
+def test_a_node_without_a_cpu_load_has_no_band(calm):
+    cpu = calm.nodes[0].cpu.model_copy(update={"enabled": False})
+    lines = plain(snapshot_of(replace(calm.nodes[0], cpu=cpu)))
+    assert lines[2] == "  pc1  CPU 78 % (warn 90 %)  load 61.2  RAM 40/128 GiB"
+
+
 PC = [
     "CPU 78 % (band 70-85 %, warn 90 %)  load 61.2  RAM 40/128 GiB",
     "  wake-up p99 0.8/50.0 ms, max 2.1/250.0 ms  CPU 61 °C  swap 0.0 GiB",
@@ -112,7 +118,7 @@ def test_what_is_not_known_is_a_dash_never_zero():
         "  wake-up p99 -/50.0 ms, max -/250.0 ms  CPU - °C  swap - GiB",
     ]
     assert words(lines[4]) == "GPU util VRAM GiB core °C mem °C fan power W SM MHz PCIe ECC Xid rate clocks"
-    assert words(lines[5]) == "gpu0 - - -/80 -/95 - -/350 - - - - - -"
+    assert words(lines[5]) == "gpu0 - - -/80 -/95 - - - - - - - -"
 
 
 def test_every_sign_has_a_mark_and_is_not_only_a_colour(calm):

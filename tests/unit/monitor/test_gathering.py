@@ -8,13 +8,13 @@ from rigproof.monitor.gathering import Gathering
 from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.samples import GpuSample, HostSample
+from support.bench import Bench
+from support.driven_agents import facts
 from support.recordings import gpu_identity
-from support.rig_profile import loaded_rig
-
-from . import conftest
+from support.rig_profile import LIMITS, loaded_rig
 
 CARD = gpu_identity("pc1/gpu0", "h200")
-FACTS = replace(conftest.FACTS, cpus=8.0, gpus=(CARD,))
+FACTS = replace(facts(), gpus=(CARD,))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_gpu_is_shown_with_who_it_is(gathering):
     assert shown.sample == gpu(
         1.0, utilization_percent=0.0, power_w=690.0, power_average_w=690.0, pcie_generation=5
     )
-    assert shown.limits.power_w == 700
+    assert shown.power_limit_w == 700
 
 
 def test_every_reason_of_the_last_seconds_is_kept(gathering):
@@ -265,3 +265,38 @@ def test_a_card_that_draws_much_at_rest_does_not_work(gathering):
 
 def test_without_utilisation_nobody_knows(gathering):
     assert lasting(gathering, [{"power_average_w": 40.0}] * 60) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("rig", "identity"),
+    [
+        ({"core_temperature_c": 77, "memory_temperature_c": 88}, {}),
+        ({}, {}),
+        ({}, {"temperature_gpu_max_c": None, "temperature_slowdown_c": 91, "temperature_memory_max_c": None}),
+        ({}, dict.fromkeys(("temperature_gpu_max_c", "temperature_slowdown_c", "temperature_memory_max_c"))),
+    ],
+)
+def test_temperature_limits_come_from_where_the_criteria_take_them(rig, identity):
+    bench = Bench({"limits": LIMITS | rig})
+    bench.gpu("pc1/gpu0", **identity)
+    gathering = Gathering()
+    gathering.promise(bench.loaded, "pc1")
+    gathering.add(bench.recording.gpus["pc1/gpu0"])
+    limits = card(gathering, 0.0).limits
+    assert limits.core_temperature_c == bench.verdict("thermal.core_temperature", "pc1/gpu0").limit
+    assert limits.memory_temperature_c == bench.verdict("thermal.memory_temperature", "pc1/gpu0").limit
+
+
+def test_a_gpu_that_did_not_answer_has_the_profiles_limits():
+    gathering = Gathering()
+    gathering.promise(loaded_rig({"limits": LIMITS | {"core_temperature_warn_c": 78}}), "pc1")
+    gpu = card(gathering, 0.0)
+    assert (gpu.limits.core_temperature_warn_c, gpu.limits.core_temperature_c) == (78, 87)
+    assert (gpu.headroom_mib, gpu.power_limit_w) == (512, None)
+
+
+def test_a_node_has_its_own_band():
+    cpu = {"band_percent": [40, 60]}
+    gathering = Gathering()
+    gathering.promise(loaded_rig({"nodes": [{"name": "pc1", "cpu": cpu}]}), "pc1")
+    assert pc1(gathering, 0.0).cpu.band_percent == (40, 60)

@@ -104,43 +104,18 @@ def test_host_and_gpus_are_shown_next_to_their_limits():
     assert (node.name, node.presence, node.gpus_found) == ("pc1", "here", 2)
     assert node.facts.driver_version == "580.95.05"
     assert node.ram_total_mib > 0
-    assert node.limits.cpu_band_percent == (70, 85)
+    assert node.cpu.band_percent == (70, 85)
     first, second = node.gpus
     assert (first.subject, first.name, first.uuid) == ("pc1/gpu0", "NVIDIA GeForce RTX 3090", A)
     assert (first.sample.utilization_percent, first.sample.core_temperature_c) == (0.0, 35.0)
-    assert (first.sample.power_average_w, first.limits.power_w) == (25.0, 350.0)
-    assert (first.limits.core_temperature_c, first.limits.headroom_mib) == (93, 512)
+    assert (first.sample.power_average_w, first.power_limit_w) == (25.0, 350.0)
+    assert (first.limits.core_temperature_c, first.headroom_mib) == (93, 512)
     assert (first.sample.sm_clock_mhz, first.identity.sm_clock_max_mhz) == (210, 2100)
     assert (first.sample.pcie_generation, first.identity.pcie_generation_max) == (1, 4)
     assert (first.sample.clock_event_reasons, first.sample.memory_temperature_c) == (0x1, None)
     assert (first.counters.ecc_uncorrected, first.counters.ecc_corrected) == (None, None)
     assert (second.sample.memory_temperature_c, second.limits.memory_temperature_c) == (82.0, 95.0)
     assert (second.counters.ecc_uncorrected, second.counters.ecc_corrected, second.xids) == (0, 0, ())
-
-
-def test_sensors_that_a_card_lacks_are_none():
-    lacking = dict.fromkeys(
-        (
-            "utilization_percent",
-            "memory_used_mib",
-            "core_temperature_c",
-            "power_w",
-            "power_average_w",
-            "power_usage_w",
-            "power_limit_w",
-            "sm_clock_mhz",
-            "sm_clock_max_mhz",
-            "memory_clock_mhz",
-            "clock_event_reasons",
-            "pcie_generation",
-            "pcie_width",
-        )
-    )
-    with watch(two_gpus(**lacking, xid_supported=False)) as watched:
-        gpu = watched.until(seen).gpus[0]
-    read = [getattr(gpu.sample, name) for name in lacking if hasattr(gpu.sample, name)]
-    assert read == [None] * len(read)
-    assert (gpu.identity.sm_clock_max_mhz, gpu.limits.power_w, gpu.xids) == (None, None, None)
 
 
 def test_what_a_card_suffers_lights_up():
