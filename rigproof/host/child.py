@@ -1,4 +1,4 @@
-"""A child process with its own interpreter, for what may hang, crash or eat memory: the parent's side.
+"""The parent's side of a child process of its own interpreter, for what may hang, crash or exhaust memory.
 
 A child runs one module of this package. Both sides write lines that are JSON objects: orders to its stdin,
 messages to its stdout. A child that takes orders ends when its stdin closes, as it does when the parent dies;

@@ -44,7 +44,7 @@ NAME_MAX = 64  # characters of a profile's names
 
 @dataclass(frozen=True, slots=True)
 class FoundHost:
-    """A host that was looked at. `address`: where the cluster reaches it; None for this machine alone."""
+    """A host that was looked at; `address` is the cluster's for it, None for this machine alone."""
 
     name: str
     address: str | None
@@ -58,7 +58,7 @@ def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = F
 
 
 def rig_of_hosts(hosts: Sequence[FoundHost], kinds: StageKinds, *, require_gpu: bool = False) -> LoadedRig:
-    """The rig that hosts make: every NVIDIA GPU found, or where there is none at all, each CPU as a device.
+    """The rig of these hosts: every NVIDIA GPU found, or where there is none at all, each CPU as a device.
 
     Hosts without a GPU beside others with one, and GPUs that a setting hides, are `left_out`.
     A GPU whose name is in no SKU file gets the SKU "unknown": it is judged by NVML's limits and by the floors
@@ -142,7 +142,7 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
 
 
 def named_node(loaded: LoadedRig, name: str) -> LoadedRig:
-    """A rig of one node, with another name for it."""
+    """The rig of one node with another name for that node."""
     (node,) = loaded.rig.nodes
     old, new = f"nodes.{node.name}.", f"nodes.{name}."
 
@@ -188,7 +188,7 @@ def node_name(hostname: str) -> str:
 
 
 def _rig_name(nodes: Sequence[str]) -> str:
-    """One node's name, both of two, or the first one's and how many more there are."""
+    """A name from the nodes': the only one, both of two, or the first and how many more there are."""
     if len(nodes) > 2 or len("-".join(nodes)) > NAME_MAX:
         return f"{nodes[0][: NAME_MAX - 16]}-and-{len(nodes) - 1}-more" if len(nodes) > 1 else nodes[0]
     return "-".join(nodes)
@@ -208,7 +208,7 @@ def _description(
 
 
 def _not_taken(inventory: HostInventory, *, beside_gpus: bool) -> str:
-    """What of a host is not in the rig: GPUs that a setting hides, or itself if it has none; else nothing."""
+    """Hardware that is not in the rig: GPUs that a setting hides, or a host without any; empty if none."""
     if inventory.hidden_by is not None:
         number = len(inventory.hidden)
         total = number + len(inventory.gpus)

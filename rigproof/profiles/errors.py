@@ -21,7 +21,7 @@ class ProfileError(Exception):
 
 
 def problem(file: str, key: str, value: object, wrong: str, way_out: str) -> str:
-    """One problem in the common form: `FILE: key = value: what is wrong; way out`."""
+    """A problem in the common form: `FILE: key = value: what is wrong; way out`."""
     return f"{file}: {key} = {shown(value)}: {wrong}; {way_out}"
 
 

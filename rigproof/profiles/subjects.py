@@ -21,7 +21,7 @@ RIG = "rig"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One subject, by its text. `members` are the texts of the devices or nodes in it.
+    """A subject with its text. `members` are the texts of the devices or nodes in it.
 
     A single device or node is its own only member.
     """

@@ -35,7 +35,7 @@ def _schema(model: type[BaseModel], title: str) -> dict[str, Any]:
 
 
 def _without_null(part: Any) -> Any:
-    """TOML has no null: `X | null` becomes `X`, and a default of null goes."""
+    """The schema for TOML, which has no null: `X | null` becomes `X`, and a default of null goes."""
     if isinstance(part, list):
         return [_without_null(element) for element in part]
     if not isinstance(part, dict):

@@ -61,7 +61,7 @@ def _model(loaded: LoadedRig, device: PromisedDevice) -> str:
 
 
 def _stated(loaded: LoadedRig) -> Iterator[str]:
-    """A line for each of the rig's own files: what it states that holds."""
+    """A line for each of the rig's own files, with those of its values that hold."""
     merged = merge(loaded.layers)
     for file, _ in reversed(loaded.layers):
         keys = [key for key, origin in merged.origins.items() if origin.file == file]

@@ -24,7 +24,7 @@ SLOWEST_TFLOPS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureKind:
-    """One kind of figure: a rate or ratio that a stage measures, and how floors are made from it.
+    """A rate or ratio that a stage measures, and how floors are made from it.
 
     - `name`: the key of the figure in [steady] and of its floor in [floors]. It ends in the unit, if any.
     - `description`, `unit`: for the tables of keys and for sentences.

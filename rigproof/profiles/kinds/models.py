@@ -88,7 +88,7 @@ def _own_stages(owner: str, kinds: Sequence[StageKind[Any]]) -> type[Overlay]:
 
 
 def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "") -> type[Overlay]:
-    """The same table with every key optional (None: left out) and without the keys of `without`.
+    """The table with every key optional (None: left out) and without the keys of `without`.
 
     `suffix` is added to its class name.
     """

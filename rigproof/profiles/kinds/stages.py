@@ -40,7 +40,7 @@ S = TypeVar("S", bound=StageSettings)
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """How long one stage is planned to last.
+    """The planned length of one stage.
 
     `expected_s` is the length of its load. It does not depend on the number of GPUs, with two exceptions: if
     devices belong to several crews that take turns, it is the length of all `turns` together; and if the
@@ -59,28 +59,28 @@ class StagePlan:
     shifts: int = 0
 
     def in_shifts(self, shifts: int) -> "StagePlan":
-        """This plan with so many shifts in addition, if its stage has any."""
+        """The plan with so many shifts in addition, if its stage has any."""
         if not self.shift_s:
             return self
         return replace(self, expected_s=self.expected_s + shifts * self.shift_s, shifts=shifts)
 
     def in_turns(self, turns: int) -> "StagePlan":
-        """This plan, made for one turn, as the plan of so many turns of the same length."""
+        """The plan made for one turn, as the plan of so many turns of the same length."""
         return replace(self, expected_s=turns * self.expected_s, turns=turns)
 
 
 def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
-    """The lint of a stage whose settings are valid whenever their types are."""
+    """Lint nothing: the stage's settings are valid whenever their types are."""
     return ()
 
 
 def no_doubts(_loaded: "LoadedRig") -> Iterable[str]:
-    """For a stage whose settings are right or refused."""
+    """Doubt nothing: the stage's settings are right or refused."""
     return ()
 
 
 def no_remarks(_loaded: "LoadedRig", _level: LevelName, _found: Mapping[str, GpuIdentity]) -> Iterable[str]:
-    """For a stage about which a plan has nothing to add."""
+    """Add nothing to a plan about the stage."""
     return ()
 
 
@@ -131,7 +131,7 @@ def _never(_events: Sequence[Event]) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Need:
-    """What a unit of a stage's work takes: `amount` in `unit` of the work of stages that measure a figure.
+    """The needs of a unit of a stage's work: `amount` in `unit` of the work of stages that measure a figure.
 
     By the worker's recorded spec; 0 if that does not say. `labels`: those that their work must share.
     """
@@ -161,7 +161,7 @@ LabelValues = tuple[tuple[str, str | int], ...]  # names and values
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageKind(Generic[S]):
-    """What the rest of rigproof knows about one stage.
+    """The facts about one stage that the rest of rigproof knows.
 
     - `settings`: the class of its table, [stages.<name>].
     - `figures`: the kinds of figures that it measures.
@@ -277,7 +277,6 @@ class StageKinds:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the stages, in the order in which they run."""
         return tuple(self._by_name)
 
     @cached_property
@@ -291,18 +290,18 @@ class StageKinds:
         return EVENT_KINDS | {name: meaning for kind in self.kinds for name, meaning in kind.events.items()}
 
     def same_work(self, stage: str, labels: Labels) -> LabelValues:
-        """Those of a round's labels that say what its work was: rounds with equal ones did the same work."""
+        """Labels that tell what a round's work was: rounds with equal ones did the same work."""
         return self._kept(stage, labels, lambda one: one.work)
 
     def same_process(self, stage: str, labels: Labels) -> LabelValues:
-        """Those of a round's labels that identify the process that a worker started for it.
+        """Labels that identify the process that a worker started for a round.
 
         Empty if the worker itself did the round.
         """
         return self._kept(stage, labels, lambda one: one.process)
 
     def misfit(self, stage: str, labels: Labels) -> str:
-        """What is wrong with the labels of a round of this stage, in words; empty if nothing is."""
+        """The problem with the labels of a round of this stage, in words; empty if there is none."""
         for one in self[stage].labels if stage in self else ():
             if not one.fits(labels):
                 value = labels.get(one.name)

@@ -42,7 +42,7 @@ def _temperature_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator
 
 
 def _core_problem(subject: str, card: TemperatureLimits, core_c: float) -> tuple[str, str] | None:
-    """Why a limit of the core's temperature cannot trip, and the remedy; None if it can."""
+    """The reason why a limit of the core's temperature cannot trip, and the remedy; None if it can."""
     trip_c = card.shutdown_c or card.slowdown_c
     if trip_c is not None:
         what = "shuts down" if card.shutdown_c else "slows down"

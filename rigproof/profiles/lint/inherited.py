@@ -50,7 +50,7 @@ class Inherited:
 
 
 def inherited(loaded: LoadedRig) -> Iterator[Inherited]:
-    """What a rig has of each file that it extends; nothing of the defaults."""
+    """The values that a rig has of each file that it extends; none of the defaults."""
     layers: tuple[Layer, ...] = loaded.layers
     rig = merge(layers)
     for number, (file, _) in enumerate(layers[:-1], start=1):
@@ -81,7 +81,7 @@ def _figure_warnings(one: Inherited) -> Iterator[str]:
 
 
 def _machine_warnings(one: Inherited) -> Iterator[str]:
-    """What a node still has of a machine that stands at another address, or has other cards, in the base."""
+    """Values that a node still has of a machine which stands elsewhere, or has other cards, in the base."""
     below = _by_name(one.base.tree)
     for name, node in _by_name(one.rig.tree).items():
         base = below.get(name)
@@ -101,7 +101,7 @@ def _machine_warnings(one: Inherited) -> Iterator[str]:
 
 
 def _added_nodes(loaded: LoadedRig) -> Iterator[str]:
-    """A file that adds nodes and leaves some of those below it as they are: perhaps a name is mistyped."""
+    """A warning if a file adds nodes and leaves some of those below it unchanged: a name may be mistyped."""
     if len(loaded.layers) < 2:
         return
     *below, (file, tables) = loaded.layers

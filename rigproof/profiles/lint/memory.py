@@ -31,7 +31,7 @@ Wrong = tuple[tuple[str, ...], str, str]  # the keys that may state it, the prob
 
 
 def _cap(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[Wrong]:
-    """torch's cap must be large enough for what its workers are to fill."""
+    """A problem if torch's cap is too small for what its workers are to fill."""
     share = loaded.memory_of(device).fraction_share
     if share is None or plan.vram_mib is None or plan.memory_gib is None or device.gpu.device == "cpu":
         return
@@ -48,7 +48,7 @@ def _cap(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterato
 
 
 def _sizes(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[Wrong]:
-    """The least size must not exceed the plan's, nor the emergency's size the least one."""
+    """A problem if the least size exceeds the plan's, or the emergency's size the least one."""
     policy = loaded.memory_of(device)
     least, emergency = policy.least_size, policy.emergency_size
     if least > plan.gemm_size:
@@ -60,7 +60,7 @@ def _sizes(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Itera
 
 
 def _last_resort(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[Wrong]:
-    """The smallest target must be smaller than the plan's, and hold one tiny product."""
+    """A problem if the smallest target is not smaller than the plan's, or holds no tiny product."""
     policy = loaded.memory_of(device)
     target_mib, size = policy.last_resort_mib, policy.emergency_size
     if operands_mib(size) > target_mib:

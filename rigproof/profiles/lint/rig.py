@@ -1,4 +1,4 @@
-"""Refuse plans that cannot fit and tables that cannot fail, before any load."""
+"""Check profiles: reject plans that do not fit and limits that nothing could violate, before any load."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -56,7 +56,7 @@ def lint_all(kinds: StageKinds, profiles: list[str] | None = None) -> list[str]:
 
 
 def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
-    """Why this rig's plan at a level cannot fit, or its limits cannot fail; empty if neither is the case.
+    """Reasons why this rig's plan at a level cannot fit, or its limits cannot fail; empty if there are none.
 
     Values that a run on this machine fills in before its plan is made (`auto.completed`) may be missing.
     """
@@ -92,7 +92,7 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
 
 
 def lint_doubts(loaded: LoadedRig) -> list[str]:
-    """What may be wrong with this rig, and refuses no run; empty if nothing is."""
+    """Remarks about this rig that refuse no run; empty if nothing may be wrong."""
     found = [*_name_doubts(loaded), *inherited_warnings(loaded), *_node_doubts(loaded)]
     for kind in loaded.kinds:
         found += kind.doubts(loaded)
@@ -100,7 +100,7 @@ def lint_doubts(loaded: LoadedRig) -> list[str]:
 
 
 def _name_doubts(loaded: LoadedRig) -> list[str]:
-    """A copy of a shipped rig that still has its name: what is kept of both goes into one folder."""
+    """A remark on a copy of a shipped rig that still has its name: both would be kept in one folder."""
     name = loaded.rig.name
     shipped = f"hwprofiles/rigs/{name}.toml"
     if name not in stems("rigs") or loaded.file == shipped:
@@ -152,7 +152,7 @@ def _plan_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
 
 
 def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
-    """Σ worker VRAM has to fit the card less the workers' contexts and the headroom that is judged."""
+    """A problem if the workers' VRAM does not fit the card less their contexts and the judged headroom."""
     headroom_gib = device.limits.headroom_gib or 0.0
     if plan.vram_mib is None or plan.memory_gib is None:
         return
@@ -186,7 +186,7 @@ def _compute_capability(device: PromisedDevice) -> tuple[int, int] | None:
 
 
 def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
-    """The gemm stage's fp32 matrices have to fit one worker's memory."""
+    """A problem if the gemm stage's fp32 matrices do not fit one worker's memory."""
     if plan.vram_mib is None:
         return
     needed_mib = gemm_mib(plan.gemm_size)

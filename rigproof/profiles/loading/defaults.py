@@ -14,7 +14,7 @@ def default_layers(*, cpus_alone: bool) -> list[Layer]:
 
 
 def of_cpus_alone(rig: Mapping[str, Any]) -> bool:
-    """Whether a rig has devices, and all of them are CPUs. By its raw tables, valid or not."""
+    """Whether a rig has devices, and all of them are CPUs, by its raw tables, valid or not."""
     devices = [gpu for node in _tables(rig, "nodes") for gpu in _tables(node, "gpus")]
     return bool(devices) and all(gpu.get("device") == "cpu" for gpu in devices)
 

@@ -86,7 +86,7 @@ def _refuse_long_keys(text: str, file: str) -> None:
 
 
 def _syntax_problem(file: str, text: str, message: str) -> str:
-    """`message` is tomllib's, such as `Expected '=' after a key (at line 3, column 5)`."""
+    """The problem of a `message` of tomllib's, such as `Expected '=' after a key (at line 3, column 5)`."""
     found = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
     if found is None:
         return f"{file}: not TOML: {message}; correct it"

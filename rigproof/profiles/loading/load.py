@@ -178,7 +178,7 @@ def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterab
 
 
 def _skus(names: Iterable[str], kinds: StageKinds) -> dict[str, Sku]:
-    """Those of the folder that have these names."""
+    """The SKUs that have these names."""
     skus: dict[str, Sku] = {}
     problems: list[str] = []
     for stem in names:

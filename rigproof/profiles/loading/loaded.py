@@ -32,7 +32,7 @@ _Settings = TypeVar("_Settings", bound=StageSettings)
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What `auto` found on a node and does not test: `no GPU`, `1 of 2 GPUs hidden by …`."""
+    """Hardware of a node that `auto` found and does not test: `no GPU`, `1 of 2 GPUs hidden by …`."""
 
     node: str
     what: str
@@ -44,7 +44,7 @@ _LEFT_OUT = TypeAdapter(tuple[LeftOut, ...])
 
 @dataclass(frozen=True)
 class PromisedDevice:
-    """One promised device with everything that the profile states about it.
+    """A promised device with everything that the profile states about it.
 
     `limits` are the rig's limits with the GPU's own over them; `stages` are the settings of each stage in the
     same way, by the stage's name. `key` is what the device's keys in `LoadedRig.sources` begin with.
@@ -94,7 +94,7 @@ class LoadedRig:
 
     @property
     def named(self) -> str:
-        """What a command names this rig by: a shipped one's name, another one's file."""
+        """The rig's name in a command: the name of a shipped one, the file of another one."""
         file = Path(self.file)
         shipped = file.parent == Path("hwprofiles/rigs")
         return file.stem if shipped else self.file if "/" in self.file else f"./{self.file}"
@@ -226,7 +226,7 @@ class LoadedRig:
 
 
 def left_out_text(left_out: Iterable[LeftOut]) -> str:
-    """All of it in a line: `pc2 and pc3 (no GPU), pc1 (1 of 2 GPUs hidden by CUDA_VISIBLE_DEVICES=0)`."""
+    """All hardware that is not tested, in a line: `pc2 and pc3 (no GPU), pc1 (1 of 2 GPUs hidden by …)`."""
     nodes: dict[str, list[str]] = {}
     for one in left_out:
         nodes.setdefault(one.what, []).append(one.node)

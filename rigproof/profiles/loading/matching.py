@@ -18,7 +18,7 @@ _MORE_MEMORY = 1.02  # times what its SKU file states: more than that is another
 
 
 def sku_of(skus: Mapping[str, Sku]) -> SkuOf:
-    """What finds the SKU of a card among `skus`, by its name and memory (see `match_sku`)."""
+    """A function that finds the SKU of a card among `skus`, by its name and memory (see `match_sku`)."""
     return lambda gpu: match_sku(gpu.name, skus, gpu.memory_total_mib / 1024)
 
 

@@ -15,7 +15,7 @@ DEEPEST = 8  # a rig's tables nest less; deeper ones are unknown keys, which the
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value stands: the file as users know it, and the key as it is written there."""
+    """The place of a value: the file as users know it, and the key as it is written there."""
 
     file: str
     key: str
@@ -23,7 +23,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class KeyPath:
-    """Where the merge is in the tables: the file, the dotted key, the key as written, how deep."""
+    """The merge's place in the tables: the file, the dotted key, the key as written, how deep."""
 
     file: str
     dotted: str = ""

@@ -95,7 +95,7 @@ def _sentence(model: type[BaseModel], details: ErrorDetails, file: str) -> str:
 
 
 def _instead(model: type[BaseModel], details: ErrorDetails) -> str:
-    """What was probably meant by a value of the wrong type; empty if that is not known."""
+    """The value that was probably meant by one of the wrong type; empty if that is not known."""
     location, kind, value = details["loc"], details["type"], details["input"]
     if kind in ("float_type", "int_type"):
         if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):

@@ -14,7 +14,7 @@ ShareName = Literal["floor_measured_share", "floor_similar_share", "floor_printe
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How a rate is measured here. `torch` is None before a run, when its version is not known yet."""
+    """The conditions of a measurement here. `torch` is None before a run, when it is not known yet."""
 
     precision: str
     size: int  # M = N = K, or the trained model's width
@@ -70,7 +70,7 @@ def floor_basis(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int)
 
 
 def planned_basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> FloorBasis | None:
-    """The same before a run, with the torch and the trained model that the figure was measured with."""
+    """The basis of a floor before a run, with the torch and the trained model of the figure's measurement."""
     plan, cards = device_plan(loaded, device), device.limits.floor_cards
     if device.sku is None or cards is None:
         return None
@@ -86,7 +86,7 @@ def planned_basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -
 
 
 def major_minor(version: str) -> str:
-    """`2.11` of `2.11.0+cu130`."""
+    """The first two numbers of a version: `2.11` of `2.11.0+cu130`."""
     return ".".join(version.split("+", maxsplit=1)[0].split(".")[:2])
 
 

@@ -27,7 +27,7 @@ def result_mib(size: int, precision: str) -> float:
 
 
 def context_gib(compute_capability: tuple[int, int] | None) -> float:
-    """What a process takes outside torch's allocator on a card of this compute capability, GiB."""
+    """Memory of a process outside torch's allocator on a card of this compute capability, GiB."""
     return CONTEXT_GIB if compute_capability is None else CONTEXT_GIB_OF.get(compute_capability, CONTEXT_GIB)
 
 

@@ -41,7 +41,7 @@ NO_POLICY = MemoryPlan()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """One worker process."""
+    """A worker process: its place, its share of the device, its operands."""
 
     worker: str  # "pc1/gpu0#0"
     subject: str  # "pc1/gpu0"
@@ -97,7 +97,6 @@ class Plan:
 
     @property
     def stage_names(self) -> tuple[str, ...]:
-        """The stages that this level has."""
         return tuple(stage.name for stage in self.stages)
 
     def stage(self, name: str) -> StagePlan:

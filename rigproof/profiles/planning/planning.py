@@ -22,7 +22,7 @@ START_PER_WORKER_S = 0.4  # 64 actors started in 27 s; two are within START_STOP
 
 @dataclass(frozen=True, slots=True)
 class DevicePlan:
-    """What the workers of one device get, with the defaults filled in.
+    """The workers' plan on one device, with the defaults filled in.
 
     `memory_gib` and `vram_mib` are None if neither the profile nor the SKU file determines them.
     """
@@ -81,7 +81,7 @@ def make_plan(loaded: LoadedRig, level: LevelName, duration_s: float | None = No
 
 
 def _laps(loaded: LoadedRig, duration_s: float | None) -> tuple[int, float | None]:
-    """How often a soak goes round its stages, and the length of its continuous load in each lap.
+    """The number of times that a soak goes round its stages, and its continuous load in each lap.
 
     That is None, for the profile's own, if no duration is asked for.
     """
