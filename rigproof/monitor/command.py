@@ -5,11 +5,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import TextIO
 
 from rigproof.monitor.document import document
@@ -35,7 +36,9 @@ SIMULATED_RIG = "dual-3090-3070"  # if none is named: two unlike cards on two PC
 FIRST_FRAME_S = 3.0  # a live view begins by then, whatever has been read
 GLANCE_S = 0.05
 NOBODY_READS = (errno.EPIPE, errno.EIO)  # as with `| head`, or a closed terminal
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # the last is a lost ssh connection
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # handled like Ctrl-C; the last is a lost ssh connection
+
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Monitor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with _deaf():
+        with _handling((signal.SIGINT, *SIGNALS), signal.SIG_IGN):  # closing is short
             self._source.close(CLOSE_S)
 
     def wait_ready(self, limit_s: float) -> None:
@@ -112,7 +115,7 @@ def monitor(options: Options, stream: TextIO) -> int:
     if options.simulate and options.hwprofile == AUTO:
         sys.stderr.write(f"rigproof: SIMULATED: {SIMULATED_RIG}, since no --hwprofile names another rig\n")
     try:
-        with _interrupting(), Monitor(options) as rig:
+        with _handling(SIGNALS, signal.default_int_handler), Monitor(options) as rig:
             return _once(rig, options, stream) if options.once else _live(rig, options, stream)
     except KeyboardInterrupt:
         if options.once:
@@ -187,26 +190,14 @@ def _nodes(
 
 
 @contextmanager
-def _interrupting() -> Iterator[None]:
-    """Handle the other terminating signals like Ctrl-C."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+def _handling(numbers: Sequence[signal.Signals], handler: Handler) -> Iterator[None]:
+    """Handle these signals so, and afterwards as before."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Ignore a second Ctrl-C during the clean-up, which is short."""
-    numbers = (signal.SIGINT, *SIGNALS)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 def _let_go(stream: TextIO) -> None:

@@ -1,6 +1,6 @@
 """Warning signs: everything in a snapshot that needs attention. Pure; the limits are in the snapshot."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -129,13 +129,12 @@ def _of_node(node: NodeNow) -> Iterator[WarningSign]:
     if node.presence == "missing":
         yield WarningSign("missing", node.name, node.reason or "missing")
         return
-    if node.reading_age_s is not None and node.reading_age_s > STALE_S:
-        yield _over("silent", node.name, "no reading for", node.reading_age_s, STALE_S)
+    yield from _if_over("silent", node.name, "no reading for", node.reading_age_s, STALE_S)
     yield from _if_over("cpu", node.name, "CPU at", node.sample.cpu_percent, node.cpu.warn_percent)
     worst, p99, limits = node.wakeup_max_ms, node.wakeup_p99_ms, node.responsiveness
     if worst is not None and worst > limits.max_ms:
         what = "unresponsive: wake-up delay of"
-        yield _over("unresponsive", node.name, what, worst, limits.max_ms)
+        yield from _if_over("unresponsive", node.name, what, worst, limits.max_ms)
     else:
         what = "unresponsive: 99th percentile of wake-up delays"
         yield from _if_over("unresponsive", node.name, what, p99, limits.p99_ms)
@@ -192,15 +191,11 @@ def _heat(gpu: GpuNow) -> Iterator[WarningSign]:
 
 def _if_over(
     kind: str, subject: str, what: str, measured: float | None, limit: float | None
-) -> Iterable[WarningSign]:
+) -> Iterator[WarningSign]:
     if measured is not None and limit is not None and measured > limit:
-        yield _over(kind, subject, what, measured, limit)
-
-
-def _over(kind: str, subject: str, what: str, measured: float, limit: float) -> WarningSign:
-    unit = UNITS[kind]
-    text = f"{what} {', '.join(figure_and_limit(measured, limit, unit, 'at_most'))}"
-    return WarningSign(kind, subject, text, measured, limit, "at_most", unit)
+        unit = UNITS[kind]
+        text = f"{what} {', '.join(figure_and_limit(measured, limit, unit, 'at_most'))}"
+        yield WarningSign(kind, subject, text, measured, limit, "at_most", unit)
 
 
 def _at_most(limit: int) -> str:

@@ -16,7 +16,6 @@ from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.stages.registry import KINDS
-from rigproof.telemetry.nvml.protocol import Code
 
 A, B = "GPU-a", "GPU-b"
 LIMIT_S = 30.0
@@ -191,15 +190,6 @@ def test_a_closed_view_does_not_wait_for_a_driver_that_has_not_come_up():
     driver.inject(Fault("nvmlInitWithFlags", hang=threading.Event()))
     with watch(driver) as watched:
         assert not watched.source.settled
-
-
-def test_a_machine_without_a_driver_shows_its_host():
-    driver = SimulatedDriver([])
-    driver.inject(Fault("nvmlInitWithFlags", code=Code.LIBRARY_NOT_FOUND))
-    with watch(driver) as watched:
-        snapshot = watched.until(lambda found: found.nodes and found.nodes[0].presence == "here")
-        assert watched.signs() == []
-    assert (snapshot.nodes[0].gpus, snapshot.nodes[0].gpus_found) == ((), 0)
 
 
 def test_cards_that_are_hidden_are_not_of_the_rig(monkeypatch):

@@ -244,18 +244,6 @@ def test_a_profile_that_cannot_be_restored_leaves_the_run_without_devices(begin,
     assert (found.devices, found.elapsed_s, found.stage, found.simulated) == ((), None, None, True)
 
 
-def test_a_line_that_never_ends_is_not_kept(running, tmp_path, monkeypatch):
-    # One byte more than a line may have is kept: that one is refused as too long.
-    monkeypatch.setattr("rigproof.monitor.run_tail.RECORDING_LINE_BYTES_MAX", 99_999)
-    monkeypatch.setattr("rigproof.monitor.run_tail.CHUNK", 10_000)
-    tail = RunTail(tmp_path)
-    with (running.folder / "recording.jsonl").open("ab") as file:
-        file.write(b"x" * 1_000_000)
-    running.written(1.0)
-    assert tail.now(BEGAN_S + 40) is not None
-    assert len(tail._rest) <= 100_000
-
-
 def test_a_line_without_end_is_passed_over_and_not_kept(running, tmp_path):
     tail = RunTail(tmp_path)
     with (running.folder / "recording.jsonl").open("ab") as file:
