@@ -95,7 +95,7 @@ def printable(text: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The same cells padded to their column's width: the first column aligned left, the others right."""
+    """Cells padded to the width of their column: the first column aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         [

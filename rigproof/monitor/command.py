@@ -43,7 +43,7 @@ Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The command's options."""
+    """The options of `rigproof monitor`."""
 
     hwprofile: str = AUTO
     ray_address: str | None = None

@@ -54,7 +54,7 @@ class Port(Protocol):
         """Let it read the error counters; they come with a later poll."""
 
     def close(self, limit_s: float) -> None:
-        """End it."""
+        """End the agent, within about `limit_s`."""
 
 
 @dataclass(frozen=True, slots=True)

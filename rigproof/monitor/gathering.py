@@ -256,7 +256,7 @@ class _Gpu:
         return not idle and used > 100 * (1 - least)
 
     def _listed(self) -> tuple[GpuProcess, ...] | None:
-        """Its processes, the one with the most memory first."""
+        """The card's processes, the one with the most memory first."""
         if self._processes is None:
             return None
         return tuple(sorted(self._processes.values(), key=lambda one: (-(one.used_mib or 0.0), one.pid)))
@@ -326,7 +326,7 @@ def _increase(first: int | None, last: int | None) -> int | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are known."""
+    """The mean of the values that are known; None if none is."""
     known = [one for one in values if one is not None]
     return sum(known) / len(known) if known else None
 

@@ -168,7 +168,7 @@ class Snapshot:
 
     @property
     def gpus(self) -> tuple[GpuNow, ...]:
-        """Of all nodes."""
+        """The GPUs of all nodes."""
         return tuple(gpu for node in self.nodes for gpu in node.gpus)
 
     def in_run(self, gpu: GpuNow) -> RunDevice | None:

@@ -249,7 +249,7 @@ class StageKinds:
     kinds: tuple[StageKind[Any], ...]
 
     def __eq__(self, other: object) -> bool:
-        """The same stages with the same tables, even after pickling to another process."""
+        """Whether both hold equal stages with equal tables, even after pickling to another process."""
         return isinstance(other, StageKinds) and self._tables == other._tables
 
     def __hash__(self) -> int:
