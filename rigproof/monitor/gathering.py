@@ -2,9 +2,11 @@
 
 import math
 import threading
-from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
+from typing import TypeVar
 
 from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.criteria.evidence.idle import idles
@@ -26,6 +28,8 @@ FEWEST_DUE = 4  # if none came
 ERRORS_KEPT = 10
 GONE = frozenset({"node_missing", "node_lost", "agent_died"})  # of a node
 SILENT = frozenset({"gpu_missing", "gpu_lost", "timeout"})  # of a GPU
+
+Reading = TypeVar("Reading", GpuSample, HostSample)
 
 
 class Gathering:
@@ -94,7 +98,7 @@ class _Node:
         self.facts: AgentFacts | None = None
         self._name = name
         self._cpu, self._responsiveness = loaded.cpu_of(name), loaded.rig.responsiveness
-        self._samples: deque[HostSample] = deque()
+        self._samples: list[HostSample] = []
         self._gone: str | None = None
         self._errors: list[str] = []
 
@@ -106,7 +110,7 @@ class _Node:
         match record:
             case HostSample():
                 self._gone = None
-                _keep(self._samples, record)
+                self._samples = [*_recent(self._samples, record.t_s - STALE_S), record]
             case Event(kind=kind) if kind in GONE:
                 self._gone = "; ".join(filter(None, (record.message, record.data.get("next_step"))))
                 self._samples.clear()
@@ -121,7 +125,7 @@ class _Node:
         sample = HostSample(now_s, self._name)
         delays: list[float] = []
         if last is not None and now_s - last.t_s <= STALE_S:
-            recent = [one for one in self._samples if one.t_s > last.t_s - RECENT_S]
+            recent = _recent(self._samples, last.t_s - RECENT_S)
             sample = replace(last, cpu_percent=_cpu_percent(recent))
             delays = sorted(ms for one in recent for ms in one.wakeup_delays_ms or ())
         return NodeNow(
@@ -145,7 +149,7 @@ class _Gpu:
         self.device = device
         self._identity: GpuIdentity | None = None
         self._begun_s: float | None = None
-        self._samples: deque[GpuSample] = deque()
+        self._samples: list[GpuSample] = []
         self._idle, self._work = _Lasting(), _Lasting()
         self._counters: list[GpuCounters] = []  # the first and the last
         self._xids: list[int] | None = None
@@ -166,7 +170,7 @@ class _Gpu:
             case GpuSample():
                 if record.power_average_w is None:  # this driver reports only that of the moment
                     record = replace(record, power_average_w=record.power_w)
-                _keep(self._samples, record)
+                self._samples = [*_recent(self._samples, record.t_s - STALE_S), record]
                 self._idle.is_so(self._idles(record.utilization_percent, record.power_average_w), record.t_s)
                 self._work.is_so(self._works(), record.t_s)
             case GpuIdentity():
@@ -267,18 +271,14 @@ class _Gpu:
             return None
         window_s = min(STALE_S, polled_s - self._begun_s)
         due = math.floor(window_s * RATE_HZ)
-        got = sum(sample.t_s > polled_s - window_s for sample in self._samples)
+        got = len(_recent(self._samples, polled_s - window_s))
         return min(1.0, got / due) if due >= (ENOUGH_DUE if got else FEWEST_DUE) else None
 
     def _reasons(self) -> int | None:
         """Every reason that was set in the last seconds: a short slowdown is also seen."""
-        since_s = self._samples[-1].t_s - RECENT_S
-        known = [one.clock_event_reasons for one in self._samples if one.t_s > since_s]
-        masks = [mask for mask in known if mask is not None]
-        union = 0
-        for mask in masks:
-            union |= mask
-        return union if masks else None
+        recent = _recent(self._samples, self._samples[-1].t_s - RECENT_S)
+        masks = [one.clock_event_reasons for one in recent if one.clock_event_reasons is not None]
+        return reduce(or_, masks) if masks else None
 
     def _new_errors(self, now_s: float) -> GpuCounters:
         """The last counters, with the memory errors since the first ones; None where a card counts none."""
@@ -309,11 +309,8 @@ class _Lasting:
         return max(0.0, now_s - self._from_s)
 
 
-def _keep(samples: "deque[HostSample] | deque[GpuSample]", sample: HostSample | GpuSample) -> None:
-    """Add it, and drop entries older than STALE_S."""
-    samples.append(sample)  # type: ignore[arg-type]  # each deque gets its own kind
-    while samples[0].t_s < sample.t_s - STALE_S:
-        samples.popleft()
+def _recent(samples: Sequence[Reading], since_s: float) -> list[Reading]:
+    return [one for one in samples if one.t_s > since_s]
 
 
 def _first(*values_c: float | None) -> float | None:
