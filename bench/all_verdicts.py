@@ -5,7 +5,8 @@ python3 bench/all_verdicts.py --out after.jsonl && diff before.jsonl after.jsonl
 
 It judges the committed recordings, and simulated runs of each rig of hwprofiles, of a card that nobody listed
 and of unlike cards beside each other: one without a fault, and one with each fault at its defaults and with
-each of its variants. Each line is a verdict with all its fields, or why a fault was refused; the lines are
+with the other keys that
+docs/faults.toml lists. Each line is a verdict with all its fields, or why a fault was refused; the lines are
 sorted. All of it takes about an hour of one CPU, level quick alone seven minutes.
 """
 
@@ -23,7 +24,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
 
 from rigproof.judging.catalogue import FAULTS  # noqa: E402
-from rigproof.judging.fault_matrix import cases  # noqa: E402
+from rigproof.judging.expected import whole_runs  # noqa: E402
 from rigproof.judging.laps import judge_all  # noqa: E402
 from rigproof.judging.second_chance import second_chance  # noqa: E402
 from rigproof.profiles.auto import completed  # noqa: E402
@@ -65,7 +66,7 @@ def faults_of(name: str) -> list[str]:
     """Each fault and variant on the last subject of the rig that can notice it, as `--inject` takes them."""
     loaded = rig(name)
     found = []
-    for case in cases():
+    for case in whole_runs():
         lacks = case.fault.lacks
         subjects = [one.subject for one in loaded.devices() if lacks is None or not lacks(loaded, one)]
         if case.fault.scope == "node":

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from rigproof.criteria.effects import NOTHING_ELSE, Also
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -13,6 +12,7 @@ from rigproof.profiles.subjects import Scope
 from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Direction, Outcome, Severity
 
+Idling = Literal["", "fails", "not measured"]
 TITLE_MAX = 20  # beside eight GPUs there is room for no more in a terminal of 80 columns
 
 
@@ -155,7 +155,7 @@ class Criterion:
     be not measured (`Disturbed`), never fail.
     `explained`: why a failure or warning was not caused by the subject, in words, or None; it is then not
     measured.
-    `also`: the faults that change its verdict besides those made for it.
+    `idling`: the outcome that it has of a device that idles, if that changes it.
     `limit`: the rule in words. If it begins with a key of the profile, that is the limit of its verdicts;
     `planned` computes from the profile a limit that is no key, for a device.
     """
@@ -171,7 +171,7 @@ class Criterion:
     unmeasured: str
     find: Callable[[Any], Finding]
     direction: Direction | None = None
-    also: Also = NOTHING_ELSE
+    idling: Idling = ""
     stages: tuple[str, ...] = ()
     needs: tuple[Duty, ...] = ()
     duties: tuple[Duty, ...] = ()
@@ -229,7 +229,7 @@ def criterion(
     severity: Severity,
     unmeasured: str,
     direction: Direction | None = None,
-    also: Also = NOTHING_ELSE,
+    idling: Idling = "",
     stages: tuple[str, ...] = (),
     needs: tuple[Duty, ...] = (),
     duties: tuple[Duty, ...] = (),
@@ -261,7 +261,7 @@ def criterion(
             severity=severity,
             unmeasured=unmeasured,
             direction=direction,
-            also=also,
+            idling=idling,
             find=find,
             stages=stages,
             needs=needs,

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
-from rigproof.judging.fault_matrix import Case, cases
+from rigproof.judging.expected import ENDS, OTHERS, OTHERS_OF_GPUS, Case, cases, whole_runs
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.parsing import ARRIVES_WITH
@@ -47,9 +46,9 @@ MATRIX = """\
 ## What each changes
 
 At level extended each fault changes these verdicts and no others. The criteria that the fault is made for are
-bold; other subjects than its own are named. Comparisons of devices are also not measured if a fault
-leaves a device without another one of its kind. A test runs all of them on the rig of
-`tests/support/fault_matrix.toml` (two nodes, three H200), or on two RTX 3090 if an H200 cannot have them.
+bold; other subjects than its own are named. `docs/faults.toml` has them, as simulated runs wrote them: on
+the rig of `tests/support/fault_matrix.toml` (two nodes, three H200), or on two RTX 3090 if an H200 cannot
+have them.
 
 | Fault | Fails | Warns | Not measured | Why |
 |---|---|---|---|---|"""
@@ -133,7 +132,7 @@ way:
 def faults_page() -> str:
     """The whole page."""
     introduction = INTRODUCTION.replace("{symptoms}", "\n".join(_symptoms()))
-    lines = [introduction, *_table(), "", MATRIX, *map(_row, cases())]
+    lines = [introduction, *_table(), "", MATRIX, *map(_row, whole_runs())]
     lines += ["", LATE, *_late(), "", LAPS, BY_STAGE, *_by_stage()]
     return "\n".join(lines) + "\n"
 
@@ -195,37 +194,43 @@ def _acts(fault: FaultKind) -> str:
 
 
 def _row(case: Case) -> str:
-    outcomes = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
-    return f"| `{case}` | {' | '.join(_cell(case, outcome) for outcome in outcomes)} | {case.why} |"
+    return f"| `{case}` | {' | '.join(_cell(case, outcome) for outcome in ENDS.values())} | {case.why} |"
 
 
 def _cell(case: Case, outcome: Outcome) -> str:
-    """The criteria with this outcome: those of the subject itself or the rig, and those of other devices."""
+    """The criteria with this outcome, first those that the fault is made for; others behind their subject."""
     found: dict[str, list[str]] = {"": []}
-    for criterion in sorted(CATALOGUE.values(), key=lambda one: one.name not in case.fault.trips):
-        if case.outcome(criterion) is outcome:
-            absent = outcome is Outcome.NOT_MEASURED and criterion.scope in case.fault.absent
-            names = found.setdefault(_where(case, criterion), [])
-            names.append("*all others*" if absent else _name(case, criterion))
-    return "; ".join(where + ", ".join(dict.fromkeys(names)) for where, names in found.items() if names)
-
-
-def _where(case: Case, criterion: Criterion) -> str:
-    if criterion.scope != "device":
-        return ""
-    return "of each GPU: " if case.fault.scope == "node" or case.fault.everywhere else ""
-
-
-def _name(case: Case, criterion: Criterion) -> str:
-    text = f"`{criterion.name}`"
-    return f"**{text}**" if not case.keys and criterion.name in case.fault.trips else text
+    for listed in sorted(case.criteria(outcome), key=lambda one: one not in case.fault.trips):
+        where, name = ("", listed) if listed in (OTHERS, OTHERS_OF_GPUS) else listed.rpartition(" ")[::2]
+        if (
+            not where
+            and case.fault.scope == "node"
+            and (listed == OTHERS_OF_GPUS or (listed != OTHERS and CATALOGUE[name].scope == "device"))
+        ):
+            where = "each GPU"
+        text = "*all others*" if listed in (OTHERS, OTHERS_OF_GPUS) else f"`{name}`"
+        bold = not case.keys and name in case.fault.trips
+        found.setdefault(where, []).append(f"**{text}**" if bold else text)
+    return "; ".join(
+        (f"of {where}: " if where else "") + ", ".join(names) for where, names in found.items() if names
+    )
 
 
 def _late() -> Iterator[str]:
-    for fault in FAULTS.values():
-        if fault.late is not None:
-            by = f" by `{fault.late.criterion}`" if fault.late.criterion else ""
-            yield f"- `{fault.name}:{fault.late.keys}` is detected{by}: {fault.late.why}."
+    """The cases that are late in the continuous stage, if their keys or criteria are not the fault's own."""
+    continuous = next(stage.name for stage in STAGES if stage.kind.duty == "continuous")
+    for case in cases():
+        keys = case.keys.removeprefix(f"stage={continuous},")
+        if not keys.startswith("after=") or keys == case.keys:
+            continue
+        if keys != "after=80%" or not _as_made(case):
+            by = "" if _as_made(case) else f" by {_named(case.criteria(ENDS[case.fault.ends]))}"
+            yield f"- `{case.fault.name}:{keys}` is detected{by}: {case.why}"
+
+
+def _as_made(case: Case) -> bool:
+    """Whether a criterion that the fault is made for detects it."""
+    return bool(set(case.fault.trips) & set(case.criteria(ENDS[case.fault.ends])))
 
 
 def _by_stage() -> Iterator[str]:
@@ -236,8 +241,14 @@ def _by_stage() -> Iterator[str]:
             "fault that only such sensors show is refused there."
         )
     for stage in STAGES:
-        for name, noticed in stage.noticed.items():
-            keys = f":stage={stage.name}" + (f",{noticed.keys}" if noticed.keys else "")
-            fault = FAULTS[name]
-            trips = fault.trips if noticed.criterion is None else (noticed.criterion,)
-            yield f"- `{name}{keys}`: {noticed.ends or fault.ends}: {_named(trips)}."
+        late = f"stage={stage.name},after=" if stage.kind.duty == "continuous" else "-"
+        for case in cases():
+            if case.stage != stage.name or case.keys.startswith(late):
+                continue
+            if case.keys != f"stage={stage.name}" or not _as_made(case):
+                by = [
+                    f"{word}: {_named(case.criteria(one))}"
+                    for word, one in ENDS.items()
+                    if case.criteria(one)
+                ]
+                yield f"- `{case}`: {'; '.join(by)}." + (f" {case.why}" if case.why else "")

@@ -35,7 +35,6 @@ class Root:
 
 
 IDLE = "activity.gpu_active"  # of a device that did nothing although nothing kept it from working
-IDLE_FAULT = "gpu-idle"  # what it changes, criteria declare (`Criterion.also`)
 
 # An earlier one explains the later ones.
 ROOTS = (
@@ -86,7 +85,7 @@ def _idled_then(verdict: Verdict, failed: set[tuple[str, str]], evidence: Eviden
     if verdict.outcome is not Outcome.FAIL or (IDLE, verdict.subject) not in failed:
         return False
     criterion = CATALOGUE[verdict.criterion]
-    if IDLE_FAULT not in criterion.also.fails or verdict.remedy not in (criterion.remedy, WAITED):
+    if criterion.idling != "fails" or verdict.remedy not in (criterion.remedy, WAITED):
         return False
     return idled(evidence.device(verdict.subject), verdict.from_s, verdict.length_s)
 
@@ -108,8 +107,7 @@ def _idle(verdict: Verdict, members: Sequence[Member], failed: set[tuple[str, st
     """Those devices, or devices of a node, whose idling left a criterion not measured."""
     criterion = CATALOGUE[verdict.criterion]
     a_rate = verdict.family == RATES or criterion.floored or criterion.rate
-    also = (*criterion.also.fails, *criterion.also.unmeasured)
-    if criterion.scope not in ("device", "node") or not (a_rate or IDLE_FAULT in also):
+    if criterion.scope not in ("device", "node") or not (a_rate or criterion.idling):
         return
     for one in _devices(members):
         active = [active_in(one, stage) for stage in criterion.stages]

@@ -12,7 +12,7 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
-from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import SimulatedStage
 from rigproof.stages.tables import StageTable
 
@@ -41,8 +41,7 @@ class StageSlice:
     """One stage.
 
     `specs`: each worker's task, by worker. `criteria`: in the order in which reports show them.
-    `faults`: those that these criteria must notice. `noticed`: by name, how other faults show here, if that
-    differs from other stages.
+    `faults`: those that these criteria must notice.
     `tables`: its measurements besides verdicts. `measured`: the rounds behind a subject's rate, if they are
     not all measured rounds. `quiet_events`: its events that every good run has.
     """
@@ -52,7 +51,6 @@ class StageSlice:
     simulated: SimulatedStage
     criteria: tuple[Criterion, ...] = ()
     faults: tuple[FaultKind, ...] = ()
-    noticed: Mapping[str, Noticed] = field(default_factory=dict)
     tables: Callable[[Recording], Iterable[StageTable]] = without_tables
     measured: Callable[[Recording, str], list[Round]] | None = None
     quiet_events: tuple[str, ...] = ()

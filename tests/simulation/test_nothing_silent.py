@@ -1,6 +1,6 @@
 """Faults at their defaults, in the stages where they can act: refused, or noticed on the node where they act.
 
-test_faults_by_stage.py has each of them in each stage, on cards that can have it. Here are the rigs of
+docs/faults.toml has each of them in each stage, on cards that can have it. Here are the rigs of
 hwprofiles: each stage is tried on two of them, other ones than the stage before it, and with every third
 fault, the others than the stage before it. bench/silent_faults.py tries every fault on every device of every
 rig, and that nothing is loud without a fault, which would hide a silent one.

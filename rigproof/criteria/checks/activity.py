@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, WRONG_MEMORY, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages
 from rigproof.criteria.evidence.power_limits import (
@@ -43,10 +42,6 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
     unmeasured="the device was deliberately left out, the stage was aborted, one of its workers reported "
     "nothing for the end of it though it ended as if it had worked, or power was not read often enough; "
     "utilisation alone never suffices",
-    also=Also(
-        fails=(*BROKEN, "cpu-fallback", *WORKER_LOST, *WRONG_MEMORY),
-        unmeasured=("nvml-hang", "host-frozen", *POWER_UNKNOWN, "telemetry-gap", "foreign-memory"),
-    ),
     needs=("continuous",),
     duties=DUTIES,
     explained=slowed_by,
@@ -287,9 +282,6 @@ FAULTS = (
         keys=TIMES,
         duties=DUTIES,
         of_task=True,
-        why="Little work means a low rate and a low sum; an idle card lowers its clock and its "
-        "PCIe link, even while it should generate. One round in eight is too little to measure a rate in "
-        "seconds.",
     ),
     FaultKind(
         "bit-flip",
@@ -300,6 +292,5 @@ FAULTS = (
         defaults={"after": "50%", "for": "30%"},
         duties=REPEATING,
         of_task=True,
-        why="A round with a wrong result is no work: the rate falls, and windows without work appear.",
     ),
 )

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import remedy_if_waited
 from rigproof.criteria.evidence.idle import idled
@@ -54,19 +53,7 @@ OVER_PEAK_SHARE = 1.10
     unmeasured="too few readings of the SM clock under load, no clock to compare with, a low clock whose "
     "reasons cannot be read, a clock at which the card could not do what it did, or one of a card that had "
     "lost its worker",
-    also=Also(
-        fails=("gpu-idle",),
-        unmeasured=(
-            *UNSAMPLED,
-            *POWER_UNKNOWN,
-            "sensor-missing:field=sm_clock",
-            "sensor-missing:field=clock_event_reasons",
-            "sensor-impossible:field=sm_clock",
-            "ecc-uncorrected",
-            "cpu-fallback",
-            "foreign-memory",
-        ),
-    ),
+    idling="fails",
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -379,7 +366,6 @@ FAULTS = (
         ("clock.ratio",),
         keys=(*TIMES, "to"),
         duties=DUTIES,
-        why="At half its clock a card has half its rate.",
     ),
     FaultKind(
         "clock-locked",
@@ -389,7 +375,6 @@ FAULTS = (
         ends="warns",
         keys=(*TIMES, "to"),
         duties=DUTIES,
-        why="The setting is intended, but at half its clock the card is slow all the same.",
     ),
     FaultKind(
         "clock-drops-idle",
@@ -398,6 +383,5 @@ FAULTS = (
         ("clock.ratio",),
         keys=("stage", "to"),
         duties=FED,
-        why="It generates more slowly than its peers.",
     ),
 )

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.want_of_memory import for_want_of_memory
@@ -31,7 +30,6 @@ LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"
     unmeasured="the run was given no cluster in which the node could be, or the cluster did not start; the "
     "node is in it, but its agent did not start, which measures nothing; the run was of another rig and did "
     "not look for it; or an event is of no node or device of the rig or of the run",
-    also=Also(fails=("reset",)),
     judges_absence=True,
 )
 def nodes_present(node: NodeEvidence) -> Finding:
@@ -133,7 +131,6 @@ def looked_for(evidence: Evidence) -> bool:
     "workers that were killed (SIGKILL), tasks that found no memory while others held the card's, or waits "
     "during which others left the host less than `cpu.starved_percent` of the CPU time that the run needs, "
     "which is not the rig's doing",
-    also=Also(fails=BROKEN),
 )
 def no_timeouts(rig: Evidence) -> Finding:
     """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
@@ -156,20 +153,12 @@ def no_timeouts(rig: Evidence) -> Finding:
     return compared(0, none, good=True)
 
 
-GONE = "What is missing cannot be measured, nor can a sum that includes it; "
-KILLED = (
-    "The card does no more work until its worker is replaced after the stage, so all criteria of its work "
-    "and the rig's sum are affected. Its stability and its allocator are not known up to the end."
-)
-
 FAULTS = (
     FaultKind(
         "node-missing",
         "node",
         "a promised node never joins the cluster",
         ("cluster.nodes_present",),
-        absent=("node", "device"),
-        why=f"Its GPUs are missing with it. {GONE}and the other node's card has no peer left.",
     ),
     FaultKind(
         "node-lost",
@@ -179,8 +168,6 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=ALL_DUTIES,
-        why="Its agent and workers are lost with it: their work ends in the middle of the stage, and its "
-        "sensors, counters, processes and Xids are not read from then on.",
     ),
     FaultKind(
         "nvml-hang",
@@ -190,8 +177,6 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=DEVICE_DUTIES,
-        why="The card is not queried again: its sensors, counters, processes and Xids are not known from "
-        "then on. Its work continues.",
     ),
     FaultKind(
         "hung-kernel",
@@ -202,7 +187,6 @@ FAULTS = (
         defaults={"after": "30%"},
         duties=DEVICE_DUTIES,
         of_task=True,
-        why=KILLED,
     ),
     FaultKind(
         "worker-killed",
@@ -212,7 +196,6 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=ALL_DUTIES,
-        why=KILLED,
     ),
     FaultKind(
         "worker-frozen",
@@ -222,7 +205,6 @@ FAULTS = (
         keys=FROM,
         defaults={"after": "30%"},
         duties=ALL_DUTIES,
-        why=KILLED,
     ),
     FaultKind(
         "timeout",
@@ -232,6 +214,5 @@ FAULTS = (
         keys=("stage",),
         duties=ALL_DUTIES,
         of_task=True,
-        why="A worker that does not end is killed: its task failed, its allocator's last reading is missing.",
     ),
 )

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, WRONG_MEMORY, Also
 from rigproof.criteria.evidence.clocks import MOVED_S
 from rigproof.criteria.evidence.comparable import (
     UNDECIDED,
@@ -114,7 +113,7 @@ class Difference:
     unmeasured="a worker did not record its products' checksums, or multiplied no golden operands in a "
     "precision, or a wrong result is of no device of the rig or of the run. "
     "Not applicable in a recording without golden operands and without another comparable card",
-    also=Also(fails=WRONG_MEMORY, unmeasured=(*WITHOUT_WORK, "cpu-fallback", "gpu-idle")),
+    idling="not measured",
     duties=REPEATING,
 )
 def exact(device: DeviceEvidence) -> Finding:
@@ -258,7 +257,6 @@ FAULTS = (
             defaults={"after": "50%", "for": "30%"},
             duties=REPEATING,
             of_task=True,
-            why="A round with a wrong result is no work: the rate falls, and windows without work appear.",
         )
         for name, what in (
             ("wrong-element", "one element of its products is wrong, the same one each time"),
@@ -272,6 +270,5 @@ FAULTS = (
         "no other card",
         ("compute.exact",),
         lacks=no_peer,
-        why="Whatever equal cards compute alike is compared: products, and a training step.",
     ),
 )

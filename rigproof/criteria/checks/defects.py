@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
-from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
@@ -61,7 +60,6 @@ DEFECTS = (
     remedy=REPLACE,
     unmeasured="one of these was reported before the load and not after it, or a query of this GPU failed "
     "and none was reported; not applicable if the driver reports none of them",
-    also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )

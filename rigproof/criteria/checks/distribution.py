@@ -1,7 +1,6 @@
 """Does every worker run on the GPU that it was planned for?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -25,7 +24,6 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     "device; a worker says otherwise than its UUID, or replaced one of whose loss no event tells; or this "
     "device was deliberately left out; or the run was planned "
     "with other work than the profile of `rigproof judge --hwprofile` plans",
-    also=Also(unmeasured=("foreign-memory",)),
 )
 def workers_spread(device: DeviceEvidence) -> Finding:
     """Exactly the planned workers run on this device; each process reports the UUID of its card."""
@@ -118,8 +116,5 @@ FAULTS = (
         "every worker of the rig lands on this card",
         ("distribution.workers_spread",),
         lacks=_no_other,
-        everywhere=True,
-        why="Every other GPU lacks its workers. (Their rates do not fall: the simulation does not model how "
-        "workers slow each other down.)",
     ),
 )

@@ -1,13 +1,12 @@
 """Did the test have the card to itself?"""
 
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, compared, criterion
-from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.processes import NAMED
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
+from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind
 
 END_IT = "end that process, or run again when the card is free"
 
@@ -29,7 +28,6 @@ END_IT = "end that process, or run again when the card is free"
     "end of the load; not required if the driver does not list them, does not report which of those that "
     "were there before the run compute, or (in a container) reports pids that do not distinguish ours from "
     "others",
-    also=Also(unmeasured=(*UNREAD, "stranger-computes:after=5%")),
     applies_to_cpu=False,
     duties=("continuous", "fed", "bursts", "arms"),
 )
@@ -58,10 +56,6 @@ def _in_words(stranger: Stranger) -> str:
     return ", ".join(filter(None, (f"{stranger.who} was there {stranger.when}", stranger.took)))
 
 
-THEIRS = (
-    "What a foreign process causes is not the card's fault: it is named, and its effects are not measured."
-)
-
 FAULTS = (
     FaultKind(
         "stranger-computes",
@@ -72,8 +66,6 @@ FAULTS = (
         keys=(*TIMES, "by"),
         defaults={"by": "45%", **MID},
         duties=DUTIES,
-        why=THEIRS,
-        variants=(Variant("after=5%", THEIRS),),
     ),
     FaultKind(
         "stranger-takes-memory",
@@ -84,7 +76,6 @@ FAULTS = (
         keys=(*TIMES, "to"),
         defaults=MID,
         duties=DUTIES,
-        why=THEIRS,
     ),
     FaultKind(
         "stranger-crashes",
@@ -96,6 +87,5 @@ FAULTS = (
         defaults={**MID, "for": "5"},
         duties=DUTIES,
         brief=True,
-        why=THEIRS,
     ),
 )

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 
-from rigproof.criteria.checks.cluster import GONE
 from rigproof.criteria.criterion import Finding, NotMeasured, criterion
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.identity import NodeIdentity
@@ -116,7 +115,5 @@ FAULTS = (
         "node",
         "kernel module and library differ: NVML does not start",
         ("inventory.driver",),
-        absent=("device",),
-        why=f"Without NVML no GPU of the node is found. {GONE}and the other node's card has no peer left.",
     ),
 )

@@ -1,13 +1,12 @@
 """Has the fabric manager of an NVSwitch host set the card up?"""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
-from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 
 COMPLETED, NOT_SUPPORTED = "completed", "not_supported"  # of NVML's FabricState, in lower case
 SOURCE = "NVML's fabric state"
@@ -43,7 +42,6 @@ CONFIGURATION_SHIFT, CONFIGURATION_NONE = 8, 1  # four bits: 0 not supported, 1 
     unmeasured="the state was reported before the load and not after it, or a query of this GPU failed; not "
     "applicable if the driver reports no fabric (a card or host without NVSwitches), or none of the card's "
     "NVLinks is active (a virtual machine with one GPU)",
-    also=Also(warns=("fabric-unhealthy:to=4",), unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
@@ -115,6 +113,5 @@ FAULTS = (
         defaults={**MID, "to": "1"},
         duties=DUTIES,
         lacks=_without_fabric,
-        variants=(Variant("to=4", "A route that is being recovered only warns."),),
     ),
 )

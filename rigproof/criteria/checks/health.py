@@ -12,14 +12,13 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import crashed_by
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.xids import FILE, Action, XidCatalogue, XidOutcome
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 
 LISTENING = "nvmlEventSetWait_v2"  # the query that returns Xids
 FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
@@ -44,11 +43,6 @@ UNKNOWN_ACTION = Action(
     unmeasured="Xids were not received for a while: the node or its agent died, an NVML call failed or hung, "
     "or the GPU was lost; the driver reported its recovery action before the load, and not after it; or an "
     "Xid is of no device of the rig or of the run. Not applicable if the driver delivers no Xids",
-    also=Also(
-        fails=("ecc-uncorrected", "xid:code=171"),
-        warns=("xid:code=63", "xid:code=92", "xid:code=31", "xid:code=999"),
-        unmeasured=("node-lost", "reset", "nvml-hang", "stranger-crashes"),
-    ),
     applies_to_cpu=False,
     needs=("continuous",),
     explained=crashed_by,
@@ -200,15 +194,6 @@ FAULTS = (
         keys=(*FROM, "code"),
         defaults={**MID, "code": "48"},
         duties=DEVICE_DUTIES,
-        variants=(
-            Variant("code=63", "A remapped row only warns."),
-            Variant(
-                "code=171", "An uncorrectable memory error, which newer drivers report together with Xid 48."
-            ),
-            Variant("code=92", "NVIDIA says to ignore it."),
-            Variant("code=31", "Usually the program's own error."),
-            Variant("code=999", "It is in no catalogue."),
-        ),
     ),
     FaultKind(
         "recovery-wanted",

@@ -16,7 +16,6 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.coverage import require_coverage
 from rigproof.criteria.evidence.cpu_use import CpuSecond, cpu_seconds, load_report, taken, users
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -26,7 +25,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.node import CpuLoad
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import CONTINUOUS, MID, TIMES, FaultKind, Late, Variant
+from rigproof.simulation.faults.kinds import CONTINUOUS, MID, TIMES, FaultKind
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,7 +64,6 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     "somebody ended the CPU load; too few samples of the CPU under load; a CPU outside the band of `rigproof "
     "judge --hwprofile`, if the run's load aimed at a different band; not promised if the profile "
     "switches the load off",
-    also=Also(unmeasured=("node-lost", "reset", "host-frozen", "cpu-stolen")),
     needs=("continuous",),
 )
 def cpu_band(node: NodeEvidence) -> Finding:
@@ -200,7 +198,6 @@ def _remedy_under(load: Event | None) -> str:
     unmeasured="what a hypervisor takes was read for too little of the time under load; not applicable to a "
     "run that did not read it",
     surroundings=True,
-    also=Also(unmeasured=("node-lost", "reset", "host-frozen")),
     needs=("continuous",),
 )
 def steal(node: NodeEvidence) -> Finding:
@@ -239,7 +236,6 @@ def steal(node: NodeEvidence) -> Finding:
     unmeasured="a hypervisor, other programs or a container's quota took the CPU when wake-ups were late, or "
     "a virtual machine stood still as a whole; "
     "the probe reported for too little of the time under load",
-    also=Also(warns=("host-frozen:for=0.5",), unmeasured=("node-lost", "reset")),
     needs=("continuous",),
 )
 def responsiveness(node: NodeEvidence) -> Finding:
@@ -390,10 +386,6 @@ FAULTS = (
         keys=(*TIMES, "to"),
         duties=CONTINUOUS,
         host_lacks=_no_band,
-        late=Late(
-            "`cpu.in_band_share` allows a fifth of the windows outside the band, and chance some more",
-            keys="after=60%",
-        ),
     ),
     FaultKind(
         "cpu-stolen",
@@ -404,8 +396,6 @@ FAULTS = (
         keys=(*TIMES, "by"),
         defaults={"by": "20%"},
         duties=CONTINUOUS,
-        why="The CPU load does not get what is taken, so that the CPU is not in its band.",
-        late=Late("`cpu.stolen_warn_percent` is a mean over the stage", keys="after=60%"),
     ),
     FaultKind(
         "host-frozen",
@@ -416,7 +406,5 @@ FAULTS = (
         defaults={**MID, "for": "5"},
         duties=CONTINUOUS,
         brief=True,
-        why="During that time the sensors of its cards are not read either.",
-        variants=(Variant("for=0.5", "A single short freeze warns."),),
     ),
 )

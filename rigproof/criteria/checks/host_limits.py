@@ -95,7 +95,6 @@ FAULTS = (
         "a container leaves a quarter of the CPUs and the RAM",
         ("host.limits",),
         ends="not measured",
-        why="What is left of the RAM is less than the VRAM of its GPUs.",
     ),
     FaultKind("host-smaller", "node", "the host has half of the CPUs and the RAM", ("host.limits",)),
     FaultKind("shm-small", "node", "a container has 64 MiB of /dev/shm", ("host.limits",), ends="warns"),

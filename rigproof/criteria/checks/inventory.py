@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_then
+from rigproof.criteria.checks.cluster import looked_for, require_promised_then
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.profiles.auto import AUTO
@@ -14,7 +13,7 @@ from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 from rigproof.simulation.faults.lacks import no_peer
 
 TAKEN = (
@@ -47,7 +46,6 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     "was of another rig and did not look for it; another card of the node has its PCI bus id; it is said to "
     "be missing and was found, or one was lost, missing or taken that is not there; or its name is that of "
     "another model than it was taken for",
-    also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
 def gpus_present(device: DeviceEvidence) -> Finding:
@@ -203,7 +201,6 @@ def _promised_gib(device: DeviceEvidence) -> float:
     surroundings=True,
     unmeasured="others hold more than the plan leaves free, so that the card was not loaded; or NVML does "
     "not report the card's memory use before the run",
-    also=Also(warns=("foreign-memory:to=41500",)),
     applies_to_cpu=False,
 )
 def foreign_memory(device: DeviceEvidence) -> Finding:
@@ -238,15 +235,12 @@ FAULTS = (
         "gpu",
         "the driver does not list the card; of equal ones without a `uuid` the last is missing",
         ("inventory.gpus_present",),
-        absent=("device",),
-        why=f"{GONE}the other cards still have a peer.",
     ),
     FaultKind(
         "memory-missing",
         "gpu",
         "the card shows seven eighths of its model's memory",
         ("inventory.gpus_present",),
-        why="As where a chip of its memory is switched off.",
     ),
     FaultKind(
         "vbios-differs",
@@ -262,8 +256,6 @@ FAULTS = (
         "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last is hidden",
         ("inventory.gpus_present",),
         ends="not measured",
-        absent=("device",),
-        why=f"{GONE}the other cards still have a peer.",
     ),
     FaultKind(
         "gpu-lost",
@@ -273,7 +265,6 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=DEVICE_DUTIES,
-        why="Its worker fails with a CUDA error, its work ends, and the card is not queried any more.",
     ),
     FaultKind(
         "foreign-memory",
@@ -282,13 +273,5 @@ FAULTS = (
         ("inventory.foreign_memory",),
         ends="not measured",
         keys=("to",),
-        why="A card on which the plan does not fit is not loaded: it gets no work, and every criterion that "
-        "needs work is not measured.",
-        variants=(
-            Variant(
-                "to=41500",
-                "The plan fits beside it; the headroom is missing only because of what others hold.",
-            ),
-        ),
     ),
 )

@@ -5,7 +5,6 @@ from collections import defaultdict
 from operator import attrgetter
 
 from rigproof.criteria.criterion import Disturbed, Finding, NotMeasured, compared, criterion
-from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import require_judged_plan
@@ -42,10 +41,6 @@ REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is re
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
     "allocator without counters (of a CUDA device); or it filled less memory than the plan gives it, and "
     f"no failed allocation explains it; {OTHER_PLAN}",
-    also=Also(
-        fails=("cpu-fallback",),
-        unmeasured=(*WITHOUT_WORK, "stranger-takes-memory", *WORKER_LOST, "timeout"),
-    ),
     needs=("continuous",),
     explained=crowded_by,
 )
@@ -155,10 +150,6 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     unmeasured="no stage ran on the device, or it was deliberately left out; or one of its workers never "
     "started, was ended by Ray's memory monitor, or hung while others had the CPU; or a round was not "
     f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
-    also=Also(
-        fails=(*BROKEN, "oom", *WORKER_LOST, "timeout"),
-        unmeasured=("foreign-memory", "stranger-takes-memory"),
-    ),
     needs=("continuous",),
     explained=crowded_by,
 )
@@ -236,7 +227,6 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     unmeasured="less is free although others held little before the run: they took it since, or the plan is "
     "too large for this device; or the device's free memory was not read while its workers held their "
     f"memory; {OTHER_PLAN}",
-    also=Also(warns=("foreign-memory:to=41500",), unmeasured=("foreign-memory", "stranger-takes-memory")),
     needs=("continuous",),
 )
 def headroom(device: DeviceEvidence) -> Finding:
@@ -287,7 +277,6 @@ FAULTS = (
         "gpu",
         "allocations fail (out of memory)",
         ("memory.no_oom",),
-        why="Each allocation that failed counts as a failed task, although the policy recovered from it.",
     ),
     FaultKind(
         "oom-retry",
@@ -305,8 +294,6 @@ FAULTS = (
         "gpu",
         "memory runs out permanently, and the CPU does the card's work",
         ("memory.success_rate",),
-        why="It begins with allocations that fail; work of the CPU in a card's place is not counted as "
-        "the card's, which then has no rate and nothing to compare.",
     ),
     FaultKind(
         "memory-taken",

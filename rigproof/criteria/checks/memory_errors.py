@@ -1,7 +1,6 @@
 """Does the memory keep what is written to it? Judged by the card's own counters."""
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
@@ -25,7 +24,6 @@ REPLACE = "have the card replaced: its memory wears out"
     remedy="reset or restart the machine; if errors come back, have the card replaced",
     unmeasured="a counter is missing before or after the run; not applicable if the SKU file lists `ecc` "
     "in `unsupported_sensors`, nor if ECC is switched off, nor on an unknown card without ECC",
-    also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
@@ -83,7 +81,6 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     remedy="restart the machine so that the remap takes effect; if rows keep failing, have the card replaced",
     unmeasured="the counters are missing before or after the run; not applicable if ECC is switched off, "
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
-    also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
@@ -173,8 +170,6 @@ FAULTS = (
         defaults=MID,
         duties=DEVICE_DUTIES,
         lacks=NO_ECC,
-        why="Its workers end with a CUDA error, and so does every later one until the card is reset; the "
-        "clock of a card without work means nothing.",
     ),
     FaultKind(
         "ecc-corrected-rate",

@@ -13,7 +13,6 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -56,7 +55,6 @@ def _planned(_loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     unmeasured="the links, or a counter of their errors, were read only at one end of the run, or a query of "
     "this GPU failed; not applicable if no link is active, unless the card should have some: its SKU file or "
     "the rig states how many, and there is another card on its node to link to",
-    also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
     planned=_planned,

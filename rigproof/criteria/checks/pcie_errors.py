@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import LOST, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.records.pcie import PcieErrors
@@ -42,7 +41,6 @@ UNCOUNTED = (
     unmeasured="the counts were not read before and after all loads and once a minute in between, or they "
     "went back; or the GPU was lost. Not applicable if the host's kernel does not count them, as in most "
     "virtual machines",
-    also=Also(unmeasured=LOST),
     needs=("continuous",),
     duties=DEVICE_DUTIES,
     applies_to_cpu=False,
@@ -157,7 +155,6 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=DEVICE_DUTIES,
-        why="Each packet that is repeated counts as a replay, too.",
     ),
     FaultKind(
         "pcie-uncorrected",

@@ -6,7 +6,6 @@ from operator import itemgetter
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece
@@ -22,7 +21,7 @@ from rigproof.criteria.evidence.working_range import nearest_edge, power_failure
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind, Variant
+from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind
 from rigproof.simulation.faults.lacks import unstated
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
@@ -42,16 +41,7 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and excee
     remedy="set the power limit again (`nvidia-smi -pl`), and check that the power supply carries all "
     "cards at once",
     unmeasured="too few readings of the power under load, a draw of 0 W, or a frozen sensor",
-    also=Also(
-        unmeasured=(
-            *UNSAMPLED,
-            "sensor-missing:field=power",
-            "gpu-idle",
-            "ecc-uncorrected",
-            "cpu-fallback",
-            "foreign-memory",
-        )
-    ),
+    idling="not measured",
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -136,7 +126,6 @@ def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float
     remedy="set it with `nvidia-smi -pl`, or state the intended range as `limits.power_limit_w`",
     unmeasured="NVML reports no enforced limit, or one that no card can have, such as 0 W; not applicable "
     "to a card whose driver has none, such as laptops and virtual GPUs",
-    also=Also(fails=("power-capped:to=300",)),
     applies_to_cpu=False,
 )
 def limit(device: DeviceEvidence) -> Finding:
@@ -247,7 +236,6 @@ FAULTS = (
         keys=("stage", "to"),
         duties=FED,
         lacks=unstated("working_power_w"),
-        why="A card that draws half of what it should stays colder and generates more slowly than it should.",
     ),
     FaultKind(
         "power-capped",
@@ -257,13 +245,6 @@ FAULTS = (
         ends="warns",
         keys=("to",),
         lacks=_has_range,
-        variants=(
-            Variant(
-                "to=300",
-                "Less than half of the default fails. The card's own floors are scaled to its cap, the sum's "
-                "is not.",
-            ),
-        ),
     ),
     FaultKind(
         "power-limit-off",

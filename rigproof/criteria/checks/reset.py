@@ -1,7 +1,6 @@
 """Did a host restart under load? The driver's log has no trace of a power loss."""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.profiles.kinds.stages import ALL_DUTIES
 from rigproof.records.measurements import BootReading, Event
@@ -24,7 +23,6 @@ WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `k
     "else load one card at a time, or lower the power limit",
     unmeasured="the run did not reach its end there: the node or its agent was lost, or the run was killed; "
     "not applicable if the boot id cannot be read, or is a container's own",
-    also=Also(unmeasured=("node-lost",)),
 )
 def reset(node: NodeEvidence) -> Finding:
     """The host did not restart under load, neither in this run nor, unreported, in an earlier one.
@@ -115,8 +113,6 @@ FAULTS = (
         defaults={**MID, "for": "8"},
         duties=ALL_DUTIES,
         brief=True,
-        why="The node is lost, and whatever needs it is not measured; once it has returned, a new agent "
-        "reads another boot id there.",
     ),
     FaultKind(
         "reset-before",

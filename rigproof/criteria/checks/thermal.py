@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.reasons import (
@@ -46,14 +45,6 @@ FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still onl
     severity="reseat",
     remedy="clean the heatsink or raise the fan curve",
     unmeasured="too few readings under load, or a frozen sensor",
-    also=Also(
-        fails=("power-out-of-range",),
-        unmeasured=(
-            *UNSAMPLED,
-            "sensor-frozen:field=core_temperature",
-            "sensor-impossible:field=core_temperature",
-        ),
-    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -104,15 +95,6 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     "cause",
     unmeasured="too few readings under load, or a frozen sensor; not applicable on a card whose driver "
     "reports none",
-    also=Also(
-        unmeasured=(
-            *UNSAMPLED,
-            "telemetry-gap",
-            "sensor-missing:field=memory_temperature",
-            "sensor-frozen:field=memory_temperature",
-            "sensor-impossible:field=memory_temperature",
-        )
-    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -204,11 +186,6 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     severity="reseat",
     remedy="cool the card if the reason is thermal; check plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load, or a counter of them went back",
-    also=Also(
-        fails=("overheat", "memory-overheat"),
-        warns=("thermal-throttle:after=50%,for=0.5",),
-        unmeasured=(*UNSAMPLED, "sensor-missing:field=clock_event_reasons"),
-    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,

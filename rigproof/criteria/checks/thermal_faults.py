@@ -1,7 +1,7 @@
 """The faults that the criteria of thermal.py detect."""
 
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES, DUTIES
-from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind, Variant
+from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind
 from rigproof.simulation.faults.lacks import unreported, unstated
 
 SLOWED = "Above the highest temperature that its maker allows, a card lowers its clock."
@@ -15,7 +15,6 @@ FAULTS = (
         keys=(*TIMES, "to"),
         defaults=PART,
         duties=DUTIES,
-        why=SLOWED,
         least_s=1.25,  # of a card that is not hot yet; 30 % of a quick pattern stage are 1.2 s
     ),
     FaultKind(
@@ -59,7 +58,6 @@ FAULTS = (
         defaults=PART,
         duties=DUTIES,
         lacks=unreported("memory_temperature", "its driver reports no such sensor"),
-        why=SLOWED,
         least_s=3.0,
     ),
     FaultKind(
@@ -70,8 +68,6 @@ FAULTS = (
         keys=(*TIMES, "by"),
         defaults={"by": "40%"},
         duties=DEVICE_DUTIES,
-        why="By 40 % the rates fall below their floors and below those of the peers.",
-        variants=(Variant("after=50%,for=0.5", "A single short event warns."),),
     ),
     FaultKind(
         "hidden-throttle",

@@ -1,13 +1,12 @@
 """How far is the card from slowing itself down, by its own account?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import PART, TIMES, FaultKind, Variant
+from rigproof.simulation.faults.kinds import PART, TIMES, FaultKind
 
 FIELD, WHAT = "thermal_margin_c", "thermal margin"
 MOVED_C = 5.0  # of the core: the margin of the same die moves too
@@ -28,7 +27,6 @@ IN_USE = Limit(0.0, "0 is the highest temperature in use, by NVML's T.Limit")
     unmeasured="too few readings under load, or a margin that stands still while the core's temperature "
     "moves; not applicable on a card whose driver reports none, as before Ada, unless its SKU file states "
     "`slowdown_margin_c`",
-    also=Also(warns=("hot-spot:to=1", "overheat"), unmeasured=(*UNSAMPLED, "telemetry-gap")),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -106,6 +104,5 @@ FAULTS = (
         defaults=PART,
         duties=DUTIES,
         lacks=_unpromised,
-        variants=(Variant("to=1", "Over the highest temperature in use, but not yet slowed down."),),
     ),
 )

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.fed import remedy_if_waited
@@ -51,11 +50,7 @@ FEWER_LANES = (
     "counter that was read only at one end of the run; not applicable if the SKU file lists `pcie` in "
     "`unsupported_sensors`. A card whose driver counts no replays, as in WSL2 and virtual machines, is "
     "judged by its link alone",
-    also=Also(
-        fails=("gpu-idle",),
-        warns=("pcie-errors",),
-        unmeasured=(*UNSAMPLED, "telemetry-gap", "ecc-uncorrected", "cpu-fallback", "foreign-memory"),
-    ),
+    idling="fails",
     needs=("continuous",),
     duties=DUTIES,
     applies_to_cpu=False,
@@ -232,6 +227,5 @@ FAULTS = (
         defaults=MID,
         duties=DUTIES,
         lacks=NO_PCIE,
-        why="They are counted while the load of all GPUs is switched on and off, too.",
     ),
 )

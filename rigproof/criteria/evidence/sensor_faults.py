@@ -1,15 +1,8 @@
 """Faults of the readings themselves: no check judges these readings, because sensors.py rejects them."""
 
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.simulation.faults.kinds import FROM, TIMES, FaultKind, Stages, Variant
+from rigproof.simulation.faults.kinds import FROM, TIMES, FaultKind, Stages
 from rigproof.simulation.faults.sensors import SENSORS
-
-UNREAD = "Only the criteria that use that sensor are affected."
-BY_POWER = (
-    "Work alone does not show that a card was active: its power must show it too. Nor does the power cap "
-    "explain a low clock if the card's power is unknown."
-)
-CORE, MEMORY = (Variant(f"field={part}_temperature", UNREAD) for part in ("core", "memory"))
 
 
 def _steady(sensor: str, stage: str, stages: Stages) -> str:
@@ -44,17 +37,6 @@ FAULTS = (
         keys=(*TIMES, "field"),
         defaults={"field": "core_temperature"},
         duties=DUTIES,
-        why=UNREAD,
-        variants=(
-            MEMORY,
-            Variant("field=sm_clock", UNREAD),
-            Variant("field=utilization", UNREAD),
-            Variant(
-                "field=clock_event_reasons",
-                "A clock that the power cap lowers needs the reason to explain it.",
-            ),
-            Variant("field=power", BY_POWER),
-        ),
     ),
     FaultKind(
         "sensor-frozen",
@@ -66,8 +48,6 @@ FAULTS = (
         defaults={"field": "power", "after": "20%"},
         duties=DUTIES,
         unseen=_steady,
-        why=BY_POWER,
-        variants=(CORE, MEMORY),
         least_s=11.0,  # ten seconds of one value, and a sample on each side
     ),
     FaultKind(
@@ -81,7 +61,6 @@ FAULTS = (
         duties=("continuous", "fed"),  # detected by the energy of ten steady seconds
         unseen=_power_alone,
         delays=True,
-        why=BY_POWER,
         least_s=12.0,
     ),
     FaultKind(
@@ -94,8 +73,6 @@ FAULTS = (
         defaults={"field": "power", "after": "30%"},
         duties=DUTIES,
         unseen=_any_bits,
-        why=BY_POWER,
-        variants=(CORE, MEMORY, Variant("field=sm_clock", UNREAD)),
     ),
     FaultKind(
         "telemetry-gap",
@@ -106,7 +83,6 @@ FAULTS = (
         keys=TIMES,
         defaults={"after": "81%", "for": "19%"},
         duties=DUTIES,
-        why="All readings of the card lack the same stretch; its work continues.",
         least_s=2.2,
     ),
 )

@@ -30,45 +30,11 @@ REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # in which the same produc
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """A fault with other keys than its defaults, as written after the colon, and why its effect differs."""
-
-    keys: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """What differs if a fault begins in the last fifth of the continuous stage.
-
-    `keys`: those that it needs to be noticed; `criterion`: the one that notices it instead of its own.
-    """
-
-    why: str
-    keys: str = "after=80%"
-    criterion: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Noticed:
-    """How a fault shows in a stage, if that differs from its kind.
-
-    `keys`: those that it needs there in addition to `stage=`. `criterion`: the one that notices it instead of
-    those in `trips`. `ends`: that criterion's outcome.
-    """
-
-    keys: str = ""
-    criterion: str | None = None
-    ends: Ends | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class FaultKind:
     """A fault by name.
 
     `trips`: the criteria that it proves, all with the outcome `ends`, on the fault's own subject, or on the
-    rig if they judge the rig. Criteria that it also changes declare that themselves (`Criterion.also`), and
-    `why` explains it. `variants`: its effect with other keys.
+    rig if they judge the rig. docs/faults.toml has everything that it changes.
 
     `duties`: of the stages in which it can act. `stage`: the only stage in which it can, instead of duties.
     With neither, it acts for the whole run. `defaults`: values of keys that are not given.
@@ -91,11 +57,6 @@ class FaultKind:
     in_memory: bool = False  # at one place of it: only stages that fill and compare the memory notice it
     of_task: bool = False  # it hits a worker's task in its stage, and nothing later
     delays: bool = False  # `by` can also be a delay
-    absent: tuple[str, ...] = ()  # scopes of criteria whose subjects then do not exist
-    everywhere: bool = False  # it shows on every device of the rig
-    why: str = ""
-    variants: tuple[Variant, ...] = ()
-    late: Late | None = None
 
     def acts_in(self, stages: Stages) -> tuple[str, ...]:
         """Those of these stages in which it can act."""

@@ -4,7 +4,6 @@ import math
 from collections.abc import Hashable, Mapping
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
 from rigproof.criteria.evidence.rates import peers_of
@@ -37,7 +36,7 @@ MIB_PER_GIB = 1024
     "slow, claim the warranty",
     unmeasured="too few verified rounds of an operation, or a rate above `limits.ceiling_share` of the "
     "printed bandwidth",
-    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
+    idling="not measured",
     figures=tuple(FIGURES.values()),
     stages=(STAGE,),
     rate=True,

@@ -1,7 +1,7 @@
 """The fault that this stage's criterion must notice, and what it cannot notice."""
 
 from rigproof.simulation.faults.injected import InjectedFault
-from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork
 
 FAULTS = (
@@ -15,11 +15,6 @@ FAULTS = (
         stage="bandwidth",
     ),
 )
-NOTICED = {
-    "gpu-idle": Noticed(ends="not measured"),
-    "heat-spike": Noticed("after=20%,for=2"),  # moving memory heats the core less
-    "early-heat": Noticed("after=10%,for=80%"),
-}
 
 
 def unnoticed(fault: InjectedFault, _work: CardWork) -> str:

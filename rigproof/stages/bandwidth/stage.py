@@ -2,7 +2,7 @@
 
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.bandwidth.criteria import CRITERIA
-from rigproof.stages.bandwidth.faults import FAULTS, NOTICED
+from rigproof.stages.bandwidth.faults import FAULTS
 from rigproof.stages.bandwidth.lint import problems
 from rigproof.stages.bandwidth.settings import FIGURES, GB, STAGE, BandwidthSettings
 from rigproof.stages.bandwidth.simulated import SIMULATED
@@ -21,4 +21,4 @@ KIND = StageKind(
     # `operation` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(Label("operation", str), Label("size", int, told=True)),
 )
-BANDWIDTH = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=bandwidth_tables)
+BANDWIDTH = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=bandwidth_tables)

@@ -3,7 +3,6 @@
 from statistics import median
 
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.verdict import Outcome, count_of, figure
@@ -41,7 +40,6 @@ HOW = {
     "it may not be written to; its file system keeps files in memory (tmpfs); there is too little room to "
     "write beside `stages.disk.reserve_gib`; too few chunks were written and read, more was read back than "
     "was written, or wrong chunks were counted of which no event tells",
-    also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
 )

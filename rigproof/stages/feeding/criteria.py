@@ -9,7 +9,6 @@ from statistics import fmean, median
 import numpy as np
 
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, Trouble, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.cpu_use import TOLD_PERCENT, cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
@@ -136,7 +135,6 @@ def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     remedy="keep as many CPUs free as the pool has processes, or lower `stages.feeding.processes`",
     unmeasured="too few sequential or parallel runs, none that compared the rewards of both, or a pool of "
     "fewer processes than were planned; or the speed-up is enough for what others left of the pools' CPUs",
-    also=Also(unmeasured=WITHOUT_WORK),
     stages=("feeding",),
     explained=_explained_by_cpus(_fast_enough),
     planned=_planned,
@@ -326,10 +324,7 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     unmeasured="fewer than two steps with rewards, a lost worker, or utilisation that was not read often "
     "enough or does not match the time of the work; or the GPU would not have waited so long if others had "
     "not taken a part of the pools' CPUs",
-    also=Also(
-        fails=("gpu-idle",),
-        unmeasured=(*WITHOUT_WORK, "nvml-hang", "sensor-missing:field=utilization"),
-    ),
+    idling="fails",
     stages=("feeding",),
     explained=_explained_by_cpus(_fed_enough),
 )

@@ -1,6 +1,6 @@
 """Faults that this stage's criteria must notice."""
 
-from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.kinds import FaultKind
 
 STAGE = "feeding"
 
@@ -47,7 +47,3 @@ FAULTS = (
         stage=STAGE,
     ),
 )
-NOTICED = {
-    "telemetry-gap": Noticed("after=50%,for=20%"),
-    "gpu-idle": Noticed(criterion="feeding.idle_gaps"),
-}

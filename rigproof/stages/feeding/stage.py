@@ -7,7 +7,7 @@ from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.records.measurements import TFLOP
 from rigproof.stages.feeding.criteria import CRITERIA
-from rigproof.stages.feeding.faults import FAULTS, NOTICED
+from rigproof.stages.feeding.faults import FAULTS
 from rigproof.stages.feeding.lint import problems
 from rigproof.stages.feeding.settings import FeedingSettings
 from rigproof.stages.feeding.simulated import SIMULATED
@@ -39,6 +39,4 @@ KIND = StageKind(
     },
 )
 QUIET = ("generation",)
-FEEDING = StageSlice(
-    KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables, quiet_events=QUIET
-)
+FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=feeding_tables, quiet_events=QUIET)

@@ -3,7 +3,6 @@
 from typing import NoReturn
 
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, criterion
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
@@ -43,10 +42,7 @@ def _gemm(precision: Precision) -> Criterion:
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it, "
         "or torch has no fp8 on this device",
-        also=Also(
-            fails=("clock-stuck", "clock-locked", "thermal-throttle"),
-            unmeasured=("gpu-idle", "foreign-memory"),
-        ),
+        idling="not measured",
         stages=("gemm",),
         holds_for=promised,
         rate=True,

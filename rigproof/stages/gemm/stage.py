@@ -3,7 +3,6 @@
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.gemm.criteria import CRITERIA
-from rigproof.stages.gemm.faults import NOTICED
 from rigproof.stages.gemm.lint import problems
 from rigproof.stages.gemm.plan import plan
 from rigproof.stages.gemm.settings import FIGURES, GemmSettings
@@ -21,4 +20,4 @@ KIND = StageKind(
     labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int, told=True)),
     lint=problems,
 )
-GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA, noticed=NOTICED)
+GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA)

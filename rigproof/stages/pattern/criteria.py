@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
@@ -41,7 +40,7 @@ MISREAD = "run again; have the card checked if it comes back: single words were 
     "compare every word or did not find the word that is changed on purpose before it; what the passes "
     "found was not reported, or otherwise than their rounds say; or a wrong word is of no device of the rig "
     "or of the run",
-    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-takes-memory")),
+    idling="not measured",
     stages=(STAGE,),
 )
 def pattern(device: DeviceEvidence) -> Finding:

@@ -1,8 +1,8 @@
-"""Faults that this stage's criteria must notice, and how those of others show here."""
+"""Faults that this stage's criteria must notice."""
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.injected import InjectedFault
-from rigproof.simulation.faults.kinds import FROM, FaultKind, Late, Noticed
+from rigproof.simulation.faults.kinds import FROM, FaultKind
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.pattern.settings import STAGE
 
@@ -21,8 +21,6 @@ FAULTS = (
         keys=FROM,
         duties=("continuous", "bursts", "arms"),
         in_memory=True,
-        why="Products of the operands that lie there are wrong too.",
-        late=Late("it is a wrong product then", criterion="activity.gpu_active"),
     ),
     FaultKind(
         "vram-soft-error",
@@ -32,7 +30,6 @@ FAULTS = (
         keys=("stage", "after"),
         defaults={"after": "50%"},
         stage=STAGE,
-        why="It is a wrong result.",
     ),
     FaultKind(
         "vram-hot",
@@ -45,14 +42,6 @@ FAULTS = (
         lacks=_has_sensor,
     ),
 )
-NOTICED = {
-    "gpu-idle": Noticed(ends="not measured"),
-    # In the passes: half of a short stage is pauses.
-    "power-over-limit": Noticed("after=10%,for=35%"),
-    "heat-spike": Noticed("after=20%,for=2,to=92"),  # moving memory heats the core less
-    "early-heat": Noticed("after=5%,for=40%"),
-    "telemetry-gap": Noticed("after=20%,for=20%"),
-}
 
 
 def unnoticed(fault: InjectedFault, _work: CardWork) -> str:

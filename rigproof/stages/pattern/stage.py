@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
 from rigproof.records.measurements import Event
 from rigproof.stages.pattern.criteria import CRITERIA
-from rigproof.stages.pattern.faults import FAULTS, NOTICED
+from rigproof.stages.pattern.faults import FAULTS
 from rigproof.stages.pattern.lint import problems
 from rigproof.stages.pattern.plan import plan
 from rigproof.stages.pattern.settings import FADE, GB, STAGE, PatternSettings
@@ -42,6 +42,4 @@ KIND = StageKind(
     },
 )
 QUIET = ("pattern_kernels", "pattern_result")
-PATTERN = StageSlice(
-    KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=pattern_tables, quiet_events=QUIET
-)
+PATTERN = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=pattern_tables, quiet_events=QUIET)

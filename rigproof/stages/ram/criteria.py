@@ -1,7 +1,6 @@
 """Does a host's RAM keep what is written to it, and is it as fast as that of its equals?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
@@ -30,7 +29,6 @@ BROKEN = "do not train on this host: find the module with memtest86+; replace it
     unmeasured="less than `stages.ram.least_gib`, or than twice the CPU's caches, was free beside the "
     "reserve, or could be tested; too few copies; wrong words were counted of which no event tells; or the "
     "test says otherwise than its rounds",
-    also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
     stages=(STAGE,),
     rate=True,
 )

@@ -3,7 +3,6 @@
 import math
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
@@ -28,7 +27,6 @@ FINITE = "every loss is finite"
     remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
     unmeasured="fewer than 2 verified runs, or fewer reported than recorded; a value whose checksum was not "
     "reported; or runs that were counted as different without a wrong result",
-    also=Also(fails=("wrong-arithmetic",), unmeasured=WITHOUT_WORK),
     stages=(STAGE,),
 )
 def replay(device: DeviceEvidence) -> Finding:
@@ -84,7 +82,6 @@ def replay(device: DeviceEvidence) -> Finding:
     severity="isolate",
     remedy="look at training.replay and compute.exact first; if they pass on every card, reinstall torch",
     unmeasured="the losses of the replayed steps were not reported",
-    also=Also(unmeasured=WITHOUT_WORK),
     stages=(STAGE,),
 )
 def loss(device: DeviceEvidence) -> Finding:

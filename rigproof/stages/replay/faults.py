@@ -1,6 +1,6 @@
-"""The faults that this stage's criteria must notice, and how those of others show here."""
+"""The faults that this stage's criteria must notice."""
 
-from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.kinds import FaultKind
 
 FAULTS = (
     FaultKind(
@@ -20,7 +20,3 @@ FAULTS = (
         stage="replay",
     ),
 )
-NOTICED = {
-    "gpu-idle": Noticed(ends="not measured"),
-    "throughput-sag": Noticed("by=60%"),
-}

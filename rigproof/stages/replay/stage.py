@@ -4,7 +4,7 @@ from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.records.measurements import TFLOP
 from rigproof.stages.replay.criteria import CRITERIA
-from rigproof.stages.replay.faults import FAULTS, NOTICED
+from rigproof.stages.replay.faults import FAULTS
 from rigproof.stages.replay.lint import problems
 from rigproof.stages.replay.settings import STAGE, ReplaySettings
 from rigproof.stages.replay.simulated import SIMULATED
@@ -33,7 +33,6 @@ REPLAY = StageSlice(
     SIMULATED,
     CRITERIA,
     FAULTS,
-    NOTICED,
     tables=replay_tables,
     quiet_events=("replay",),
 )

@@ -3,7 +3,6 @@
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.records.measurements import TFLOP
-from rigproof.simulation.faults.kinds import Noticed
 from rigproof.stages.shapes.settings import STAGE, ShapesSettings
 from rigproof.stages.shapes.simulated import SIMULATED
 from rigproof.stages.shapes.specs import specs
@@ -24,5 +23,4 @@ KIND = StageKind(
     ),
     held_against=HeldAgainst("products", (Need(TFLOP, ("precision",)),)),
 )
-NOTICED = {"gpu-idle": Noticed(ends="not measured"), "throughput-sag": Noticed("by=60%")}
-SHAPES = StageSlice(KIND, specs, SIMULATED, noticed=NOTICED, tables=shapes_tables)
+SHAPES = StageSlice(KIND, specs, SIMULATED, tables=shapes_tables)

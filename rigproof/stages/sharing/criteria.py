@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.floors import SLOW
@@ -87,7 +86,7 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     remedy="give this card one worker (`workers = 1`), or let several run at once with NVIDIA MPS",
     unmeasured="one of the processes did too little, or did not work at the same time as the others; "
     "`stages.sharing.workers` does not begin with 1, or has no other number",
-    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-computes")),
+    idling="not measured",
     stages=("sharing",),
     rate=True,
     explained=slowed_by,

@@ -1,6 +1,6 @@
 """The fault that this stage's criterion must notice."""
 
-from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.kinds import FaultKind
 
 FAULTS = (
     FaultKind(
@@ -13,9 +13,3 @@ FAULTS = (
         stage="sharing",
     ),
 )
-NOTICED = {
-    "throughput-sag": Noticed("after=60%,by=60%", "scaling.sharing"),
-    "early-heat": Noticed("after=20%"),
-    "gpu-idle": Noticed(ends="not measured"),
-    "vram-stuck-bit": Noticed(criterion="activity.gpu_active"),  # as a wrong product
-}

@@ -5,7 +5,7 @@ from operator import attrgetter
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.sharing.criteria import CRITERIA
-from rigproof.stages.sharing.faults import FAULTS, NOTICED
+from rigproof.stages.sharing.faults import FAULTS
 from rigproof.stages.sharing.lint import problems
 from rigproof.stages.sharing.settings import SharingSettings
 from rigproof.stages.sharing.simulated import SIMULATED
@@ -29,4 +29,4 @@ KIND = StageKind(
         Label("process", int, optional=True, process=True),  # which of them did the round
     ),
 )
-SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=sharing_tables)
+SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=sharing_tables)

@@ -11,7 +11,6 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, WRONG_RESULTS, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
@@ -21,7 +20,6 @@ from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 from rigproof.stages.sustained.peers import peer_outlier
 from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
 
@@ -42,10 +40,7 @@ MOST_NAMED = 16
     severity="isolate",
     remedy=SLOW,
     unmeasured="the stage was aborted, or this device did no verified round",
-    also=Also(
-        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, *WRONG_RESULTS),
-        unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
-    ),
+    idling="fails",
     figures=(FIGURE,),
     stages=("sustained",),
     rate=True,
@@ -75,10 +70,7 @@ def _measured(device: DeviceEvidence) -> Measured:
     remedy="find out why a device does less than its part, which is after `of`; if each is as fast as its "
     "model can be, lower the floor",
     unmeasured="a promised device has no sustained rate, without which the sum would look low",
-    also=Also(
-        fails=(*SLOW_CARD, *BROKEN, *WORKER_LOST, "power-capped:to=300"),
-        unmeasured=(*ABSENT, *NO_RATE, "stranger-computes:after=5%"),
-    ),
+    idling="fails",
     sum_of="throughput.sustained",
     stages=("sustained",),
     rate=True,
@@ -148,10 +140,7 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a drop",
     unmeasured="less than 4 s of settled load",
-    also=Also(
-        fails=(*BROKEN, *WRONG_RESULTS, "gpu-idle", "power-out-of-range"),
-        unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes", "stranger-computes:after=5%"),
-    ),
+    idling="fails",
     stages=("sustained",),
     duties=DUTIES,
     explained=slowed_by,

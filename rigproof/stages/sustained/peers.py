@@ -3,7 +3,6 @@
 from typing import NoReturn
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import BROKEN, WORKER_LOST, WRONG_RESULTS, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rates import (
     of_sustained,
@@ -16,7 +15,6 @@ from rigproof.criteria.evidence.rates import (
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.works import beside_peers
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD, SLOW_FED
 
 
 @criterion(
@@ -37,10 +35,7 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD, SLOW_FED
     "slow, the card is at fault",
     unmeasured="the device has no sustained rate, or none of its peers has one; not applicable if of "
     "this GPU and its peers only some report a power limit",
-    also=Also(
-        fails=(*SLOW_CARD, "clock-locked", *SLOW_FED, *BROKEN, *WORKER_LOST, *WRONG_RESULTS),
-        unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
-    ),
+    idling="fails",
     stages=("sustained",),
     duties=DUTIES,
     applies_to_cpu=False,

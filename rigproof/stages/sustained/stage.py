@@ -4,7 +4,7 @@ from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.sustained.criteria import CRITERIA
-from rigproof.stages.sustained.faults import FAULTS, NOTICED
+from rigproof.stages.sustained.faults import FAULTS
 from rigproof.stages.sustained.lint import doubts, problems
 from rigproof.stages.sustained.plan import plan
 from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
@@ -29,4 +29,4 @@ KIND = StageKind(
         Label("part", str, optional=True, work=True),
     ),
 )
-SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED)
+SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS)

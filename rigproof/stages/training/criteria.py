@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, Trouble, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
@@ -62,10 +61,7 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that is faster "
     "than the silicon at its highest clock, or the losses of a precision were not reported; not required if "
     "an unknown device has no fp16",
-    also=Also(
-        fails=("straggler", "throughput-sag", "thermal-throttle", "clock-stuck", "clock-locked"),
-        unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-computes", "stranger-computes:after=5%"),
-    ),
+    idling="not measured",
     stages=("training",),
     applies_to_cpu=False,
     holds_for=trains_in_fp16,

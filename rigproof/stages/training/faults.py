@@ -2,7 +2,7 @@
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.injected import InjectedFault
-from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.lacks import no_peer
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.training.settings import SPEEDUP, STEP, TrainingSettings
@@ -52,7 +52,3 @@ FAULTS = (
         lacks=_no_speedup,
     ),
 )
-NOTICED = {
-    "throughput-sag": Noticed("after=10%,by=60%", "training.step"),
-    "telemetry-gap": Noticed("after=30%,for=20%"),  # its last quarter is not measured
-}

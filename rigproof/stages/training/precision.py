@@ -9,7 +9,6 @@ from typing import NoReturn
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import Mask, Rounds
@@ -163,7 +162,7 @@ def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     "built for this card",
     unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size, or the losses of a "
     "precision were not reported; not applicable if an unknown device has no fp16",
-    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
+    idling="not measured",
     stages=("training",),
     applies_to_cpu=False,
     holds_for=trains_in_fp16,

@@ -7,7 +7,7 @@ from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.records.measurements import Event
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
-from rigproof.stages.training.faults import FAULTS, NOTICED
+from rigproof.stages.training.faults import FAULTS
 from rigproof.stages.training.lint import problems
 from rigproof.stages.training.precision import measured_rounds
 from rigproof.stages.training.settings import SPEEDUP, STEP, TrainingSettings
@@ -51,7 +51,6 @@ TRAINING = StageSlice(
     SIMULATED,
     CRITERIA,
     FAULTS,
-    NOTICED,
     tables=training_tables,
     measured=measured_rounds,
     quiet_events=QUIET,

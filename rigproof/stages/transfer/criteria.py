@@ -15,7 +15,6 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of, torch_of
 from rigproof.criteria.evidence.link import (
@@ -312,7 +311,7 @@ def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Cr
         unmeasured="too few verified rounds, alone or with all GPUs of the host; alone also if another GPU "
         "transferred meanwhile; or a rate that no link of this card and slot can carry. Not applicable to "
         "the CPU as the device",
-        also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
+        idling="not measured",
         figures=(FIGURES[direction],),
         stages=(STAGE,),
         rate=True,

@@ -13,7 +13,6 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.link import FIELDS, best_link, link_name, replays_allowed
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -55,21 +54,7 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     "than planned without need; a GPU, the agent or the reasons for a "
     "lower clock were not read; or `psu_w` is stated and no power was read. Not applicable if a display is "
     "active on every GPU of the node",
-    also=Also(
-        warns=("pcie-replays", "pcie-errors"),
-        unmeasured=(
-            *UNREAD,
-            *(
-                "gpu-missing",
-                "gpu-hidden",
-                "driver-mismatch",
-                "foreign-memory",
-                "gpu-idle",
-                "ecc-uncorrected",
-            ),
-            "sensor-missing:field=clock_event_reasons",
-        ),
-    ),
+    idling="not measured",
     stages=(STAGE,),
     applies_to_cpu=False,
     explained=slowed_by_strangers,

@@ -1,8 +1,8 @@
-"""The faults that this stage's criterion must notice, and how those of others show here."""
+"""The faults that this stage's criterion must notice."""
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.injected import InjectedFault
-from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.transient.settings import STAGE
 
@@ -42,11 +42,6 @@ FAULTS = (
         lacks=_alone,
     ),
 )
-NOTICED = {
-    "power-brake": Noticed(criterion=CRITERION),
-    "bit-flip": Noticed(criterion=CRITERION),
-    "throughput-sag": Noticed("by=60%", CRITERION),
-}
 
 
 def unnoticed(fault: InjectedFault, _work: CardWork) -> str:

@@ -4,7 +4,7 @@ from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.transient.criteria import CRITERIA
-from rigproof.stages.transient.faults import FAULTS, NOTICED
+from rigproof.stages.transient.faults import FAULTS
 from rigproof.stages.transient.lint import problems
 from rigproof.stages.transient.remarks import remarks
 from rigproof.stages.transient.settings import STAGE, TransientSettings
@@ -33,7 +33,6 @@ TRANSIENT = StageSlice(
     SIMULATED,
     CRITERIA,
     FAULTS,
-    NOTICED,
     tables=transient_tables,
     quiet_events=("waves_left_out",),
 )

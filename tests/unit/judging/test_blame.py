@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.fault_matrix import shown_by
+from rigproof.judging.expected import shown_by
 from rigproof.records.verdict import Decision, Outcome, decide
 from support.fault_changes import (
     GPU,
@@ -135,3 +135,25 @@ def test_a_criterion_rejects_a_rig_only_where_the_table_says_so(row):
         fails = bool(shown_by(CATALOGUE[name], Outcome.FAIL))
         assert fails is (outcome is Decision.REJECTED), name
         assert CATALOGUE[name].surroundings is (outcome is not Decision.REJECTED), name
+
+
+def test_the_cause_is_reported_once_where_a_node_is_missing(bench):
+    node_is_missing(bench)
+    verdicts = [v for v in bench.verdicts() if v.subject.startswith("pc2")]
+    failed = {v.criterion for v in verdicts if v.outcome is Outcome.FAIL}
+    assert failed == {"cluster.nodes_present", "inventory.gpus_present"}
+    others = [v for v in verdicts if v.outcome is not Outcome.FAIL]
+    assert {v.outcome for v in others} == {Outcome.NOT_MEASURED}
+    assert {v.detail for v in others} == {"pc2 was not found", "pc2/gpu0 was not found"}
+
+
+def test_a_worker_that_the_kernel_killed_for_lack_of_memory_leaves_the_rig_unproven(bench):
+    for t_s, killed in ((3.0, 7), (50.5, 8)):
+        bench.event("oom_kills", "pc1", "", t_s, killed=killed)
+    bench.lose(WORKER, "worker_died", "the process is gone: signal 9", 50)
+    verdicts = bench.verdicts()
+    assert Outcome.FAIL not in {one.outcome for one in verdicts}
+    assert decide(verdicts) is Decision.INCOMPLETE
+    (losses,) = [one for one in verdicts if one.criterion == "cluster.no_timeouts"]
+    assert "the kernel's OOM killer ended a process of" in losses.detail
+    assert losses.remedy.startswith("free RAM of that node")

@@ -21,3 +21,9 @@ def test_a_node_of_equal_cards_passes_every_criterion(bench):
     assert {v.criterion for v in verdicts if v.outcome is Outcome.NO_LIMIT} == {"throughput.combined"}
     assert {v.criterion for v in verdicts} == JUDGED
     assert decide(verdicts) is Decision.ACCEPTED
+
+
+def test_a_power_capped_gpu_is_no_alarm(bench):
+    capped = {"clock_event_reasons": 0x4, "sm_clock_mhz": lambda s: 1470 + s.t_s % 2}
+    bench.samples("pc1/gpu0", 5, power_w=lambda s: 690 + s.t_s % 2, **capped)
+    assert {v.outcome for v in bench.verdicts()} == {Outcome.PASS}

@@ -28,8 +28,28 @@ from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from rigproof.stages.feeding.records import RewardBatch
 from support.directions import agrees
-from support.fault_changes import stranger_takes_memory
-from support.faults import FAULTS
+from support.fault_changes import (
+    clock_is_stuck,
+    cpu_takes_over,
+    every_result_is_wrong,
+    gpu_is_hidden,
+    gpu_is_idle,
+    gpu_is_lost,
+    gpu_is_missing,
+    heat_throttles,
+    memory_runs_out,
+    node_is_missing,
+    nvml_hangs,
+    others_hold_memory,
+    products_differ,
+    rewards_are_slow,
+    sag,
+    sharing_collapses,
+    stranger_computes,
+    stranger_crashes,
+    stranger_takes_memory,
+    tensor_cores_are_unused,
+)
 from support.rig_profile import CANNED, stage_changes
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
@@ -413,12 +433,34 @@ def test_no_recording_makes_judging_raise_or_a_figure_that_is_not_finite(new_ben
 
 SHARES = ("throttle_share", "success_share", "active_work_share", "peer_share", "idle_share")
 NUMBERS = ("ooms", "ecc_uncorrected", "throttle_events", "remapped_rows_fail", "retired_pages_fail")
+CHANGES = (
+    clock_is_stuck,
+    cpu_takes_over,
+    every_result_is_wrong,
+    gpu_is_hidden,
+    gpu_is_idle,
+    gpu_is_lost,
+    gpu_is_missing,
+    heat_throttles,
+    memory_runs_out,
+    node_is_missing,
+    nvml_hangs,
+    others_hold_memory,
+    products_differ,
+    rewards_are_slow,
+    sag,
+    sharing_collapses,
+    stranger_computes,
+    stranger_crashes,
+    stranger_takes_memory,
+    tensor_cores_are_unused,
+)
 DEGREES = ("core_temperature_c", "memory_temperature_c", "headroom_gib")
 
 
 @SLOW
 @given(
-    faults=st.lists(st.sampled_from(FAULTS), max_size=3),
+    changes=st.lists(st.sampled_from(CHANGES), max_size=3),
     limits=st.fixed_dictionaries(
         {},
         optional={name: st.floats(0.01, 0.99) for name in SHARES}
@@ -427,12 +469,12 @@ DEGREES = ("core_temperature_c", "memory_temperature_c", "headroom_gib")
         | {"power_limit_w": st.sampled_from([(300.0, 699.6), (700.3, 750.0), (200.0, 350.0)])},
     ),
 )
-def test_a_pass_is_within_its_limit_and_a_failure_is_not(new_bench, faults, limits):
+def test_a_pass_is_within_its_limit_and_a_failure_is_not(new_bench, changes, limits):
     bench = new_bench()
     bench.limits(**limits)
-    for fault in faults:
-        with contextlib.suppress(LookupError):  # two faults may take the same away
-            fault.change(bench)
+    for change in changes:
+        with contextlib.suppress(LookupError):  # two of them may take the same away
+            change(bench)
     for verdict in bench.verdicts():
         assert "judging it failed" not in verdict.detail, verdict
         assert agrees(verdict), verdict
@@ -492,3 +534,10 @@ def test_what_somebody_else_explains_names_no_moment_that_nobody_knows(bench):
     bench.slow(GPU, 0.5)
     detail = bench.verdict("throughput.sustained", GPU).detail
     assert detail.endswith("so this is not the card's own: 330 TFLOP/s, limit ≥ 446 TFLOP/s")
+
+
+def test_one_sample_of_a_gpu_is_no_measurement(bench):
+    bench.drop("gpu_samples", GPU)
+    bench.recording.add(GpuSample(40.0, GPU, core_temperature_c=50.0, power_w=600.0))
+    verdict = bench.verdict("thermal.core_temperature", GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
