@@ -24,7 +24,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
 
 from rigproof.judging.catalogue import FAULTS  # noqa: E402
-from rigproof.judging.expected import whole_runs  # noqa: E402
+from rigproof.judging.expected_outcomes import whole_runs  # noqa: E402
 from rigproof.judging.laps import judge_all  # noqa: E402
 from rigproof.judging.second_chance import second_chance  # noqa: E402
 from rigproof.profiles.auto import completed  # noqa: E402

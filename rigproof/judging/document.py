@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.expected import shown_by
+from rigproof.judging.expected_outcomes import shown_by
 from rigproof.judging.fault_page import faults_page
 from rigproof.profiles.documents.keys import keys_page
 from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema

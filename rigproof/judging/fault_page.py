@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
-from rigproof.judging.expected import ENDS, OTHERS, OTHERS_OF_GPUS, Case, cases, whole_runs
+from rigproof.judging.expected_outcomes import ENDS, OTHERS, OTHERS_OF_GPUS, Case, cases, whole_runs
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.parsing import ARRIVES_WITH

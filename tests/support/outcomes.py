@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
-from rigproof.judging.expected import (
+from rigproof.judging.expected_outcomes import (
     ENDS,
     OTHERS,
     OTHERS_OF_GPUS,

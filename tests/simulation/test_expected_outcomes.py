@@ -13,7 +13,7 @@ import pytest
 
 from rigproof.criteria.evidence.fed import WAITED
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
-from rigproof.judging.expected import ENDS, PATH, Case, cases, shown, shown_by, whole_runs
+from rigproof.judging.expected_outcomes import ENDS, PATH, Case, cases, shown, shown_by, whole_runs
 from rigproof.judging.fault_page import PAGE, SYMPTOMS, faults_page
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
