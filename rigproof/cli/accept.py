@@ -19,12 +19,12 @@ import typer
 from rigproof.cli.plain_terminal import PlainReporter
 from rigproof.cli.refused import Refused
 from rigproof.host.exit_status import UNSAID
+from rigproof.host.package import suite_folder
 from rigproof.host.standard_streams import lasting
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.tables.level_names import LEVELS
 from rigproof.records.verdict import EXIT_STATUS, USAGE, Decision
 from rigproof.run.options import OPTIONS, short
-from rigproof.run.suite import suite_folder
 
 ABOUT = """\
 Run the acceptance suite on this machine or cluster: load every GPU, judge what was measured,

@@ -4,5 +4,5 @@ What is read: `proc` (CPUs, memory, boot id, this process), `cgroup` (limits of 
 (CUDA_VISIBLE_DEVICES), `processes` (by id and start time), `process_names` (user, program, parents),
 `cpu_users` (whose CPU time it is), `shutdowns` (how the host went down). What runs: `child` and `parent`
 (the two sides of a process of our own), `bounded` (a call in a thread, with a deadline), `cpu_load` and
-`cpu_band` (threads that hold the CPU at a target). `package`: the path of this package.
+`cpu_band` (threads that hold the CPU at a target). `package`: where rigproof and its acceptance tests are.
 """

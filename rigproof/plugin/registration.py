@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rigproof.host.package import suite_folder
 from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.display import Display
@@ -17,7 +18,6 @@ from rigproof.plugin.request import Request
 from rigproof.plugin.session import HardwareSession
 from rigproof.report.files.folders import ReportFolderError, new_run_folder, room_mib
 from rigproof.run.start_up import StartUp
-from rigproof.run.suite import suite_folder
 
 
 def register(config: pytest.Config, start_up: StartUp) -> None:

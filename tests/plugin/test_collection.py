@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from rigproof.host.package import suite_folder
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 from support.acceptance import run_pytest
 from support.rig_profile import CANNED

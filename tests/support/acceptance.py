@@ -113,7 +113,7 @@ PRELOADED = (
     *("pyarrow.compute", "rich.live", "rich.markup", "tomlkit", "unittest", "xml.etree.ElementTree"),
     *("rigproof.run.simulated.trial", "rigproof.judging.judge", "rigproof.report.files.files"),
     *("rigproof.report.page.page", "rigproof.profiles.lint.rig"),
-    *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal", "rigproof.run.suite"),
+    *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal"),
     *("rigproof.report.files.metrics", "rigproof.report.files.summary_md", "rigproof.records.disk.store"),
     *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.second_chance"),
 )

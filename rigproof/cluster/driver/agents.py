@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import rigproof
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
-from rigproof.cluster.driver.agent_link import AgentLink
-from rigproof.cluster.driver.clock import RoundTrip, clock_offset
+from rigproof.cluster.driver.agent_link import AgentLink, RoundTrip, clock_offset
 from rigproof.cluster.driver.ground import Actors
 from rigproof.cluster.ray.calls import Gone, Poller, ask
 from rigproof.cluster.ray.matching import FoundNode
