@@ -7,10 +7,11 @@ column, rounds over total seconds, is the rate in TFLOP/s or GB/s.
 import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain, compress, repeat
+from itertools import chain, repeat
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
@@ -183,11 +184,13 @@ def means_of(recording: Recording, subject: str, rounds: Sequence[Round]) -> dic
     begin_s = min((one.t_s - one.seconds for one in rounds), default=0.0)
     end_s = max((one.t_s for one in rounds), default=0.0)
     samples = recording.gpu_samples
-    within = [begin_s <= t_s <= end_s for t_s in samples.moments(subject)]
+    times_s = samples.numbers(subject, "t_s")
+    within = (begin_s <= times_s) & (times_s <= end_s)
 
     def mean(field: str) -> float | None:
-        values = [one for one in compress(samples.values(subject, field), within) if one is not None]
-        return round(fmean(values), 2) if values else None
+        values = samples.numbers(subject, field)[within]
+        known = values[~np.isnan(values)].tolist()
+        return round(fmean(known), 2) if known else None
 
     return {
         "sm_clock_mean_mhz": mean("sm_clock_mhz"),

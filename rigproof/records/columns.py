@@ -23,11 +23,6 @@ class Numbers:
         self.optional = optional
         self.gaps = optional and bool(np.isnan(values).any())  # whether any value is None
 
-    @cached_property
-    def finite(self) -> bool:
-        """Whether all values are finite, so none is None or NaN."""
-        return bool(np.isfinite(self.array).all())
-
     def plain(self, where: slice) -> list[Any]:
         """As Python values."""
         values: list[Any] = self.array[where].tolist()
@@ -80,11 +75,6 @@ class Coded:
     def gaps(self) -> bool:
         """Whether there is a None."""
         return any(value is None for value in self.distinct)
-
-    @cached_property
-    def finite(self) -> bool:
-        """Whether all values are finite numbers, so none is None or NaN."""
-        return bool(np.isfinite(self.numbers).all())
 
     @cached_property
     def numbers(self) -> Floats:

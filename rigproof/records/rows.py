@@ -18,7 +18,6 @@ from rigproof.records.columns import (
     Coded,
     Column,
     Floats,
-    Lists,
     Numbers,
     column_of,
     columns_of,
@@ -163,9 +162,9 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         self._move_waiting()
         return self._groups.get(subject, slice(0, 0))
 
-    def of(self, subject: str, *, lists: bool = True) -> list[RecordType]:
-        """The records of one subject, in the order in which they came; without `lists`, lists are None."""
-        return self._made(self.places(subject), lists=lists)
+    def of(self, subject: str) -> list[RecordType]:
+        """The records of one subject, in the order in which they came."""
+        return self._made(self.places(subject))
 
     def only(self, subjects: Iterable[str]) -> "Rows[RecordType]":
         """The rows of these subjects."""
@@ -207,28 +206,8 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         moments = moments[np.isfinite(moments)]
         return float(moments.max()) if len(moments) else None
 
-    def moments(self, subject: str) -> list[float]:
-        """`t_s` of the subject's rows."""
-        return self.values(subject, "t_s")
-
-    def values(self, subject: str, name: str) -> list[Any]:
-        """One field of the subject's rows, in the order of `moments`; lists as arrays."""
-        where = self.places(subject)
-        column = self._columns[name]
-        return column.arrays(where) if isinstance(column, Lists) else column.plain(where)
-
-    def finite(self, name: str) -> bool:
-        """Whether each record has a finite number in that field."""
-        column = self.columns[name]
-        return not isinstance(column, Lists) and column.finite
-
-    def zero(self, name: str) -> bool:
-        """Whether each record has a zero in that field."""
-        column = self.columns[name]
-        return not (column.numbers if isinstance(column, Coded) else floats_of(column)).any()
-
     def numbers(self, subject: str, name: str) -> Floats:
-        """A field of numbers of the subject's rows, in the order of `moments`: NaN for None."""
+        """A field of numbers of the subject's rows, in the order in which they came: NaN for None."""
         where = self.places(subject)  # first: it may move waiting records into the columns
         return floats_at(self._columns[name], where)
 
@@ -295,14 +274,15 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
             self._inverse = np.argsort(self._order, kind="stable")
         return self._inverse
 
-    def _made(self, where: slice, *, lists: bool = True) -> list[RecordType]:
+    def _made(self, where: slice) -> list[RecordType]:
         assert self.record is not None
-        nothing = [None] * len(range(len(self._order))[where])
-        columns = [
-            nothing if isinstance(column, Lists) and not lists else column.plain(where)
-            for column in (self._columns[kind.name] for kind in kinds_of(cast("type", self.record)))
-        ]
-        return [self.record(*row) for row in zip(*columns, strict=True)]
+        return records_at(self.record, self._columns, where)
+
+
+def records_at(record: type[Other], columns: Mapping[str, Column], where: slice) -> list[Other]:
+    """The records of some rows."""
+    plain = [columns[kind.name].plain(where) for kind in kinds_of(cast("type", record))]
+    return [record(*row) for row in zip(*plain, strict=True)]
 
 
 def _as(rows: Rows[Any], record: type) -> Rows[Any]:

@@ -289,7 +289,7 @@ def _means_mhz(device: DeviceEvidence, load: Load) -> Iterator[tuple[Window, flo
     """The mean clock of each stretch; infinity with too few samples: then it contradicts nothing."""
     for piece in load.pieces:
         for stretch, places in zip(piece.stretches, piece.places, strict=True):
-            clocks = device.series.readings("sm_clock_mhz", places)
+            clocks = device.samples[places].readings("sm_clock_mhz")
             yield stretch, clocks.mean if len(clocks) >= FEWEST_SAMPLES else math.inf
 
 
@@ -308,7 +308,7 @@ def _drawn_while_low(device: DeviceEvidence, piece: Piece, least_mhz: float) -> 
     """
     names = ("sm_clock_mhz", power_field(device))
     clocks_mhz, power_w = (
-        np.concatenate([device.series.numbers(name)[place] for place in piece.places]) for name in names
+        np.concatenate([device.samples.numbers(name)[place] for place in piece.places]) for name in names
     )
     low_w = power_w[(clocks_mhz < least_mhz) & ~np.isnan(power_w)]
     if not len(low_w):

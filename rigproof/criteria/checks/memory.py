@@ -123,9 +123,6 @@ def _require_filled(device: DeviceEvidence) -> None:
 
 def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     """Sum over workers of the highest count that each reported: the counters only grow."""
-    evidence = device.evidence
-    if evidence.kept(("zero", field), lambda: evidence.recording.memory.zero(field)):
-        return 0
     highest: dict[str, int] = {}
     for worker, count in dict.fromkeys(device.memory.fields("worker", field)):
         highest[worker] = max(highest.get(worker, 0), count or 0)

@@ -9,7 +9,7 @@ from rigproof.criteria.criterion import Disturbed, Limit, NotApplicable, NotMeas
 from rigproof.criteria.evidence.coverage import uncovered
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Mask, Rounds
-from rigproof.criteria.evidence.series import Series, Stretch
+from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.standstills import Spans, cut_into, uncounted
 from rigproof.criteria.evidence.valid_rounds import require_told, require_valid
@@ -212,13 +212,8 @@ class DeviceEvidence:
     # What was recorded
 
     @cached_property
-    def samples(self) -> Stretch[GpuSample]:
+    def samples(self) -> Series[GpuSample]:
         """All samples of the run, in order of time."""
-        return self.series.items
-
-    @cached_property
-    def series(self) -> Series[GpuSample]:
-        """The same, with each field as a column."""
         return self.evidence.gpu_samples(self.subject)
 
     def worked_window(self, stage: str) -> Window:
@@ -236,15 +231,14 @@ class DeviceEvidence:
 
         return self.kept(("worked", stage), made)
 
-    def loaded_samples(self, window: Window) -> Stretch[GpuSample]:
+    def loaded_samples(self, window: Window) -> Series[GpuSample]:
         """The samples inside a window."""
-        return self.series.within(window)
+        return self.samples.within(window)
 
     def require_readings(self, window: Window, field: str, what: str) -> None:
         """NotMeasured if there are not enough readings of one sensor inside the window."""
-        series, places = self.series, self.series.places(window)
-        samples = places.stop - places.start
-        number = samples if series.finite(field) else len(series.readings(field, places))
+        part = self.loaded_samples(window)
+        samples, number = len(part), len(part.readings(field))
         if not number and self.lacks_sensor(field):
             raise NotApplicable(f"this card's driver reports no {what}")
         if not number and samples:  # it answers, but not this
@@ -252,7 +246,7 @@ class DeviceEvidence:
         if number == samples:  # then one sensor is as good as another
             reason = self.uncovered(window)
         else:
-            reason = self._uncovered(series.readings(field, places).times_s, window)
+            reason = self._uncovered(part.readings(field).times_s, window)
         if reason:
             raise NotMeasured(reason.format(what=what))
 
@@ -363,13 +357,13 @@ class DeviceEvidence:
         return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
 
     @property
-    def memory(self) -> Stretch[MemoryReading]:
+    def memory(self) -> Series[MemoryReading]:
         """Allocator readings of all its workers."""
-        return self.evidence.memory(self.subject).items
+        return self.evidence.memory(self.subject)
 
     def counters(self, moment: str) -> GpuCounters | None:
         """Error counters: the first reading before the load, or the last after it."""
-        read = self.kept("counters", lambda: list(self.evidence.counters(self.subject).items))
+        read = self.kept("counters", lambda: self.evidence.counters(self.subject))
         found = [one for one in read if one.moment == moment]
         return None if not found else found[0] if moment == "before" else found[-1]
 

@@ -25,7 +25,7 @@ from rigproof.criteria.evidence.events import EventIndex
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
-from rigproof.criteria.evidence.series import Series, grouped, series_of
+from rigproof.criteria.evidence.series import Series, grouped
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.standstills import Spans, awake, gaps_of, standstills
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
@@ -185,23 +185,23 @@ class Evidence:
     def gpu_samples(self, subject: str) -> Series[GpuSample]:
         """The samples of one device."""
         return self.kept_for_subject(
-            ("gpu samples", subject), lambda: series_of(self.recording.gpu_samples, subject)
+            ("gpu samples", subject), lambda: Series.of(self.recording.gpu_samples, subject)
         )
 
     def host_samples(self, subject: str) -> Series[HostSample]:
         """The samples of one node."""
         return self.kept_for_subject(
-            ("host samples", subject), lambda: series_of(self.recording.host_samples, subject)
+            ("host samples", subject), lambda: Series.of(self.recording.host_samples, subject)
         )
 
     def memory(self, subject: str) -> Series[MemoryReading]:
         """The allocator readings of one device."""
-        return self.kept_for_subject(("memory", subject), lambda: series_of(self.recording.memory, subject))
+        return self.kept_for_subject(("memory", subject), lambda: Series.of(self.recording.memory, subject))
 
-    def counters(self, subject: str) -> Series[GpuCounters]:
-        """The error counters of one device."""
+    def counters(self, subject: str) -> list[GpuCounters]:
+        """The error counters of one device, in the order of time."""
         index = self.kept("counters", lambda: grouped(self.recording.counters))
-        return Series(index.get(subject, ()))
+        return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def boots(self, subject: str) -> list[BootReading]:
         """The boot ids read on one node, in the order of time."""

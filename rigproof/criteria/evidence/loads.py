@@ -185,7 +185,7 @@ def _pieces(device: DeviceEvidence, stage: str) -> tuple[Piece, ...]:
         number = QUARTERS if one.length_s >= QUARTERED_S else 1
         if duty == "continuous":
             number = max(1, round(one.length_s / quarter_s))
-        pieces += [Piece((part,), (device.series.places(part),)) for part in one.parts(number)]
+        pieces += [Piece((part,), (device.samples.places(part),)) for part in one.parts(number)]
     long = _joined(pieces, [one.length_s for one in pieces], SHORTEST_S)
     return _joined(long, [one.samples for one in long], FEWEST_SAMPLES)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import Stretch
+from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.tables.node import CpuLoad, Node
@@ -122,7 +122,7 @@ class NodeEvidence:
             return f"{event.message} (at t={event.t_s:.0f} s)"
         return next(filter(None, (one.cause() for one in self.devices)), "")
 
-    def loaded_samples(self, window: Window) -> Stretch[HostSample]:
+    def loaded_samples(self, window: Window) -> Series[HostSample]:
         """The samples inside a window. NotMeasured if the node's clock moved."""
         self.evidence.require_clock(self.subject)
         return self.evidence.host_samples(self.subject).within(window)

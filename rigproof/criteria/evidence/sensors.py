@@ -35,6 +35,7 @@ from rigproof.criteria.evidence.pieces import PieceReadings
 from rigproof.criteria.evidence.readings import FEWEST, Floats, Readings
 from rigproof.criteria.evidence.sensor_temperatures import SHORTEST_STILL_S, STEP_STILL_S, Drawn, still_since
 from rigproof.criteria.evidence.sensor_times import EARLY_S, SHIFT_S, out_of_time
+from rigproof.criteria.evidence.series import require_finite
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import DUTIES
@@ -94,8 +95,8 @@ def readings_by_piece(
 
 def piece_readings(device: DeviceEvidence, load: Load, field: str, shortest_s: float = 0.0) -> PieceReadings:
     """The same, trusted or not; a piece may have none. NotMeasured if a reading is infinite."""
-    found = PieceReadings(load.pieces_of(shortest_s), device.series, field)
-    device.series.require_finite(field, np.concatenate(found.parts))
+    found = PieceReadings(load.pieces_of(shortest_s), device.samples, field)
+    require_finite(field, np.concatenate(found.parts))
     return found
 
 

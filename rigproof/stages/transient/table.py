@@ -6,7 +6,7 @@ import numpy as np
 
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import series_of
+from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
@@ -110,7 +110,7 @@ def _row(recording: Recording, node: str, done: Mapping[str, Rounds], gpus: int,
 
 
 def _read(recording: Recording, subject: str, field: str, window: Window) -> Readings:
-    return series_of(recording.gpu_samples, subject).within(window).recorded(field)
+    return Series.of(recording.gpu_samples, subject).within(window).recorded(field)
 
 
 def _mean_w(energy: Readings) -> float:

@@ -50,8 +50,7 @@ def test_rows_are_read_like_a_list(records):
     for subject in rows.subjects():
         own = [one for one in records if one.subject == subject]
         assert rows.of(subject) == own
-        assert rows.values(subject, "labels") == [one.labels for one in own]
-        assert rows.moments(subject) == [one.t_s for one in own]
+        assert rows.numbers(subject, "t_s").tolist() == [one.t_s for one in own]
     assert rows.of("nobody") == []
 
 
@@ -63,13 +62,13 @@ def test_what_is_appended_is_behind_the_others():
     assert rows[1] == rows[-1] == later
     assert rows.of("b/gpu0") == [later]
     assert rows.subjects() == ["a/gpu0", "b/gpu0"]
-    assert rows.moments("a/gpu0") == [1.0]
+    assert rows.numbers("a/gpu0", "t_s").tolist() == [1.0]
 
 
 def test_numbers_beyond_a_code_of_two_bytes_stay_numbers():
     records = [replace(ROUND, t_s=place / 3) for place in range(70_000)]
     rows = rows_of(records)
-    assert rows.moments("a/gpu0") == [one.t_s for one in records]
+    assert rows.numbers("a/gpu0", "t_s").tolist() == [one.t_s for one in records]
     assert rows.column("t_s").tolist() == [one.t_s for one in records]
     assert rows.column("work").tolist() == [330.0] * len(records)
 
@@ -163,12 +162,3 @@ def test_a_table_gives_records_of_the_type_that_is_asked_for():
 def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, expected):
     with pytest.raises(TableError, match=expected):
         raw(**changed).typed(RewardBatch)
-
-
-def test_a_field_is_zero_if_no_record_counts_anything_nor_leaves_it_open():
-    def reading(ooms):
-        return MemoryReading(1.0, "sustained", "w", "a", *[1.0] * 5, ooms=ooms)
-
-    for counts, zero in (([], True), ([0, 0], True), ([0, 1], False), ([0, None], False)):
-        assert Rows.of_records(MemoryReading, map(reading, counts)).zero("ooms") is zero
-    assert not Rows.of_records(MemoryReading, [reading(0)]).zero("t_s")

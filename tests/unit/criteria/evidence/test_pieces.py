@@ -7,6 +7,7 @@ import pytest
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.windows import Window
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
 
 # Once a second; None where a sample lacks the power.
@@ -18,7 +19,12 @@ def piece(*places):
 
 
 def test_the_figures_of_each_piece_are_of_the_readings_in_all_its_stretches():
-    series = Series([GpuSample(float(t_s), "a", power_w=value) for t_s, value in enumerate(POWER_W)])
+    series = Series.of(
+        Rows.of_records(
+            GpuSample, [GpuSample(float(t_s), "a", power_w=value) for t_s, value in enumerate(POWER_W)]
+        ),
+        "a",
+    )
     pieces = [piece(slice(0, 2), slice(2, 4)), piece(slice(5, 9)), piece(slice(9, 11))]
     found = PieceReadings(pieces, series, "power_w")
     assert found.counts.tolist() == [3, 4, 0]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.series import Series, series_of
+from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
@@ -21,16 +21,12 @@ def rows_of(*samples) -> Rows:
     return Rows.of_records(GpuSample, samples)
 
 
-def series_as(held, *samples):
-    return Series(samples) if held == "records" else series_of(rows_of(*samples), "a")
+def series_of(*samples) -> Series:
+    return Series.of(rows_of(*samples), "a")
 
 
-both = pytest.mark.parametrize("held", ["records", "columns"])
-
-
-@both
-def test_a_window_holds_what_lies_on_its_ends(held):
-    series = series_as(held, *(sample(t_s, 10.0 * t_s) for t_s in (1.9, 2.0, 3.0, 4.0, 4.1)))
+def test_a_window_holds_what_lies_on_its_ends():
+    series = series_of(*(sample(t_s, 10.0 * t_s) for t_s in (1.9, 2.0, 3.0, 4.0, 4.1)))
     found = series.within(INSIDE)
     assert [one.t_s for one in found] == found.times_s.tolist() == [2.0, 3.0, 4.0]
     assert len(found) == 3
@@ -40,73 +36,55 @@ def test_a_window_holds_what_lies_on_its_ends(held):
     assert [one.t_s for one in found[:2]] == [2.0, 3.0]
 
 
-@both
-def test_a_sample_without_the_reading_is_left_out_of_its_readings(held):
-    found = series_as(held, sample(2.0, 20.0), sample(3.0), sample(4.0, 40.0)).within(INSIDE)
+def test_a_sample_without_the_reading_is_left_out_of_its_readings():
+    found = series_of(sample(2.0, 20.0), sample(3.0), sample(4.0, 40.0)).within(INSIDE)
     assert list(found.recorded("power_w")) == list(found.readings("power_w")) == [(2.0, 20.0), (4.0, 40.0)]
     assert len(found) == 3
 
 
-@both
-def test_each_window_of_a_field_has_its_own_readings(held):
-    series = series_as(held, *(sample(float(n), 10.0 * n) for n in range(6)))
+def test_each_window_of_a_field_has_its_own_readings():
+    series = series_of(*(sample(float(n), 10.0 * n) for n in range(6)))
     assert series.within(Window(0, 1)).recorded("power_w").values.tolist() == [0.0, 10.0]
     assert series.within(Window(1, 2)).recorded("power_w").values.tolist() == [10.0, 20.0]
     assert series.within(Window(0, 2)).recorded("power_w").values.tolist() == [0.0, 10.0, 20.0]
 
 
-@both
-def test_records_out_of_order_are_put_in_order(held):
-    series = series_as(held, sample(3.0, 30.0), sample(2.0, 20.0), sample(9.0, 90.0))
-    assert [one.t_s for one in series.items] == [2.0, 3.0, 9.0]
+def test_records_out_of_order_are_put_in_order():
+    series = series_of(sample(3.0, 30.0), sample(2.0, 20.0), sample(9.0, 90.0))
+    assert [one.t_s for one in series] == [2.0, 3.0, 9.0]
     assert series.within(INSIDE).recorded("power_w").values.tolist() == [20.0, 30.0]
-
-
-def test_records_without_a_finite_moment_belong_to_no_series():
-    series = Series([sample(math.nan), sample(2.0), sample(math.inf)])
-    assert [one.t_s for one in series.items] == [2.0]
 
 
 def test_a_subject_s_series_holds_its_own_records_alone():
     samples = (sample(2.0, 1.0), sample(3.0, 2.0, "b"), sample(4.0, 3.0))
-    assert [one.power_w for one in series_of(rows_of(*samples), "a").items] == [1.0, 3.0]
+    assert [one.power_w for one in series_of(*samples)] == [1.0, 3.0]
 
 
-@both
-def test_an_infinite_reading_is_not_measured_and_nan_is_none(held):
-    series = series_as(held, sample(1.0, 5.0), sample(2.0, math.nan), sample(3.0, math.inf))
+def test_an_infinite_reading_is_not_measured_and_nan_is_none():
+    series = series_of(sample(1.0, 5.0), sample(2.0, math.nan), sample(3.0, math.inf))
     with pytest.raises(NotMeasured, match="a reading of power_w is not a finite number"):
-        series.items.readings("power_w")
-    assert list(series.items.recorded("power_w")) == [(1.0, 5.0), (3.0, math.inf)]
-    assert list(series.items[:2].readings("power_w")) == [(1.0, 5.0)]
+        series.readings("power_w")
+    assert list(series.recorded("power_w")) == [(1.0, 5.0), (3.0, math.inf)]
+    assert list(series[:2].readings("power_w")) == [(1.0, 5.0)]
 
 
 def test_what_has_no_finite_moment_is_in_no_series():
     samples = [sample(3.0), sample(math.nan), sample(1.0)]
-    assert [one.t_s for one in series_of(rows_of(*samples), "a").items] == [1.0, 3.0]
+    assert [one.t_s for one in series_of(*samples)] == [1.0, 3.0]
     assert rows_of(*samples).last_s() == 3.0
 
 
-@both
-def test_a_field_as_numbers_has_nan_for_what_a_record_lacks(held):
-    series = series_as(held, *(sample(float(n), None if n == 1 else 10.0 * n) for n in range(3)))
+def test_a_field_as_numbers_has_nan_for_what_a_record_lacks():
+    series = series_of(*(sample(float(n), None if n == 1 else 10.0 * n) for n in range(3)))
     assert series.numbers("power_w").tolist() == pytest.approx([0.0, math.nan, 20.0], nan_ok=True)
-    assert (series.finite("power_w"), series.finite("t_s")) == (False, True)
 
 
-@both
-def test_a_field_is_finite_although_another_subject_lacks_it(held):
-    series = series_as(held, sample(1.0, 5.0), *([sample(2.0, None, "b")] if held == "columns" else []))
-    assert series.finite("power_w")
-
-
-@both
-def test_a_stretch_of_a_stretch_is_counted_from_its_begin(held):
-    found = series_as(held, *(sample(float(n), 10.0 * n) for n in range(6))).within(INSIDE)
+def test_a_part_of_a_part_is_counted_from_its_begin():
+    found = series_of(*(sample(float(n), 10.0 * n) for n in range(6))).within(INSIDE)
     assert found[1:].recorded("power_w").values.tolist() == [30.0, 40.0]
     assert found[-2].t_s == 3.0
 
 
 def test_a_reading_that_is_not_finite_spoils_no_other_place():
-    series = Series([sample(1.0, 5.0), sample(2.0, math.inf)])
-    assert series.readings("power_w", slice(0, 1)).values.tolist() == [5.0]
+    series = series_of(sample(1.0, 5.0), sample(2.0, math.inf))
+    assert series[:1].readings("power_w").values.tolist() == [5.0]
