@@ -4,7 +4,6 @@ A part of the runs is made anew here: every fault is in it, and every criterion 
 `python -m support.outcomes` makes all of them.
 """
 
-import math
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
@@ -41,7 +40,6 @@ from support.outcomes import written as as_file
 from support.sentences import check_sentences
 
 ANEW = "write docs/faults.toml anew: PYTHONPATH=.:tests python -m support.outcomes"
-CARDS, NODES = (FIRST, SECOND, OTHER), ("n1", "n2")
 COOLER = ("clock-locked", "clock-drops-idle")  # than the second card's own working range lets it be
 BY_STAGE = [case for case in cases() if case.stage]
 BAD = (Outcome.FAIL, Outcome.WARN)
@@ -58,38 +56,60 @@ SAY_WHEN = (
 COUNTED = ("pcie-replays", "hidden-throttle")  # in the whole run
 
 
-def places(case: Case) -> tuple[str, ...]:
-    """Where it may be beside others: on each of these subjects it changes no verdicts but theirs."""
-    one_node = case.fault.scope == "node"
-    if rig_of(case.fault) is not rig() or case.fault.name in COOLER or case.fault.host_lacks:
-        return ()  # a host may be held against the one beside it
-    first = subject_of(case.fault)
-    alone = all(where.startswith(first) for _, where in case.changes(first, rig()))
-    every = NODES if one_node else CARDS
-    return every if alone and (one_node or set(every) <= set(subjects_of(case.fault, rig()))) else ()
-
-
 def turns() -> list[Run]:
-    """Of the runs that are about a stage: each second one with many faults, each third one with one."""
+    """Of the runs about a stage: one with many faults, another one than the stage before; some with one."""
     every = runs(BY_STAGE)
-    many = [one for one in every if len(one.hurt) > 1]
     single = [one for one in every if len(one.hurt) == 1]
-    return [*many[::2], *single[::3]]
+    found = single[::7]
+    for place, stage in enumerate(DUTIES):
+        many = [one for one in every if one.stage == stage and len(one.hurt) > 1]
+        found += [many[place % len(many)]] if many else []
+    return found
 
 
 TURNS = turns()
 
 
+def places(case: Case) -> tuple[str, ...]:
+    """The subjects on which it may be beside others, as it changes no verdicts but theirs."""
+    if rig_of(case.fault) is not rig() or case.fault.host_lacks:
+        return ()  # a host may be held against the one beside it
+    first = subject_of(case.fault)
+    if not all(where.startswith(first) for _, where in case.changes(first, rig())):
+        return ()
+    if case.fault.scope == "node":
+        return ("n2", "n1")
+    if slows(case):
+        return (first,)
+    found = subjects_of(case.fault, rig())
+    return tuple(one for one in found if one != SECOND or case.fault.name not in COOLER)
+
+
 def together() -> list[list[tuple[Case, str]]]:
     """Of the whole runs, those of faults that no run of a stage shows here; as many in one as do not meet."""
     shown_there = {case.fault.name for one in TURNS for case, _ in one.hurt}
-    of_case = [(case, places(case)) for case in whole_runs() if case.fault.name not in shown_there]
-    found = [[(case, subject_of(case.fault))] for case, where in of_case if not where]
-    for everywhere in (CARDS, NODES):
-        some = [case for case, where in of_case if where == everywhere]
-        number = math.ceil(len(some) / len(everywhere))
-        found += [list(zip(some[one::number], everywhere, strict=False)) for one in range(number)]
-    return found
+    left = [case for case in whole_runs() if case.fault.name not in shown_there]
+    alone = [[(case, subject_of(case.fault))] for case in left if not places(case)]
+    shared: list[list[tuple[Case, str]]] = []
+    for case in sorted(filter(places, left), key=lambda case: len(places(case))):
+        free = ((run, where) for run in shared for where in places(case) if fits(case, where, run))
+        run, where = next(free, ([], places(case)[0]))
+        shared += [run] if not run else []
+        run.append((case, where))
+    return alone + shared
+
+
+def fits(case: Case, where: str, hurt: list[tuple[Case, str]]) -> bool:
+    """Whether no fault hits the subject, its node or a GPU of it; and one at most may lower the rig's sum."""
+    if slows(case) and any(slows(one) for one, _ in hurt):
+        return False
+    return not any(one.startswith(where) or where.startswith(one) for _, one in hurt)
+
+
+def slows(case: Case) -> bool:
+    """Whether its fault concerns the card's work, power or clock."""
+    changed = {name.partition(".")[0] for name, _ in shown([case])}
+    return bool(changed & {"throughput", "activity", "power", "clock"})
 
 
 TOGETHER = together()

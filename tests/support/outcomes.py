@@ -48,7 +48,7 @@ LATE = f"stage={CONTINUOUS},after="  # how the keys of a case begin that is late
 LENGTHS = {kind.name: 30 for kind in KINDS if "length_s" in kind.settings.model_fields}
 LENGTHS |= {CONTINUOUS: 60, "training": 40, "transient": 60}
 NODE = "n1"
-WITH_OTHERS = 24  # cards of a run, at most
+WITH_OTHERS = 15  # cards of a run, at most
 # They end the work of the whole run or of the whole node, or they show on the rig: each has a run of its own.
 ALONE = (
     "gpu-lost",
