@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
@@ -94,7 +95,19 @@ def judged_folder(path: Path) -> list[str]:
 
 def lines(run: str, verdicts: Iterable[Verdict]) -> list[str]:
     """One for each verdict."""
-    return [json.dumps({"run": run, **asdict(one)}) for one in verdicts]
+    return [json.dumps({"run": run, **_rounded(asdict(one))}) for one in verdicts]
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case float():
+            return float(f"{value:.12g}")
+        case dict():
+            return {name: _rounded(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_rounded(one) for one in value]
+        case _:
+            return value
 
 
 def main() -> int:
