@@ -18,7 +18,7 @@ from rates import command_line, records_of, tell
 from rigproof.devices.device import Device
 from rigproof.devices.opening import open_device
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.bandwidth.specs import BandwidthSpec, buffer_size
+from rigproof.stages.bandwidth.stage import BandwidthSpec, buffer_size
 from rigproof.stages.bandwidth.workload import run_bandwidth
 
 

@@ -23,7 +23,7 @@ from rigproof.devices.device import Device
 from rigproof.devices.opening import open_device
 from rigproof.devices.reporting import product_tflop
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.gemm.specs import GemmSpec
+from rigproof.stages.gemm.stage import GemmSpec
 from rigproof.stages.gemm.workload import run_gemm
 
 REDUCTIONS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")

@@ -23,8 +23,8 @@ from rigproof.devices.opening import open_device
 from rigproof.devices.specs import Spec
 from rigproof.devices.verification import placed
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.gemm.specs import GemmSpec
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.gemm.stage import GemmSpec
+from rigproof.stages.sustained.stage import SustainedSpec
 
 WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
 AFTER = 60  # products: those that make references and calibrate come first

@@ -48,9 +48,9 @@ from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, Worker
 from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
 from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessWatch
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from rigproof.stages.registry import KINDS
-from rigproof.stages.sustained.settings import SustainedSettings
+from rigproof.stages.sustained.stage import SustainedSettings
 
 RIG_FILE = "large.toml"
 FLOOR_SHARE = 0.95  # what the rig's owner accepts, of the usual rate: SuperBench judges a 5 % regression

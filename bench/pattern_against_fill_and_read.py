@@ -31,9 +31,7 @@ from rigproof.stages.pattern.comparing import Comparing
 from rigproof.stages.pattern.filling import MIB, TestedMemory
 from rigproof.stages.pattern.kernel_cache import own_kernel_cache
 from rigproof.stages.pattern.passes import Content
-from rigproof.stages.pattern.records import VramError
-from rigproof.stages.pattern.settings import MEANINGS
-from rigproof.stages.pattern.specs import PatternSpec
+from rigproof.stages.pattern.stage import MEANINGS, PatternSpec, VramError
 from rigproof.stages.pattern.workload import run_pattern
 
 BIT = 17

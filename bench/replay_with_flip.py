@@ -20,7 +20,7 @@ from rates import records_of, tell
 from rigproof.devices.opening import open_device
 from rigproof.devices.transformer.model import Transformer
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.replay.specs import ReplaySpec
+from rigproof.stages.replay.stage import ReplaySpec
 from rigproof.stages.replay.workload import run_replay
 
 RUN = 2

@@ -114,7 +114,7 @@ def measure(given: argparse.Namespace) -> dict:
     """Rates without and with a sampler, in turn, and the ratio of their sums."""
     from rigproof.devices.device import Device  # noqa: PLC0415
     from rigproof.devices.opening import open_device  # noqa: PLC0415 - the sampler needs no torch
-    from rigproof.stages.gemm.specs import GemmSpec  # noqa: PLC0415
+    from rigproof.stages.gemm.stage import GemmSpec  # noqa: PLC0415
     from rigproof.stages.gemm.workload import run_gemm  # noqa: PLC0415
 
     def rate(device: Device) -> float:

@@ -24,8 +24,7 @@ from rigproof.devices.opening import open_device
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.stages.transfer.buffers import WORDS_PER_MIB
-from rigproof.stages.transfer.settings import ALONE, BOTH, D2H, H2D, MEANINGS
-from rigproof.stages.transfer.specs import TransferSpec
+from rigproof.stages.transfer.stage import ALONE, BOTH, D2H, H2D, MEANINGS, TransferSpec
 from rigproof.stages.transfer.workload import run_transfer
 
 

@@ -1,35 +1,44 @@
-"""All stages, in the order in which they run. A new stage is registered here, in one line."""
+"""All stages, in the order in which they run. A new stage is registered here, by the name of its folder."""
+
+from importlib import import_module
 
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.stages.bandwidth.stage import BANDWIDTH
-from rigproof.stages.disk.stage import DISK
-from rigproof.stages.feeding.stage import FEEDING
-from rigproof.stages.gemm.stage import GEMM
-from rigproof.stages.pattern.stage import PATTERN
-from rigproof.stages.ram.stage import RAM
-from rigproof.stages.replay.stage import REPLAY
-from rigproof.stages.shapes.stage import SHAPES
-from rigproof.stages.sharing.stage import SHARING
-from rigproof.stages.sustained.stage import SUSTAINED
-from rigproof.stages.training.stage import TRAINING
-from rigproof.stages.transfer.stage import TRANSFER
-from rigproof.stages.transient.stage import TRANSIENT
+from rigproof.stages.slice import StageSlice, without_tables
 
-STAGES = (
-    GEMM,
-    SUSTAINED,
-    PATTERN,
-    TRAINING,
-    FEEDING,
-    SHARING,
-    BANDWIDTH,
-    TRANSFER,
-    REPLAY,
-    SHAPES,
-    RAM,
-    DISK,
-    TRANSIENT,
+NAMES = (
+    "gemm",
+    "sustained",
+    "pattern",
+    "training",
+    "feeding",
+    "sharing",
+    "bandwidth",
+    "transfer",
+    "replay",
+    "shapes",
+    "ram",
+    "disk",
+    "transient",
 )
+
+
+def _stage(name: str) -> StageSlice:
+    """The stage, put together from three modules of its folder. It may lack criteria, faults or tables."""
+    stage, criteria, simulated = (
+        import_module(f"rigproof.stages.{name}.{part}") for part in ("stage", "criteria", "simulated")
+    )
+    return StageSlice(
+        stage.KIND,
+        stage.specs,
+        simulated.SIMULATED,
+        getattr(criteria, "CRITERIA", ()),
+        getattr(simulated, "FAULTS", ()),
+        tables=getattr(criteria, "tables", without_tables),
+        measured=getattr(criteria, "measured_rounds", None),
+    )
+
+
+STAGES = tuple(_stage(name) for name in NAMES)
 KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
 SLICES = {stage.name: stage for stage in STAGES}
 FORMS = {stage.name: stage.simulated for stage in STAGES}

@@ -43,7 +43,7 @@ class StageSlice:
     `specs`: each worker's task, by worker. `criteria`: in the order in which reports show them.
     `faults`: those that these criteria must notice.
     `tables`: its measurements besides verdicts. `measured`: the rounds behind a subject's rate, if they are
-    not all measured rounds. `quiet_events`: its events that every good run has.
+    not all measured rounds.
     """
 
     kind: StageKind[Any]
@@ -53,7 +53,6 @@ class StageSlice:
     faults: tuple[FaultKind, ...] = ()
     tables: Callable[[Recording], Iterable[StageTable]] = without_tables
     measured: Callable[[Recording, str], list[Round]] | None = None
-    quiet_events: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.stages.registry import KINDS
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.sustained.stage import SustainedSpec
 from support.alone import NONE_IN_ADVANCE
 from support.ray_start import ON_LOOPBACK, end_all
 from support.real_runs import INSIDE

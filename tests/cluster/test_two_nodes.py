@@ -16,7 +16,7 @@ import pytest
 from rigproof.cluster.driver.rig_cluster import HostLoad, RigCluster
 from rigproof.host.processes import process_id
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.stages.gemm.specs import GemmSpec
+from rigproof.stages.gemm.stage import GemmSpec
 
 NAMES = "import ray; ray.init(address='{address}', log_to_driver=False); "
 NAMES += "print([a['name'] for a in ray.util.list_named_actors(all_namespaces=True)]); "

@@ -168,7 +168,7 @@ from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.records.measurements import Event, Round
 from rigproof.devices.opening import open_device
 from rigproof.devices.run import run_workload
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.sustained.stage import SustainedSpec
 
 class Context:
     worker, subject, records = "w", "here/gpu0", []

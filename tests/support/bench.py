@@ -23,7 +23,7 @@ from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess
 from rigproof.records.rows import Rows
 from rigproof.records.verdict import Verdict
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from support.recordings import END_S, healthy_recording
 from support.rig_profile import LIMITS, loaded_rig, stage_changes
 

@@ -21,7 +21,7 @@ from rigproof.profiles.loading.matching import sku_of
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.pcie import PcieErrors
 from rigproof.run import acceptance
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
 from support.fault_changes import stranger_computes

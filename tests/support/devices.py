@@ -91,7 +91,7 @@ ALONE = """
 import os, pickle, resource, sys, time, traceback
 from rigproof.devices.opening import open_device
 from rigproof.devices.run import run_workload
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.sustained.stage import SustainedSpec
 
 class Context:
     worker, subject, records = "w", "host/cpu0", []

@@ -9,7 +9,7 @@ from rigproof.records.measurements import MemoryReading, Round
 from rigproof.records.pcie import PcieErrors
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from support.bench import Bench
 from support.recordings import healthy_recording
 from support.rig_profile import stage_changes

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from rigproof.records.measurements import TFLOP, Event, Round
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from support.rig_profile import RATES
 
 GEMM = ((6, 0.5), (11, 0.5), (16, 0.5), (21, 0.5), (20, 0.12))  # when each begins, and a round's length, s

@@ -185,6 +185,7 @@ class StageKind(Generic[S]):
       this stage reports.
     - `events`: the kinds of events that only this stage reports, with their meanings. All other kinds are in
       EVENT_KINDS.
+    - `quiet_events`: those of them that every good run has.
     """
 
     name: str
@@ -205,6 +206,7 @@ class StageKind(Generic[S]):
     held_against: HeldAgainst | None = None
     left_out: Callable[[Sequence[Event]], bool] = _never
     events: Mapping[str, str] = field(default_factory=dict)
+    quiet_events: tuple[str, ...] = ()
 
     @property
     def by_device(self) -> bool:

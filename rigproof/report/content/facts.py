@@ -15,7 +15,7 @@ QUIET_EVENTS = frozenset(
     [
         *("allocation", "champions", "host_load", "left_out", "memory_policy", "oom_kills"),
         *("reference", "start_up", "worker_up"),
-        *(kind for stage in STAGES for kind in stage.quiet_events),
+        *(kind for stage in STAGES for kind in stage.kind.quiet_events),
     ]
 )
 # Events that explain a run and are no trouble: charts mark them, but not in red.

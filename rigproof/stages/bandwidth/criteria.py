@@ -1,7 +1,7 @@
 """Is a device's own memory as fast as its data sheet says, or as that of its peers?"""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.evidence.devices import DeviceEvidence
@@ -10,8 +10,10 @@ from rigproof.criteria.evidence.rates import peers_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
+from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.bandwidth.settings import COPY, FIGURES, STAGE
+from rigproof.stages.bandwidth.stage import COPY, FIGURES, STAGE
+from rigproof.stages.tables import StageTable
 
 FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
 UNIT = "GB/s"
@@ -135,3 +137,26 @@ def _peer_floor(device: DeviceEvidence, operation: str) -> Limit | None:
 
 
 CRITERIA = (bandwidth,)
+
+
+def tables(recording: Recording) -> Iterator[StageTable]:
+    """One row per device with the rate of each operation; a dash if it has no verified round."""
+    rows = []
+    for subject in recording.rounds.subjects():
+        rounds = Rounds.of_subject(recording.rounds, subject)
+        rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified
+        if len(rounds):
+            rows.append((subject, *(_rate(rounds, operation) for operation in FIGURES)))
+    if rows:
+        yield StageTable(
+            section="Memory bandwidth",
+            title="Bandwidth",
+            columns=("Device", *(f"{operation}, {UNIT}" for operation in FIGURES)),
+            rows=tuple(rows),
+            note="Bytes read and written, by the device's own clock; each round's result was verified.",
+        )
+
+
+def _rate(rounds: Rounds, operation: str) -> str:
+    own = rounds.only(rounds.labelled("operation", operation))
+    return figure(own.rate()) if len(own) else "–"

@@ -4,12 +4,30 @@ from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.injected import InjectedFault
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.bandwidth.faults import unnoticed
-from rigproof.stages.bandwidth.settings import FIGURES, GB
-from rigproof.stages.bandwidth.specs import BandwidthSpec
+from rigproof.stages.bandwidth.stage import FIGURES, GB, BandwidthSpec
+
+FAULTS = (
+    FaultKind(
+        "vram-slow",
+        "gpu",
+        "the card's memory is slower than that of its model",
+        ("memory.bandwidth",),
+        keys=("stage", "by"),
+        defaults={"by": "40%"},
+        stage="bandwidth",
+    ),
+)
+
+
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
+    """A slower core does not slow the memory down."""
+    return "its rates follow the memory, not the core" if fault.name == "throughput-sag" else ""
+
 
 # An H200 with buffers of 1 GiB: 472, 596, 567 and 562 W of 700 at 1980 MHz.
 WORK = {

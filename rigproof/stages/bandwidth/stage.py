@@ -1,14 +1,105 @@
-"""The bandwidth stage, put together."""
+"""The bandwidth stage: its settings, and what each worker is told."""
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from rigproof.devices.specs import Spec
+from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label, StageKind
-from rigproof.stages.bandwidth.criteria import CRITERIA
-from rigproof.stages.bandwidth.faults import FAULTS
-from rigproof.stages.bandwidth.lint import problems
-from rigproof.stages.bandwidth.settings import FIGURES, GB, STAGE, BandwidthSettings
-from rigproof.stages.bandwidth.simulated import SIMULATED
-from rigproof.stages.bandwidth.specs import specs
-from rigproof.stages.bandwidth.table import bandwidth_tables
-from rigproof.stages.slice import StageSlice
+from rigproof.profiles.lint.limits import Bound, stage_limit_problems
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.base import Positive
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.profiles.tables.sku import Sku
+from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.profiles.tables.steady import Figure
+from rigproof.stages.slice import StageWork
+
+STAGE, COPY = "bandwidth", "copy"
+GB = "GB"  # 10^9 bytes: the unit of these rounds
+MEANINGS = {  # of the operations, in the order of measurement
+    "write": "a constant is written to a buffer in VRAM",
+    "read": "a buffer in VRAM is read and summed",
+    COPY: "one buffer is copied to another; bytes read and written both count",
+    "triad": "one buffer + 3 × another is written to a third; bytes read and written both count",
+}
+
+
+class BandwidthSettings(OptionalSettings):
+    """How fast the device reads and writes its own memory: buffers are written, read, copied and combined."""
+
+    buffer_gib: Positive = Field(
+        description="Size of each of the three buffers, in GiB; at most a quarter of the memory that the "
+        "GPU's workers fill."
+    )
+
+
+def printed(sku: Sku, _figure: Figure | None) -> tuple[str, float | None]:
+    """The bandwidth that the data sheet states."""
+    return "memory_bandwidth_gbps", sku.memory_bandwidth_gbps
+
+
+FIGURES = {
+    operation: FigureKind(
+        f"memory_{operation}_gbps",
+        meaning,
+        unit="GB/s",
+        precision="fp32",
+        own_size=True,
+        peak=printed,
+        architecture=False,
+        labels={"operation": operation},
+    )
+    for operation, meaning in MEANINGS.items()
+}
+
+
+BUFFERS = 4  # three, and room to compare two of them
+MIB_PER_GIB = 1024
+ALIGNED = 64  # the length of a row is a multiple of it
+SMALLEST = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthSpec(Spec):
+    """Write, read, copy and combine buffers of `size` × `size` 32-bit elements, in turn."""
+
+    size: int
+    duration_s: float
+    round_s: float
+
+
+def buffer_size(mib: float) -> int:
+    """Side of a square fp32 matrix of that many MiB, a multiple of ALIGNED."""
+    side = math.isqrt(int(mib * 2**20) // 4)
+    return max(SMALLEST, side // ALIGNED * ALIGNED)
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """One worker of each device measures its memory."""
+    plan, stage = work.plan, work.stage
+    settings = {device.subject: device.settings(BandwidthSettings) for device in work.loaded.devices()}
+    by_worker: dict[str, Spec] = {}
+    for worker in plan.first_workers():
+        wanted_mib = settings[worker.subject].buffer_gib * MIB_PER_GIB
+        size = buffer_size(min(wanted_mib, plan.vram_mib_beside(worker) / BUFFERS))
+        by_worker[worker.worker] = BandwidthSpec(stage.name, size, stage.measure_s, stage.round_s)
+    return by_worker
+
+
+BOUNDS = {
+    # L2 caches hold up to 126 MiB (B200): of a buffer of twice that, they hold little.
+    "buffer_gib": Bound(lowest=0.25, below="measures the card's cache along with its memory"),
+}
+
+
+def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
+    """Problems about buffers that are too small."""
+    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+
 
 KIND = StageKind(
     STAGE,
@@ -21,4 +112,3 @@ KIND = StageKind(
     # `operation` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(Label("operation", str), Label("size", int, told=True)),
 )
-BANDWIDTH = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=bandwidth_tables)

@@ -1,24 +1,19 @@
 """The bandwidth stage's workload: each operation on one device's memory, timed by the device's own clock."""
 
-from typing import TYPE_CHECKING
-
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import adapted
 from rigproof.records.measurements import Phase
 from rigproof.stages.bandwidth.operations import OPERATIONS, Buffers, Operation
-from rigproof.stages.bandwidth.settings import GB
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.bandwidth.specs import BandwidthSpec
+from rigproof.stages.bandwidth.stage import GB, BandwidthSpec
 
 WARM_UP_SHARE = 0.2  # of each operation's time
 FEWEST_ROUNDS = 4  # of an operation, even if they take long on a busy device
 MOST_LAUNCHES = 2**14  # in a round, even with small buffers
 
 
-def run_bandwidth(spec: "BandwidthSpec", device: Device, context: WorkerContext) -> None:
+def run_bandwidth(spec: BandwidthSpec, device: Device, context: WorkerContext) -> None:
     """Measure each operation until done or stopped. Emits rounds, and events for what went wrong.
 
     A failed allocation is reported as an event, then raised as MemoryError.
@@ -32,7 +27,7 @@ def run_bandwidth(spec: "BandwidthSpec", device: Device, context: WorkerContext)
         raise MemoryError(f"three buffers of {needed_mib / 3:.0f} MiB: {failure}")
 
 
-def _measured(spec: "BandwidthSpec", device: Device, reporter: Reporter) -> str | None:
+def _measured(spec: BandwidthSpec, device: Device, reporter: Reporter) -> str | None:
     """Measure. Returns the message if memory did not suffice: a traceback would keep the buffers alive."""
     try:
         buffers = Buffers(device, spec.size)
@@ -50,7 +45,7 @@ def _measured(spec: "BandwidthSpec", device: Device, reporter: Reporter) -> str 
 class MeasuredOperation:
     """One operation: rounds of equal length, each verified after its measured time."""
 
-    def __init__(self, spec: "BandwidthSpec", operation: Operation, reporter: Reporter) -> None:
+    def __init__(self, spec: BandwidthSpec, operation: Operation, reporter: Reporter) -> None:
         self._spec = spec
         self._operation = operation
         self._reporter = reporter

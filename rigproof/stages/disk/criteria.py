@@ -1,13 +1,16 @@
 """Can a host's disk take checkpoints: is there room, is it fast, and does it keep what is written to it?"""
 
+from collections.abc import Iterator
 from statistics import median
 
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.disk.records import DiskTest
-from rigproof.stages.disk.settings import READ, STAGE, WRITE, DiskSettings
+from rigproof.stages.disk.stage import READ, STAGE, WRITE, DiskSettings, DiskTest
+from rigproof.stages.tables import StageTable
 
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "MB/s"
@@ -153,3 +156,39 @@ def _failure(detail: str, remedy: str, source: str, from_s: float | None = None)
 
 
 CRITERIA = (disk,)
+
+
+OPERATIONS = (WRITE, READ)
+
+
+def tables(recording: Recording) -> Iterator[StageTable]:
+    """One row per host: where its file was, its rates and its room; a dash for what was not measured."""
+    rows = []
+    for subject in recording.nodes:
+        tests = recording.of(DiskTest).of(subject)
+        if tests:
+            test = tests[-1]
+            rounds = Rounds.of_subject(recording.rounds, subject)
+            rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified
+            where = (subject, test.path, f"{test.filesystem} ({test.device})", HOW.get(test.how, test.how))
+            room = (f"{test.written_mib:.0f}", f"{test.free_gib:.1f}", f"{100 * test.used_share:.0f}")
+            rows.append((*where, *(_rate(rounds, one) for one in OPERATIONS), *room))
+    if rows:
+        yield StageTable(
+            section="Hosts",
+            title="Checkpoint disk",
+            columns=(
+                *("Host", "folder", "file system", "how"),
+                *(f"{one}, {UNIT}" for one in OPERATIONS),
+                *("written, MiB", "free, GiB", "in use, %"),
+            ),
+            rows=tuple(rows),
+            labels=4,
+            note="Medians of chunks of 16 MiB, which were compared when they were read back; the file has no "
+            "name, and was gone with the process that wrote it.",
+        )
+
+
+def _rate(rounds: Rounds, operation: str) -> str:
+    own = rounds.only(rounds.labelled("operation", operation))
+    return figure(median((own.work / own.seconds).tolist())) if len(own) else "–"

@@ -2,15 +2,53 @@
 
 from collections.abc import Iterator
 
+from rigproof.criteria.evidence.hosts import no_equal
 from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Phase
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment
 from rigproof.simulation.work.task import Task
-from rigproof.stages.disk.records import DiskTest
-from rigproof.stages.disk.settings import MB, READ, WRITE
-from rigproof.stages.disk.specs import DiskSpec
+from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSettings, DiskSpec, DiskTest
 from rigproof.stages.disk.workload import wrong_text
+
+
+def _no_floor(loaded: LoadedRig, node: str) -> str:
+    own = loaded.settings_of(node, DiskSettings)
+    return "" if own.write_floor_mbps or own.read_floor_mbps else no_equal(loaded, node)
+
+
+FAULTS = (
+    FaultKind(
+        "disk-slow",
+        "node",
+        "the disk for checkpoints is slower than that of equal hosts",
+        ("host.disk",),
+        keys=("stage", "by"),
+        defaults={"by": "60%"},
+        stage="disk",
+        host_lacks=_no_floor,
+    ),
+    FaultKind(
+        "disk-full",
+        "node",
+        "the disk for checkpoints is nearly full",
+        ("host.disk",),
+        ends="not measured",
+        keys=("stage",),
+        stage="disk",
+    ),
+    FaultKind(
+        "disk-corrupts",
+        "node",
+        "the disk for checkpoints returns other data than were written",
+        ("host.disk",),
+        keys=("stage",),
+        stage="disk",
+    ),
+)
+
 
 RATES_MBPS = {WRITE: 2500.0, READ: 5000.0}  # lead: NVMe disks of PCIe 4
 TOTAL_GIB, USED_SHARE, FULL_SHARE = 1800.0, 0.40, 0.97

@@ -1,14 +1,170 @@
-"""The disk stage, put together."""
+"""The disk stage: its settings, and what each worker is told."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label, StageKind
-from rigproof.stages.disk.criteria import CRITERIA
-from rigproof.stages.disk.faults import FAULTS
-from rigproof.stages.disk.lint import problems
-from rigproof.stages.disk.settings import MB, STAGE, DiskSettings
-from rigproof.stages.disk.simulated import SIMULATED
-from rigproof.stages.disk.specs import specs
-from rigproof.stages.disk.table import disk_tables
-from rigproof.stages.slice import StageSlice
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.base import Positive, Share, Table
+from rigproof.profiles.tables.levels import LEVELS, LevelName, SomeLevels
+from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.stages.slice import StageWork
+
+STAGE = "disk"
+MB = "MB"  # 10^6 bytes: the unit of these rounds
+WRITE, READ = "write", "read"  # operations
+
+
+class LevelGib(Table):
+    """GiB at each level."""
+
+    quick: Positive = Field(default=1.0, description="GiB at the level quick.")
+    standard: Positive = Field(default=1.0, description="GiB at the level standard.")
+    extended: Positive = Field(default=1.0, description="GiB at the level extended.")
+    soak: Positive = Field(default=1.0, description="GiB at the level soak.")
+
+    def at(self, level: LevelName) -> float:
+        """GiB at this level."""
+        gib: float = getattr(self, level)
+        return gib
+
+
+class DiskSettings(OptionalSettings):
+    """Each host writes a file where checkpoints are written, past the page cache, and reads it back."""
+
+    length_s: SomeLevels = Field(
+        description="Length of the stage, in s, by level. 0: the stage does not run at that level. What has "
+        "not been written by half of it is not written."
+    )
+    path: str = Field(
+        description="Folder in which checkpoints are written: an absolute path, or one that begins with ~, "
+        "the home of the user who runs Ray on that host. The file has no name there, and is gone with the "
+        "process that wrote it."
+    )
+    most_gib: LevelGib = Field(
+        description="Size of the file at most, in GiB, by level: `{ standard = 1, extended = 8 }`. It never "
+        "takes more than half of what is free beside reserve_gib."
+    )
+    reserve_gib: Positive = Field(description="Disk space that always remains free, in GiB.")
+    free_warn_share: Share = Field(description="Less free space than this share of the disk warns.")
+    used_fail_share: Share = Field(
+        description="A disk of which this share is in use, or more, is full: others have filled it, and the "
+        "run ends INCOMPLETE."
+    )
+    peer_share: Share = Field(
+        description="Smallest rate of writing and of reading, as a share of the median of the other hosts of "
+        "this kind (CPU model, number of CPUs, RAM) with the same file system."
+    )
+    write_floor_mbps: Positive | None = Field(
+        default=None,
+        description="Smallest rate of writing, in MB/s. It takes the place of peer_share. Left out: none.",
+    )
+    read_floor_mbps: Positive | None = Field(
+        default=None,
+        description="Smallest rate of reading, in MB/s. It takes the place of peer_share. Left out: none.",
+    )
+
+    of_rig: ClassVar[frozenset[str]] = frozenset({"length_s", "most_gib"})
+
+
+@dataclass(frozen=True, slots=True)
+class DiskTest:
+    """Where one host wrote its file, how, and how much of it was verified.
+
+    `filesystem`: its type, such as "ext4"; `device`: what is mounted there, such as "/dev/nvme0n1p2".
+    `free_gib`: what users may write of `total_gib`; `used_share`: as `df` shows it. `how`: "direct" past the
+    page cache (O_DIRECT); "synced" through it, each chunk written to the disk (fdatasync) and dropped from
+    the cache before it is read; "" if nothing was written. `wrong`: chunks that were not read as they were
+    written. `trouble`: why it could not be measured, or not to its end, in words; empty if it was. `error`:
+    the name of the system's error behind that, such as "ENOSPC"; empty if there is none.
+    """
+
+    t_s: float  # run time of its end
+    stage: str
+    worker: str
+    subject: str
+    path: str
+    filesystem: str
+    device: str
+    how: Literal["direct", "synced", ""]
+    total_gib: float
+    free_gib: float
+    used_share: float
+    written_mib: float
+    verified_mib: float
+    wrong: int
+    trouble: str
+    error: str
+
+
+MIB_PER_GIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpec(Spec):
+    """Write a file of at most `most_mib` in the folder `path`, and read it back."""
+
+    path: str
+    most_mib: float
+    reserve_mib: float
+    duration_s: float
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """Any worker of a node can measure its disk."""
+    by_worker: dict[str, Spec] = {}
+    for worker in work.plan.workers:
+        settings = work.loaded.settings_of(worker.node, DiskSettings)
+        by_worker[worker.worker] = DiskSpec(
+            stage=work.stage.name,
+            path=settings.path,
+            most_mib=settings.most_gib.at(work.plan.level) * MIB_PER_GIB,
+            reserve_mib=settings.reserve_gib * MIB_PER_GIB,
+            duration_s=work.stage.measure_s,
+        )
+    return by_worker
+
+
+BOUNDS = {
+    "reserve_gib": Bound(lowest=0.25, below="may fill the disk that others write to meanwhile"),
+    "free_warn_share": Bound(highest=0.5, above="warns of a disk that is half empty"),
+    "used_fail_share": Bound(lowest=0.5, below="takes a disk that is half empty for full"),
+    # Sound disks of a model differ by 15 % and more with their fill and age.
+    "peer_share": Bound(0.3, 0.95, "accepts a disk at a third of the rate", "fails sound disks"),
+    "write_floor_mbps": Bound(lowest=10, below="is less than any disk writes"),
+    "read_floor_mbps": Bound(lowest=10, below="is less than any disk reads"),
+}
+# Disks keep as much in caches of their own as they have DRAM: 0.06 to 0.5 GiB.
+LEAST_GIB, MOST_GIB = 0.25, 256.0
+
+
+def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
+    """Problems of the rig's settings, and of those that a node states itself."""
+    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+    paths = {f"stages.{STAGE}.path": loaded.settings(DiskSettings).path}
+    for node in loaded.rig.nodes:
+        if getattr(node.stages, STAGE, None) is not None:
+            own = loaded.settings_of(node.name, DiskSettings)
+            paths[f"nodes.{node.name}.stages.{STAGE}.path"] = own.path
+    for key, path in paths.items():
+        if not path.startswith(("/", "~")):
+            way_out = "write an absolute path such as /data/checkpoints, or one that begins with ~/"
+            yield rig_problem(loaded, key, path, "not an absolute path", way_out)
+    sizes = loaded.settings(DiskSettings).most_gib
+    for level in LEVELS:
+        gib, name = sizes.at(level), f"stages.{STAGE}.most_gib.{level}"
+        if gib < LEAST_GIB:
+            way_out = f"write {LEAST_GIB:g} or more"
+            yield rig_problem(loaded, name, gib, "measures the disk's own cache", way_out)
+        elif gib > MOST_GIB:
+            wrong = "wears a disk out for no better measurement"
+            yield rig_problem(loaded, name, gib, wrong, f"write {MOST_GIB:g} or less")
+
 
 KIND = StageKind(
     STAGE,
@@ -20,4 +176,3 @@ KIND = StageKind(
     labels=(Label("operation", str),),
     events={"disk_error": "a chunk was not read back as it was written; data.offset"},
 )
-DISK = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=disk_tables)

@@ -11,15 +11,16 @@ import sys
 from typing import Literal
 
 from rigproof.devices.context import WorkerContext
-from rigproof.devices.own_process import serve_apart
+from rigproof.devices.device import Device
+from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.records.measurements import Phase
 from rigproof.stages.disk.place import GIB, Place, place_of
-from rigproof.stages.disk.records import DiskTest
 from rigproof.stages.disk.scratch import CHUNK_BYTES, Chunks, ScratchFile
-from rigproof.stages.disk.settings import MB, READ, WRITE
-from rigproof.stages.disk.specs import DiskSpec
+from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSpec, DiskTest
 
+MODULE = "rigproof.stages.disk.workload"
+STALL_S = 25.0  # without a message: a chunk takes as long at 0.7 MB/s
 MIB = 2**20
 WRITE_SHARE = 0.5  # of the stage's length
 FEWEST_CHUNKS = 4
@@ -33,6 +34,23 @@ MEANINGS = {
     errno.EACCES: "the user who runs Ray there may not write to it",
     errno.EPERM: "the user who runs Ray there may not write to it",
 }
+
+
+def run_disk(spec: DiskSpec, _device: Device, context: WorkerContext) -> None:
+    """Measure the disk until done or stopped. Emits rounds, events, and a DiskTest.
+
+    Raises RuntimeError if the process dies, hangs or fails. It is not left running, unless the kernel holds
+    it.
+    """
+    run_apart(
+        MODULE,
+        spec,
+        context,
+        records=(DiskTest,),
+        test="disk test",
+        silent=f"{spec.path}: the disk did not answer",
+        stall_s=STALL_S,
+    )
 
 
 class DiskWork:

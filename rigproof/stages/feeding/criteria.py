@@ -1,7 +1,7 @@
 """Does the CPU compute rewards fast enough to keep the generating GPU fed?"""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -11,18 +11,20 @@ import numpy as np
 from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, Trouble, compared, criterion
 from rigproof.criteria.evidence.cpu_use import TOLD_PERCENT, cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
-from rigproof.criteria.evidence.fed import fed
+from rigproof.criteria.evidence.fed import fed, fed_by
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.rounds import Mask
+from rigproof.criteria.evidence.rounds import Mask, Rounds
 from rigproof.criteria.evidence.sensors import moving_readings, require_in_time
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.columns import Coded
+from rigproof.records.measurements import Round
+from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
-from rigproof.records.verdict import Outcome, count_of
-from rigproof.stages.feeding.records import RewardBatch
-from rigproof.stages.feeding.settings import FeedingSettings
+from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.stages.feeding.stage import FeedingSettings, RewardBatch
+from rigproof.stages.tables import StageTable
 
 STAGE = "feeding"
 FEWEST_STEPS = 2  # with rewards: with fewer, the GPU never had to wait for any
@@ -391,3 +393,67 @@ def _require_steps(device: DeviceEvidence, window: Window) -> None:
 
 
 CRITERIA = (parallel_rewards, idle_gaps)
+
+
+NOT_MEASURED = "not measured"
+
+
+def tables(recording: Recording) -> Iterator[StageTable]:
+    """The time that rewards take alone and in the pool, and how long each device waited for them."""
+    rounds: dict[str, list[Round]] = {}
+    for done in recording.rounds:
+        if done.stage == STAGE and done.device is None and done.seconds > 0 and recording.is_last(done):
+            rounds.setdefault(done.subject, []).append(done)
+    rewards: dict[str, list[RewardBatch]] = {}
+    for batch in recording.of(RewardBatch):
+        if batch.stage == STAGE and recording.is_last(batch):
+            rewards.setdefault(batch.subject, []).append(batch)
+    subjects = dict.fromkeys((*rounds, *rewards))
+    cpus = {subject for subject, gpu in recording.gpus.items() if gpu.device == "cpu"}
+    yield StageTable(
+        section="Feeding",
+        title="Generation on the device, rewards on the CPU",
+        columns=(
+            "Device",
+            "Strategy alone",
+            "In the pool",
+            "Processes",
+            "Speed-up",
+            "Steps",
+            "Without work",
+            "Longest gap",
+        ),
+        rows=tuple(
+            (
+                subject,
+                *_reward_cells(rewards.get(subject, []), beside_generation=subject not in cpus),
+                *_gaps(rounds.get(subject, [])),
+            )
+            for subject in subjects
+        ),
+        note="One strategy plays a whole game. Without work: share of the time from the first to the last "
+        "measured round of generation.",
+    )
+
+
+def _reward_cells(batches: list[RewardBatch], *, beside_generation: bool) -> tuple[str, ...]:
+    steps = sum(batch.mode == "parallel" and batch.matches is None for batch in batches)
+    try:
+        times = reward_times(batches, beside_generation=beside_generation)
+    except NotMeasured:
+        return NOT_MEASURED, "", "", "", str(steps)
+    return (
+        figure(1e3 * times.alone_s, "ms"),
+        figure(1e3 * times.together_s, "ms"),
+        str(times.processes),
+        f"{times.speedup:.2f} ×",
+        str(steps),
+    )
+
+
+def _gaps(rounds: list[Round]) -> tuple[str, str]:
+    try:
+        how = fed_by(Rounds.of_records(rounds))
+    except NotMeasured:
+        return NOT_MEASURED, ""
+    return figure(100 * how.idle_share, "%"), figure(1e3 * how.gap_s, "ms")

@@ -4,11 +4,58 @@ from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Phase
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.feeding.records import RewardBatch
-from rigproof.stages.feeding.specs import FeedingSpec
+from rigproof.stages.feeding.stage import FeedingSpec, RewardBatch
+
+STAGE = "feeding"
+
+FAULTS = (
+    FaultKind(
+        "rewards-slow",
+        "gpu",
+        "the pool plays its strategies one after the other",
+        ("feeding.parallel_rewards",),
+        keys=("stage",),
+        stage=STAGE,
+    ),
+    FaultKind(
+        "rewards-differ",
+        "gpu",
+        "the pool gives other rewards than the sequential run",
+        ("feeding.parallel_rewards",),
+        keys=("stage",),
+        stage=STAGE,
+    ),
+    FaultKind(
+        "rewards-crash",
+        "gpu",
+        "every strategy that is played during the generation crashes",
+        ("feeding.parallel_rewards",),
+        keys=("stage",),
+        stage=STAGE,
+    ),
+    FaultKind(
+        "gpu-starved",
+        "gpu",
+        "rewards are late, and the card waits for them",
+        ("feeding.idle_gaps",),
+        keys=("stage", "by"),
+        defaults={"by": "20%"},
+        stage=STAGE,
+    ),
+    FaultKind(
+        "gpu-half-used",
+        "gpu",
+        "NVML's utilisation is low while the card generates; to= is in %",
+        ("feeding.idle_gaps",),
+        keys=("stage", "to"),
+        stage=STAGE,
+    ),
+)
+
 
 GENERATION = Work(1.0, 0.953, 0.015, 0.0)  # always 1980 MHz, 667 W (636 to 683), no clock event reason
 GENERATES_FROM, GENERATES_TO = 0.2, 0.95  # of the stage; rewards are compared before and after

@@ -1,19 +1,160 @@
-"""The feeding stage, put together."""
+"""The feeding stage: its settings, and what each worker is told."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.stated import stated
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.tables.base import Flag, Positive, Share
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
+from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.profiles.tables.work import Count
 from rigproof.records.measurements import TFLOP
-from rigproof.stages.feeding.criteria import CRITERIA
-from rigproof.stages.feeding.faults import FAULTS
-from rigproof.stages.feeding.lint import problems
-from rigproof.stages.feeding.settings import FeedingSettings
-from rigproof.stages.feeding.simulated import SIMULATED
-from rigproof.stages.feeding.specs import specs
-from rigproof.stages.feeding.table import feeding_tables
-from rigproof.stages.slice import StageSlice
+from rigproof.stages.slice import StageWork
+
+
+class FeedingSettings(OptionalSettings):
+    """Whether the CPU keeps the GPU busy: the GPU generates, and a pool of processes computes the rewards."""
+
+    completions: Count = Field(
+        description="Number of completions that the GPU generates in each step. The CPU computes a reward "
+        "for each."
+    )
+    processes: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        description="Largest number of processes that compute rewards for this GPU. The GPUs of a node "
+        "share its CPUs, and no pool has more processes than its part."
+    )
+    strategy_s: Positive = Field(
+        description="Longest CPU time, in s, that the reward of one completion (a strategy that is played) "
+        "may take; ten times as long with its waits for a CPU."
+    )
+    strategy_memory_mib: Positive = Field(
+        description="Most memory, in MiB, that the reward of one completion may take in addition to what "
+        "its process has at the start."
+    )
+    overlap: Flag = Field(
+        description="true: the GPU generates the next step while the CPU computes the rewards of the last "
+        "one. false: it waits."
+    )
+    reward_speedup_share: Share = Field(
+        description="Smallest speed-up of the pool over one process, per process: with 0.375, 8 processes "
+        "are at least 3 times as fast as one. It also sets how long the GPU generates in each "
+        "step."
+    )
+    reward_loss_share: Share = Field(
+        description="Largest share of the valid completions whose reward may time out, crash or run out of "
+        "memory."
+    )
+    own_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of the generation, as a share of what follows from the card's own memory "
+        "bandwidth (it reads all weights for each token) and products.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RewardBatch:
+    """The rewards of one step's completions, computed on the CPU: one after the other, or in a pool.
+
+    `timed_out`, `crashed` and `out_of_memory` strategies affect no others. `matches`: whether the rewards, in
+    order, are those of the sequential run; None if there was none to compare with.
+    """
+
+    t_s: float  # run time of its end
+    stage: str
+    worker: str
+    subject: str
+    mode: Literal["sequential", "parallel"]
+    processes: int
+    strategies: int
+    invalid: int  # rejected by the quick check, and not played
+    timed_out: int
+    crashed: int
+    out_of_memory: int
+    seconds: float
+    matches: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedingSpec(Spec):
+    """Generate `completions` per step on the device, and compute their rewards in `processes` on the CPU.
+
+    Generating a step takes as long as its rewards would if they were `reward_speedup` times as fast as
+    sequential ones.
+    """
+
+    vram_mib: float
+    duration_s: float
+    round_s: float
+    completions: int
+    processes: int
+    strategy_s: float
+    strategy_memory_mib: float
+    overlap: bool
+    reward_speedup: float = 1.0
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """One worker of each device generates; the node's CPUs are shared between its devices' pools."""
+    loaded, plan, stage, cpus = work.loaded, work.plan, work.stage, work.cpus
+    settings = {device.subject: device.settings(FeedingSettings) for device in loaded.devices()}
+    first = plan.first_workers()
+
+    def spec(worker: WorkerPlan) -> Spec:
+        devices = sum(other.node == worker.node for other in first)
+        room = max(1, int(cpus.get(worker.node, 1.0)) // devices)
+        feeding = settings[worker.subject]
+        processes = min(feeding.processes, room)
+        return FeedingSpec(
+            stage=stage.name,
+            vram_mib=plan.vram_mib_beside(worker),
+            duration_s=stage.measure_s,
+            round_s=stage.round_s,
+            completions=feeding.completions,
+            processes=processes,
+            strategy_s=feeding.strategy_s,
+            strategy_memory_mib=feeding.strategy_memory_mib,
+            overlap=feeding.overlap,
+            reward_speedup=1.0 if processes == 1 else feeding.reward_speedup_share * processes,
+        )
+
+    return {worker.worker: spec(worker) for worker in first}
+
+
+SHARE, PROCESSES = "stages.feeding.reward_speedup_share", "stages.feeding.processes"
+BOUNDS = {
+    # Work is distributed and results are collected on one CPU, whatever the number of processes.
+    "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),
+    "reward_loss_share": Bound(highest=0.5, above="passes a pool that loses every other strategy"),
+}
+
+
+def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
+    """Problems with its limits."""
+    yield from stage_limit_problems(loaded, "feeding", BOUNDS)
+    for device in loaded.devices():
+        yield from _speedup_problems(loaded, device)
+
+
+def _speedup_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
+    """The required speed-up must be over 1, except for a pool of one process, as for debugging."""
+    settings = device.settings(FeedingSettings)
+    share, processes = settings.reward_speedup_share, settings.processes
+    if processes == 1 or processes * share > 1:
+        return
+    key = stated(loaded, device, SHARE, PROCESSES) or SHARE
+    wrong = f"{processes} processes × {share:g} is no speed-up: rewards one after the other would pass"
+    way_out = f"write reward_speedup_share = {(1.5 / processes):.2g} or more, or processes = 1"
+    yield rig_problem(loaded, key, processes if key.endswith(PROCESSES) else share, wrong, way_out)
+
 
 GB = "GB"
 
@@ -37,6 +178,5 @@ KIND = StageKind(
     events={
         "generation": "the length of a step's generation; data.tokens, aimed_s, pass_s, completions, overlap"
     },
+    quiet_events=("generation",),
 )
-QUIET = ("generation",)
-FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=feeding_tables, quiet_events=QUIET)

@@ -9,20 +9,16 @@ lets the device wait. This measures whether the host's CPU keeps the device fed.
 """
 
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.stages.feeding.bursts import Bursts, Generated
 from rigproof.stages.feeding.generation import Decoder
-from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.reward_pool import Job, RewardPool, Rewards
+from rigproof.stages.feeding.stage import FeedingSpec, RewardBatch
 from rigproof.stages.feeding.strategies import InvalidStrategyError, parse
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.feeding.specs import FeedingSpec
-
 
 COMPARED = 16  # strategies of each sequential run, at least: few, since the device waits for it
 COMPARISONS = 3  # before the load; one more after it
@@ -35,7 +31,7 @@ MOST_SAMPLES = 64  # tries to find strategies to compare
 WAIT_S = 0.02
 
 
-def run_feeding(spec: "FeedingSpec", device: Device, context: WorkerContext) -> None:
+def run_feeding(spec: FeedingSpec, device: Device, context: WorkerContext) -> None:
     """Feed the device until `duration_s` after the start, or until stopped.
 
     The pool's processes and the device's memory are always freed. Raises ValueError if `vram_mib` is too
@@ -52,7 +48,7 @@ def run_feeding(spec: "FeedingSpec", device: Device, context: WorkerContext) -> 
 
 
 def _fed(
-    spec: "FeedingSpec", device: Device, reporter: Reporter, pool: RewardPool, started_s: float
+    spec: FeedingSpec, device: Device, reporter: Reporter, pool: RewardPool, started_s: float
 ) -> str | None:
     """Prepare, feed, compare once more. Returns the message if memory did not suffice.
 
@@ -78,7 +74,7 @@ class Feeding:
     """One device, its steps of generation, and the pool that computes their rewards."""
 
     def __init__(
-        self, spec: "FeedingSpec", bursts: Bursts, device: Device, reporter: Reporter, pool: RewardPool
+        self, spec: FeedingSpec, bursts: Bursts, device: Device, reporter: Reporter, pool: RewardPool
     ) -> None:
         self._spec = spec
         self._bursts = bursts

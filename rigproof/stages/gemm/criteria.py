@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.sku import PRECISIONS, Precision
 from rigproof.records.verdict import count_of
-from rigproof.stages.gemm.settings import FIGURES
+from rigproof.stages.gemm.stage import FIGURES
 
 NEWEST: Precision = "fp8"  # which torch multiplies from 2.1 on, and on fewer cards than have it
 

@@ -8,8 +8,7 @@ from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.gemm.plan import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE
-from rigproof.stages.gemm.specs import GemmSpec
+from rigproof.stages.gemm.stage import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE, GemmSpec
 
 # Two H200: bf16 1455 MHz (1410 to 1485), 687 W (639 to 725), fp16 1410, tf32 1478, and
 # fp32 1950 MHz at 704 W (661 to 734); two H100: 1395, 1335, 1380 and 1950 MHz, up to 774 W.

@@ -1,7 +1,6 @@
 """The gemm stage's workload: one device's steady rate, precision by precision."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
@@ -12,12 +11,8 @@ from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.profiles.planning.operands import gemm_mib
 from rigproof.records.measurements import Phase
-from rigproof.stages.gemm.plan import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.stages.gemm.settling import Settling
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.gemm.specs import GemmSpec
-
+from rigproof.stages.gemm.stage import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE, GemmSpec
 
 CHECKED_BLOCK = 64
 MOST_PRODUCTS = 2**16  # in a round, even if they are small
@@ -38,7 +33,7 @@ def measuring_order(wanted: Sequence[str], device: Device) -> tuple[str, ...]:
     return tuple(dict.fromkeys(precision for precision in by_power if precision in chosen))
 
 
-def run_gemm(spec: "GemmSpec", device: Device, context: WorkerContext) -> None:
+def run_gemm(spec: GemmSpec, device: Device, context: WorkerContext) -> None:
     """Measure each precision until done or stopped. Emits rounds, and events for what went wrong.
 
     A failed allocation is reported as an event, then raised as MemoryError.
@@ -57,7 +52,7 @@ def run_gemm(spec: "GemmSpec", device: Device, context: WorkerContext) -> None:
 
 
 def _measured(
-    spec: "GemmSpec", precision: str, settle_s: float, device: Device, reporter: Reporter
+    spec: GemmSpec, precision: str, settle_s: float, device: Device, reporter: Reporter
 ) -> str | None:
     """Measure one precision. Returns the message if memory did not suffice.
 
@@ -84,7 +79,7 @@ class SteadyRate:
     operands, and one at the end, when the card is hot; they have the phase "exact" and belong to no rate.
     """
 
-    def __init__(self, spec: "GemmSpec", precision: str, device: Device, reporter: Reporter) -> None:
+    def __init__(self, spec: GemmSpec, precision: str, device: Device, reporter: Reporter) -> None:
         self._spec = spec
         self._precision = precision
         self._device = device

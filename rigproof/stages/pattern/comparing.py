@@ -10,7 +10,7 @@ from rigproof.stages.pattern.damage import WORD_BYTES
 from rigproof.stages.pattern.filling import TestedMemory
 from rigproof.stages.pattern.locating import Located, as_word, locate
 from rigproof.stages.pattern.passes import MOST_FOUND, Compared, Content, Found, Passes
-from rigproof.stages.pattern.records import VramError
+from rigproof.stages.pattern.stage import VramError
 
 RECORDED = 48  # wrong words of a task that are recorded one by one; all are counted
 

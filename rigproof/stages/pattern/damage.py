@@ -6,7 +6,7 @@ from functools import reduce
 from itertools import pairwise
 from operator import and_
 
-from rigproof.stages.pattern.records import VramError
+from rigproof.stages.pattern.stage import VramError
 
 BITS_SHOWN = 4
 FEWEST = 3  # words: any two are at some distance from each other

@@ -11,7 +11,7 @@ from rigproof.stages.pattern.damage import WORD_BYTES
 from rigproof.stages.pattern.passes import Chunk, Content
 
 if TYPE_CHECKING:  # at run time it imports the workload
-    from rigproof.stages.pattern.specs import PatternSpec
+    from rigproof.stages.pattern.stage import PatternSpec
 
 MIB = 2**20
 CHUNK_WORDS = 2**27  # 1 GiB: a kernel for each takes a fraction of a millisecond on any card

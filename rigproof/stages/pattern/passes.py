@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from rigproof.stages.pattern import words
-from rigproof.stages.pattern.settings import MEANINGS
+from rigproof.stages.pattern.stage import MEANINGS
 
 MOST_FOUND = 64  # wrong words of a pass whose place and content are kept; all of them are counted
 # What makes the words of some numbers with a seed, by the patterns' numbers.

@@ -6,23 +6,69 @@ from itertools import cycle, islice
 from typing import Literal
 
 from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.injected import InjectedFault
+from rigproof.simulation.faults.kinds import FROM, FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.pattern.damage import WORD_BYTES
-from rigproof.stages.pattern.faults import unnoticed
-from rigproof.stages.pattern.plan import PAUSES
-from rigproof.stages.pattern.records import VramError
-from rigproof.stages.pattern.settings import (
+from rigproof.stages.pattern.stage import (
     COLD,
     FADE,
     GB,
     HOT,
     OPERATIONS,
+    PAUSES,
+    STAGE,
+    PatternSpec,
+    VramError,
     patterns_with,
 )
-from rigproof.stages.pattern.specs import PatternSpec
+
+
+def _has_sensor(_loaded: LoadedRig, device: PromisedDevice) -> str:
+    known = device.sku is not None and "memory_temperature" not in device.sku.unsupported_sensors
+    return "its memory's own sensor is judged" if known else ""
+
+
+FAULTS = (
+    FaultKind(
+        "vram-stuck-bit",
+        "gpu",
+        "a bit of its memory is stuck: a word is wrong again when it is read again",
+        ("memory.pattern",),
+        keys=FROM,
+        duties=("continuous", "bursts", "arms"),
+        in_memory=True,
+    ),
+    FaultKind(
+        "vram-soft-error",
+        "gpu",
+        "a word of its memory is read wrong once, and right when it is read again",
+        ("memory.pattern",),
+        keys=("stage", "after"),
+        defaults={"after": "50%"},
+        stage=STAGE,
+    ),
+    FaultKind(
+        "vram-hot",
+        "gpu",
+        "its memory gets too hot and lowers its clock, which no sensor reports",
+        ("memory.hot",),
+        keys=("stage", "by"),
+        defaults={"by": "20%"},
+        stage=STAGE,
+        lacks=_has_sensor,
+    ),
+)
+
+
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
+    """A slower core does not slow the memory down."""
+    return "its rates follow the memory, not the core" if fault.name == "throughput-sag" else ""
+
 
 # As the writes and reads of the bandwidth stage, which do the same: 472 and 596 W of 700 on an H200.
 WORK = Work(1.0, 0.76, 0.02, 0.0)

@@ -1,18 +1,179 @@
-"""The pattern stage, put together."""
+"""The pattern stage: its settings, and what each worker is told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
 
-from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
+from pydantic import Field
+
+from rigproof.devices.specs import Spec
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind, StagePlan
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
+from rigproof.profiles.planning.planning import MIB_PER_GIB
+from rigproof.profiles.tables.base import Positive, Share
+from rigproof.profiles.tables.levels import LevelName, SomeLevels
+from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.measurements import Event
-from rigproof.stages.pattern.criteria import CRITERIA
-from rigproof.stages.pattern.faults import FAULTS
-from rigproof.stages.pattern.lint import problems
-from rigproof.stages.pattern.plan import plan
-from rigproof.stages.pattern.settings import FADE, GB, STAGE, PatternSettings
-from rigproof.stages.pattern.simulated import SIMULATED
-from rigproof.stages.pattern.specs import specs
-from rigproof.stages.pattern.table import pattern_tables
-from rigproof.stages.slice import StageSlice
+from rigproof.stages.slice import StageWork
+
+STAGE = "pattern"
+GB = "GB"  # 10^9 bytes read and written: the unit of these rounds
+
+Operation = Literal["write", "invert", "check"]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+COLD, HOT = "cold", "hot"
+
+MEANINGS = {  # of the patterns, in the order of the passes
+    "address": "each word holds its own address",
+    "modulo-20": "every twentieth word differs from all others",
+    "random": "random words, from a seed",
+    "walking": "a single bit that moves on from word to word",
+    "bit-fade": "all bits alike, compared after a pause",
+}
+FADE = "bit-fade"
+
+
+class PatternSettings(OptionalSettings):
+    """Whether memory keeps what it is given: nearly all that is free is filled, compared and inverted."""
+
+    of_rig: ClassVar[frozenset[str]] = OptionalSettings.of_rig | {"fade_s"}
+
+    length_s: SomeLevels = Field(
+        description="Length of the passes, in s, by level; each pattern is done at least once. 0: the stage "
+        "does not run at that level."
+    )
+    fade_s: SomeLevels = Field(
+        description="Pause between writing and reading the pattern bit-fade, in s, by level; there are two, "
+        "after the passes. 0: that pattern is left out at that level."
+    )
+    free_share: Share = Field(
+        description="Share of the memory that is free when the stage begins, or of the cap of "
+        "`memory.fraction_share` if that is less, that is filled. The rest is for the counts. Less is filled "
+        "if otherwise `limits.headroom_gib` would not stay free, but not less than `tested_share`."
+    )
+    tested_share: Share = Field(
+        description="Smallest share of that memory, and of what the GPU's workers fill in the sustained "
+        "stage, that must have been tested."
+    )
+    hot_share: Share = Field(
+        description="Smallest rate of reading at the end of the passes, as a share of the rate at their "
+        "beginning, for a card without a memory temperature sensor."
+    )
+    own_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of the fastest passes, as a share of what follows from the card's own "
+        "memory bandwidth.",
+    )
+    cpu_mib: Positive = Field(description="Host memory that is tested if the CPU is the device, in MiB.")
+
+
+def patterns_with(fade_s: float) -> tuple[str, ...]:
+    """The patterns of a stage with these pauses."""
+    return tuple(name for name in MEANINGS if name != FADE or fade_s)
+
+
+@dataclass(frozen=True, slots=True)
+class VramError:
+    """A word of the memory that was not as written, and what reading it again gave.
+
+    `hard`: it was wrong again; `soft`: it was right the second time, so that only the reading was wrong.
+    `mended`: it was right once it had been written anew, so that its cell is not stuck. Words are 16
+    hexadecimal digits; `bits` are those that differ, from 0 on.
+    """
+
+    t_s: float
+    stage: str
+    worker: str
+    subject: str
+    pattern: str
+    operation: str
+    chunk: int  # the allocation, from 0 on
+    word: int  # its place in the chunk
+    offset: int  # bytes from the beginning of the memory under test
+    address: str  # the device's virtual address, hexadecimal
+    expected: str
+    read: str
+    again: str
+    bits: str
+    kind: Literal["hard", "soft"]
+    mended: bool
+
+
+PAUSES = 2  # of bit-fade: one for set bits, one for cleared ones
+
+
+def plan(settings: PatternSettings, level: LevelName, round_s: float) -> StagePlan | None:
+    """The passes, then the pauses; a round is one pass, however long it takes."""
+    passes_s = settings.length_s.at(level)
+    if not passes_s:
+        return None
+    whole_s = passes_s + PAUSES * settings.fade_s.at(level)
+    return StagePlan(STAGE, whole_s, settle_s=0.0, measure_s=passes_s, round_s=round_s)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSpec(Spec):
+    """Fill `free_share` of what is free with each pattern in turn, for `duration_s`, and compare every word.
+
+    At most `most_mib` is tested; None: no such limit. `reserve_mib` stay free, unless less than `least_share`
+    could be filled then. `fade_s` is each of the two pauses of the last pattern;
+    0: without it.
+    """
+
+    duration_s: float
+    fade_s: float
+    free_share: float
+    most_mib: float | None = None
+    memory: MemoryPlan = NO_POLICY
+    least_share: float = 0.0
+    reserve_mib: float = 0.0
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """One worker of each device tests its memory, with what all the device's workers may take."""
+    loaded, plan, stage = work.loaded, work.plan, work.stage
+    devices = {device.subject: device for device in loaded.devices()}
+
+    def spec(worker: WorkerPlan) -> Spec:
+        device = devices[worker.subject]
+        own, headroom_gib = device.settings(PatternSettings), device.limits.headroom_gib or 0.0
+        return PatternSpec(
+            stage=stage.name,
+            duration_s=stage.measure_s,
+            fade_s=own.fade_s.at(plan.level),
+            free_share=own.free_share,
+            most_mib=own.cpu_mib if worker.device == "cpu" else None,
+            least_share=own.tested_share,
+            reserve_mib=headroom_gib * MIB_PER_GIB,
+            memory=plan.memory_beside(worker),
+        )
+
+    return {worker.worker: spec(worker) for worker in plan.first_workers()}
+
+
+BOUNDS = {
+    "tested_share": Bound(lowest=0.5, below="passes a card half of whose memory is never tested"),
+    # GDDR6X that throttles loses a tenth and more; one card is within 1 % over runs.
+    "hot_share": Bound(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
+    # Operations of torch on the host: about 1 GiB/s on a single thread.
+    "cpu_mib": Bound(1, 4096, "tests nothing but the processor's caches", "takes a CPU minutes"),
+}
+
+
+def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
+    """Problems with its limits, and with what is filled."""
+    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+    tables = [("", loaded.settings(PatternSettings))]
+    tables += [(f"{device.key}.", device.settings(PatternSettings)) for device in loaded.devices()]
+    seen = set()
+    for prefix, own in tables:
+        if own.free_share < own.tested_share and (own.free_share, own.tested_share) not in seen:
+            seen.add((own.free_share, own.tested_share))
+            key = f"{prefix}stages.{STAGE}.free_share"
+            wrong = f"under tested_share = {own.tested_share:g}, so that too little is always tested"
+            yield rig_problem(loaded, key, own.free_share, wrong, f"write {own.tested_share:g} or more")
 
 
 def _by_triton(events: Sequence[Event]) -> bool:
@@ -40,6 +201,5 @@ KIND = StageKind(
         "pattern_unchecked": "a pass that proves nothing: it skipped words, or missed a wrong one",
         "pattern_result": "what all passes found; data.passes, bad_passes, most (wrong words of one), …",
     },
+    quiet_events=("pattern_kernels", "pattern_result"),
 )
-QUIET = ("pattern_kernels", "pattern_result")
-PATTERN = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=pattern_tables, quiet_events=QUIET)

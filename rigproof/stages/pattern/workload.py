@@ -4,7 +4,6 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
@@ -16,10 +15,7 @@ from rigproof.stages.pattern.comparing import Comparing, Pass
 from rigproof.stages.pattern.filling import MIB, TestedMemory
 from rigproof.stages.pattern.kernel_cache import own_kernel_cache
 from rigproof.stages.pattern.passes import Content
-from rigproof.stages.pattern.settings import COLD, FADE, GB, HOT, Operation, patterns_with
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.pattern.specs import PatternSpec
+from rigproof.stages.pattern.stage import COLD, FADE, GB, HOT, Operation, PatternSpec, patterns_with
 
 SEED_BITS = 62  # seeds are not negative, and neither are they as 64-bit numbers
 PROBE_S = 0.5  # of reading, to see how fast it is, cold and hot
@@ -39,7 +35,7 @@ class NoRoom:
 
 
 def run_pattern(
-    spec: "PatternSpec", device: Device, context: WorkerContext, disturb: Disturb | None = None
+    spec: PatternSpec, device: Device, context: WorkerContext, disturb: Disturb | None = None
 ) -> None:
     """Fill the memory and do the passes until done or stopped. Emits rounds, errors, and events.
 
@@ -60,7 +56,7 @@ def run_pattern(
 
 
 def _tested(
-    spec: "PatternSpec", device: Device, reporter: Reporter, policy: VramPolicy, disturb: Disturb | None
+    spec: PatternSpec, device: Device, reporter: Reporter, policy: VramPolicy, disturb: Disturb | None
 ) -> NoRoom | None:
     """Test. Returns a pass's failure to get memory of its own: a traceback would keep everything alive."""
     with own_kernel_cache():
@@ -93,7 +89,7 @@ class Laps:
 
     def __init__(
         self,
-        spec: "PatternSpec",
+        spec: PatternSpec,
         comparing: Comparing,
         policy: VramPolicy,
         reporter: Reporter,

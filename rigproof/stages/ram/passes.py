@@ -14,7 +14,7 @@ from rigproof.devices.context import WorkerContext
 from rigproof.host.ram import physical_address
 from rigproof.stages.ram.patterns import Pattern, Wrong
 from rigproof.stages.ram.room import MIB, WORD_BYTES, Block, Room
-from rigproof.stages.ram.settings import FILL, PATTERNS, VERIFY
+from rigproof.stages.ram.stage import FILL, PATTERNS, VERIFY
 from rigproof.stages.ram.threads import PinnedThreads
 
 BLOCK_MIB, SMALLEST_MIB = 128.0, 8.0  # of a thread, in each step

@@ -2,15 +2,44 @@
 
 from collections.abc import Iterator
 
+from rigproof.criteria.evidence.hosts import no_equal
 from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment
 from rigproof.simulation.work.task import Task
-from rigproof.stages.ram.records import RamTest
-from rigproof.stages.ram.settings import COPY, FILL, GB, PATTERNS, VERIFY
-from rigproof.stages.ram.specs import RamSpec
+from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, VERIFY, RamSettings, RamSpec, RamTest
 from rigproof.stages.ram.workload import in_words
+
+
+def _no_floor(loaded: LoadedRig, node: str) -> str:
+    stated = loaded.settings_of(node, RamSettings).floor_gbps
+    return "" if stated else no_equal(loaded, node)
+
+
+FAULTS = (
+    FaultKind(
+        "ram-bit",
+        "node",
+        "a bit of the host's RAM does not keep its value",
+        ("host.memory",),
+        keys=("stage",),
+        stage="ram",
+    ),
+    FaultKind(
+        "ram-slow",
+        "node",
+        "the host's RAM is slower than that of its equals, as with an empty memory channel",
+        ("host.memory",),
+        keys=("stage", "by"),
+        defaults={"by": "25%"},
+        stage="ram",
+        host_lacks=_no_floor,
+    ),
+)
+
 
 # Lead, by the figures of one server of two sockets: 8 GB/s a CPU until the channels are full.
 CPU_GBPS, MOST_GBPS = 8.0, 400.0

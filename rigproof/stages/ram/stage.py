@@ -1,14 +1,135 @@
-"""The RAM stage, put together."""
+"""The RAM stage: its settings, and what each worker is told."""
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+
+from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label, StageKind
-from rigproof.stages.ram.criteria import CRITERIA
-from rigproof.stages.ram.faults import FAULTS
-from rigproof.stages.ram.lint import problems
-from rigproof.stages.ram.settings import GB, STAGE, RamSettings
-from rigproof.stages.ram.simulated import SIMULATED
-from rigproof.stages.ram.specs import specs
-from rigproof.stages.ram.table import ram_tables
-from rigproof.stages.slice import StageSlice
+from rigproof.profiles.lint.limits import Bound, stage_limit_problems
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.base import Positive, Share
+from rigproof.profiles.tables.levels import LevelName, SomeLevels
+from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.stages.slice import StageWork
+
+STAGE = "ram"
+GB = "GB"  # 10^9 bytes: the unit of these rounds
+COPY, FILL, VERIFY = "copy", "fill", "verify"  # operations
+LEAST_CACHES = 2  # of less memory than the caches hold so many times, they keep a part
+PATTERNS = ("address", "random", "complement")  # in this order
+
+
+class RamSettings(OptionalSettings):
+    """How fast each host copies RAM, and whether its free RAM keeps what is written to it."""
+
+    length_s: SomeLevels = Field(
+        description="Length of the stage, in s, by level. 0: the stage does not run at that level. The more "
+        "time, the more of the free memory is tested with patterns."
+    )
+    buffer_gib: Positive = Field(
+        description="Size of what is copied, in GiB, by all threads together. Four times the CPU's caches "
+        "are copied if that is more."
+    )
+    reserve_gib: Positive = Field(description="RAM that always remains free, in GiB.")
+    reserve_share: Share = Field(
+        description="RAM that always remains free, as a share of what may be used (of the container's limit, "
+        "if there is one), if that is more than reserve_gib."
+    )
+    least_gib: Positive = Field(
+        description="Smallest amount of RAM, in GiB, that must have been tested with patterns. With less, "
+        "the host's memory is not measured."
+    )
+    peer_share: Share = Field(
+        description="Smallest rate of copies, as a share of the median of the other hosts of this kind: the "
+        "same CPU model, as many CPUs, and as much RAM."
+    )
+    floor_gbps: Positive | None = Field(
+        default=None,
+        description="Smallest rate of copies, in GB/s, bytes read and written. It takes the place of "
+        "peer_share. Left out: none.",
+    )
+
+    of_rig: ClassVar[frozenset[str]] = frozenset({"length_s"})
+
+
+@dataclass(frozen=True, slots=True)
+class RamTest:
+    """How much of one host's RAM was tested with patterns, at the end of the test. All sizes in MiB.
+
+    `total_mib`, `available_mib`: what may be used (of the cgroup's limit, if there is one), and what of it
+    was free before the test. `passes`: the patterns that were written and verified completely. `wrong`: words
+    that differed. `cut_short`: why less was tested than the time allowed; empty if it was not.
+    """
+
+    t_s: float  # run time of its end
+    stage: str
+    worker: str
+    subject: str
+    threads: int
+    total_mib: float
+    available_mib: float
+    reserve_mib: float
+    cache_mib: float  # of the CPU's last level, all together; 0 if unknown
+    tested_mib: float
+    passes: int
+    wrong: int
+    cut_short: str
+
+
+MIB_PER_GIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RamSpec(Spec):
+    """Copy RAM with `threads` threads, then test what is free beside the reserve with patterns."""
+
+    threads: int
+    buffer_mib: float
+    reserve_mib: float
+    reserve_share: float
+    least_mib: float
+    duration_s: float
+    round_s: float
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """Any worker of a node can measure its RAM, with a thread for each CPU that may be used there."""
+    by_worker: dict[str, Spec] = {}
+    for worker in work.plan.workers:
+        settings = work.loaded.settings_of(worker.node, RamSettings)
+        by_worker[worker.worker] = RamSpec(
+            stage=work.stage.name,
+            threads=max(1, math.floor(work.cpus.get(worker.node, 1.0))),
+            buffer_mib=settings.buffer_gib * MIB_PER_GIB,
+            reserve_mib=settings.reserve_gib * MIB_PER_GIB,
+            reserve_share=settings.reserve_share,
+            least_mib=settings.least_gib * MIB_PER_GIB,
+            duration_s=work.stage.measure_s,
+            round_s=work.stage.round_s,
+        )
+    return by_worker
+
+
+BOUNDS = {
+    # Desktop CPUs have up to 128 MiB of cache. Servers have more; there four times their caches are copied.
+    "buffer_gib": Bound(lowest=0.25, below="measures the CPU's cache along with its memory"),
+    "reserve_gib": Bound(lowest=1.0, below="drives a host that does anything else out of memory"),
+    "reserve_share": Bound(highest=0.9, above="leaves next to nothing to test"),
+    "least_gib": Bound(lowest=0.25, below="accepts a test of the CPU's cache"),
+    # A host that lacks one of two memory channels still has half of the rate.
+    "peer_share": Bound(0.6, 0.98, "accepts a host without half of its memory channels", "fails sound hosts"),
+    "floor_gbps": Bound(lowest=2.0, below="is less than a single module of DDR3 gives"),
+}
+
+
+def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
+    """Problems of the rig's settings, and of those that a node states itself."""
+    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+
 
 KIND = StageKind(
     STAGE,
@@ -23,4 +144,3 @@ KIND = StageKind(
         "ram_short": "too little RAM was free to copy",
     },
 )
-RAM = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=ram_tables)

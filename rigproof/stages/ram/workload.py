@@ -4,27 +4,46 @@ It runs in a process of its own, which may take most of the host's memory: all o
 process ends, however it does, and if memory runs out, the kernel ends that process before others.
 """
 
+import signal
 import sys
 from contextlib import suppress
 from typing import Any
 
 from rigproof.devices.context import WorkerContext
-from rigproof.devices.own_process import serve_apart
+from rigproof.devices.device import Device
+from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.host.ram import cache_mib, give_way
 from rigproof.records.measurements import Labels, Phase
 from rigproof.stages.ram.copying import Copies, CopyRound
 from rigproof.stages.ram.passes import Located, MemoryTest, Pass, Report
-from rigproof.stages.ram.records import RamTest
 from rigproof.stages.ram.room import Room
-from rigproof.stages.ram.settings import COPY, GB, LEAST_CACHES
-from rigproof.stages.ram.specs import RamSpec
+from rigproof.stages.ram.stage import COPY, GB, LEAST_CACHES, RamSpec, RamTest
 from rigproof.stages.ram.threads import PinnedThreads
 
+MODULE = "rigproof.stages.ram.workload"
+STALL_S = 15.0  # without a message
 COPY_SHARE = 0.3  # of the stage's length
 WARM_UP_ROUNDS, FEWEST_ROUNDS = 1, 5
 # McCalpin, STREAM run rules: each array is at least four times the sum of all last-level caches.
 CACHES = 4
+
+
+def run_ram(spec: RamSpec, _device: Device, context: WorkerContext) -> None:
+    """Measure the host's RAM until done or stopped. Emits rounds, events, and a RamTest.
+
+    Raises RuntimeError if the process dies, hangs or fails. It is not left running.
+    """
+    run_apart(
+        MODULE,
+        spec,
+        context,
+        records=(RamTest,),
+        test="memory test",
+        silent="the memory test was silent",
+        stall_s=STALL_S,
+        endings={-signal.SIGKILL: "; the kernel killed it since memory ran out, or somebody did"},
+    )
 
 
 class RamWork:

@@ -11,8 +11,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.records.measurements import Event
 from rigproof.stages.replay.places import Place, number_of, places_of
-from rigproof.stages.replay.records import StepDigest
-from rigproof.stages.replay.settings import STAGE
+from rigproof.stages.replay.stage import STAGE, StepDigest
 
 WORK = ("precision", "width", "blocks", "vocabulary", "sequence", "batch", "steps")
 Trajectory = tuple[str, ...]  # the checksums of a run, in the order of its places

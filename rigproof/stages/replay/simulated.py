@@ -8,12 +8,32 @@ from typing import Any
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
 from rigproof.stages.replay.places import Place, places_of
-from rigproof.stages.replay.records import StepDigest
-from rigproof.stages.replay.specs import ReplaySpec
+from rigproof.stages.replay.stage import ReplaySpec, StepDigest
+
+FAULTS = (
+    FaultKind(
+        "wrong-gradient",
+        "gpu",
+        "one bit of one gradient flips in one of the replayed runs of training steps",
+        ("training.replay", "compute.exact", "activity.gpu_active"),
+        keys=("stage",),
+        stage="replay",
+    ),
+    FaultKind(
+        "loss-stuck",
+        "gpu",
+        "training steps repeat bit by bit, but train nothing: the loss does not fall",
+        ("training.loss",),
+        keys=("stage",),
+        stage="replay",
+    ),
+)
+
 
 # As the training stage's 16-bit steps: an H200 at 1605 MHz and 704 W.
 STEPPING = Work(0.80, 0.98, 0.06, 0.04)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rigproof.devices import determinism
 from rigproof.devices.context import WorkerContext
@@ -15,10 +14,7 @@ from rigproof.devices.transformer.step import Trainer
 from rigproof.devices.verification import as_hex
 from rigproof.records.measurements import Phase
 from rigproof.stages.replay.digests import Digests, flipped_bit
-from rigproof.stages.replay.records import StepDigest
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.replay.specs import ReplaySpec
+from rigproof.stages.replay.stage import ReplaySpec, StepDigest
 
 FEWEST_RUNS = 3  # the first one, and two that are compared with it, even if they take long
 # For tests and benches: spoils a value of a run and step (both from 1 on), between backward pass and update.
@@ -26,7 +22,7 @@ SpoilRun = Callable[[int, int, Transformer], None]
 
 
 def run_replay(
-    spec: "ReplaySpec", device: Device, context: WorkerContext, spoil: SpoilRun | None = None
+    spec: ReplaySpec, device: Device, context: WorkerContext, spoil: SpoilRun | None = None
 ) -> None:
     """Repeat the steps until done or stopped. Emits rounds, checksums, and events for what went wrong.
 
@@ -46,7 +42,7 @@ def run_replay(
 
 
 def _replayed(
-    spec: "ReplaySpec", shape: Shape, device: Device, reporter: Reporter, spoil: SpoilRun | None
+    spec: ReplaySpec, shape: Shape, device: Device, reporter: Reporter, spoil: SpoilRun | None
 ) -> str | None:
     """Replay. Returns the message if memory did not suffice: a traceback would keep the model alive."""
     replays = None
@@ -68,7 +64,7 @@ class Replays:
     """One model's runs. The first one is the reference, if it starts and begins to learn as it must."""
 
     def __init__(
-        self, spec: "ReplaySpec", shape: Shape, device: Device, reporter: Reporter, spoil: SpoilRun | None
+        self, spec: ReplaySpec, shape: Shape, device: Device, reporter: Reporter, spoil: SpoilRun | None
     ) -> None:
         self._spec = spec
         self._shape = shape

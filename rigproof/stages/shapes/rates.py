@@ -17,7 +17,7 @@ from rigproof.stages.shapes.candidates import (
     layer,
     vocabulary,
 )
-from rigproof.stages.shapes.settings import STAGE
+from rigproof.stages.shapes.stage import STAGE
 
 FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading
 SLOW_SHARE = 0.9  # of the best: less is worth a remark

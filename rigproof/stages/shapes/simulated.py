@@ -8,7 +8,7 @@ from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import MULTIPLYING, Segment
 from rigproof.simulation.work.task import Task
 from rigproof.stages.shapes.candidates import Candidate, alignment, candidates
-from rigproof.stages.shapes.specs import ShapesSpec
+from rigproof.stages.shapes.stage import ShapesSpec
 
 SETUP_S, SETUP_SHARE = 0.5, 0.5  # at most that share of the stage
 WIDTH = 2496  # of the model that an H200 trains

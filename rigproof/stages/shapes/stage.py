@@ -1,13 +1,65 @@
-"""The shapes stage, put together. It has a table, no criterion of its own: no size is anybody's fault."""
+"""The shapes stage: its settings, and what each worker is told.
 
+It has a table, no criterion of its own: no size is anybody's fault.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.tables.base import Share
 from rigproof.profiles.tables.sku import PRECISIONS
+from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.profiles.tables.work import Count, OfEight, Portion
 from rigproof.records.measurements import TFLOP
-from rigproof.stages.shapes.settings import STAGE, ShapesSettings
-from rigproof.stages.shapes.simulated import SIMULATED
-from rigproof.stages.shapes.specs import specs
-from rigproof.stages.shapes.table import shapes_tables
-from rigproof.stages.slice import StageSlice
+from rigproof.stages.slice import StageWork
+
+STAGE = "shapes"
+
+
+class ShapesSettings(OptionalSettings):
+    """The products of a training step in many sizes around the one that fits the card: which run best?"""
+
+    sequence: OfEight = Field(description="Length of each example, in tokens.")
+    model_share: Portion = Field(
+        description="Share of the memory of the GPU's workers that weights, gradients and optimizer take; "
+        "hidden sizes around the widest model that fits are measured."
+    )
+    tokens: Count = Field(
+        description="Tokens of a step; halved until the largest product fits the memory of the GPU's workers."
+    )
+    own_share: Share | None = Field(
+        default=None,
+        description="Smallest rate of the fastest product, as a share of what follows from the card's own "
+        "products in the same precision.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesSpec(Spec):
+    """Measure products around the size of the model that fits `model_share` of `vram_mib`, in turn."""
+
+    vram_mib: float
+    duration_s: float
+    sequence: int
+    model_share: float
+    tokens: int
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """One worker of each device multiplies, with the memory of all the device's workers."""
+    plan, stage = work.plan, work.stage
+    settings = {device.subject: device.settings(ShapesSettings) for device in work.loaded.devices()}
+
+    def spec(worker: WorkerPlan) -> Spec:
+        own, vram_mib = settings[worker.subject], plan.vram_mib_beside(worker)
+        return ShapesSpec(stage.name, vram_mib, stage.measure_s, own.sequence, own.model_share, own.tokens)
+
+    return {worker.worker: spec(worker) for worker in plan.first_workers()}
+
 
 KIND = StageKind(
     STAGE,
@@ -23,4 +75,3 @@ KIND = StageKind(
     ),
     held_against=HeldAgainst("products", (Need(TFLOP, ("precision",)),)),
 )
-SHAPES = StageSlice(KIND, specs, SIMULATED, tables=shapes_tables)

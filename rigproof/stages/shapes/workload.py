@@ -1,7 +1,6 @@
 """The shapes stage's workload: all candidates in turn, again and again, timed by the device's own clock."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
@@ -12,9 +11,7 @@ from rigproof.devices.verification import Reference, as_hex
 from rigproof.records.measurements import Phase
 from rigproof.stages.shapes.candidates import Candidate, candidates, elements, fitting_tokens
 from rigproof.stages.shapes.products import Measured, Operands
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.shapes.specs import ShapesSpec
+from rigproof.stages.shapes.stage import ShapesSpec
 
 # Each candidate gets a short round in each pass, so that all of them see the same temperatures and clocks.
 ROUND_S = 0.05
@@ -23,7 +20,7 @@ MOST_LAUNCHES = 4096
 TINY_TOKENS = 64  # on the CPU: to show that it works, not to measure anything
 
 
-def run_shapes(spec: "ShapesSpec", device: Device, context: WorkerContext) -> None:
+def run_shapes(spec: ShapesSpec, device: Device, context: WorkerContext) -> None:
     """Measure the candidates until done or stopped. Emits rounds, and events for what went wrong.
 
     Raises ValueError if the memory is too small for a model. A failed allocation is reported as an event,
@@ -45,7 +42,7 @@ def run_shapes(spec: "ShapesSpec", device: Device, context: WorkerContext) -> No
 
 
 def _measured(
-    spec: "ShapesSpec", those: tuple[Candidate, ...], device: Device, reporter: Reporter
+    spec: ShapesSpec, those: tuple[Candidate, ...], device: Device, reporter: Reporter
 ) -> str | None:
     """Measure. Returns the message if memory did not suffice: a traceback would keep the operands alive."""
     try:
@@ -72,7 +69,7 @@ class Passes:
     """Passes over all candidates. The first one makes references and is warm-up."""
 
     def __init__(
-        self, spec: "ShapesSpec", those: tuple[Candidate, ...], device: Device, reporter: Reporter
+        self, spec: ShapesSpec, those: tuple[Candidate, ...], device: Device, reporter: Reporter
     ) -> None:
         self._spec = spec
         self._device = device

@@ -4,11 +4,24 @@ from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, MULTIPLYING, Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.sharing.settings import SharingSettings
-from rigproof.stages.sharing.specs import SharingSpec
+from rigproof.stages.sharing.stage import SharingSettings, SharingSpec
+
+FAULTS = (
+    FaultKind(
+        "sharing-collapse",
+        "gpu",
+        "processes that share the card slow each other down",
+        ("scaling.sharing",),
+        keys=("stage", "by"),
+        defaults={"by": "50%"},
+        stage="sharing",
+    ),
+)
+
 
 SHARED = Work(0.78, 0.985, 0.045, 0.02)  # two and three processes: 1545 MHz (1470 to 1620), 579 to 792 W
 # Shares: of each number's time, for processes to start and fill their memory; of the rest, to settle.

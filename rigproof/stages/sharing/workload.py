@@ -7,16 +7,13 @@ rates can be compared. They only do 16-bit products: this does not show how shar
 import contextlib
 import queue
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.stages.sharing.process import Inbox, SharingProcess
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.sharing.specs import SharingSpec
-
+from rigproof.stages.sharing.stage import SharingSpec
 
 WORK_SHARE = 0.6  # of each number's part of the stage; in the rest interpreters start and memory is filled
 SETTLE_SHARE = 1 / 3  # of the work: a card that waited for processes to start has cooled down
@@ -28,7 +25,7 @@ HEAD_START_S = 0.3  # for the order to begin to reach all processes
 WAIT_S = 0.1
 
 
-def run_sharing(spec: "SharingSpec", device: Device, context: WorkerContext) -> None:
+def run_sharing(spec: SharingSpec, device: Device, context: WorkerContext) -> None:
     """Let each number of processes in `spec.workers` work, one number after the other, or until stopped.
 
     Raises RuntimeError if a process dies, hangs or gets another device, MemoryError if memory does not
@@ -45,7 +42,7 @@ def run_sharing(spec: "SharingSpec", device: Device, context: WorkerContext) -> 
 class SharedWork:
     """One number of processes, from their start to their end."""
 
-    def __init__(self, spec: "SharingSpec", number: int, device: Device, reporter: Reporter) -> None:
+    def __init__(self, spec: SharingSpec, number: int, device: Device, reporter: Reporter) -> None:
         self._spec = spec
         self._number = number
         self._device = device

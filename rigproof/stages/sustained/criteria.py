@@ -21,7 +21,7 @@ from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.sustained.peers import peer_outlier
-from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
+from rigproof.stages.sustained.stage import FIGURE, SustainedSettings
 
 STABILITY_WINDOW_S = 5.0
 SHORTEST_WINDOW_S = 1.0  # shorter windows hold only a few rounds, which is noise

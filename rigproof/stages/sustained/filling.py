@@ -16,7 +16,7 @@ from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import Labels, Phase
 
 if TYPE_CHECKING:  # at run time it imports the workload
-    from rigproof.stages.sustained.specs import SustainedSpec
+    from rigproof.stages.sustained.stage import SustainedSpec
 
 
 class Filling:

@@ -7,12 +7,36 @@ from typing import Any
 from rigproof.devices.retreat import CPU
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind
+from rigproof.simulation.faults.lacks import no_peer
 from rigproof.simulation.silicon.vram import CONTEXT_MIB, Fill, Shortage
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, MULTIPLYING, ROUND_S, Segment
 from rigproof.simulation.work.task import Task, TaskFailed
-from rigproof.stages.sustained.plan import SETTLE_SHARE
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.sustained.stage import SETTLE_SHARE, SustainedSpec
+
+FAULTS = (
+    FaultKind(
+        "straggler",
+        "gpu",
+        "slower than its peers of the same SKU, within its floor",
+        ("throughput.peer_outlier",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "10%"},
+        duties=CONTINUOUS,
+        lacks=no_peer,
+    ),
+    FaultKind(
+        "throughput-sag",
+        "gpu",
+        "the rate falls during the run",
+        ("throughput.stability",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "12%", "after": "70%"},
+        duties=("continuous", "bursts", "arms"),
+    ),
+)
+
 
 MEMORY_EVERY = 4  # rounds
 FAILED_ALLOCATIONS = 3  # of the fault cpu-fallback

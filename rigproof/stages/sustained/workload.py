@@ -1,7 +1,5 @@
 """The sustained stage's workload: fills memory with operands and multiplies them continuously in 16-bit."""
 
-from typing import TYPE_CHECKING
-
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
@@ -9,16 +7,12 @@ from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Phase
 from rigproof.stages.sustained.filling import Filling
-from rigproof.stages.sustained.plan import SETTLE_SHARE
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.sustained.specs import SustainedSpec
-
+from rigproof.stages.sustained.stage import SETTLE_SHARE, SustainedSpec
 
 LEAST_LOAD_SHARE = 1 / 2  # of the duration, even if filling took long
 
 
-def run_sustained(spec: "SustainedSpec", device: Device, context: WorkerContext) -> None:
+def run_sustained(spec: SustainedSpec, device: Device, context: WorkerContext) -> None:
     """Fill `vram_mib`, then multiply until `duration_s` after the start, or until stopped.
 
     All memory is always freed at the end. Raises ValueError if `vram_mib` is too small for a pair of
@@ -42,7 +36,7 @@ def run_sustained(spec: "SustainedSpec", device: Device, context: WorkerContext)
         policy.end()
 
 
-def _report_allocation(spec: "SustainedSpec", filling: Filling, reporter: Reporter) -> None:
+def _report_allocation(spec: SustainedSpec, filling: Filling, reporter: Reporter) -> None:
     """Report how much of the planned memory was filled. Emergency work fills none."""
     if filling.attempt.part:
         return
@@ -63,9 +57,7 @@ def _report_allocation(spec: "SustainedSpec", filling: Filling, reporter: Report
 class SustainedLoad:
     """The rounds over one worker's pool. Every result is compared with its pair's reference."""
 
-    def __init__(
-        self, spec: "SustainedSpec", filling: Filling, reporter: Reporter, policy: VramPolicy
-    ) -> None:
+    def __init__(self, spec: SustainedSpec, filling: Filling, reporter: Reporter, policy: VramPolicy) -> None:
         self._spec = spec
         self._filling = filling
         self._reporter = reporter

@@ -8,7 +8,7 @@ import torch
 from rigproof.devices.device import Device, MemoryState
 
 if TYPE_CHECKING:  # at run time it imports the workload
-    from rigproof.stages.training.specs import TrainingSpec
+    from rigproof.stages.training.stage import TrainingSpec
 
 
 MIB_BYTES = 2**20

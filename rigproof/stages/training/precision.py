@@ -20,7 +20,7 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.training.checks import REFERENCE, TRAJECTORY, tolerance
-from rigproof.stages.training.settings import SPEEDUP, TrainingSettings
+from rigproof.stages.training.stage import SPEEDUP, TrainingSettings
 
 PART, SWEEP = "precision", "sweep"
 FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading

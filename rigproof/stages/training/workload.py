@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,16 +15,13 @@ from rigproof.stages.training.batch_search import BatchSearch, PeakLine
 from rigproof.stages.training.checks import REFERENCE, tolerance
 from rigproof.stages.training.memory import limit_mib
 from rigproof.stages.training.run import PROBE_STEPS, Result, Runner, StoppedEarly
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.training.specs import TrainingSpec
-
+from rigproof.stages.training.stage import TrainingSpec
 
 # Shares of the parts in the stage's remaining time.
 COMPARE_SHARE, SEARCH_SHARE, SWEEP_SHARE = 0.45, 0.25, 0.30
 
 
-def run_training(spec: "TrainingSpec", device: Device, context: WorkerContext) -> None:
+def run_training(spec: TrainingSpec, device: Device, context: WorkerContext) -> None:
     """Train for about `duration_s`, each run from untrained weights, or until stopped.
 
     Everything is always freed at the end. Raises ValueError if the memory is too small for a model, and
@@ -48,7 +45,7 @@ def run_training(spec: "TrainingSpec", device: Device, context: WorkerContext) -
 
 
 def _runner(
-    spec: "TrainingSpec", shape: Shape, device: Device, reporter: Reporter, policy: VramPolicy
+    spec: TrainingSpec, shape: Shape, device: Device, reporter: Reporter, policy: VramPolicy
 ) -> Runner:
     """The model on the device. Raises MemoryError if even its weights do not fit."""
     try:
@@ -81,7 +78,7 @@ class TrainingStage:
     """The three parts, one after the other. Only batches predicted to fit are tried."""
 
     def __init__(
-        self, spec: "TrainingSpec", runner: Runner, device: Device, reporter: Reporter, policy: VramPolicy
+        self, spec: TrainingSpec, runner: Runner, device: Device, reporter: Reporter, policy: VramPolicy
     ) -> None:
         self._spec = spec
         self._runner = runner

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 
 from rigproof.devices.device import Device
-from rigproof.stages.transfer.settings import D2H, H2D
+from rigproof.stages.transfer.stage import D2H, H2D
 
 FACTOR = 0x1E3779B97F4A7C15  # odd, with ones and zeros in every byte
 WORDS_PER_MIB = 2**17

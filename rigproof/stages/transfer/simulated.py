@@ -6,12 +6,35 @@ from dataclasses import replace
 from rigproof.criteria.evidence.link import link_gbps
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels
+from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.lacks import unreported
 from rigproof.simulation.silicon.link import link_of
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.transfer.settings import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER
-from rigproof.stages.transfer.specs import TransferSpec
+from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER, TransferSpec
+
+FAULTS = (
+    FaultKind(
+        "pcie-slow",
+        "gpu",
+        "transfers are slow although the link reads what it should",
+        ("transfer.h2d", "transfer.d2h", "transfer.both"),
+        keys=("stage", "by"),
+        defaults={"by": "50%"},
+        stage="transfer",
+        lacks=unreported("pcie", "its link to the host is not PCIe, so that its copies have no floor"),
+    ),
+    FaultKind(
+        "pcie-corrupt",
+        "gpu",
+        "what arrives differs from what was sent, without any driver event",
+        ("transfer.h2d", "transfer.d2h", "transfer.both", "compute.exact", "activity.gpu_active"),
+        keys=("stage",),
+        stage="transfer",
+    ),
+)
+
 
 COPYING = Work(1.0, 0.18, 0.01, 0.0)  # lead: a card whose cores rest, at its highest clock
 # Of the nominal rate one way. An H200 on Gen5 x16, 64 MiB and more: 55.5, 55.4 and 101 GB/s of 63.0; an H100

@@ -10,10 +10,10 @@ from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.stages.transfer.buffers import Buffers
-from rigproof.stages.transfer.settings import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER
+from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER
 
 if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.transfer.specs import Slot, TransferSpec
+    from rigproof.stages.transfer.stage import Slot, TransferSpec
 
 DIRECTIONS: dict[str, tuple[str, ...]] = {H2D: (H2D,), D2H: (D2H,), BOTH: (H2D, D2H)}
 COPY_S = 0.005  # of a copy at most: with longer ones a slot would have too few

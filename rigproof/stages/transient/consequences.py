@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.stages.transient.made import Waves
-from rigproof.stages.transient.settings import STAGE
+from rigproof.stages.transient.stage import STAGE
 
 BRAKE = (THROTTLE & ~THERMAL) | POWER_BRAKE  # HW slowdown and power brake
 UNDER_WAVES = "nothing may happen to the host or a GPU while the load switches"

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rigproof.stages.transient.settings import TransientSettings
+if TYPE_CHECKING:  # it imports this module
+    from rigproof.stages.transient.stage import TransientSettings
 
 # Until the first wave: each GPU makes its operands and their references, and learns how long a product takes.
 PREPARE_S, PREPARE_SHARE = 6.0, 0.15  # at most that share of the stage
@@ -34,7 +36,7 @@ class Arm:
         return self.due_s(self.waves)
 
 
-def arms_of(gpus: int, settings: TransientSettings, length_s: float) -> tuple[Arm, ...]:
+def arms_of(gpus: int, settings: "TransientSettings", length_s: float) -> tuple[Arm, ...]:
     """All arms of a host with so many GPUs: one GPU more at each step, each step with every frequency.
 
     Every frequency gets its fewest waves, and an equal part of the time that is left. If the time does not
@@ -62,7 +64,7 @@ def steps_of(gpus: int, most: int) -> tuple[int, ...]:
     return tuple(math.ceil(gpus * (step + 1) / number) for step in range(number))
 
 
-def least_length_s(gpus: int, settings: TransientSettings) -> float:
+def least_length_s(gpus: int, settings: "TransientSettings") -> float:
     """The shortest stage, s, in which a host with so many GPUs makes the fewest waves of each frequency."""
     steps = len(steps_of(gpus, settings.most_steps))
     waves_s = steps * _least_step_s(settings, sorted(set(settings.frequencies_hz)))
@@ -73,5 +75,5 @@ def _prepare_s(length_s: float) -> float:
     return min(PREPARE_S, PREPARE_SHARE * length_s)
 
 
-def _least_step_s(settings: TransientSettings, frequencies: Sequence[int]) -> float:
+def _least_step_s(settings: "TransientSettings", frequencies: Sequence[int]) -> float:
     return sum(REST_S + settings.least_waves / hz for hz in frequencies)

@@ -4,15 +4,61 @@ import math
 from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.faults.injected import InjectedFault
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.silicon.card import STEP_S
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.transient.faults import unnoticed
 from rigproof.stages.transient.schedule import EDGE, HALF, Arm, arms_of
-from rigproof.stages.transient.settings import TransientSettings
-from rigproof.stages.transient.specs import TransientSpec
+from rigproof.stages.transient.stage import STAGE, TransientSettings, TransientSpec
+
+CRITERION = "power.transient"
+SHOWN = ("xid", "power-brake", "bit-flip", "out-of-phase", "throughput-sag")
+OF_PROCESSES = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")
+OF_DRIVERS = ("gpu-lost", "nvml-hang", "ecc-uncorrected", "recovery-wanted")
+COUNTED = ("pcie-replays",)  # and read after the run
+
+
+def _alone(loaded: LoadedRig, device: PromisedDevice) -> str:
+    """Lacks another GPU on its node, with which it could be out of phase."""
+    nodes = [one.node for one in loaded.devices() if one.gpu.device == "cuda"]
+    return "" if nodes.count(device.node) > 1 else "its node has no other GPU"
+
+
+FAULTS = (
+    FaultKind(
+        "psu-sag",
+        "node",
+        "the power supply gives way: each GPU loses by= of its rate once a second one takes part, or halfway "
+        "through the waves where there is no second one",
+        (CRITERION,),
+        keys=("stage", "by"),
+        defaults={"by": "30%"},
+        stage=STAGE,
+    ),
+    FaultKind(
+        "out-of-phase",
+        "gpu",
+        "its bursts begin late by to= milliseconds, so that there are no waves over all GPUs",
+        (CRITERION,),
+        ends="not measured",
+        keys=("stage", "to"),
+        defaults={"to": "12"},
+        stage=STAGE,
+        lacks=_alone,
+    ),
+)
+
+
+def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
+    """Sensors of a single card are not judged while the load switches; what concerns the run always is."""
+    known = (*SHOWN, *OF_PROCESSES, *OF_DRIVERS, *COUNTED)
+    why = "its waves are judged by their consequences, not by each card's sensors"
+    return "" if fault.name in known else why
+
 
 # H200s of 700 W at 5 Hz: instant readings between 116 and 951 W. Simulated ones stay at their limit.
 BURSTING = Work(1.0, 0.97, 0.03, 0.0)

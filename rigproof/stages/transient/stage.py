@@ -1,16 +1,207 @@
-"""The transient stage, put together."""
+"""The transient stage: its settings, and what each worker is told."""
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.base import Flag, Positive, Share
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
-from rigproof.stages.slice import StageSlice
-from rigproof.stages.transient.criteria import CRITERIA
-from rigproof.stages.transient.faults import FAULTS
-from rigproof.stages.transient.lint import problems
-from rigproof.stages.transient.remarks import remarks
-from rigproof.stages.transient.settings import STAGE, TransientSettings
-from rigproof.stages.transient.simulated import SIMULATED
-from rigproof.stages.transient.specs import specs
-from rigproof.stages.transient.table import transient_tables
+from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.identity import GpuIdentity
+from rigproof.stages.slice import StageWork
+from rigproof.stages.transient.schedule import Arm, arms_of, least_length_s, steps_of
+
+STAGE = "transient"
+Frequency = Annotated[int, Field(ge=1, le=20, strict=True)]  # Hz
+
+
+class TransientSettings(OptionalSettings):
+    """Whether a host stands the load of its GPUs switching on and off together: square waves, in phase."""
+
+    of_rig: ClassVar[frozenset[str]] = frozenset(
+        {
+            "length_s",
+            "frequencies_hz",
+            "most_steps",
+            "least_waves",
+            "wave_share",
+            "phase_ms",
+            "phase_share",
+            "duty_share",
+            "others_share",
+            "fall_share",
+            "psu_share",
+        }
+    )
+
+    frequencies_hz: tuple[Frequency, ...] = Field(
+        description="Frequencies of the waves, in Hz; each wave is on for half of its period."
+    )
+    most_steps: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        description="Largest number of steps in which the GPUs of a host join the waves: one GPU more at "
+        "each step, or several on a host with more GPUs."
+    )
+    with_display: Flag = Field(
+        description="true: a GPU takes part although a display is active on it, or NVML does not say whether "
+        "one is. A desktop there stutters, and a reset ends it. false: it is left out."
+    )
+    least_waves: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+        description="Fewest waves of each frequency at each step."
+    )
+    wave_share: Share = Field(
+        description="Smallest share of the waves of each frequency at each step that all their GPUs must "
+        "have made: verified, square and in phase. With fewer, nothing was measured; but one may always be "
+        "missing."
+    )
+    phase_ms: Positive = Field(
+        description="The bursts of a wave are in phase if they begin within this time of each other, in ms."
+    )
+    phase_share: Share = Field(
+        description="The same, as a share of the period. Of both limits the smaller one holds."
+    )
+    duty_share: tuple[Share, Share] = Field(
+        description="A wave is square if its bursts last at least and at most these shares of its period."
+    )
+    others_share: Share = Field(
+        description="Smallest rate of a GPU in its bursts, as a share of its rate before more GPUs took "
+        "part, of that at a lower frequency, and of that in the sustained stage."
+    )
+    fall_share: Share = Field(
+        description="Smallest rate of a GPU in the last third of its bursts of a frequency and step, as a "
+        "share of that in the first third; and of all but the slowest fifth of "
+        "them, as a share of their median."
+    )
+    psu_share: Share = Field(
+        description="Largest sum of what all cards of a node draw at a moment, as sampled, as a share of the "
+        "node's psu_w. More warns."
+    )
+
+
+INCLUDE = "`stages.transient.with_display = true` lets it take part"
+
+
+@dataclass(frozen=True, slots=True)
+class TransientSpec(Spec):
+    """Make the bursts of those `arms` that the GPU of this `rank` (from 0) of its host takes part in.
+
+    `size`: the largest matrices to multiply. `left_out`: why the GPU takes part in none; empty if it does.
+    """
+
+    size: int
+    rank: int
+    arms: tuple[Arm, ...]
+    left_out: str = ""
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """One worker of each GPU, in its turn among those of its host that take part."""
+    settings = work.loaded.settings(TransientSettings)
+    first = {worker.subject: worker for worker in work.plan.first_workers()}
+    gpus = [device for device in work.loaded.devices() if device.gpu.device == "cuda"]
+    left_out = {device.subject: why_left_out(device, work.gpus.get(device.subject)) for device in gpus}
+    of_host = Counter(device.node for device in gpus if not left_out[device.subject])
+    arms = {count: arms_of(count, settings, work.stage.measure_s) for count in set(of_host.values())}
+    rank: Counter[str] = Counter()
+    by_worker: dict[str, Spec] = {}
+    for device in gpus:
+        worker, why = first[device.subject], left_out[device.subject]
+        own = () if why else arms[of_host[device.node]]
+        by_worker[worker.worker] = TransientSpec(
+            work.stage.name, worker.gemm_size, rank[device.node], own, left_out=why
+        )
+        rank[device.node] += not why
+    return by_worker
+
+
+def why_left_out(device: PromisedDevice, found: GpuIdentity | None) -> str:
+    """Why a card takes no part in the waves; empty if it does. `found`: the card, None if it is not known."""
+    if found is None or found.display_active is False or device.settings(TransientSettings).with_display:
+        return ""
+    if found.display_active is None:
+        return f"NVML does not say whether a display is active on it; {INCLUDE}"
+    return f"a display is active on it, which would stutter, and which a reset would end; {INCLUDE}"
+
+
+def remarks(loaded: LoadedRig, _level: LevelName, found: Mapping[str, GpuIdentity]) -> Iterator[str]:
+    """The steps of each host, and the cards that are, or would be, left out."""
+    settings = loaded.settings(TransientSettings)
+    gpus = [device for device in loaded.devices() if device.gpu.device == "cuda"]
+    left_out = {one.subject: why for one in gpus if (why := why_left_out(one, found.get(one.subject)))}
+    frequencies = ", ".join(map(str, sorted(set(settings.frequencies_hz))))
+    yield f"the load of all GPUs of a host is switched on and off at once, at {frequencies} Hz;"
+    yield "a weak power supply may reset the host"
+    hosts = Counter(device.node for device in gpus if device.subject not in left_out)
+    alike: dict[int, list[str]] = {}
+    for node, count in hosts.items():
+        alike.setdefault(count, []).append(node)
+    for count, nodes in alike.items():
+        yield f"{_some(nodes)}: {_steps(steps_of(count, settings.most_steps))}"
+    for subject, why in left_out.items():
+        yield f"{subject} is left out: {why}"
+    unknown = [one for one in gpus if one.subject not in found]
+    if any(not one.settings(TransientSettings).with_display for one in unknown):
+        yield "a card with an active display will be left out (stages.transient.with_display)"
+
+
+def _steps(steps: tuple[int, ...]) -> str:
+    if len(steps) < 2:
+        return "its GPU" if steps == (1,) else f"{steps[0]} GPUs"
+    if steps == tuple(range(1, len(steps) + 1)):
+        return f"1 to {steps[-1]} GPUs, one more at each step"
+    return f"{', '.join(map(str, steps))} GPUs"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+BOUNDS = {
+    # The first wave of a frequency warms up, and a third of the others is compared with another third.
+    "least_waves": Bound(lowest=4, below="leaves too few bursts to compare the first with the last"),
+    "wave_share": Bound(lowest=0.5, below="calls a host tested that made half of its waves"),
+    # A quarter of a period apart, one GPU's burst begins in the middle of another's.
+    "phase_share": Bound(highest=0.25, above="calls bursts in phase that overlap by half"),
+    "phase_ms": Bound(highest=50, above="calls bursts in phase that overlap by half at 5 Hz"),
+    # A power brake halves the clock.
+    "others_share": Bound(0.5, 0.99, "allows others to lose half of their rate", "fails sound hosts"),
+    "fall_share": Bound(0.5, 0.99, "allows a card to lose half of its rate", "fails sound hosts"),
+    "psu_share": Bound(lowest=0.3, below="warns of a supply that is hardly used"),
+}
+
+
+def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
+    """Problems with limits, frequencies and the length of the stage."""
+    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+    settings = loaded.settings(TransientSettings)
+    frequencies = settings.frequencies_hz
+    key = "stages.transient.frequencies_hz"
+    if not frequencies or len(set(frequencies)) < len(frequencies):
+        wrong = "names a frequency twice" if frequencies else "names no frequency"
+        yield rig_problem(loaded, key, list(frequencies), wrong, "write e.g. [1, 5, 20]")
+        return
+    shortest, longest = settings.duty_share
+    if not shortest < 0.5 < longest <= 0.75:
+        wrong = "waves that are on for half of their period are not within it, or are no longer waves"
+        key = "stages.transient.duty_share"
+        yield rig_problem(loaded, key, list(settings.duty_share), wrong, "write e.g. [0.3, 0.6]")
+    length_s = settings.length_s.at(level)
+    hosts = Counter(device.node for device in loaded.devices() if device.gpu.device == "cuda")
+    if length_s and hosts:
+        node, gpus = hosts.most_common(1)[0]
+        least_s = least_length_s(gpus, settings)
+        if length_s < least_s:
+            wrong = f"too short for {settings.least_waves} waves of each frequency on {gpus} GPUs of {node}"
+            way_out = f"write {least_s:.0f} or more, or fewer or higher frequencies"
+            yield rig_problem(loaded, f"stages.transient.length_s.{level}", length_s, wrong, way_out)
+
 
 KIND = StageKind(
     STAGE,
@@ -26,13 +217,5 @@ KIND = StageKind(
         Label("hz", int, work=True),
     ),
     events={"waves_left_out": "a GPU takes no part in the waves of its host; the message says why"},
-)
-TRANSIENT = StageSlice(
-    KIND,
-    specs,
-    SIMULATED,
-    CRITERIA,
-    FAULTS,
-    tables=transient_tables,
     quiet_events=("waves_left_out",),
 )

@@ -10,7 +10,6 @@ device's own clock since an anchor, a mark that is known by both clocks.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Checksums, Device, Mark
@@ -21,9 +20,7 @@ from rigproof.devices.round_queue import FinishedRound
 from rigproof.profiles.planning.operands import operands_mib
 from rigproof.records.measurements import Phase
 from rigproof.stages.transient.schedule import EDGE, HALF, LEAST_PRODUCTS, REST_S, Arm
-
-if TYPE_CHECKING:  # at run time it imports this module
-    from rigproof.stages.transient.specs import TransientSpec
+from rigproof.stages.transient.stage import TransientSpec
 
 SMALLEST, ALIGNED = 256, 8
 MOST_PRODUCTS = 2**14
@@ -37,7 +34,7 @@ Sleep = Callable[[float], object]
 
 
 def run_transient(
-    spec: "TransientSpec", device: Device, context: WorkerContext, sleep: Sleep = time.sleep
+    spec: TransientSpec, device: Device, context: WorkerContext, sleep: Sleep = time.sleep
 ) -> None:
     """Make all bursts of the spec until done or stopped. Emits a round for each burst.
 
@@ -55,7 +52,7 @@ def run_transient(
         raise MemoryError(f"{device.half} operands of size {spec.size}: {failure}")
 
 
-def _made(spec: "TransientSpec", device: Device, reporter: Reporter, sleep: Sleep) -> str | None:
+def _made(spec: TransientSpec, device: Device, reporter: Reporter, sleep: Sleep) -> str | None:
     """Make them. Returns the message if memory did not suffice: a traceback would keep the operands alive."""
     try:
         Bursts(spec, device, reporter, sleep).run()
@@ -91,7 +88,7 @@ class Burst:
 class Bursts:
     """One GPU's bursts, arm by arm. Between two bursts the device is idle."""
 
-    def __init__(self, spec: "TransientSpec", device: Device, reporter: Reporter, sleep: Sleep) -> None:
+    def __init__(self, spec: TransientSpec, device: Device, reporter: Reporter, sleep: Sleep) -> None:
         self._spec = spec
         self._device = device
         self._reporter = reporter

@@ -12,7 +12,7 @@ from rigproof.cli import rejudge
 from rigproof.judging.laps import judge_all
 from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import Outcome
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 SLOW, HOT = "node0001/gpu2", "node0002/gpu5"

@@ -7,9 +7,9 @@ import pytest
 from rigproof.devices.run import run_workload
 from rigproof.records.measurements import MemoryReading
 from rigproof.stages.feeding import workload as feeding
-from rigproof.stages.feeding.specs import FeedingSpec
-from rigproof.stages.gemm.specs import GemmSpec
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.feeding.stage import FeedingSpec
+from rigproof.stages.gemm.stage import GemmSpec
+from rigproof.stages.sustained.stage import SustainedSpec
 
 GEMM = GemmSpec("gemm", 64, ("fp32",), 0.02, 0.02, 0.02)
 SUSTAINED = SustainedSpec("sustained", 64, 0.5, 0.1, 0.02, 0.02)

@@ -26,7 +26,7 @@ from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from support.directions import agrees
 from support.fault_changes import (
     clock_is_stuck,

@@ -9,7 +9,7 @@ from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import Stage
 from rigproof.stages.registry import KINDS
-from rigproof.stages.sustained.settings import SustainedSettings
+from rigproof.stages.sustained.stage import SustainedSettings
 from support.rig_profile import RIG, STAGES, loaded_rig
 
 OWN = loaded_rig(

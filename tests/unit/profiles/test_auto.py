@@ -17,7 +17,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.stages.registry import KINDS
-from rigproof.stages.sustained.settings import SustainedSettings
+from rigproof.stages.sustained.stage import SustainedSettings
 
 
 def gpu(index: int, name: str, memory_mib: float) -> GpuIdentity:

@@ -9,9 +9,9 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.operands import CONTEXT_GIB
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.stages.registry import KINDS
-from rigproof.stages.sharing.settings import SharingSettings
-from rigproof.stages.sustained.settings import SustainedSettings
-from rigproof.stages.training.settings import TrainingSettings
+from rigproof.stages.sharing.stage import SharingSettings
+from rigproof.stages.sustained.stage import SustainedSettings
+from rigproof.stages.training.stage import TrainingSettings
 
 BASE = "dual-3090-3070"
 VARIANTS = ("balanced", "distribution", "vram-safe", "max-stability", "ultimate", "fallback")

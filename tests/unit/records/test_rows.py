@@ -14,7 +14,7 @@ from rigproof.records.fields import kinds_of, table_name
 from rigproof.records.measurements import TFLOP, MemoryReading, Round, Stage
 from rigproof.records.rows import Rows, TableError
 from rigproof.records.samples import HostSample
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 
 ROUND = Round(
     1.0, "gemm", "a/gpu0#0", "a/gpu0", "measure", 0.5, 330.0, TFLOP, True, {"precision": "bf16", "size": 8192}

@@ -5,13 +5,13 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.run.planned_load import planned_load
-from rigproof.stages.feeding.specs import specs as feeding_specs
-from rigproof.stages.gemm.specs import GemmSpec
-from rigproof.stages.gemm.specs import specs as gemm_specs
+from rigproof.stages.feeding.stage import specs as feeding_specs
+from rigproof.stages.gemm.stage import GemmSpec
+from rigproof.stages.gemm.stage import specs as gemm_specs
 from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
-from rigproof.stages.sustained.specs import SustainedSpec
-from rigproof.stages.sustained.specs import specs as sustained_specs
+from rigproof.stages.sustained.stage import SustainedSpec
+from rigproof.stages.sustained.stage import specs as sustained_specs
 from support.rig_profile import loaded_rig
 
 

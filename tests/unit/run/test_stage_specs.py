@@ -9,11 +9,11 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import MemoryPlan, Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.work import MemoryPolicy
-from rigproof.stages.feeding.specs import FeedingSpec
+from rigproof.stages.feeding.stage import FeedingSpec
 from rigproof.stages.registry import KINDS, SLICES
-from rigproof.stages.sharing.specs import SharingSpec
+from rigproof.stages.sharing.stage import SharingSpec
 from rigproof.stages.slice import StageWork
-from rigproof.stages.training.specs import TrainingSpec
+from rigproof.stages.training.stage import TrainingSpec
 
 PROFILE = """
 name = "every-stage"

@@ -11,7 +11,7 @@ from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.stage import Timed
 from rigproof.simulation.work.run import RunningTask
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from rigproof.stages.registry import SLICES
 from rigproof.stages.slice import StageWork
 from support.simulated import DUAL, rig_named, simulated

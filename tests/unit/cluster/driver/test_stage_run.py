@@ -14,7 +14,7 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.sustained.stage import SustainedSpec
 
 EXPECTED_S, TASK_S, STOP_S = 100.0, 20.0, 8.0
 DEADLINE_S = HEAD_START_S + EXPECTED_S + TASK_S

@@ -9,7 +9,7 @@ from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from support.bench import Bench
 from support.rig_profile import RIG, RTX_3090
 

@@ -11,9 +11,9 @@ from rigproof.profiles.loading.load import profile_folder
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.levels import LEVELS
-from rigproof.stages.gemm.settings import GemmSettings
+from rigproof.stages.gemm.stage import GemmSettings
 from rigproof.stages.registry import KINDS
-from rigproof.stages.sustained.settings import SustainedSettings
+from rigproof.stages.sustained.stage import SustainedSettings
 
 PAGE = (profile_folder().parent / "docs" / "profiles.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)

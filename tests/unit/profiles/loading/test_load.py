@@ -6,7 +6,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.structure import PROBLEMS_SHOWN
 from rigproof.stages.registry import KINDS
-from rigproof.stages.sustained.settings import SustainedSettings
+from rigproof.stages.sustained.stage import SustainedSettings
 
 GPU = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
 RIG = f'name = "lab"\n[[nodes]]\nname = "a"\n{GPU}'

@@ -20,7 +20,7 @@ from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, Mem
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import RecordedPlan
 from rigproof.records.samples import GpuSample, HostSample
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 from support.short_run import GPU_SAMPLE, HOST_SAMPLE, ROUND, RUN
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(rigproof.__file__).parents[1])}

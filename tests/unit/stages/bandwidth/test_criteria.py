@@ -13,8 +13,7 @@ from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.bandwidth.criteria import bandwidth
-from rigproof.stages.bandwidth.table import bandwidth_tables
+from rigproof.stages.bandwidth.criteria import bandwidth, tables
 from rigproof.stages.registry import KINDS
 
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
@@ -222,7 +221,7 @@ def rig_with_floor(loaded, **floors):
 
 def test_the_table_has_a_row_for_each_card_and_a_dash_for_what_is_missing(recording):
     changed(recording, "write", verified=False)
-    (table,) = bandwidth_tables(recording)
+    (table,) = tables(recording)
     assert [row[:2] for row in table.rows] == [(GPU, "–"), (OTHER, table.rows[1][1])]
     assert float(table.rows[1][1]) > 4000
 

@@ -5,8 +5,7 @@ import torch
 
 from rigproof.devices.reporting import Reporter
 from rigproof.stages.bandwidth import operations
-from rigproof.stages.bandwidth.settings import FIGURES, GB
-from rigproof.stages.bandwidth.specs import BandwidthSpec, buffer_size
+from rigproof.stages.bandwidth.stage import FIGURES, GB, BandwidthSpec, buffer_size
 from rigproof.stages.bandwidth.workload import FEWEST_ROUNDS, MeasuredOperation, run_bandwidth
 
 SIZE = 256

@@ -13,10 +13,8 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.disk.criteria import FEWEST_ROUNDS, disk
-from rigproof.stages.disk.records import DiskTest
-from rigproof.stages.disk.specs import DiskSpec, specs
-from rigproof.stages.disk.table import disk_tables
+from rigproof.stages.disk.criteria import FEWEST_ROUNDS, disk, tables
+from rigproof.stages.disk.stage import DiskSpec, DiskTest, specs
 from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
 from support.lengths import lengths
@@ -212,7 +210,7 @@ def test_a_test_that_did_not_end_is_not_measured(run):
 
 def test_the_table_says_where(run):
     _, recording = run
-    [table] = disk_tables(recording)
+    [table] = tables(recording)
     assert [row[:3] for row in table.rows] == [
         (node, "/home/simulated", "ext4 (/dev/nvme0n1p2)") for node in ("n1", "n2", "n3")
     ]

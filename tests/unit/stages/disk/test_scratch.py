@@ -8,7 +8,7 @@ import pytest
 from rigproof.stages.disk import scratch, workload
 from rigproof.stages.disk.place import Place, place_of
 from rigproof.stages.disk.scratch import PAGE_BYTES, Chunks, ScratchFile
-from rigproof.stages.disk.specs import DiskSpec
+from rigproof.stages.disk.stage import DiskSpec
 from rigproof.stages.disk.workload import DiskWork
 from support.devices import NodeContext
 

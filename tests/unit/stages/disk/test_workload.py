@@ -3,9 +3,8 @@
 import pytest
 
 from rigproof.records.measurements import Round
-from rigproof.stages.disk import specs
-from rigproof.stages.disk.records import DiskTest
-from rigproof.stages.disk.specs import DiskSpec
+from rigproof.stages.disk import workload
+from rigproof.stages.disk.stage import DiskSpec, DiskTest
 from support.devices import NodeContext
 
 
@@ -39,7 +38,7 @@ def test_a_worker_that_is_stopped_leaves_no_file(tmp_path):
 
 
 def test_a_disk_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(specs, "STALL_S", 0.2)
-    monkeypatch.setattr(specs, "WORKLOAD", "rigproof.telemetry.sleeper")
+    monkeypatch.setattr(workload, "STALL_S", 0.2)
+    monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.sleeper")
     with pytest.raises(RuntimeError, match=r"the disk did not answer for 0.2 s"):
         spec(tmp_path).run(None, NodeContext())

@@ -7,7 +7,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.records.verdict import Outcome
 from rigproof.stages.feeding.criteria import _fast_enough, _fed_enough, _sound_runs
-from rigproof.stages.feeding.records import RewardBatch
+from rigproof.stages.feeding.stage import RewardBatch
 
 GPU, OTHER, WORKER = "pc1/gpu0", "pc2/gpu0", "pc1/gpu0#0"
 REWARDS, IDLE = "feeding.parallel_rewards", "feeding.idle_gaps"

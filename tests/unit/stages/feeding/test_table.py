@@ -1,12 +1,12 @@
 from rigproof.report.content.stage_tables import tables_of
-from rigproof.stages.feeding.table import feeding_tables
+from rigproof.stages.feeding.criteria import tables
 from support.bench import Bench
 
 GPU = "pc1/gpu0"
 
 
 def rows(bench):
-    (table,) = feeding_tables(bench.recording)
+    (table,) = tables(bench.recording)
     assert all(len(row) == len(table.columns) for row in table.rows)
     return table.rows
 

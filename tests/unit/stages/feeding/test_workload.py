@@ -7,8 +7,7 @@ import pytest
 
 from rigproof.records.measurements import Event, Round
 from rigproof.stages.feeding import workload as feeding
-from rigproof.stages.feeding.records import RewardBatch
-from rigproof.stages.feeding.specs import FeedingSpec
+from rigproof.stages.feeding.stage import FeedingSpec, RewardBatch
 from rigproof.stages.feeding.workload import _is_strategy, run_feeding
 from support.devices import RecordingContext
 

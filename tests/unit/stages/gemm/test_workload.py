@@ -5,8 +5,7 @@ import torch
 
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.verification import placed
-from rigproof.stages.gemm.plan import EXACT_EVERY, FEWEST_ROUNDS
-from rigproof.stages.gemm.specs import GemmSpec
+from rigproof.stages.gemm.stage import EXACT_EVERY, FEWEST_ROUNDS, GemmSpec
 from rigproof.stages.gemm.workload import measuring_order, run_gemm
 
 SPEC = GemmSpec("gemm", size=128, precisions=("fp32",), settle_s=0.1, measure_s=0.15, round_s=0.02)

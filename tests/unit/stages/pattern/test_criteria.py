@@ -13,10 +13,8 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.pattern.criteria import hot, pattern
-from rigproof.stages.pattern.records import VramError
-from rigproof.stages.pattern.settings import MEANINGS, OPERATIONS
-from rigproof.stages.pattern.table import pattern_tables
+from rigproof.stages.pattern.criteria import hot, pattern, tables
+from rigproof.stages.pattern.stage import MEANINGS, OPERATIONS, VramError
 from rigproof.stages.registry import KINDS
 
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
@@ -362,7 +360,7 @@ def test_an_unknown_card_without_samples_may_have_a_sensor(of_geforce, geforce):
 
 def test_the_tables_show_each_pattern_and_each_wrong_word(loaded):
     recording = with_faults(loaded, f"vram-soft-error@{GPU}")
-    rates, wrong = pattern_tables(recording)
+    rates, wrong = tables(recording)
     assert [row[:2] for row in rates.rows] == [(one, name) for one in (GPU, OTHER) for name in MEANINGS]
     assert float(rates.rows[0][3]) == pytest.approx(0.98 * 4800, rel=0.02)
     ((subject, *_, kind, _at),) = wrong.rows
@@ -372,7 +370,7 @@ def test_the_tables_show_each_pattern_and_each_wrong_word(loaded):
 
 def test_a_recording_without_the_stage_has_no_table(recording):
     recording.put(Round, [one for one in recording.rounds if one.stage != "pattern"])
-    assert not list(pattern_tables(recording))
+    assert not list(tables(recording))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from rigproof.stages.pattern.damage import bits_in_words, bits_of, in_common
-from rigproof.stages.pattern.records import VramError
+from rigproof.stages.pattern.stage import VramError
 
 
 def wrong(offset, *bits):

@@ -5,7 +5,7 @@ import torch
 
 from rigproof.stages.pattern.choosing import choose, disagreement
 from rigproof.stages.pattern.passes import MOST_FOUND, Chunk, Compared, Content, Found, TorchPasses
-from rigproof.stages.pattern.settings import MEANINGS
+from rigproof.stages.pattern.stage import MEANINGS
 
 SIZES = (4096, 12288, 8192)
 WORDS = sum(SIZES)

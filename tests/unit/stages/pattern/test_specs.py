@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.stages.pattern.specs import specs
+from rigproof.stages.pattern.stage import specs
 from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.stages.pattern.passes import NUMBERS, WORDS, Content
-from rigproof.stages.pattern.settings import FADE, MEANINGS, patterns_with
+from rigproof.stages.pattern.stage import FADE, MEANINGS, patterns_with
 
 SEEDS = st.integers(0, 2**62 - 1)
 WORD_NUMBERS = st.integers(0, 2**37 - 1)  # of a TiB

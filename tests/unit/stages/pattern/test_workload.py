@@ -11,9 +11,16 @@ from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.stages.pattern import workload
 from rigproof.stages.pattern.filling import TestedMemory
 from rigproof.stages.pattern.passes import MOST_FOUND, TorchPasses
-from rigproof.stages.pattern.records import VramError
-from rigproof.stages.pattern.settings import COLD, FADE, GB, HOT, OPERATIONS, patterns_with
-from rigproof.stages.pattern.specs import PatternSpec
+from rigproof.stages.pattern.stage import (
+    COLD,
+    FADE,
+    GB,
+    HOT,
+    OPERATIONS,
+    PatternSpec,
+    VramError,
+    patterns_with,
+)
 from rigproof.stages.pattern.workload import FEWEST_PROBES, run_pattern
 
 SPEC = PatternSpec("pattern", duration_s=0.1, fade_s=0.02, free_share=0.95, most_mib=1.0)

@@ -12,9 +12,8 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.ram.criteria import in_words, memory
-from rigproof.stages.ram.records import RamTest
-from rigproof.stages.ram.table import ram_tables
+from rigproof.stages.ram.criteria import in_words, memory, tables
+from rigproof.stages.ram.stage import RamTest
 from rigproof.stages.registry import KINDS
 from support.lengths import lengths
 
@@ -154,11 +153,11 @@ def test_without_copies_the_host_is_not_measured(run):
 
 def test_the_table_has_a_row_for_each_host(run):
     _, recording = run
-    [table] = ram_tables(recording)
+    [table] = tables(recording)
     assert [row[0] for row in table.rows] == ["n1", "n2", "n3"]
     assert all(len(row) == len(table.columns) for row in table.rows)
     recording.put(Round, [])
-    [table] = ram_tables(recording)
+    [table] = tables(recording)
     assert table.rows[0][1:4] == ("–", "–", "–")
 
 

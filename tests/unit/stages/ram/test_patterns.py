@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigproof.stages.ram.patterns import TILE_WORDS, Pattern, Wrong
-from rigproof.stages.ram.settings import PATTERNS
+from rigproof.stages.ram.stage import PATTERNS
 
 WORDS = 3 * TILE_WORDS + 17
 

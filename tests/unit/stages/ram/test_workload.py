@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from rigproof.records.measurements import Round
-from rigproof.stages.ram import specs
-from rigproof.stages.ram.records import RamTest
-from rigproof.stages.ram.specs import RamSpec
+from rigproof.stages.ram import workload
+from rigproof.stages.ram.stage import RamSpec, RamTest
 from rigproof.stages.ram.workload import in_words
 from support.devices import NodeContext
 
@@ -87,8 +86,8 @@ def test_a_worker_that_is_stopped_leaves_no_process():
 
 
 def test_a_process_that_is_silent_is_given_up(monkeypatch):
-    monkeypatch.setattr(specs, "STALL_S", 0.2)
-    monkeypatch.setattr(specs, "WORKLOAD", "rigproof.telemetry.sleeper")
+    monkeypatch.setattr(workload, "STALL_S", 0.2)
+    monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.sleeper")
     with pytest.raises(RuntimeError, match=r"the memory test was silent for 0.2 s"):
         SPEC.run(None, NodeContext())
 

@@ -13,11 +13,10 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from rigproof.stages.replay.criteria import loss, replay
+from rigproof.stages.replay.criteria import loss, replay, tables
 from rigproof.stages.replay.evidence import first_differences
 from rigproof.stages.replay.places import Place, places_of
-from rigproof.stages.replay.records import StepDigest
-from rigproof.stages.replay.table import replay_tables
+from rigproof.stages.replay.stage import StepDigest
 from support.lengths import lengths
 
 CARDS = [f"n1/gpu{number}" for number in range(3)]
@@ -304,14 +303,14 @@ def test_a_limit_of_the_loss_that_never_fails_or_always_does_is_a_problem():
 
 def test_the_table_says_what_was_trained_and_whether_it_repeats(recording):
     recording.add(Event(50.0, "wrong_result", GPU, "run 4 differs", "replay", f"{GPU}#0", {}))
-    (table,) = replay_tables(recording)
+    (table,) = tables(recording)
     assert [row[:8] for row in table.rows[:2]] == [
         (CARDS[0], "bf16", "the same", "2496", "8", "8", "973", table.rows[0][7]),
         (GPU, "bf16", "differ", "2496", "8", "8", "973", table.rows[1][7]),
     ]
     assert table.rows[0][8] == "9.514 to 5.72458"
     recording.extend([one for one in recording.events if one.kind == "replay"])  # of another lap
-    assert [one.rows for one in replay_tables(recording)] == [table.rows]
+    assert [one.rows for one in tables(recording)] == [table.rows]
 
 
 def test_runs_that_only_the_count_says_differ_are_no_measurement(recording):

@@ -14,8 +14,8 @@ from rigproof.records.verdict import Outcome
 from rigproof.report.content.stage_tables import tables_of
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
+from rigproof.stages.shapes.criteria import tables
 from rigproof.stages.shapes.rates import ModelRates, _of_tokens, advice, rates_by_model
-from rigproof.stages.shapes.table import shapes_tables
 
 CARDS = ("localhost/gpu0", "localhost/gpu1")
 
@@ -37,7 +37,7 @@ def kept(recording, which):
 
 
 def test_rates_are_those_of_the_model_and_the_best_size_is_the_measure(recording):
-    by_size, variants = shapes_tables(recording)
+    by_size, variants = tables(recording)
     assert {row[0] for row in by_size.rows} == {"NVIDIA H200 (median of 2)"}
     assert [row[1] for row in by_size.rows] == [
         "2304",
@@ -68,7 +68,7 @@ def test_rates_are_those_of_the_model_and_the_best_size_is_the_measure(recording
 
 def test_a_size_of_which_a_product_was_not_measured_says_so(recording):
     left = kept(recording, lambda one: (one.label("product"), one.label("size")) != ("up", 2432))
-    (row,) = [row for row in next(shapes_tables(left)).rows if row[1] == "2432"]
+    (row,) = [row for row in next(tables(left)).rows if row[1] == "2432"]
     assert row[3:] == (row[3], row[4], "not measured", row[6], "not measured", "")
 
 
@@ -76,7 +76,7 @@ def test_a_size_of_which_a_product_was_not_measured_says_so(recording):
 def test_where_nothing_was_measured_that_is_what_the_table_says(recording, changes):
     rounds = [replace(one, **changes) if one.stage == "shapes" else one for one in recording.rounds]
     recording.put(Round, rounds)
-    by_size, variants = shapes_tables(recording)
+    by_size, variants = tables(recording)
     assert by_size.rows == (("NVIDIA H200 (median of 2)", *[""] * 6, "not measured", ""),)
     assert (by_size.note, variants.rows) == ("", ())
 

@@ -5,7 +5,7 @@ import torch
 
 from rigproof.stages.shapes import products, workload
 from rigproof.stages.shapes.candidates import Candidate, attention, candidates, layer
-from rigproof.stages.shapes.specs import ShapesSpec
+from rigproof.stages.shapes.stage import ShapesSpec
 from rigproof.stages.shapes.workload import FEWEST_PASSES, run_shapes
 
 SPEC = ShapesSpec("shapes", vram_mib=256, duration_s=0.0, sequence=16, model_share=0.1, tokens=32)

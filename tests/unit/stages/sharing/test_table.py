@@ -1,9 +1,9 @@
-from rigproof.stages.sharing.table import sharing_tables
+from rigproof.stages.sharing.criteria import tables
 from support.bench import Bench
 
 
 def rows(bench):
-    (table,) = sharing_tables(bench.recording)
+    (table,) = tables(bench.recording)
     assert all(len(row) == len(table.columns) for row in table.rows)
     return table.rows
 

@@ -18,7 +18,7 @@ from rigproof.devices.run import run_workload
 from rigproof.host import child
 from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.stages.sharing import workload as sharing
-from rigproof.stages.sharing.specs import SharingSpec
+from rigproof.stages.sharing.stage import SharingSpec
 from rigproof.stages.sharing.workload import run_sharing
 
 # One thread each: two that wait for each other would crawl on a machine where others work too.

@@ -6,7 +6,7 @@ import torch
 
 from rigproof.devices.verification import placed
 from rigproof.profiles.planning.plan import MemoryPlan
-from rigproof.stages.sustained.specs import SustainedSpec
+from rigproof.stages.sustained.stage import SustainedSpec
 from rigproof.stages.sustained.workload import run_sustained
 from support.devices import RecordingContext
 

@@ -12,7 +12,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.training.criteria import step
-from rigproof.stages.training.settings import STEP
+from rigproof.stages.training.stage import STEP
 from support.fault_changes import GPU, OTHER
 from support.peers import make_peers, subject_of
 from support.rig_profile import H200, loaded_rig, stage_changes

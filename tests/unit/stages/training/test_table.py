@@ -13,8 +13,8 @@ from rigproof.report.page.page import page_text
 from rigproof.simulation.faults.injected import InjectedFault, Span
 from rigproof.simulation.stage import CardWork
 from rigproof.stages.registry import KINDS
-from rigproof.stages.training.faults import unnoticed
-from rigproof.stages.training.table import training_tables
+from rigproof.stages.training.criteria import tables
+from rigproof.stages.training.simulated import unnoticed
 from support.recordings import healthy_recording
 from support.rig_profile import loaded_rig
 
@@ -24,7 +24,7 @@ def recorded():
 
 
 def table(recording, title):
-    (found,) = [one for one in training_tables(recording) if one.title == title]
+    (found,) = [one for one in tables(recording) if one.title == title]
     return found
 
 
@@ -87,7 +87,7 @@ def test_a_run_without_the_stage_has_no_table():
 def test_events_without_their_data_are_left_blank():
     recording = recorded()
     recording.events = [replace(one, data={"what": one.data.get("what")}) for one in recording.events]
-    for found in training_tables(recording):
+    for found in tables(recording):
         assert all(len(row) == len(found.columns) for row in found.rows)
 
 
@@ -105,7 +105,7 @@ def test_summary_and_page_show_the_tables_under_one_heading():
 
 
 def test_devices_and_precisions_are_the_names_of_rows_not_figures():
-    assert {one.title: one.labels for one in training_tables(recorded())} == {
+    assert {one.title: one.labels for one in tables(recorded())} == {
         "Precisions": 2,
         "Largest batch": 2,
         "Batch sizes": 2,

@@ -11,7 +11,7 @@ from rigproof.devices.transformer.step import Steps, Trainer
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.stages.training.batch_search import NEAR_SHARE
 from rigproof.stages.training.memory import limit_mib
-from rigproof.stages.training.specs import TrainingSpec
+from rigproof.stages.training.stage import TrainingSpec
 from rigproof.stages.training.workload import compared_precisions, run_training
 from support.devices import RecordingContext
 

@@ -20,9 +20,8 @@ from rigproof.records.verdict import Outcome
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from rigproof.stages.transfer.criteria import measured
-from rigproof.stages.transfer.settings import ALONE, MEANINGS, TOGETHER
-from rigproof.stages.transfer.table import transfer_tables
+from rigproof.stages.transfer.criteria import measured, tables
+from rigproof.stages.transfer.stage import ALONE, MEANINGS, TOGETHER
 
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
 DIRECTIONS = tuple(MEANINGS)
@@ -470,7 +469,7 @@ def test_the_stage_takes_as_long_as_was_planned(recording, loaded):
 
 def test_the_table_has_a_row_for_each_card_with_the_ratio(recording):
     changed(recording, direction="d2h", company=ALONE, verified=False)
-    (table,) = transfer_tables(recording)
+    (table,) = tables(recording)
     assert len(table.columns) == 10
     first, second = table.rows
     assert first[0] == GPU

@@ -8,8 +8,7 @@ import torch
 from rigproof.records.crews import Member
 from rigproof.stages.transfer import buffers, workload
 from rigproof.stages.transfer.buffers import Buffers, fill
-from rigproof.stages.transfer.settings import ALONE, D2H, GB, H2D, MEANINGS, TOGETHER
-from rigproof.stages.transfer.specs import TransferSpec
+from rigproof.stages.transfer.stage import ALONE, D2H, GB, H2D, MEANINGS, TOGETHER, TransferSpec
 from rigproof.stages.transfer.workload import DIRECTIONS, run_transfer
 from support.devices import RecordingContext
 

@@ -21,9 +21,8 @@ from rigproof.stages.slice import StageWork
 from rigproof.stages.transient.criteria import transient
 from rigproof.stages.transient.made import Waves
 from rigproof.stages.transient.schedule import Arm, arms_of
-from rigproof.stages.transient.settings import TransientSettings
 from rigproof.stages.transient.simulated import _bursts
-from rigproof.stages.transient.specs import specs
+from rigproof.stages.transient.stage import TransientSettings, specs
 from support.lengths import lengths
 from support.sentences import check_sentences
 

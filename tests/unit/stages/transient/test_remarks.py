@@ -2,7 +2,7 @@
 
 import pytest
 
-from rigproof.stages.transient.remarks import _steps
+from rigproof.stages.transient.stage import _steps
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transient.schedule import Arm, arms_of, least_length_s, steps_of
-from rigproof.stages.transient.settings import TransientSettings
+from rigproof.stages.transient.stage import TransientSettings
 
 SETTINGS = default_rig(KINDS).settings(TransientSettings)
 

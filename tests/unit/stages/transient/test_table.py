@@ -18,8 +18,8 @@ from rigproof.records.samples import GpuSample
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
+from rigproof.stages.transient.criteria import COLUMNS, NONE, tables
 from rigproof.stages.transient.draws import together
-from rigproof.stages.transient.table import COLUMNS, NONE, transient_tables
 from support.lengths import lengths
 
 ABSENT = {kind.name: 0 for kind in KINDS if "length_s" in kind.settings.model_fields}
@@ -45,7 +45,7 @@ def simulated():
 
 
 def rows(recording):
-    (table,) = transient_tables(recording)
+    (table,) = tables(recording)
     assert all(len(row) == len(COLUMNS) for row in table.rows)
     return [dict(zip(COLUMNS, row, strict=True)) for row in table.rows]
 
@@ -92,7 +92,7 @@ def test_what_was_not_read_is_a_dash(simulated):
 def test_a_run_without_waves_has_no_table(simulated):
     recording = copy(simulated)
     recording.put(Round, [one for one in recording.rounds if one.stage != "transient"])
-    assert list(transient_tables(recording)) == []
+    assert list(tables(recording)) == []
 
 
 def test_cards_count_together_where_each_was_read_and_with_the_highest_reading():

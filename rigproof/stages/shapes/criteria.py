@@ -12,7 +12,7 @@ SECTION = "Best shapes"
 UNMEASURED = "not measured"
 
 
-def shapes_tables(recording: Recording) -> Iterator[StageTable]:
+def tables(recording: Recording) -> Iterator[StageTable]:
     """Rates by hidden size; then by vocabulary, attention head and number of tokens."""
     models = rates_by_model(recording)
     yield StageTable(
