@@ -96,7 +96,7 @@ def words_of(sample: GpuSample) -> CardWords:
 
 
 def text_of(entry: Entry) -> bytes:
-    """An entry's line."""
+    """The line of an entry in the file."""
     content = {"type": _TAGS[type(entry)], **plain(asdict(entry))}
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 

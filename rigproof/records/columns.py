@@ -24,7 +24,7 @@ class Numbers:
         self.gaps = optional and bool(np.isnan(values).any())  # whether any value is None
 
     def plain(self, where: slice) -> list[Any]:
-        """As Python values."""
+        """Some values as Python has them; None for a gap."""
         values: list[Any] = self.array[where].tolist()
         return [None if isnan(value) else value for value in values] if self.gaps else values
 
@@ -33,7 +33,7 @@ class Numbers:
         return Numbers(self.array[order], optional=self.optional)
 
     def joined(self, other: "Column") -> "Numbers":
-        """These values followed by the others."""
+        """A column of these values and those of another column behind them."""
         return Numbers(np.concatenate((self.array, floats_of(other))), optional=self.optional)
 
 
@@ -61,7 +61,7 @@ class Coded:
         return cls(np.asarray(places, np.uint32), distinct)
 
     def plain(self, where: slice) -> list[Any]:
-        """As Python values."""
+        """Some values as Python has them; None for a gap."""
         found: list[Any] = self._objects[self.array[where]].tolist()
         return found
 
@@ -82,7 +82,7 @@ class Coded:
         return np.asarray([np.nan if value is None else value for value in self.distinct], np.float64)
 
     def same(self, which: Callable[[Any], object]) -> npt.NDArray[np.bool_]:
-        """For each of the distinct values, whether `which` accepts it."""
+        """Whether `which` accepts it, for each of the distinct values."""
         return np.asarray([bool(which(value)) for value in self.distinct], np.bool_)
 
     def taken(self, order: Places) -> "Coded":
@@ -92,7 +92,7 @@ class Coded:
         return Coded(self.array[order], self.distinct)
 
     def joined(self, other: "Column") -> "Coded | Numbers":
-        """These values followed by the others."""
+        """A column of these values and those of another column behind them."""
         if not isinstance(other, Coded):
             return Numbers(np.concatenate((floats_of(self), floats_of(other))))
         codes: dict[Any, int] = {}
@@ -129,18 +129,18 @@ class Lists:
 
     @classmethod
     def of(cls, values: Sequence[Sequence[float] | None]) -> "Lists":
-        """From lists."""
+        """A column of these lists."""
         flat = np.asarray([one for value in values for one in value or ()], np.float64)
         bounds = np.concatenate(([0], np.cumsum([len(value or ()) for value in values]))).astype(np.int64)
         known = np.asarray([value is not None for value in values], np.bool_)
         return cls(lambda: (Numbers(flat), bounds, known))
 
     def plain(self, where: slice) -> list[Any]:
-        """As tuples, or None."""
+        """Some lists as tuples; None for a gap."""
         return [None if one is None else tuple(one.tolist()) for one in self.arrays(where)]
 
     def arrays(self, where: slice) -> list[Floats | None]:
-        """As arrays, or None."""
+        """Some lists as arrays; None for a gap."""
         values, offsets, known = self._read()
         places = np.arange(len(known))[where] if self._order is None else self._order[where]
         edges = zip(offsets[places].tolist(), offsets[places + 1].tolist(), strict=True)
@@ -167,7 +167,7 @@ class Lists:
         return other
 
     def joined(self, other: "Column") -> "Lists":
-        """These lists followed by the others."""
+        """A column of these lists and those of another column behind them."""
         behind = other.plain(slice(None)) if isinstance(other, Lists) else []
         return Lists.of([*self.plain(slice(None)), *behind])
 

@@ -24,7 +24,7 @@ class PcieErrors:
 
     @property
     def counts(self) -> tuple[int | None, ...]:
-        """All six counts."""
+        """The counts of both ends of the link, three each."""
         return (
             *(self.fatal, self.nonfatal, self.correctable),
             *(self.port_fatal, self.port_nonfatal, self.port_correctable),

@@ -45,7 +45,7 @@ class RecordedPlan:
     plan: dict[str, Any]
 
 
-Few = (
+RareRecord = (
     RecordedPlan
     | NodeIdentity
     | GpuIdentity
@@ -58,7 +58,7 @@ Few = (
     | Stage
     | Event
 )
-Record = Few | StageRecord | PcieErrors
+Record = RareRecord | StageRecord | PcieErrors
 Sample = GpuSample | HostSample
 _LISTS: dict[type, str] = {
     Event: "events",
@@ -174,7 +174,7 @@ class Recording:
 
     @property
     def rounds(self) -> Rows[Round]:
-        """Of all stages."""
+        """The rounds of work of all stages."""
         return self.of(Round)
 
     @rounds.setter
@@ -183,7 +183,7 @@ class Recording:
 
     @property
     def memory(self) -> Rows[MemoryReading]:
-        """The workers' allocators."""
+        """The readings of all workers' allocators."""
         return self.of(MemoryReading)
 
     @memory.setter
@@ -192,7 +192,7 @@ class Recording:
 
     @property
     def gpu_samples(self) -> Rows[GpuSample]:
-        """Of all GPUs."""
+        """The samples of all GPUs."""
         return self.of(GpuSample)
 
     @gpu_samples.setter
@@ -201,7 +201,7 @@ class Recording:
 
     @property
     def host_samples(self) -> Rows[HostSample]:
-        """Of all nodes."""
+        """The samples of all hosts."""
         return self.of(HostSample)
 
     @host_samples.setter

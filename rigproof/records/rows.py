@@ -68,13 +68,13 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
 
     @classmethod
     def of_records(cls, record: type[RecordType], records: Iterable[RecordType]) -> "Rows[RecordType]":
-        """From records."""
+        """Rows that hold these records."""
         found = cls(record)
         found.extend(records)
         return found
 
     def typed(self, record: type[Other]) -> "Rows[Other]":
-        """The same as records of that type. TableError if the columns do not fit its fields."""
+        """These rows as records of that type. TableError if the columns do not fit its fields."""
         return Rows(record, _fitting(self.kinds, self._in_order(), record))
 
     def required(self, *names: str) -> None:
@@ -111,7 +111,7 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
     @overload
     def __getitem__(self, place: slice) -> list[RecordType]: ...
     def __getitem__(self, place: int | slice) -> RecordType | list[RecordType]:
-        """By the order in which they came; a list for a slice."""
+        """The record at a place in the order in which they came; a list of them for a slice."""
         if isinstance(place, slice):
             return [self[one] for one in range(len(self))[place]]
         count, waiting = self._count, self._waiting

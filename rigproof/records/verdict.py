@@ -122,7 +122,7 @@ def count_of(number: float, plural: str) -> str:
 
 
 def _singular(plural: str) -> str:
-    """Of a noun with a regular plural; any other is left as it is."""
+    """The singular of a noun with a regular plural; any other word is left as it is."""
     for ending, one in (("sses", "ss"), ("ches", "ch"), ("ies", "y"), ("s", "")):
         if plural.endswith(ending):
             return plural.removesuffix(ending) + one

@@ -64,14 +64,14 @@ class GrowingTable:
     """The folder of a table that grows: its parts, the last of which is replaced by longer ones."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
-        """It is created with its first part."""
+        """The folder is created with its first part."""
         self._folder = folder
         self._run_id = run_id
         self._number = 0
         self._last: pa.Table | None = None  # the rows of the last part, while it grows
 
     def append(self, records: Sequence[Any]) -> None:
-        """Append records of one type. Raises OSError; the parts are then as before."""
+        """Append records of one type. Raises OSError, and leaves the parts on the disk as they were."""
         import pyarrow as pa  # noqa: PLC0415
 
         kind = type(records[0])
