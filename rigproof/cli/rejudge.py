@@ -1,25 +1,21 @@
 """Judge a recorded run again: the same criteria on the same data, perhaps with other limits."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from itertools import pairwise
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from rigproof.cli import screen
 from rigproof.cli.last_words import add_last_words
 from rigproof.cli.refused import Refused
-from rigproof.cli.shares import processes_for, side_by_side
-from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.history.champions import RIG_FILE, ChampionError, read_champions
 from rigproof.host.garbage import without_collections
-from rigproof.judging.judge import Judgement
-from rigproof.judging.laps import laps_of, of_all_laps
+from rigproof.judging.laps import judge_all
 from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.profiles.auto import completed, named_node
 from rigproof.profiles.errors import ProfileError, problem
@@ -28,14 +24,12 @@ from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
-from rigproof.records.champions import Champions
-from rigproof.records.disk.reading import PARQUET_FILE, give_memory_back
+from rigproof.records.disk.reading import PARQUET_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
-from rigproof.records.disk.tables import TABLE
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import EXIT_STATUS, Decision, Verdict, decide
+from rigproof.records.verdict import EXIT_STATUS, Decision, decide
 from rigproof.report.content.clock_times import by_the_clock
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.remarks import not_tested, remarks
@@ -58,11 +52,11 @@ NEVER_ENDED = (
     "the run %s has not ended: it still runs, or was killed; its recording is not closed, and it left no "
     "verdict. `rigproof report` writes a report of what was recorded"
 )
-ROW_BYTES = 50  # of a sample on disk; other records take less
+LARGE = 500_000  # records; fewer are judged before a second process has started
+PROCESSES_MAX = 8  # with more, what is done before and after takes longer than judging
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
 NAME_MAX = 100
 NAMES_SHOWN = 4  # of a rig's nodes, in a sentence
-VERDICT_COSTS = 10  # writing one verdict takes as long as judging so many records
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
 
@@ -127,11 +121,11 @@ def rejudge(
     `champions`: a rig's folder of them, instead of those that the run recorded. Another profile is linted as
     before a run: ProfileError with all its problems. `everything`: also list what passed.
     """
-    recording = _read(run)
+    recording = read_recording(run)
     add_last_words(run, recording)
     loaded = None if hwprofile is None else _linted(_rig(hwprofile, recording), recording.run.level)
     rates = None if champions is None else read_champions(_folder(champions)).rates()
-    verdicts = _verdicts(recording, rates, loaded)
+    verdicts = judge_all(recording, loaded, rates, _processes(recording))
     stopped, problems = interrupted(run, recording), earlier_problems(run)
     decision = decide(verdicts, interrupted=stopped, problems=problems)
     for remark in remarks(recording):
@@ -164,61 +158,11 @@ def rejudge(
     return EXIT_STATUS[decision]
 
 
-def _read(run: Path) -> Recording:
-    """The recording; two processes read a large one."""
-    files = run.glob(f"*{TABLE}") if run.is_dir() else ()
-    size = sum(file.stat().st_size for file in files)
-    return read_recording(run, side_by_side if processes_for(size // ROW_BYTES) > 1 else None)
-
-
-def _verdicts(
-    recording: Recording, champions: Champions | None = None, loaded: LoadedRig | None = None
-) -> list[Verdict]:
-    """All verdicts, by the worst of its laps."""
-    own = LoadedRig.restore(recording.run.rig, KINDS)
-    judged_by = own if loaded is None else loaded
-    laps = laps_of(recording, judged_by, own)
-    return of_all_laps(
-        [_of_a_lap(one, champions, loaded) for one in laps],
-        [Evidence(one, judged_by, champions, own) for one in laps],
-        judged_by,
-    )
-
-
-def _of_a_lap(recording: Recording, champions: Champions | None, loaded: LoadedRig | None) -> list[Verdict]:
-    """All verdicts. Several processes judge a large recording, each of them a share of the devices."""
-    planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
-    processes = processes_for(recording.count())
-    if processes == 1:
-        judgement = Judgement(recording, loaded, champions, planned_by)
-        judgement.add([judgement.part(judgement.subjects)])
-        return judgement.whole(judgement.comparisons(judgement.compared))
-    with ThreadPoolExecutor(1) as pool:
-        grouped = pool.submit(recording.group)  # else each process would; mostly without Python's lock
-        judgement = Judgement(recording, loaded, champions, planned_by)
-        judgement.index()
-        grouped.result()
-    # The nodes into the last share: their lists are then read by the last process alone, and before anything
-    # else, since that takes hundreds of MiB for a moment.
-    subjects = sorted(judgement.subjects, key=recording.nodes.__contains__)
-    # With the first one is made what all subjects need, which each process would make too.
-    judgement.add([judgement.part(subjects[:1])])
-    give_memory_back()
-    shares = [
-        sorted(share, key=recording.nodes.__contains__, reverse=True)
-        for share in _split(subjects[1:], processes)
-    ]
-    judgement.add(side_by_side([partial(judgement.part, share) for share in shares]))
-    first, rest = judgement.compared[:1], judgement.compared[1:]
-    found = [judgement.comparisons(first)]
-    found += side_by_side([partial(judgement.comparisons, share) for share in _split(rest, processes)])
-    return judgement.whole(one for share in found for one in share)
-
-
-def _split(subjects: Sequence[str], number: int) -> list[Sequence[str]]:
-    """As many contiguous parts, as equal as possible."""
-    edges = [round(len(subjects) * place / number) for place in range(number + 1)]
-    return [subjects[begin:end] for begin, end in pairwise(edges)]
+def _processes(recording: Recording) -> int:
+    """How many processes are worth starting to judge it: as many as there are CPUs, if it is large."""
+    if recording.count() < LARGE or "fork" not in get_all_start_methods():
+        return 1
+    return min(len(os.sched_getaffinity(0)), PROCESSES_MAX)
 
 
 def _folder(champions: Path) -> Path:
@@ -295,9 +239,9 @@ def rewrite(run: Path, echo: Callable[[str], None], *, output: Path | None = Non
     `output` is another folder to write into.
     """
     source = own_folder(run) if output is None else run.resolve()
-    recording = _read(source)
+    recording = read_recording(source)
     add_last_words(source, recording)
-    verdicts = _verdicts(recording)
+    verdicts = judge_all(recording, processes=_processes(recording))
     stopped, kept_from = interrupted(source, recording), earlier_problems(source)
     decision = decide(verdicts, interrupted=stopped, problems=kept_from)
     took_s = elapsed_s(source, recording)
@@ -307,11 +251,7 @@ def rewrite(run: Path, echo: Callable[[str], None], *, output: Path | None = Non
         result = result_of(
             recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped, problems=kept_from
         )
-        several = processes_for(len(verdicts) * VERDICT_COSTS) > 1
-        # The page takes as long as all other files together.
-        shares = [[name for name in FILES if name != PAGE], [PAGE]] if several else [FILES]
-        found = side_by_side([partial(write_reports, folder, result, share) for share in shares])
-        problems = [problem for share in found for problem in share]
+        problems = write_reports(folder, result)
     except OSError as error:
         problems = [f"{error.filename or run}: not written: {error.strerror or error}"]
     for line in problems:
@@ -333,7 +273,7 @@ def write_overlay(run: Path, other: Path, echo: Callable[[str], None], *, output
         ours, theirs = (", ".join(sorted(one.gpus)[:4]) or "no GPU" for one in (recording, second))
         raise Refused(f"--with {other}: nothing to lay over: it has {theirs}, the run has {ours}")
     add_last_words(source, recording)
-    verdicts = _verdicts(recording)
+    verdicts = judge_all(recording, processes=_processes(recording))
     stopped, problems = interrupted(source, recording), earlier_problems(source)
     decision = decide(verdicts, interrupted=stopped, problems=problems)
     took_s = elapsed_s(source, recording)

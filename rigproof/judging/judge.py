@@ -1,12 +1,9 @@
 """From criteria and evidence to verdicts. An error here gives NOT MEASURED, never a pass."""
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Collection
+from dataclasses import replace
 from sys import intern
-from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, Trouble
 from rigproof.criteria.evidence.devices import DeviceEvidence
@@ -14,28 +11,11 @@ from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.judging.attempts import of_both
-from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.roots import with_roots
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.subjects import RIG, subjects
-from rigproof.records.champions import Champions
-from rigproof.records.recording import Recording
 from rigproof.records.verdict import Direction, Outcome, Verdict, figure_and_limit
-from rigproof.stages.registry import KINDS
 
 About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence
-# Of subjects that are judged together: arrays as long as that, a hundred of them, take little memory.
-SAMPLES_TOGETHER = 20_000
-Figures = dict[str, dict[str, Any]]  # by name and by device
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The verdicts for some of the subjects, and the figures by which devices are compared."""
-
-    verdicts: list[Verdict]
-    compared: Figures
-    earlier: Figures  # the same for the first attempt, if there were two
 
 
 def promised(
@@ -106,119 +86,6 @@ def _reason(about: About, reason: NotMeasured) -> str:
     """The reason; for a device that was deliberately not loaded, the same for all its criteria."""
     left_out = about.left_out if isinstance(about, DeviceEvidence) else ""
     return left_out if left_out and left_out in reason.reason else reason.reason
-
-
-class Judgement:
-    """Judges every promised criterion for every promised subject.
-
-    `loaded` and `champions` replace the recorded ones; `planned_by` is then the profile that the run was
-    planned by.
-
-    Subjects are judged some at a time, so that their data is freed before the next; comparisons come last.
-    Parts of the subjects can be judged in separate processes, and so can parts of the comparisons.
-    """
-
-    def __init__(
-        self,
-        recording: Recording,
-        loaded: LoadedRig | None = None,
-        champions: Champions | None = None,
-        planned_by: LoadedRig | None = None,
-    ) -> None:
-        rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
-        self._evidence = Evidence(recording, rig, champions, planned_by)
-        self._promised = [
-            (criterion, promised(criterion, rig, self._evidence.stages)) for criterion in CATALOGUE.values()
-        ]
-        self._found: dict[str, dict[str, Verdict]] = defaultdict(dict)  # by criterion and subject
-
-    def index(self) -> None:
-        """Index what every subject needs, except tables: they may be grouped meanwhile, in another thread."""
-        self._evidence.index()
-
-    @property
-    def subjects(self) -> list[str]:
-        """The subjects that can be judged one by one."""
-        return list(self._alone)
-
-    @cached_property
-    def _alone(self) -> dict[str, set[str]]:
-        return self._by_subject(compares=False)
-
-    def _by_subject(self, *, compares: bool) -> dict[str, set[str]]:
-        """The names of the criteria for each subject."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for criterion, those in self._promised:
-            if criterion.compares is compares:
-                for subject in those:
-                    found[subject].add(criterion.name)
-        return dict(found)
-
-    def part(self, subjects: Iterable[str]) -> Part:
-        """The verdicts for these subjects, without comparisons."""
-        verdicts = self._in_blocks(subjects, self._alone)
-        earlier = self._evidence.earlier
-        return Part(
-            verdicts,
-            dict(self._evidence.compared),
-            {} if earlier is None else dict(earlier.compared),
-        )
-
-    def add(self, parts: Iterable[Part]) -> None:
-        """Take over the verdicts and figures of parts that were judged elsewhere, or here."""
-        for part in parts:
-            _add(self._evidence, part.compared)
-            if self._evidence.earlier is not None:
-                _add(self._evidence.earlier, part.earlier)
-            self._keep(part.verdicts)
-
-    @property
-    def compared(self) -> list[str]:
-        """The subjects that are compared with others."""
-        return list(self._with_others)
-
-    @cached_property
-    def _with_others(self) -> dict[str, set[str]]:
-        return self._by_subject(compares=True)
-
-    def comparisons(self, subjects: Iterable[str]) -> list[Verdict]:
-        """The verdicts that compare these subjects with others, once all parts were added."""
-        return self._in_blocks(subjects, self._with_others)
-
-    def whole(self, comparisons: Iterable[Verdict]) -> list[Verdict]:
-        """All verdicts, in the catalogue's order: of the parts that were added, and these.
-
-        Frees what was indexed for them: it can be called once.
-        """
-        self._keep(comparisons)
-        verdicts = [
-            self._found[criterion.name][subject] for criterion, those in self._promised for subject in those
-        ]
-        verdicts = with_roots(verdicts, self._evidence)
-        self._evidence.free()
-        return verdicts
-
-    def _keep(self, verdicts: Iterable[Verdict]) -> None:
-        for one in verdicts:
-            self._found[one.criterion][one.subject] = one
-
-    def _in_blocks(self, subjects: Iterable[str], criteria: Mapping[str, Collection[str]]) -> list[Verdict]:
-        """By their criteria, some subjects at a time: as many as have SAMPLES_TOGETHER on average."""
-        verdicts, remaining, evidence = [], list(subjects), self._evidence
-        number = max(1, SAMPLES_TOGETHER * len(self._alone) // max(1, len(evidence.recording.gpu_samples)))
-        for place in range(0, len(remaining), number):
-            together = remaining[place : place + number]
-            # Not subject by subject: what a criterion needs of code and data stays in the processor's caches.
-            for name, criterion in CATALOGUE.items():
-                those = [subject for subject in together if name in criteria[subject]]
-                verdicts += [judge(criterion, subject, evidence) for subject in those]
-            evidence.release(together)
-        return verdicts
-
-
-def _add(evidence: Evidence, figures: Figures) -> None:
-    for name, by_device in figures.items():
-        evidence.compared[name].update(by_device)
 
 
 def not_judged(
@@ -333,4 +200,4 @@ def _finite(moment_s: float | None) -> float | None:
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
 
 
-__all__ = ["Judgement", "Part", "judge", "not_judged", "promised"]
+__all__ = ["judge", "not_judged", "promised"]

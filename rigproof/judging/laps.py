@@ -13,7 +13,8 @@ from rigproof.criteria.evidence.clocks import contradiction
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.judging.attempts import GOOD, WORST_FIRST, is_marginal
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import Judgement, judge
+from rigproof.judging.judge import judge
+from rigproof.judging.lap import judge_lap
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.champions import Champions
 from rigproof.records.fields import table_name
@@ -73,7 +74,6 @@ def laps_of(recording: Recording, loaded: LoadedRig, planned_by: LoadedRig | Non
         return [_between(recording, [], -math.inf, math.inf)]
     whole = Evidence(recording, loaded, planned_by=planned_by)
     marked = [one for one in whole.events.in_order() if one.kind != COUNTED]
-    whole.free()
     recording = replace(recording, events=marked)
     begins_s = [min(one.start_s for one in attempts if one.lap == lap) for lap in laps]
     spans, nearest = pairwise([-math.inf, *begins_s[1:], math.inf]), _nearest(attempts)
@@ -141,15 +141,13 @@ def judge_all(
     recording: Recording,
     loaded: LoadedRig | None = None,
     champions: Champions | None = None,
+    processes: int = 1,
 ) -> list[Verdict]:
-    """All verdicts on a run, by its worst lap; judged in this process."""
-    judged_by = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
-    laps, found = laps_of(recording, judged_by), []
-    for lap in laps:
-        judgement = Judgement(lap, loaded, champions)
-        judgement.add([judgement.part(judgement.subjects)])
-        found.append(judgement.whole(judgement.comparisons(judgement.compared)))
-    return of_all_laps(found, [Evidence(one, judged_by, champions) for one in laps], judged_by)
+    """All verdicts on a run, by its worst lap. `loaded` and `champions` replace the recorded ones."""
+    own = LoadedRig.restore(recording.run.rig, KINDS)
+    judged_by = own if loaded is None else loaded
+    laps = [Evidence(lap, judged_by, champions, planned_by=own) for lap in laps_of(recording, judged_by, own)]
+    return of_all_laps([judge_lap(one, processes) for one in laps], laps, judged_by)
 
 
 def of_all_laps(

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from rigproof.host.garbage import without_collections
-from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import promised
 from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
@@ -49,7 +47,8 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
 
     `run` must be closed: the last records, such as an Xid or a process that did not end, also count.
     """
-    verdicts = final_verdicts(prepared, run)
+    # An aborted run is judged by what was recorded: a stage without an end can fail, but not pass.
+    verdicts = list(run.verdicts().values())
     storage_error = run.writer.error
     problems = [*judged.problems, *([storage_error] if storage_error else []), *unexplained(verdicts, judged)]
     if not storage_error and not (folder / RECORDING_FILE).exists():
@@ -89,19 +88,6 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
         judged.interrupted,
         tuple(kept),
     )
-
-
-def final_verdicts(prepared: Prepared, run: Run) -> list[Verdict]:
-    """The verdict of each promised criterion on the whole recording, which anybody can judge again.
-
-    An aborted run is judged by what was recorded: a stage without an end can fail, but not pass.
-    """
-    those = [
-        (criterion.name, subject)
-        for criterion in CATALOGUE.values()
-        for subject in promised(criterion, prepared.loaded, prepared.plan.stage_names)
-    ]
-    return run.judged(those, roots=True)
 
 
 def unexplained(verdicts: Sequence[Verdict], judged: Judged) -> list[str]:

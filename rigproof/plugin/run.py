@@ -1,7 +1,7 @@
 """One run in progress: its recording, its rig, its live view, and the judging of what is recorded so far."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,12 +10,9 @@ from typing import TextIO
 
 from rigproof import __version__
 from rigproof.cluster.driver.ground import Ground
-from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.host.run_lock import Claim
-from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge
-from rigproof.judging.laps import laps_of, of_all_laps
-from rigproof.judging.roots import with_roots
+from rigproof.judging.lap import Key
+from rigproof.judging.laps import judge_all
 from rigproof.judging.second_chance import second_chance
 from rigproof.plugin.preparation import Prepared
 from rigproof.profiles.planning.recorded import recorded
@@ -50,7 +47,7 @@ class Run:
         self._prepared = prepared
         self._origin_s = time.monotonic()
         self._clock = SimulatedClock() if prepared.simulated is not None else None
-        self._laps: tuple[int, list[Evidence]] | None = None
+        self._judged: tuple[int, dict[Key, Verdict]] | None = None  # by how many records
         self._resources = ExitStack()
         self.writer = RecordingWriter(folder, _run_info(prepared, folder.name, command))
         self.writer.add(recorded(prepared.plan))
@@ -142,25 +139,16 @@ class Run:
         self.writer.add(Event(self.now_s(), "interrupted", "rig", message, data={"signal": signal_name}))
 
     def judge(self, criterion: str, subject: str) -> Verdict:
-        """Judge one criterion on one subject by what was recorded so far."""
-        (found,) = self.judged([(criterion, subject)])
-        return found
+        """The verdict of one criterion on one subject, from what was recorded so far."""
+        return self.verdicts()[criterion, subject]
 
-    def judged(self, those: Sequence[tuple[str, str]], *, roots: bool = False) -> list[Verdict]:
-        """Judge criteria on subjects by what was recorded so far; with failures' `roots`."""
-        laps = []
-        for evidence in self._evidence():
-            lap = [judge(CATALOGUE[criterion], subject, evidence) for criterion, subject in those]
-            laps.append(with_roots(lap, evidence) if roots else lap)
-        return of_all_laps(laps, self._evidence(), self._prepared.loaded)
-
-    def _evidence(self) -> list[Evidence]:
-        """The recording so far in each lap, as criteria read it; kept until there is more."""
+    def verdicts(self) -> dict[Key, Verdict]:
+        """All promised verdicts, from what was recorded so far; kept until there is more."""
         count = self.recording.count()
-        if self._laps is None or self._laps[0] != count:
-            loaded = self._prepared.loaded
-            self._laps = (count, [Evidence(lap, loaded) for lap in laps_of(self.recording, loaded)])
-        return self._laps[1]
+        if self._judged is None or self._judged[0] != count:
+            found = judge_all(self.recording, self._prepared.loaded)
+            self._judged = (count, {(one.criterion, one.subject): one for one in found})
+        return self._judged[1]
 
 
 def _close(terminal: TextIO) -> None:

@@ -91,6 +91,11 @@ class Coded:
             return Coded(np.zeros(len(order), self.array.dtype), self.distinct)  # no memory until written to
         return Coded(self.array[order], self.distinct)
 
+    def compact(self) -> "Coded":
+        """The same without distinct values that do not occur, as after `taken`."""
+        codes, places = np.unique(self.array, return_inverse=True)
+        return Coded(places.astype(np.uint32), [self.distinct[code] for code in codes.tolist()])
+
     def joined(self, other: "Column") -> "Coded | Numbers":
         """A column of these values and those of another column behind them."""
         if not isinstance(other, Coded):

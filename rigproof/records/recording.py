@@ -208,11 +208,6 @@ class Recording:
     def host_samples(self, records: Iterable[HostSample]) -> None:
         self.put(HostSample, records)
 
-    def group(self) -> None:
-        """Group the tables that every judgement needs by subject, once for all."""
-        for rows in (self.rounds, self.memory, self.gpu_samples, self.host_samples):
-            rows.subjects()
-
     def count(self) -> int:
         """The number of records so far; changes with every record that can change a verdict."""
         lists: tuple[Sized, ...] = (self.events, self.counters, self.boots, self.workers, self.processes)

@@ -9,7 +9,8 @@ import numpy as np
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import Judgement, judge
+from rigproof.judging.judge import judge
+from rigproof.judging.lap import judge_lap
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
@@ -42,9 +43,7 @@ class Bench:
         return judge(CATALOGUE[criterion], subject, evidence)
 
     def verdicts(self) -> list[Verdict]:
-        judgement = Judgement(self.recording, self.loaded, self.champions, self.planned_by)
-        judgement.add([judgement.part(judgement.subjects)])
-        return judgement.whole(judgement.comparisons(judgement.compared))
+        return judge_lap(Evidence(self.recording, self.loaded, self.champions, self.planned_by))
 
     @property
     def loaded(self) -> LoadedRig:

@@ -71,7 +71,8 @@ def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
         for sample in [one for one in recording.gpu_samples if one.subject == subject][every - 1 :: every]
     ]
     slower = dataclasses.replace(rig, rig=rig.rig.model_copy(update={"sampling": sampling}))
-    verdicts = judge_all(recording, slower)
+    recording.run = dataclasses.replace(recording.run, rig=slower.dump())
+    verdicts = judge_all(recording)
     assert not {one.outcome.value for one in verdicts} & {"fail", "not_measured"}
     assert decide(verdicts).value == decision
 

@@ -73,20 +73,10 @@ class DeviceEvidence:
         self.device = device
         self.subject = device.subject
         self.node_name = device.node
-        self._kept: dict[Hashable, Any] = {}
 
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result of `make`, made once and kept until `release`."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        found: Made = self._kept[key]
-        return found
-
-    def release(self) -> None:
-        """Release what was kept."""
-        self._kept.clear()
-        for name in ("series", "samples"):
-            vars(self).pop(name, None)
+        """The result of `make`, made once and kept until the evidence is released."""
+        return self.evidence.kept_for_subject((self.subject, key), make)
 
     @property
     def found(self) -> bool:
@@ -211,7 +201,7 @@ class DeviceEvidence:
 
     # What was recorded
 
-    @cached_property
+    @property
     def samples(self) -> Series[GpuSample]:
         """All samples of the run, in order of time."""
         return self.evidence.gpu_samples(self.subject)

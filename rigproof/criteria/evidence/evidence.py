@@ -7,8 +7,7 @@ raises NotMeasured with the reason, so that a criterion cannot pass by ignoring 
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -29,7 +28,6 @@ from rigproof.criteria.evidence.series import Series, grouped
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.standstills import Spans, awake, gaps_of, standstills
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
@@ -90,6 +88,11 @@ class Evidence:
         found._spans = first
         found._stage_spans = self._stage_spans
         return found
+
+    @property
+    def attempts(self) -> "tuple[Evidence, ...]":
+        """This one, and that with the first attempts, if there were two at a stage."""
+        return (self,) if self.earlier is None else (self, self.earlier)
 
     def marginal_share(self, subject: str) -> float | None:
         """The largest share of its limit by which a rate may miss it and still be measured once more."""
@@ -317,29 +320,11 @@ class Evidence:
             raise found.worded(found.reason)
         return found
 
-    def index(self) -> None:
-        """Index the plan, the events and the workers, which every subject needs; reads no table."""
-        with suppress(ProfileError):  # a criterion that needs the plan reports it
-            _ = self._recorded_plan
-        _ = self.events, self.workers
-
-    def release(self, subjects: Sequence[str]) -> None:
-        """Release what was kept for these subjects, once they have been judged."""
+    def release(self) -> None:
+        """Release what was kept for subjects, once they have been judged."""
         self._kept_for_subject.clear()
-        for one in subjects:
-            if one in self._devices:
-                self._devices[one].release()
-        if self.recording.first_attempts and self.earlier is not None:
-            self.earlier.release(subjects)
-
-    def free(self) -> None:
-        """Free all that was indexed; without this it would stay, because it refers to itself."""
-        if self.recording.first_attempts and self.earlier is not None:
-            self.earlier.free()
-        self.release(tuple(self._devices))
-        for indexed in (self._devices, self._nodes, self._kept):
-            indexed.clear()
-        vars(self).pop("events", None)
+        if self.earlier is not None:
+            self.earlier.release()
 
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:

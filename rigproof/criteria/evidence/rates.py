@@ -142,11 +142,13 @@ class PrecisionRate:
 
 def precision_rate(device: DeviceEvidence, precision: str) -> PrecisionRate | None:
     """In the stage that measures precision by precision; None without such rounds."""
-    evidence = device.evidence
-    stage = evidence.kept("stage of arms", lambda: _stage_of_arms(evidence))
-    rounds = device.possible(stage, precision).verified.measured
-    rounds = rounds.only(rounds.labelled("precision", precision))
-    return PrecisionRate(rounds, rounds.rate()) if len(rounds) else None
+
+    def measured() -> PrecisionRate | None:
+        rounds = device.possible(_stage_of_arms(device.evidence), precision).verified.measured
+        rounds = rounds.only(rounds.labelled("precision", precision))
+        return PrecisionRate(rounds, rounds.rate()) if len(rounds) else None
+
+    return device.kept(("precision rate", precision), measured)
 
 
 def _stage_of_arms(evidence: Evidence) -> str:

@@ -24,34 +24,39 @@ HICCUP_SHARE = 0.1  # of the rounds: as many may be slow because of the host, wh
 class Rounds:
     """Rounds in the order in which they came."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._columns = columns
+    def __init__(self, columns: Mapping[str, Column], places: Ids | None = None) -> None:
+        """`places` of these rounds in the columns; by default all."""
+        self._columns, self._places = columns, places
 
     @classmethod
     def of_subject(cls, rows: Rows[Round], subject: str) -> "Rounds":
         """The rounds of one subject."""
         places = rows.places(subject)
-        return cls({name: column.taken(places) for name, column in rows.columns.items()})
+        own = {name: column.taken(places) for name, column in rows.columns.items()}
+        return cls({name: one.compact() if isinstance(one, Coded) else one for name, one in own.items()})
 
     @classmethod
     def of_records(cls, records: Sequence[Round]) -> "Rounds":
         """From records."""
         return cls(columns_of(Round, records))
 
+    def _column(self, name: str) -> Column:
+        return self._columns[name] if self._places is None else self._columns[name].taken(self._places)
+
     @cached_property
     def t_s(self) -> Floats:
         """The run time at which each round ended; NaN if it was not recorded (so, too, below)."""
-        return floats_of(self._columns["t_s"])
+        return floats_of(self._column("t_s"))
 
     @cached_property
     def seconds(self) -> Floats:
         """The duration of each round."""
-        return floats_of(self._columns["seconds"])
+        return floats_of(self._column("seconds"))
 
     @cached_property
     def work(self) -> Floats:
         """The work of each round, in its unit."""
-        return floats_of(self._columns["work"])
+        return floats_of(self._column("work"))
 
     @cached_property
     def begins_s(self) -> Floats:
@@ -67,15 +72,15 @@ class Rounds:
 
     def coded(self, name: str) -> Coded:
         """A column with few distinct values."""
-        column = self._columns[name]
+        column = self._column(name)
         assert isinstance(column, Coded)
         return column
 
     def _where(self, name: str, accepts: Callable[[Any], object]) -> Mask:
         """The rounds whose value in that field is accepted."""
         column = self.coded(name)
-        occur = np.unique(column.array).tolist()  # the column may also know the values of other devices
-        return np.isin(column.array, [code for code in occur if accepts(column.distinct[code])])
+        found: Mask = column.same(accepts)[column.array]
+        return found
 
     def same(self, name: str, *values: Any) -> Mask:
         """The rounds that have one of these values in that field."""
@@ -165,14 +170,14 @@ class Rounds:
 
     def all(self, name: str) -> list[Any]:
         """A field of each round."""
-        return self._columns[name].plain(slice(None))
+        return self._column(name).plain(slice(None))
 
     def only(self, mask: Mask) -> "Rounds":
         """The rounds that the mask selects."""
         if mask.all():
             return self
         (places,) = mask.nonzero()
-        return Rounds({name: column.taken(places) for name, column in self._columns.items()})
+        return Rounds(self._columns, places if self._places is None else self._places[places])
 
     @property
     def measured(self) -> "Rounds":

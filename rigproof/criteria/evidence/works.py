@@ -62,7 +62,9 @@ def _done(device: DeviceEvidence) -> Iterator[tuple[Work, Done]]:
                 labels = tuple(
                     (name, one) for name, one in zip(names, values, strict=True) if one is not None
                 )
-                yield (stage, labels), Done(rounds.rate(), float(rounds.without_hiccups().seconds.sum()))
+                fast = rounds.without_hiccups()
+                seconds = float(fast.seconds.sum())
+                yield (stage, labels), Done(float(fast.work.sum()) / seconds, seconds)
 
 
 # Against itself

@@ -8,7 +8,7 @@ import contextlib
 import ctypes
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, get_args, get_origin, get_type_hints
@@ -35,14 +35,11 @@ from rigproof.records.measurements import (
     Event,
     ForeignMemory,
     GpuCounters,
-    MemoryReading,
-    Round,
     Stage,
 )
 from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import RecordedPlan, Recording, RecordingError
-from rigproof.records.rows import TableError
 
 RECORDING_SCHEMA_VERSION = 1
 RECORDING_FILE = "recording.jsonl"
@@ -67,7 +64,6 @@ TYPE_FIRST = re.compile(rb'\{"type": ?"([a-z_]+)",')
 # In such a line there may be another type, also one in escaped letters, or a number that JSON does not know.
 PARSED_IF = (b'"type"', b"\\u006", b"\\u007", b"NaN", b"Infinity")
 MANY = 1_000_000  # records
-GROUPED: dict[str, type] = {table_name(kind): kind for kind in (Round, MemoryReading)}
 FIRST_LINE = "the first line, and only that, holds the run"
 RUN_FOLDER = "give the folder of a run, one that holds this file"
 RESTORE = "restore the file, or name another run"
@@ -76,24 +72,14 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 _WHOLE: dict[str, tuple[str, ...]] = {}  # fields
 
 
-def read_recording(
-    folder: Path, each: Callable[[Sequence[Callable[[], Any]]], Sequence[Any]] | None = None
-) -> Recording:
+def read_recording(folder: Path) -> Recording:
     """The Recording in a run's folder, whether the run ended or was cut short.
 
-    `each` calls functions and returns their results, by default one after the other: two that take about
-    as long, the second of which may run in another process.
     Raises RecordingError if a file is absent, foreign, damaged before its end, or too large.
     """
     folder = Path(folder)
-    shares: list[Callable[[], Any]] = [
-        partial(_read_records_and_samples, folder),
-        partial(_read_tables, folder),
-    ]
-    # Not in threads: both hold Python's lock most of the time, and passing it on costs more than is gained.
-    first, tables = [share() for share in shares] if each is None else each(shares)
-    recording: Recording = first[0]
-    samples: dict[Path, Table] = first[1]
+    recording = _read_records(folder / RECORDING_FILE)
+    samples, tables = _read_samples(folder), _read_tables(folder)
     for path, table in (samples | tables).items():
         _require_own(recording, path, table.run_id)
         recording.tables.update(table.rows)
@@ -220,10 +206,6 @@ def _note(recording: Recording, message: str) -> None:
     recording.add(Event(last_s, "storage", "rig", message, data={"error": message}))
 
 
-def _read_records_and_samples(folder: Path) -> tuple[Recording, dict[Path, Table]]:
-    return _read_records(folder / RECORDING_FILE), _read_samples(folder)
-
-
 def _read_samples(folder: Path) -> dict[Path, Table]:
     """The samples, by their one file or by the folders of parts of a run that has not ended."""
     found: dict[Path, Table] = {}
@@ -264,14 +246,14 @@ def _read_table(file: Path, parts: Path) -> dict[Path, Table]:
             with _errors_naming(parts):
                 openings = [_opening(part, file.parent) for part in _parts(parts)]
                 if openings:
-                    return {parts: _grouped(read_parts(openings, parts.name))}
+                    return {parts: read_parts(openings, parts.name)}
         except RecordingError:
             if not os.path.lexists(file):
                 raise
         if not os.path.lexists(file):  # else the run has ended in between, and replaced the parts by it
             return {}
     with _errors_naming(file):
-        return {file: _grouped(read_table(_opening(file, file.parent), file.stem))}
+        return {file: read_table(_opening(file, file.parent), file.stem)}
 
 
 @contextlib.contextmanager
@@ -298,16 +280,6 @@ def _parts(folder: Path) -> list[Path]:
         if number != expected:
             raise DamagedError(f"the part before {path.name} is missing")
     return [path for _, path in numbered]
-
-
-def _grouped(table: Table) -> Table:
-    """Large tables that every judgement needs are already grouped."""
-    for name, rows in table.rows.items():
-        if name in GROUPED and len(rows) > MANY:
-            with contextlib.suppress(TableError):  # `Recording.of` raises it again, if they are needed
-                table.rows[name] = rows.typed(GROUPED[name])
-                table.rows[name].subjects()
-    return table
 
 
 def _require_own(recording: Recording, path: Path, run_id: str) -> None:

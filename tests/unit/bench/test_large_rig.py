@@ -62,9 +62,8 @@ def test_several_processes_write_what_one_writes(recorded, monkeypatch):
     monkeypatch.setattr("rigproof.report.page.page.page_text", lambda *_: "")  # the slowest of all
     assert rejudge.rewrite(recorded, print) == 0  # so that both find the same elapsed time
     contents = []
-    monkeypatch.setattr("rigproof.records.disk.reading.MANY", 0)  # a small recording is read as a large one
     for processes in (1, 2, 3):
-        monkeypatch.setattr(rejudge, "processes_for", lambda _records, processes=processes: processes)
+        monkeypatch.setattr(rejudge, "_processes", lambda _, number=processes: number)
         assert rejudge.rewrite(recorded, print) == 0
         content = {name: (recorded / name).read_text() for name in files}
         contents.append(content)

@@ -181,18 +181,6 @@ def test_so_it_does_however_somebody_has_formatted_verdict_json(tmp_path, how):
     assert "INCOMPLETE" in lines[-1]
 
 
-@pytest.mark.parametrize("processes", [2, 7])
-def test_several_processes_give_the_verdicts_that_one_gives(tmp_path, monkeypatch, processes):
-    """On a rig of four cards, so that some of them have nothing to judge."""
-    run = SAMPLES / "h200-x4-quick"
-    assert rewrite(run, print, output=tmp_path / "by-one") == 0
-    monkeypatch.setattr("rigproof.cli.rejudge.processes_for", lambda _records: processes)
-    monkeypatch.setattr("rigproof.records.disk.reading.MANY", 0)  # a small recording is read as a large one
-    assert rewrite(run, print, output=tmp_path / "by-several") == 0
-    by_one, by_several = (tmp_path / name / "verdict.json" for name in ("by-one", "by-several"))
-    assert by_several.read_bytes() == by_one.read_bytes()
-
-
 def test_colours_are_for_terminals_that_want_them(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

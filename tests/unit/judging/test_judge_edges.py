@@ -1,9 +1,9 @@
 """From a finding to a verdict: what is reported, what is required, and what can not pass."""
 
-import gc
 import math
+import os
+import signal
 from dataclasses import replace
-from weakref import ref
 
 import pytest
 
@@ -17,10 +17,9 @@ from rigproof.criteria.criterion import (
     criterion,
 )
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.host.garbage import without_collections
-from rigproof.judging import judge as judge_module
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import Judgement, judge, promised
+from rigproof.judging.judge import judge, promised
+from rigproof.judging.lap import judge_lap
 from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 
@@ -202,67 +201,43 @@ def test_where_the_cpu_is_the_device_what_needs_a_gpu_is_not_promised(bench):
 # All of them
 
 
-def test_parts_that_are_judged_by_themselves_make_the_same_whole(bench):
-    judgement = Judgement(bench.recording, bench.loaded)
-    assert set(judgement.subjects) == {"pc1", "pc2", GPU, OTHER}
-    parts = [Judgement(bench.recording, bench.loaded).part([one]) for one in judgement.subjects]
-    judgement.add(parts)
-    assert {"rig", GPU, OTHER} <= set(judgement.compared)
-    apart = [one for subject in judgement.compared for one in judgement.comparisons([subject])]
-    assert judgement.whole(apart) == judge_all(bench.recording, bench.loaded) == bench.verdicts()
-    assert [one.criterion for one in bench.verdicts()] == sorted(
-        (one.criterion for one in bench.verdicts()), key=list(CATALOGUE).index
+@pytest.mark.parametrize("processes", [2, 7])
+def test_several_processes_give_the_verdicts_that_one_gives(bench, processes):
+    bench.slow(GPU, 0.9, "training")  # which is compared with another node's card
+    evidence = Evidence(bench.recording, bench.loaded)
+    found = judge_lap(evidence, processes)
+    assert found == bench.verdicts()
+    assert [one.criterion for one in found] == sorted(
+        (one.criterion for one in found), key=list(CATALOGUE).index
     )
-    of_parts = (part.compared.get("sustained rate", {}) for part in parts)
-    (rates,) = {frozenset(rates) for rates in of_parts if GPU in rates}
-    assert rates == {GPU}
+    assert set(evidence.compared["training steps"]) == {GPU, OTHER}
 
 
-def test_data_of_subjects_that_are_not_judged_together_is_released_before_the_next(bench, monkeypatch):
-    kept, real = [], Evidence.release
+def test_the_share_of_a_process_that_dies_is_judged_all_the_same(bench, monkeypatch):
+    expected, here = bench.verdicts(), os.getpid()
 
-    def release(self, subjects):
-        held = [len(self.device(one)._kept) for one in (GPU, OTHER)]
-        kept.append((subjects, len(self._kept_for_subject), *held))
-        real(self, subjects)
+    def dying(*key):
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return judge(*key)
+
+    monkeypatch.setattr("rigproof.judging.lap.judge", dying)
+    assert judge_lap(Evidence(bench.recording, bench.loaded), 2) == expected
+
+
+def test_what_was_kept_of_a_node_is_released_before_the_next(bench, monkeypatch):
+    held, real = [], Evidence.release
+
+    def release(self):
+        held.append({key[0] for key in self._kept_for_subject if key[0] in (GPU, OTHER)})
+        real(self)
+        assert not self._kept_for_subject
 
     monkeypatch.setattr(Evidence, "release", release)
-    monkeypatch.setattr(judge_module, "SAMPLES_TOGETHER", 1)
-    judgement = Judgement(bench.recording, bench.loaded)
-    judgement.add([judgement.part([GPU, OTHER])])
-    judgement.comparisons([GPU, OTHER])
-    for (first, held, own, nothing), (second, later, released, its_own) in (kept[:2], kept[2:]):
-        assert (first, second) == ([GPU], [OTHER])
-        assert 0 < later <= held  # not those of both
-        assert (nothing, released) == (0, 0)
-        assert own > 0 < its_own
-
-
-def test_how_many_are_judged_together_changes_no_verdict(bench, monkeypatch):
-    together = judge_all(bench.recording, bench.loaded)
-    monkeypatch.setattr(judge_module, "SAMPLES_TOGETHER", 1)
-    assert judge_all(bench.recording, bench.loaded) == together
-
-
-def test_what_was_indexed_is_freed_with_the_judgement(bench):
-    judgement = Judgement(bench.recording, bench.loaded)
-    devices = [ref(judgement._evidence.device(subject)) for subject in (GPU, OTHER)]
-    evidence = ref(judgement._evidence)
-    with without_collections():
-        judgement.add([judgement.part(judgement.subjects)])
-        judgement.whole(judgement.comparisons(judgement.compared))
-        assert [device() for device in devices] == [None, None]
-        del judgement
-        assert evidence() is None
-
-
-def test_nothing_that_was_computed_for_a_block_refers_to_itself(bench):
-    judgement = Judgement(bench.recording, bench.loaded)
-    judgement.part(judgement.subjects)  # what is made once for all
-    with without_collections():
-        gc.collect()
-        judgement.part(judgement.subjects)
-        assert gc.collect() == 0  # else a large rig, during which none is collected, keeps all blocks
+    bench.verdicts()
+    assert {GPU} in held
+    assert {OTHER} in held
+    assert {GPU, OTHER} not in held[:2]
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):

@@ -338,7 +338,7 @@ def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
         found.kept_for_subject("key", lambda: made.append("held"))
         found.kept("key", lambda: made.append("kept"))
         found.device(GPU).kept("key", lambda: made.append("own"))
-    found.release([GPU])
+    found.release()
     found.kept_for_subject("key", lambda: made.append("again"))
     found.kept("key", lambda: made.append("never"))
     found.device(GPU).kept("key", lambda: made.append("its own again"))
@@ -351,7 +351,7 @@ def test_what_the_first_attempt_holds_is_let_go_too(bench):
     for _ in range(2):
         assert found.earlier is not None
         found.earlier.kept_for_subject("key", lambda: made.append("held"))
-        found.release([GPU])
+        found.release()
     assert made == ["held", "held"]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.judging.judge import Judgement, promised
+from rigproof.judging.judge import promised
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.champions import ChampionRate
@@ -92,18 +92,6 @@ def test_the_rig_profile_s_own_floor_stands_alone(bench):
     nodes = [{"name": "pc1", "gpus": [gpu]}, {"name": "pc2", "gpus": [{"sku": "h200"}]}]
     bench.rig(nodes=nodes)
     assert floor(bench) == (200.0, "hwprofiles/rigs/two-nodes.toml")
-
-
-def test_parts_that_were_judged_apart_are_compared_all_the_same(bench):
-    bench.slow(GPU, 0.9, "training")
-    judgements = [Judgement(bench.recording, bench.loaded) for _ in range(3)]
-    parts = [judgements[0].part([GPU]), judgements[1].part([OTHER, "pc1", "pc2"])]
-    assert set(parts[0].compared["training steps"]) == {GPU}
-    judgements[2].add(parts)
-    verdicts = judgements[2].whole(judgements[2].comparisons(judgements[2].compared))
-    found = {(one.criterion, one.subject): one for one in verdicts}
-    assert found[NAME, GPU].outcome is Outcome.FAIL
-    assert found[NAME, OTHER].outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("drop", ["unverified", "none", "two"])
