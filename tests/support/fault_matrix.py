@@ -27,16 +27,6 @@ def rig() -> LoadedRig:
 
 
 @cache
-def continuous_rig() -> LoadedRig:
-    """The matrix's rig with nothing after its continuous stage, so that a fault of its end shows there."""
-    tables = tomllib.loads(PROFILE.read_text(encoding="utf-8"))
-    for kind in KINDS:
-        if kind.duty != "continuous" and "length_s" in kind.settings.model_fields:
-            tables["stages"].setdefault(kind.name, {})["length_s"] = {LEVEL: 0}
-    return over_defaults(tables, tables["name"], KINDS)
-
-
-@cache
 def geforce_rig() -> LoadedRig:
     """The matrix's rig as two GeForce cards, for faults that no H200 can have."""
     tables = tomllib.loads(PROFILE.read_text(encoding="utf-8"))
@@ -61,11 +51,6 @@ def subjects_of(fault: FaultKind, on: LoadedRig) -> list[str]:
     return [one.subject for one in on.devices() if lacks is None or not lacks(on, one)]
 
 
-def written(fault: FaultKind, keys: str = "", on: str = "") -> str:
-    """As it stands behind `--hw-inject`; without `on`, on the first subject on which it can be noticed."""
-    return f"{fault.name}@{on or subject_of(fault)}" + (f":{keys}" if keys else "")
-
-
 def changes_of(verdicts: list[Verdict]) -> Changes:
     """Those of a run."""
     return {(one.criterion, one.subject): one.outcome for one in verdicts if one.outcome not in GOOD}
@@ -87,9 +72,7 @@ __all__ = [
     "OTHER",
     "PROFILE",
     "SECOND",
-    "Changes",
     "changes_of",
-    "continuous_rig",
     "geforce_rig",
     "rig",
     "rig_of",
@@ -97,5 +80,4 @@ __all__ = [
     "run_changes",
     "subject_of",
     "subjects_of",
-    "written",
 ]
