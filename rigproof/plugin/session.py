@@ -10,6 +10,7 @@ import pytest
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.criteria.criterion import Criterion
 from rigproof.host.bounded import Background
+from rigproof.host.package import suite_folder
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.judging.length import in_place_of_level, shortfalls
@@ -31,6 +32,15 @@ from rigproof.run.start_up import StartUp
 from rigproof.stages.registry import KINDS
 
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadlines
+
+
+def without_test(criterion: Criterion) -> str:
+    """Why no test of this criterion was collected: it is not selected, or the suite has none."""
+    file, test = f"test_{criterion.family}.py", f"test_{criterion.name.partition('.')[2]}"
+    suite = suite_folder() / file
+    if suite.is_file() and f"def {test}(" in suite.read_text(encoding="utf-8"):
+        return "not selected on the command line"
+    return f"tests/hardware/{file} has no {test}"
 
 
 class HardwareSession:
@@ -102,7 +112,7 @@ class HardwareSession:
         for criterion in CATALOGUE.values():
             for subject in self._promised(criterion):
                 if (criterion.name, subject) not in self._collected:
-                    self._unjudged[criterion.name, subject] = "not selected on the command line"
+                    self._unjudged[criterion.name, subject] = without_test(criterion)
         for item in session.items:
             if key := criterion_and_subject(item):
                 self._needed.update(

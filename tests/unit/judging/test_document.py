@@ -6,9 +6,9 @@ from rigproof.judging.document import criteria_page, documents
 
 
 def test_what_is_made_from_the_code_is_committed_as_it_is_made():
-    """Write it anew: python -m rigproof.judging.document."""
     for path, text in documents().items():
-        assert path.read_text(encoding="utf-8") == text, path
+        current = path.read_text(encoding="utf-8") == text
+        assert current, f"write {path} anew: python -m rigproof.judging.document"
 
 
 def test_every_family_has_the_heading_that_failures_point_to():
@@ -25,7 +25,10 @@ def test_a_title_leads_to_its_criterion_and_its_test():
         row = f"| {one.title} | [{one.name}](#{anchor}) | `test_{family}.py::test_{what}` |\n"
         assert page.count(row) == 1
         suite = suite_folder() / f"test_{family}.py"
-        assert f'@pytest.mark.criterion("{one.name}")\ndef test_{what}(' in suite.read_text()
+        own = f'@pytest.mark.criterion("{one.name}")\ndef test_{what}('
+        assert own in suite.read_text(), (
+            f"add test_{what} to {suite}, so that an acceptance run judges {one.name}"
+        )
 
 
 @pytest.mark.parametrize("criterion", CATALOGUE.values(), ids=CATALOGUE)
