@@ -169,7 +169,7 @@ def _pieces(device: DeviceEvidence, stage: str) -> tuple[Piece, ...]:
     """
     rounds, duty = device.rounds(stage), device.evidence.kinds[stage].duty
     counted = rounds.measured if duty == "fed" else rounds
-    measured_s, boosted_s = np.sort(rounds.measured.begins_s), boosted_until_s(rounds)
+    measured_s, boosted_s = rounds.measured.begins_s, boosted_until_s(rounds)
     cuts_s = [begun_s for begun_s, _ in _loads(device, stage, counted, by_work=True)]
     stretches: list[Window] = []
     for begun_s, ended_s in _loads(device, stage, counted):

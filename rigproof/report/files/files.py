@@ -47,14 +47,14 @@ def result_of(
     )
 
 
-def write_reports(folder: Path, result: RunResult, names: Sequence[str] = FILES) -> list[str]:
-    """Write FILES (or those of `names`) into a run's folder; returns a sentence for each that failed.
+def write_reports(folder: Path, result: RunResult) -> list[str]:
+    """Write FILES into a run's folder; returns a sentence for each that failed.
 
     Never raises: if a writer fails, the others still write.
     """
     folder = Path(folder)
     problems = []
-    for name in names:
+    for name in FILES:
         path = folder / name
         try:
             _writer(name)(path, result)
