@@ -22,8 +22,6 @@ ENDS = {"fails": Outcome.FAIL, "warns": Outcome.WARN, "not measured": Outcome.NO
 # In place of criteria: every other verdict of the fault's own subject, or of each GPU of its node.
 OTHERS, OTHERS_OF_GPUS = "all others", "all others of each GPU"
 
-Changes = Mapping[tuple[str, str], Outcome]  # by criterion and subject: verdicts that are not good
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
