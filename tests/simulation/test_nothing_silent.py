@@ -12,7 +12,6 @@ import pytest
 
 from rigproof.judging.catalogue import FAULTS
 from support.silent_faults import (
-    ANYWHERE,
     EVERY_MODEL,
     RIGS,
     STAGES,
@@ -30,10 +29,9 @@ RIG_OF = {stage: SWEPT[SHIFT * place % len(SWEPT)] for place, stage in enumerate
 
 
 def tried(stage: str) -> list[tuple[int, str]]:
-    """The faults whose turn it is in the stage, by their number; all of those that act in no stage."""
-    first = STAGES.index(stage) % EVERY
+    """The faults whose turn it is in the stage, by their number."""
     every = [(number, fault) for number, fault in enumerate(FAULTS) if fault in faults_in(stage)]
-    return [one for one in every if stage == ANYWHERE or one[0] % EVERY == first]
+    return [one for one in every if one[0] % EVERY == STAGES.index(stage) % EVERY]
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: f"{stage or 'any'} {RIG_OF[stage]}")
