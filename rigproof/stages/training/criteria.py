@@ -1,5 +1,6 @@
 """How fast is a training step in absolute terms? A card that is slow in all precisions has a good ratio."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -325,3 +326,15 @@ def _model_note(models: Mapping[str, Mapping[str, Any]]) -> str:
         if {"parameters", "blocks", "width", "sequence"} <= set(model)
     ]
     return "; ".join(sentences) + "." if sentences else ""
+
+
+def measured_rounds(recording: Recording, subject: str) -> list[Round]:
+    """The fp16 rounds of the comparison of precisions, at the largest batch with enough rounds to judge."""
+    by_batch: dict[int, list[Round]] = defaultdict(list)
+    for done in recording.rounds.of(subject):
+        measured = done.stage == "training" and done.label("part") == PART and done.phase == "measure"
+        fp16, batch = done.label("precision") == "fp16", done.label("batch")
+        if measured and fp16 and done.verified and isinstance(batch, int) and batch:
+            by_batch[batch].append(done)
+    enough = [batch for batch, rounds in by_batch.items() if len(rounds) >= FEWEST_ROUNDS]
+    return by_batch[max(enough)] if enough else []

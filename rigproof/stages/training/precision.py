@@ -1,7 +1,6 @@
 """Does 16-bit arithmetic speed up training?"""
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
@@ -16,8 +15,7 @@ from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.devices.verification import ROUNDOFF
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.floor_basis import Conditions, planned_basis
-from rigproof.records.measurements import Event, Round
-from rigproof.records.recording import Recording
+from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.training.checks import REFERENCE, TRAJECTORY, tolerance
 from rigproof.stages.training.stage import SPEEDUP, TrainingSettings
@@ -214,18 +212,6 @@ def _floor(device: DeviceEvidence, step: StepTime) -> Limit | None:
         return own
     here = step_conditions(device, step)
     return sku_floor(device, Measured(SPEEDUP, here))
-
-
-def measured_rounds(recording: Recording, subject: str) -> list[Round]:
-    """The fp16 rounds of the comparison of precisions, at the largest batch with enough rounds to judge."""
-    by_batch: dict[int, list[Round]] = defaultdict(list)
-    for done in recording.rounds.of(subject):
-        measured = done.stage == "training" and done.label("part") == PART and done.phase == "measure"
-        fp16, batch = done.label("precision") == "fp16", done.label("batch")
-        if measured and fp16 and done.verified and isinstance(batch, int) and batch:
-            by_batch[batch].append(done)
-    enough = [batch for batch, rounds in by_batch.items() if len(rounds) >= FEWEST_ROUNDS]
-    return by_batch[max(enough)] if enough else []
 
 
 def raise_unmeasured(device: DeviceEvidence, why: str) -> NoReturn:
