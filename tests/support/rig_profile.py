@@ -81,6 +81,7 @@ STAGES: dict[str, dict[str, Any]] = {
         "tf32": True,
         "cudnn_benchmark": True,
         "precision_share": 0.50,
+        "host_paced_share": 0.70,
         "training_unknown_share": 0.20,
     },
     "feeding": {

@@ -100,7 +100,11 @@ def with_shares(recording):
     later = {}
     for name in KINDS.names:
         table, now = getattr(rig.rig.stages, name, None), getattr(today.stages, name)
-        shares = {key: getattr(now, key) for key in ("precision_share", "own_share") if hasattr(now, key)}
+        shares = {
+            key: getattr(now, key)
+            for key in ("precision_share", "host_paced_share", "own_share")
+            if hasattr(now, key)
+        }
         if table is not None and shares:
             later[name] = table.model_copy(update=shares)
     stages = rig.rig.stages.model_copy(update=later)
@@ -285,6 +289,29 @@ def test_two_cards_are_sound_beside_each_other_and_an_eighth_less_of_one_is_noti
     ]
     slow = {(name, first): "fail" for name in ("throughput.peer_outlier", "throughput.sustained")}
     assert judged_today(recording) == was | slow
+
+
+def steps_of(recording):
+    judged = judge_all(recording, with_shares(recording))
+    return {one.subject: one for one in judged if one.criterion == "training.step"}
+
+
+def test_steps_that_wait_for_their_host_are_not_held_against_other_cards():
+    """Two sound H200s of one host: steps of one and two examples differed by a third, larger ones by 1 %."""
+    recording = recorded(SAMPLES / "host-paced" / "h200-x2-standard")
+    before = {one.subject: one for one in judge_all(recording) if one.criterion == "training.step"}
+    assert before["vm/gpu0"].detail == "a step of 2 examples in fp16 in the sweep"
+    assert {one.outcome for one in steps_of(recording).values()} == {Outcome.PASS}
+
+    def slower(one):
+        hit = one.stage == "training" and one.label("part") == "sweep" and one.label("batch") == 8
+        share = 0.8 if hit and one.subject == "vm/gpu0" else 1.0
+        return dataclasses.replace(one, work=one.work * share)
+
+    recording.rounds = [slower(one) for one in recording.rounds]
+    found = steps_of(recording)
+    assert found["vm/gpu0"].detail == "a step of 8 examples in fp16 in the sweep"
+    assert found["vm/gpu1"].outcome is Outcome.PASS
 
 
 def measured(verdict):

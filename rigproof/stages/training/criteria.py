@@ -50,18 +50,19 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     scope="device",
     unit="TFLOP/s",
     direction="at_least",
-    limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's "
-    "champion; a share of the SKU file's `training_tflops`, by its evidence, unless that is for a larger "
-    "model or batch; `limits.peer_share` of the median of the other GPUs of the same SKU that trained the "
-    "same model and batch, scaled down to this GPU's enforced power limit; for a card without such a figure, "
-    "`stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16. Else none, and the "
-    "figure becomes the baseline. Each other step (in fp32 and tf32, and of each batch of the sweep) "
-    "must reach `limits.stability_worst_window_share` of its peers' median (in the sweep of those of its "
-    "host) and, if it is the same step, of the one before the sweep; `limits.best_quarter_share` of what the "
-    "card's other batches imply (more examples do no less work a second, fewer take no longer); and in fp32 "
-    "and tf32 `stages.training.precision_share` of what its products in both precisions and the step in fp16 "
-    "imply. The losses that were reported must be finite, have fallen, and be those of fp32 within 4 unit "
-    "roundoffs",
+    limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's champion;"
+    " a share of the SKU file's `training_tflops`, by its evidence, unless that is for a larger model "
+    "or batch; `limits.peer_share` of the median of the other GPUs of the same SKU that trained the "
+    "same model and batch, scaled down to this GPU's enforced power limit; for a card without such a "
+    "figure, `stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16. Else "
+    "none, and the figure becomes the baseline. Each other step (in fp32 and tf32, and of each batch of"
+    " the sweep) must reach `limits.stability_worst_window_share` of its peers' median (in the sweep of"
+    " those of its host, and only if the card sets its pace, by `stages.training.host_paced_share`) "
+    "and, if it is the same step, of the one before the sweep; `limits.best_quarter_share` of what the "
+    "card's other batches imply (more examples do no less work a second, fewer take no longer); and in "
+    "fp32 and tf32 `stages.training.precision_share` of what its products in both precisions and the "
+    "step in fp16 imply. The losses that were reported must be finite, have fallen, and be those of "
+    "fp32 within 4 unit roundoffs",
     severity="isolate",
     remedy=SLOW,
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that is faster "
@@ -172,16 +173,30 @@ def _limits(
 ) -> Iterator[Limit]:
     """What a step is held against besides the floor of `own`: peers, and the card's own other work."""
     same = device.limit("stability_worst_window_share")
-    if step is not own:
+    others = [one for _, one in every if one is not step]
+    if step is not own and not (part == SWEEP and _paced_by_host(device, step, others)):
         peers = _peer_floor(device, part, step, same)
         if peers is not None:
             yield peers
     if part == SWEEP and (step.precision, step.batch) == (own.precision, own.batch):
         of = f"{same.value:g} of {figure(own.tflops, 'TFLOP/s')}, the same step before the sweep"
         yield Limit(same.value * own.tflops, f"{of}; {same.source}")
-    yield from _of_batches(device, step, [one for _, one in every if one is not step])
+    yield from _of_batches(device, step, others)
     if step.precision != own.precision and step.batch == own.batch:
         yield from _of_products(device, step, own)
+
+
+def _paced_by_host(device: DeviceEvidence, step: StepTime, others: Sequence[StepTime]) -> bool:
+    """Whether a step takes about as long as one of more examples: it waits for its kernels to be launched."""
+    share = device.optional_limit("host_paced_share", "training")
+    if share is None:
+        return False
+    return any(
+        (one.precision, one.size) == (step.precision, step.size)
+        and one.batch > step.batch
+        and step.seconds >= share.value * one.seconds
+        for one in others
+    )
 
 
 def _of_batches(device: DeviceEvidence, step: StepTime, others: Sequence[StepTime]) -> Iterator[Limit]:

@@ -65,6 +65,12 @@ class TrainingSettings(OptionalSettings):
         "the gemm stage; the others should reach the same share of the products in their own "
         "precision.",
     )
+    host_paced_share: Share | None = Field(
+        default=None,
+        description="A step of the sweep that takes at least this share of the time of one with more "
+        "examples waits for its host, which launches its kernels one by one: it is not held against other "
+        "cards.",
+    )
     training_speedup: Positive | None = Field(
         default=None,
         description="How many times faster than in fp32 a training step must be in fp16. Left out: a share "
@@ -158,6 +164,7 @@ TABLE = "stages.training"
 FEWEST_SAMPLES, MEASURED_SHARE = 5, 0.1
 BOUNDS = {
     # Measured: 0.66 on an H200.
+    "host_paced_share": Bound(0.6, 1.0, "excuses steps that take no longer than their examples", ""),
     "precision_share": Bound(0.3, 0.9, "passes a precision that hardly trains", "fails sound cards"),
     "training_unknown_share": Bound(0.05, 0.65, "passes a card that hardly trains", "fails sound cards"),
     "training_speedup": Bound(
