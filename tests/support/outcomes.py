@@ -2,13 +2,12 @@
 
 `PYTHONPATH=.:tests python -m support.outcomes` writes the file. It runs the cases that the file lists, and
 each fault with its defaults, in each stage in which it can act, and late in the continuous stage.
-`why` and keys are kept: they are all that a person writes. With `--check` it only compares.
+`why` and keys are kept: they are all that a person writes. `git diff` shows what changed.
 """
 
 import argparse
 import json
 import os
-import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,7 +24,6 @@ from rigproof.judging.expected_outcomes import (
     cases,
     hits,
     others,
-    read,
 )
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
@@ -263,10 +261,9 @@ def changed_in(number: int) -> dict[str, dict[Outcome, tuple[str, ...]]]:
     return {str(case): dict(case.changed or {}) for case in one.found_in(one.judged()[1])}
 
 
-def main() -> int:
-    """Run, and write or compare."""
+def main() -> None:
+    """Run and write."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--check", action="store_true", help="only compare")
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = options.parse_args()
     changed: dict[str, dict[Outcome, tuple[str, ...]]] = {}
@@ -274,11 +271,8 @@ def main() -> int:
         for found in pool.map(changed_in, range(len(every_run()))):
             changed |= found
     text = written([replace(case, changed=changed[str(case)]) for case in wanted()])
-    if given.check:
-        return int(read(text) != read(PATH.read_text(encoding="utf-8")))
     PATH.write_text(text, encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
