@@ -16,7 +16,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
 
-from rigproof.judging.judge import judge_all  # noqa: E402
+from rigproof.judging.laps import judge_all  # noqa: E402
 from rigproof.run.simulated.trial import simulated_recording  # noqa: E402
 from support.silent_faults import (  # noqa: E402
     LOUD,

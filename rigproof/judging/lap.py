@@ -12,6 +12,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge, promised
 from rigproof.judging.roots import with_roots
+from rigproof.records.disk.reading import give_memory_back
 from rigproof.records.verdict import Verdict
 
 Key = tuple[str, str]  # criterion and subject
@@ -58,6 +59,7 @@ def _judge_in_processes(evidence: Evidence, nodes: Sequence[Sequence[Key]], proc
     if processes == 1 or len(nodes) == 1:
         return _judge(evidence, nodes)
     verdicts = _judge(evidence, nodes[:1])
+    give_memory_back()
     fork = multiprocessing.get_context("fork")
     try:
         with ProcessPoolExecutor(processes, fork, _take, (evidence,)) as pool, warnings.catch_warnings():
