@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -125,7 +124,8 @@ def rejudge(
     add_last_words(run, recording)
     loaded = None if hwprofile is None else _linted(_rig(hwprofile, recording), recording.run.level)
     rates = None if champions is None else read_champions(_folder(champions)).rates()
-    verdicts = judge_all(recording, loaded, rates, _processes(recording))
+    own = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
+    verdicts = judge_all(recording, loaded, rates, _processes(recording), planned_by=own)
     stopped, problems = interrupted(run, recording), earlier_problems(run)
     decision = decide(verdicts, interrupted=stopped, problems=problems)
     for remark in remarks(recording):
@@ -160,7 +160,7 @@ def rejudge(
 
 def _processes(recording: Recording) -> int:
     """How many processes are worth starting to judge it: as many as there are CPUs, if it is large."""
-    if recording.count() < LARGE or "fork" not in get_all_start_methods():
+    if recording.count() < LARGE or not hasattr(os, "sched_getaffinity"):  # Linux has both this and fork
         return 1
     return min(len(os.sched_getaffinity(0)), PROCESSES_MAX)
 

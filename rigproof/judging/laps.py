@@ -142,10 +142,15 @@ def judge_all(
     loaded: LoadedRig | None = None,
     champions: Champions | None = None,
     processes: int = 1,
+    *,
+    planned_by: LoadedRig | None = None,
 ) -> list[Verdict]:
-    """All verdicts on a run, by its worst lap. `loaded` and `champions` replace the recorded ones."""
-    own = LoadedRig.restore(recording.run.rig, KINDS)
-    judged_by = own if loaded is None else loaded
+    """All verdicts on a run, by its worst lap. `loaded` and `champions` replace the recorded ones.
+
+    `planned_by`: the rig by which the run was planned, if that is not the one by which it is judged.
+    """
+    judged_by = LoadedRig.restore(recording.run.rig, KINDS) if loaded is None else loaded
+    own = judged_by if planned_by is None else planned_by
     laps = [Evidence(lap, judged_by, champions, planned_by=own) for lap in laps_of(recording, judged_by, own)]
     return of_all_laps([judge_lap(one, processes) for one in laps], laps, judged_by)
 

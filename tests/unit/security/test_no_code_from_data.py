@@ -30,7 +30,6 @@ CALLS = frozenset(
 )
 # Where one of them is right: "file: what", with the reason.
 JUSTIFIED = {
-    "cli/shares.py: import pickle": "a forked child's results, from a pipe that only it and its parent have",
     "host/exit_status.py: exec": "an empty text: Python then forgets an interrupt that was caught",
 }
 
@@ -81,7 +80,7 @@ STARTING = {
     "child.py": "the package's own modules, with an interpreter of their own",
     "notice.py": "the command that the user gave to --hw-notify",
     "remote.py": "`ssh`, or on this machine itself `sh`",
-    "shares.py": "forks that share the records",
+    "lap.py": "forks that share the records",
     "strategy_pool.py": "forks of a process that is a Child itself",
 }
 

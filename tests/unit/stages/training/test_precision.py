@@ -6,7 +6,8 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.judging.judge import promised
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
-from rigproof.stages.training.precision import measured_rounds, speedup, step_times
+from rigproof.stages.training.criteria import measured_rounds
+from rigproof.stages.training.precision import speedup, step_times
 from support.fault_changes import GPU
 from support.rig_profile import H200, loaded_rig
 from support.stage_records import relabelled
