@@ -5,8 +5,8 @@ python3 bench/all_verdicts.py --out after.jsonl && diff before.jsonl after.jsonl
 
 It judges the committed recordings, and simulated runs of each rig of hwprofiles, of a card that nobody listed
 and of unlike cards beside each other: one without a fault, and one with each fault at its defaults and with
-with the other keys that
-docs/faults.toml lists. Each line is a verdict with all its fields, or why a fault was refused; the lines are
+the other keys that docs/faults.toml lists. Each line is a verdict with all its fields, or why a fault was
+refused. Figures have 12 digits, so that the order in which a sum is made shows no difference; the lines are
 sorted. All of it takes about an hour of one CPU, level quick alone seven minutes.
 """
 
