@@ -87,6 +87,17 @@ def watch(driver, loaded=None):
                 if fault.hang is not None:
                     fault.hang.set()
             assert took_s < LIMIT_S / 2, "closing waited for the driver"
+            for thread in ours():  # else it would shut down the driver of the next test
+                thread.join(LIMIT_S)
+                assert not thread.is_alive(), thread.name
+
+
+def ours():
+    """The monitor's threads, and what they start while they end."""
+    while found := [
+        one for one in threading.enumerate() if one.name.startswith(("rigproof-monitor-", "rigproof-nvml-"))
+    ]:
+        yield found[0]
 
 
 def seen(snapshot):
