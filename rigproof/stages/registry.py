@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.stages.slice import StageSlice, without_tables
+from rigproof.stages.slice import StageSlice
 
 NAMES = (
     "gemm",
@@ -23,7 +23,7 @@ NAMES = (
 
 
 def _stage(name: str) -> StageSlice:
-    """The stage, put together from three modules of its folder. It may lack criteria, faults or tables."""
+    """The stage, put together from three modules of its folder."""
     stage, criteria, simulated = (
         import_module(f"rigproof.stages.{name}.{part}") for part in ("stage", "criteria", "simulated")
     )
@@ -31,9 +31,9 @@ def _stage(name: str) -> StageSlice:
         stage.KIND,
         stage.specs,
         simulated.SIMULATED,
-        getattr(criteria, "CRITERIA", ()),
-        getattr(simulated, "FAULTS", ()),
-        tables=getattr(criteria, "tables", without_tables),
+        criteria.CRITERIA,
+        simulated.FAULTS,
+        tables=criteria.tables,
         measured=getattr(criteria, "measured_rounds", None),
     )
 

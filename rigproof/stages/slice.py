@@ -14,7 +14,7 @@ from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import SimulatedStage
-from rigproof.stages.tables import StageTable
+from rigproof.stages.tables import StageTable, without_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,6 @@ class StageWork:
     stage: StagePlan
     cpus: Mapping[str, float]
     gpus: Mapping[str, GpuIdentity] = field(default_factory=dict)
-
-
-def without_tables(_recording: Recording) -> Iterable[StageTable]:
-    """For a stage whose verdicts show everything."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True)

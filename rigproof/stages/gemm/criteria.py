@@ -11,6 +11,7 @@ from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.sku import PRECISIONS, Precision
 from rigproof.records.verdict import count_of
 from rigproof.stages.gemm.stage import FIGURES
+from rigproof.stages.tables import without_tables
 
 NEWEST: Precision = "fp8"  # which torch multiplies from 2.1 on, and on fewer cards than have it
 
@@ -65,3 +66,5 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
 
 
 CRITERIA = tuple(map(_gemm, PRECISIONS))
+
+tables = without_tables

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rigproof.criteria.criterion import Criterion
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
 from rigproof.stages.shapes.candidates import HEADS, LAYER, VOCABULARIES, alignment, attention, vocabulary
@@ -59,3 +60,6 @@ def _variants(one: ModelRates) -> Iterator[tuple[str, ...]]:
 
 def _rate(rate: float | None) -> str:
     return UNMEASURED if rate is None else figure(rate)
+
+
+CRITERIA: tuple[Criterion, ...] = ()

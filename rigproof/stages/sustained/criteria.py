@@ -22,6 +22,7 @@ from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.sustained.peers import peer_outlier
 from rigproof.stages.sustained.stage import FIGURE, SustainedSettings
+from rigproof.stages.tables import without_tables
 
 STABILITY_WINDOW_S = 5.0
 SHORTEST_WINDOW_S = 1.0  # shorter windows hold only a few rounds, which is noise
@@ -247,3 +248,5 @@ def _slow_throughout(device: DeviceEvidence) -> Finding | None:
 
 
 CRITERIA = (sustained, combined, stability, peer_outlier)
+
+tables = without_tables
