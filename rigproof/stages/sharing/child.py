@@ -65,10 +65,10 @@ class SharedPool:
                 elif not made.verified:
                     self._report_wrong_product(made.wrong)
             if seconds >= self._round_s:
-                self._report_round(seconds, products, "warmup", verified=correct)
+                self._report_round(time.monotonic(), seconds, products, "warmup", verified=correct)
                 seconds, products, correct = 0.0, 0, True
         if products:
-            self._report_round(seconds, products, "warmup", verified=correct)
+            self._report_round(time.monotonic(), seconds, products, "warmup", verified=correct)
         self._products = products_for(self._round_s, latest_s)
         tell("ready", mib=self._pool.mib, checksums=self._pool.checksums)
 
@@ -96,16 +96,19 @@ class SharedPool:
         self._pool.release()
 
     def _check(self, finished: FinishedRound[tuple[int, ...]], end_s: float) -> None:
+        ended_s = time.monotonic()
         verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
         for result in wrong[:MOST_REPORTED]:
             self._report_wrong_product(result)
-        phase: Phase = finished.phase if time.monotonic() <= end_s else "warmup"
-        self._report_round(finished.seconds, finished.products, phase, verified=verified)
+        phase: Phase = finished.phase if ended_s <= end_s else "warmup"
+        self._report_round(ended_s, finished.seconds, finished.products, phase, verified=verified)
 
-    def _report_round(self, seconds: float, products: int, phase: Phase, *, verified: bool) -> None:
+    def _report_round(
+        self, ended_s: float, seconds: float, products: int, phase: Phase, *, verified: bool
+    ) -> None:
         tell(
             "round",
-            t_s=time.monotonic(),
+            t_s=ended_s,
             seconds=seconds,
             products=products,
             phase=phase,

@@ -1,14 +1,17 @@
 """Processes that share a device: real ones on the CPU, and canned ones for what goes wrong."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +20,7 @@ from rigproof.devices.pool import Pool
 from rigproof.devices.run import run_workload
 from rigproof.host import child
 from rigproof.records.measurements import Event, MemoryReading, Round
+from rigproof.stages.sharing import child as sharing_child
 from rigproof.stages.sharing import workload as sharing
 from rigproof.stages.sharing.stage import SharingSpec
 from rigproof.stages.sharing.workload import run_sharing
@@ -116,12 +120,22 @@ def test_the_processes_work_at_the_same_time_and_in_run_time(done):
     assert max(a_from, b_from) < min(a_to, b_to)
 
 
-def test_what_one_does_after_another_has_ended_is_not_measured(done):
-    """It has the card to itself then, and would do far more than its share."""
-    for number in (1, 2):
-        own = [one for one in done.rounds if one.label("processes") == number]
-        last = {process_of(one): one.t_s for one in own}
-        assert all(one.t_s < min(last.values()) for one in own if one.phase == "measure")
+def test_a_round_that_ends_after_the_common_end_is_not_measured(cpu, monkeypatch):
+    """Another process may have ended by then, and so the last one have the card to itself."""
+    told, clock = [], itertools.count(0.0, 0.05)
+    monkeypatch.setattr(sharing_child, "tell", lambda what, **more: told.append((what, more)))
+    orders = SimpleNamespace(closed=threading.Event())
+    settings = {"precision": "fp32", "size": 64, "round_s": 0.001}
+    pool = sharing_child.SharedPool(cpu, settings, orders)
+    pool.fill(1.0)
+    told.clear()
+    monkeypatch.setattr(sharing_child.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(orders.closed, "wait", lambda _seconds: False)
+    pool.work(start_s=0.0, settled_s=0.5, end_s=2.0)
+    pool.release()
+    phases = [(more["t_s"], more["phase"]) for what, more in told if what == "round"]
+    assert {phase for t_s, phase in phases if t_s > 2.0} == {"warmup"}
+    assert {phase for t_s, phase in phases if 1.0 < t_s <= 2.0} == {"measure"}
 
 
 def test_they_divide_the_memory(done):
