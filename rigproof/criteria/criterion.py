@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from rigproof.profiles.kinds.figures import FigureKind
@@ -108,7 +108,7 @@ class Trouble:
     stages: tuple[str, ...]
 
 
-def compared(measured: float, limit: Limit, *, good: bool, detail: str = "", **more: Any) -> Finding:
+def pass_or_fail(measured: float, limit: Limit, *, good: bool, detail: str = "", **more: Any) -> Finding:
     """PASS if `good`, else FAIL; a figure that is not finite was not measured."""
     if not math.isfinite(measured):
         raise NotMeasured(f"the figure is {measured}, which is not a valid measurement")
@@ -125,6 +125,11 @@ def every_device(_device: PromisedDevice) -> bool:
     return True
 
 
+def not_written(_about: Any) -> Finding:
+    """For a criterion whose function is not known yet."""
+    raise NotImplementedError
+
+
 def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
     """For a criterion that does not depend on other devices."""
     return devices
@@ -132,7 +137,11 @@ def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequen
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One criterion of the catalogue.
+    """One criterion of the catalogue. As a decorator it makes a function the criterion's.
+
+        @Criterion("power.draw", title="power draw", …)
+        def draw(device: DeviceEvidence) -> Finding:
+            \"""What the catalogue and docs/criteria.md say that it judges.\"""
 
     `title`: what tables call it, at most TITLE_MAX characters. `key_figure`: every table shows it.
     `severity`: what kind of action `remedy` is, where a finding does not state its own.
@@ -143,9 +152,8 @@ class Criterion:
     `stages`, those whose duty is one of `needs`, and those of the run whose duty is one of `duties`: without
     a complete load in each of them it can fail, but not pass. It is promised if the level has all of
     `stages` and one of each of `needs`.
-    `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones for which a rig
-    promises it; a comparison of devices needs several. `equal`: the ones that have another of their kind
-    to be compared with; they are not measured where that one is absent.
+    `holds_for`: whether it is promised for a device of this kind. `eligible`: of those, the ones for which a
+    rig promises it; a comparison of devices needs several.
     `rate`: if its figure misses the limit by less than `limits.marginal_share` of it, its stage is measured
     once more, and a figure that is good only once warns.
     `steady`: the setting of its stage that says how much of its best lap's figure each lap must reach.
@@ -153,23 +161,24 @@ class Criterion:
     figures it sums.
     `surroundings`: it judges what others did to the measurement, which is no fault of the rig: it can warn or
     be not measured (`Disturbed`), never fail.
-    `explained`: why a failure or warning was not caused by the subject, in words, or None; it is then not
-    measured.
+    `caused_by_others`: why a failure or warning was not caused by the subject, in words, or None; it is then
+    not measured.
     `idling`: the outcome that it has of a device that idles, if that changes it.
     `limit`: the rule in words. If it begins with a key of the profile, that is the limit of its verdicts;
     `planned` computes from the profile a limit that is no key, for a device.
     """
 
     name: str
+    _: KW_ONLY
     title: str
     scope: Scope
     unit: str
-    summary: str
     limit: str
     remedy: str
     severity: Severity
     unmeasured: str
-    find: Callable[[Any], Finding]
+    find: Callable[[Any], Finding] = not_written
+    summary: str = ""
     direction: Direction | None = None
     idling: Idling = ""
     stages: tuple[str, ...] = ()
@@ -179,15 +188,18 @@ class Criterion:
     judges_absence: bool = False
     surroundings: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
-    among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
-    equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
+    eligible: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     rate: bool = False
     steady: str = ""
     figures: tuple[FigureKind, ...] = ()
     sum_of: str = ""
-    explained: Callable[[Any, Trouble], str | None] | None = None
+    caused_by_others: Callable[[Any, Trouble], str | None] | None = None
     key_figure: bool = False
     planned: Callable[[LoadedRig, PromisedDevice], Limit | None] = by_the_rule
+
+    def __call__(self, find: Callable[[Any], Finding]) -> "Criterion":
+        """The criterion that judges by this function; its docstring is the summary."""
+        return replace(self, find=find, summary=" ".join((find.__doc__ or "").split()))
 
     def loads(self, stages: Collection[str], kinds: StageKinds) -> tuple[str, ...]:
         """The stages that it judges at a level with these; empty if one that it needs is missing."""
@@ -210,75 +222,9 @@ class Criterion:
     @property
     def compares(self) -> bool:
         """Whether the verdict about one subject depends on the figures of others."""
-        return self.scope == "rig" or self.among is not all_of_them
+        return self.scope == "rig" or self.eligible is not all_of_them
 
     @property
     def family(self) -> str:
         """The part of the name before the dot; also its heading in docs/criteria.md."""
         return self.name.partition(".")[0]
-
-
-def criterion(
-    name: str,
-    *,
-    title: str,
-    scope: Scope,
-    unit: str,
-    limit: str,
-    remedy: str,
-    severity: Severity,
-    unmeasured: str,
-    direction: Direction | None = None,
-    idling: Idling = "",
-    stages: tuple[str, ...] = (),
-    needs: tuple[Duty, ...] = (),
-    duties: tuple[Duty, ...] = (),
-    applies_to_cpu: bool = True,
-    judges_absence: bool = False,
-    surroundings: bool = False,
-    holds_for: Callable[[PromisedDevice], bool] = every_device,
-    among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
-    equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
-    rate: bool = False,
-    steady: str = "",
-    figures: tuple[FigureKind, ...] = (),
-    sum_of: str = "",
-    explained: Callable[[Any, Trouble], str | None] | None = None,
-    key_figure: bool = False,
-    planned: Callable[[LoadedRig, PromisedDevice], Limit | None] = by_the_rule,
-) -> Callable[[Callable[[Any], Finding]], Criterion]:
-    """Make a function a Criterion; its docstring becomes the description in the catalogue."""
-
-    def declare(find: Callable[[Any], Finding]) -> Criterion:
-        return Criterion(
-            name=name,
-            title=title,
-            scope=scope,
-            unit=unit,
-            summary=" ".join((find.__doc__ or "").split()),
-            limit=limit,
-            remedy=remedy,
-            severity=severity,
-            unmeasured=unmeasured,
-            direction=direction,
-            idling=idling,
-            find=find,
-            stages=stages,
-            needs=needs,
-            duties=duties,
-            applies_to_cpu=applies_to_cpu,
-            judges_absence=judges_absence,
-            surroundings=surroundings,
-            holds_for=holds_for,
-            among=among,
-            equal=equal,
-            rate=rate,
-            steady=steady,
-            figures=figures,
-            sum_of=sum_of,
-            explained=explained,
-            key_figure=key_figure,
-            planned=planned,
-        )
-
-    return declare

@@ -36,7 +36,7 @@ def promised(
         if (criterion.applies_to_cpu or device.gpu.device == "cuda") and criterion.holds_for(device)
     ]
     if criterion.scope == "device":
-        return tuple(device.subject for device in criterion.among(loaded, devices))
+        return tuple(device.subject for device in criterion.eligible(loaded, devices))
     with_cuda = {device.node for device in loaded.devices() if device.gpu.device == "cuda"}
     names = [node.name for node in loaded.rig.nodes if criterion.applies_to_cpu or node.name in with_cuda]
     if criterion.name == "host.cpu_band":
@@ -119,9 +119,9 @@ def _require_own_trouble(
     evidence: Evidence,
 ) -> None:
     """A finding caused by another process is no finding about the subject."""
-    if criterion.explained is None:
+    if criterion.caused_by_others is None:
         return
-    reason = criterion.explained(about, Trouble(finding, _loads(criterion, evidence)))
+    reason = criterion.caused_by_others(about, Trouble(finding, _loads(criterion, evidence)))
     if reason is not None:
         raise Disturbed(
             f"{reason}; so this is not the card's own: {_in_words(criterion, finding)}",

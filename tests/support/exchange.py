@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from rigproof.criteria.criterion import Finding, Limit, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
@@ -132,7 +132,7 @@ def records(task: Task, spec: ExchangeSpec) -> Records:
         yield done(task.plan.worker, task.crew.subject, task.start_s + number * ROUND_S, ROUND_S)
 
 
-@criterion(
+@Criterion(
     "exchange.messages",
     title="messages",
     scope="pair",
@@ -146,7 +146,7 @@ def records(task: Task, spec: ExchangeSpec) -> Records:
 def messages(pair: SharedEvidence) -> Finding:
     """What came as it was sent, of both."""
     verified = len(pair.rounds(NAME).verified)
-    return compared(verified, Limit(1, "the tests"), good=verified >= 1)
+    return pass_or_fail(verified, Limit(1, "the tests"), good=verified >= 1)
 
 
 EXCHANGE = StageSlice(

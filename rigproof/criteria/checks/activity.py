@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages
 from rigproof.criteria.evidence.power_limits import (
@@ -27,7 +27,7 @@ WINDOW_S = 1.0  # the meaning of "a second with work"
 FED = "a fed device may wait, which feeding.idle_gaps judges"
 
 
-@criterion(
+@Criterion(
     "activity.gpu_active",
     title="GPU active",
     scope="device",
@@ -44,7 +44,7 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
     "utilisation alone never suffices",
     needs=("continuous",),
     duties=DUTIES,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def gpu_active(device: DeviceEvidence) -> Finding:
     """The device did verified work in nearly every second of every load, and drew power for it.
@@ -105,7 +105,7 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
         return _without_work(device, window, stage)
     if device.is_cpu and duty != "continuous":
         limit = device.limit("active_work_share").times(100)
-        return compared(100.0, limit, good=True, detail="verified work was measured")
+        return pass_or_fail(100.0, limit, good=True, detail="verified work was measured")
     if duty != "continuous":
         load_of(device, stage)  # or why there is none
     finding = _by_work(device, duty, work)
@@ -146,7 +146,7 @@ def _without_work(device: DeviceEvidence, window: Window, stage: str) -> Finding
     limit = device.limit("active_work_share").times(100)
     idle_s = float(verified.t_s.max(initial=window.from_s))  # since its warm-up, if it began one
     over = ((min(idle_s, window.to_s), window.to_s),)
-    return compared(0.0, limit, good=False, detail=detail, from_s=window.from_s, over=over)
+    return pass_or_fail(0.0, limit, good=False, detail=detail, from_s=window.from_s, over=over)
 
 
 class _Work(NamedTuple):
@@ -167,12 +167,12 @@ def _by_work(device: DeviceEvidence, duty: Duty, work: _Work) -> Finding:
     limit = device.limit("active_work_share").times(100)
     detail = f"verified work in {work.seconds - work.idle} of {count_of(work.seconds, 'windows')} of 1 s"
     if share >= limit.value:
-        return compared(share, limit, good=True, detail=detail)
+        return pass_or_fail(share, limit, good=True, detail=detail)
     if duty == "fed":
         return Finding(Outcome.PASS, share, limit, detail, excused=FED)
     cause = device.cause()
     detail += f"; {cause}" if cause else ""
-    return compared(share, limit, good=False, detail=detail, from_s=work.idle_from_s)
+    return pass_or_fail(share, limit, good=False, detail=detail, from_s=work.idle_from_s)
 
 
 def _work(device: DeviceEvidence, stage: str) -> _Work:
@@ -254,7 +254,7 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     require_in_time(device)
     detail = f"mean power {mean_w:.0f} W of {enforced_w:.0f} W while its workers reported work"
     from_s, length_s = piece.span.from_s, piece.length_s
-    return compared(share, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
+    return pass_or_fail(share, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
 
 
 def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
@@ -270,7 +270,7 @@ def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Fin
         detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no {lacking}"
         return by_work._replace(detail=detail)
     detail = f"mean utilisation {mean:.0f} % while its workers reported work"
-    return compared(mean, limit, good=False, detail=detail, from_s=load.window.from_s)
+    return pass_or_fail(mean, limit, good=False, detail=detail, from_s=load.window.from_s)
 
 
 FAULTS = (

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import remedy_if_waited
 from rigproof.criteria.evidence.idle import idled
@@ -38,7 +38,7 @@ MOST = 0.5  # "most samples": more than half of them
 OVER_PEAK_SHARE = 1.10
 
 
-@criterion(
+@Criterion(
     "clock.ratio",
     title="clock ratio",
     scope="device",
@@ -84,7 +84,7 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     _require_agreeing_rates(device, load, read)
     if clocks_mhz.min() >= reference.value:
         share, limit = _shares(float(clocks_mhz.min()), reference, whole_mhz)
-        return compared(share, limit, good=True)
+        return pass_or_fail(share, limit, good=True)
     worst = _worst(device, load, read, clocks_mhz, reference.value)
     return _finding(device, load, worst, reference, whole_mhz)
 
@@ -138,7 +138,7 @@ def _finding(
     span = low.piece.span
     where = f"{low.clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz"
     if low.outcome is Outcome.FAIL:
-        return compared(
+        return pass_or_fail(
             share,
             limit,
             good=False,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.want_of_memory import for_want_of_memory
@@ -18,7 +18,7 @@ NEVER_STARTED = "find out what kept the agent from starting, and run again"
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
 
 
-@criterion(
+@Criterion(
     "cluster.nodes_present",
     title="node present",
     scope="node",
@@ -116,7 +116,7 @@ def looked_for(evidence: Evidence) -> bool:
     return bool(recording.nodes) and not aborted
 
 
-@criterion(
+@Criterion(
     "cluster.no_timeouts",
     title="timeouts and losses",
     scope="rig",
@@ -150,7 +150,7 @@ def no_timeouts(rig: Evidence) -> Finding:
     for stage in rig.recording.stages.values():
         if stage.status not in ENDED:
             raise NotMeasured(f"the {stage.name} stage was aborted")
-    return compared(0, none, good=True)
+    return pass_or_fail(0, none, good=True)
 
 
 FAULTS = (

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.clocks import MOVED_S
 from rigproof.criteria.evidence.comparable import (
     UNDECIDED,
@@ -97,7 +97,7 @@ class Difference:
         return f"{what} is {self.got} {where} and {self.from_others.in_words}"
 
 
-@criterion(
+@Criterion(
     "compute.exact",
     title="wrong results",
     scope="device",
@@ -145,18 +145,18 @@ def exact(device: DeviceEvidence) -> Finding:
     precisions = _held_against_arithmetic(device)
     if precisions:
         detail = f"as exact arithmetic says in {', '.join(precisions)}" + (f"; {same}" if others > 0 else "")
-        return compared(0.0, Limit(0, EXACT), good=True, detail=detail)
+        return pass_or_fail(0.0, Limit(0, EXACT), good=True, detail=detail)
     _require_others(device, references)
     if others < 1:
         _require_equal_cards(device, references)
         raise NotApplicable(
             "no other card of the run has its model, multiprocessors, torch, cuBLAS and size of matrices"
         )
-    return compared(0.0, Limit(0, SAME), good=True, detail=same)
+    return pass_or_fail(0.0, Limit(0, SAME), good=True, detail=same)
 
 
 def _failed(count: int, detail: str, source: str, t_s: float | None, remedy: str = "") -> Finding:
-    return compared(count, Limit(0, source), good=False, detail=detail, remedy=remedy, from_s=t_s)
+    return pass_or_fail(count, Limit(0, source), good=False, detail=detail, remedy=remedy, from_s=t_s)
 
 
 def _references(evidence: Evidence) -> References:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, NotRead
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
@@ -49,7 +49,7 @@ DEFECTS = (
 )
 
 
-@criterion(
+@Criterion(
     "health.defects",
     title="own defects",
     scope="device",

@@ -1,6 +1,6 @@
 """Does every worker run on the GPU that it was planned for?"""
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -11,7 +11,7 @@ from rigproof.simulation.faults.kinds import FaultKind
 NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
 
 
-@criterion(
+@Criterion(
     "distribution.workers_spread",
     title="workers per GPU",
     scope="device",
@@ -47,7 +47,7 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     remedy = NOT_UP if lost else ""
     if not good and measured == planned.value:  # as many as planned, but not those
         return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=planned.source)
-    return compared(measured, planned, good=good, detail=detail, remedy=remedy)
+    return pass_or_fail(measured, planned, good=good, detail=detail, remedy=remedy)
 
 
 def _require_agreeing(device: DeviceEvidence) -> None:

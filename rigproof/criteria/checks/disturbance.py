@@ -1,6 +1,6 @@
 """Did the test have the card to itself?"""
 
-from rigproof.criteria.criterion import Disturbed, Finding, Limit, compared, criterion
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
 from rigproof.profiles.kinds.stages import DUTIES
@@ -11,7 +11,7 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind
 END_IT = "end that process, or run again when the card is free"
 
 
-@criterion(
+@Criterion(
     "activity.undisturbed",
     title="foreign processes",
     scope="device",
@@ -42,7 +42,7 @@ def undisturbed(device: DeviceEvidence) -> Finding:
     none = Limit(0, device.source_of("limits.stranger_sm_percent"))
     if not strangers:
         require_watched(device)
-        return compared(0, none, good=True)
+        return pass_or_fail(0, none, good=True)
     named = [_in_words(one) for one in strangers[:NAMED]]
     more = [f"and {len(strangers) - NAMED} more"] if len(strangers) > NAMED else []
     detail = "; ".join([*named, *more])

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from rigproof.criteria.criterion import Finding, NotMeasured, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.identity import NodeIdentity
 from rigproof.records.message_text import cause_and_step
@@ -20,7 +20,7 @@ NOUVEAU = "the kernel has loaded nouveau in the place of NVIDIA's driver"
 BLACKLIST = "keep nouveau from loading (`blacklist nouveau` in /etc/modprobe.d), then restart the machine"
 
 
-@criterion(
+@Criterion(
     "inventory.driver",
     title="driver",
     scope="node",

@@ -1,6 +1,6 @@
 """Does the card correct and count memory errors at all?"""
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
@@ -10,7 +10,7 @@ RESTART = "restart the machine: ECC is on from then"
 KEEP_ON = "switch it on again before the next restart: `sudo nvidia-smi -i GPU -e 1`"
 
 
-@criterion(
+@Criterion(
     "health.ecc_mode",
     title="ECC mode",
     scope="device",

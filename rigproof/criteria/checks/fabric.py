@@ -1,6 +1,6 @@
 """Has the fabric manager of an NVSwitch host set the card up?"""
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, NotRead
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -30,7 +30,7 @@ FLAGS = (
 CONFIGURATION_SHIFT, CONFIGURATION_NONE = 8, 1  # four bits: 0 not supported, 1 nothing incorrect
 
 
-@criterion(
+@Criterion(
     "health.fabric",
     title="NVLink fabric",
     scope="device",

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from rigproof.criteria.criterion import (
+    Criterion,
     Finding,
     Limit,
     NotApplicable,
     NotMeasured,
     NotRead,
-    compared,
-    criterion,
+    pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import crashed_by
@@ -28,7 +28,7 @@ UNKNOWN_ACTION = Action(
 )
 
 
-@criterion(
+@Criterion(
     "health.xid",
     title="Xid errors",
     scope="device",
@@ -45,7 +45,7 @@ UNKNOWN_ACTION = Action(
     "Xid is of no device of the rig or of the run. Not applicable if the driver delivers no Xids",
     applies_to_cpu=False,
     needs=("continuous",),
-    explained=crashed_by,
+    caused_by_others=crashed_by,
 )
 def xid(device: DeviceEvidence) -> Finding:
     """The driver reports no Xid for this GPU and no recovery action: no reset, no restart.
@@ -76,7 +76,7 @@ def xid(device: DeviceEvidence) -> Finding:
     if not events:
         if not device.identity.xid_supported:
             raise NotApplicable("the driver delivers no Xid events here")
-        return compared(0, none, good=True)
+        return pass_or_fail(0, none, good=True)
     root = _root(events)
     detail = "; ".join(_listed(device, [root, *events]))
     # An Xid that is not the program's own error gives the remedy, even if it came later.
@@ -95,7 +95,7 @@ def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
     number = len({id(event) for event in events})
     detail = "; ".join(_listed(device, events))
     action = _action(device, code)
-    return compared(
+    return pass_or_fail(
         number,
         limit,
         good=False,

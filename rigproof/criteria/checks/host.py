@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.criterion import (
+    Criterion,
     Disturbed,
     Finding,
     Limit,
     NotApplicable,
     NotMeasured,
-    compared,
-    criterion,
+    pass_or_fail,
 )
 from rigproof.criteria.evidence.coverage import require_coverage
 from rigproof.criteria.evidence.cpu_use import CpuSecond, cpu_seconds, load_report, taken, users
@@ -49,7 +49,7 @@ STALLED = (
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
 
-@criterion(
+@Criterion(
     "host.cpu_band",
     title="time in CPU band",
     scope="node",
@@ -92,13 +92,13 @@ def cpu_band(node: NodeEvidence) -> Finding:
             return Finding(Outcome.WARN, inside, limit, detail, remedy, from_s=first)
         _require_own(node, seconds, explained)
         remedy = OWN_WORK if len(over) >= len(under) else _remedy_under(load_report(node))
-        return compared(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first)
+        return pass_or_fail(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first)
     high_share = 100 * sum(1 for one in seconds if one.used > warn.value) / len(seconds)
     most = cpu.warn_windows_share
     if mean > warn.value or (most is not None and high_share > 100 * most):
         detail = f"{high_share:.0f} % of seconds over {warn.value:g} %, mean {mean:.1f} %"
         return Finding(Outcome.WARN, inside, limit, detail + users(node, seconds))
-    return compared(inside, limit, good=True, detail=detail)
+    return pass_or_fail(inside, limit, good=True, detail=detail)
 
 
 def _covered_seconds(node: NodeEvidence) -> list[CpuSecond]:
@@ -186,7 +186,7 @@ def _remedy_under(load: Event | None) -> str:
     return "correct `cpus` in the profile: nobody else used the CPU, and it was not throttled"
 
 
-@criterion(
+@Criterion(
     "host.steal",
     title="CPU time stolen",
     scope="node",
@@ -222,7 +222,7 @@ def steal(node: NodeEvidence) -> Finding:
     return Finding(Outcome.WARN if mean > limit.value else Outcome.PASS, mean, limit, detail)
 
 
-@criterion(
+@Criterion(
     "host.responsiveness",
     title="wake-up delay",
     key_figure=True,
@@ -255,7 +255,7 @@ def responsiveness(node: NodeEvidence) -> Finding:
         _require_own_delays(node, window, delays, reported_s, (p99.value, longest.value))
         detail = "longest wake-up delay" if over == 1 else f"longest of {over} wake-up delays over the limit"
         remedy = STALLED if over <= FEW_FREEZES else ""
-        return compared(worst_ms, longest, good=False, detail=detail, remedy=remedy, from_s=worst_at_s)
+        return pass_or_fail(worst_ms, longest, good=False, detail=detail, remedy=remedy, from_s=worst_at_s)
     _require_probe(node, window, delays)
     ninety_ninth = _ninety_ninth(delays)
     detail = f"99th percentile of {len(delays)} wake-up delays, longest {worst_ms:.1f} ms"
@@ -264,7 +264,7 @@ def responsiveness(node: NodeEvidence) -> Finding:
     if short and ninety_ninth <= p99.value:
         detail = f"one of {len(delays)} wake-up delays"
         return Finding(Outcome.WARN, worst_ms, longest, detail, STALLED, from_s=worst_at_s)
-    return compared(ninety_ninth, p99, good=ninety_ninth <= p99.value, detail=detail)
+    return pass_or_fail(ninety_ninth, p99, good=ninety_ninth <= p99.value, detail=detail)
 
 
 def _ninety_ninth(delays: Floats) -> float:

@@ -1,6 +1,6 @@
 """Do a host, and a container's limits on it, leave its GPUs enough CPUs, RAM and shared memory?"""
 
-from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.verdict import Outcome, figure
 from rigproof.simulation.faults.kinds import FaultKind
@@ -13,7 +13,7 @@ MORE_RAM = "add memory, or load and save models in parts: a checkpoint of the VR
 SHM = "start the container with `--shm-size=8g` or `--ipc=host`; in Kubernetes mount a memory volume there"
 
 
-@criterion(
+@Criterion(
     "host.limits",
     title="host limits",
     scope="node",

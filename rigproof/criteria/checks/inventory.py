@@ -3,7 +3,7 @@
 from collections import Counter
 
 from rigproof.criteria.checks.cluster import looked_for, require_promised_then
-from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.profiles.auto import AUTO
@@ -31,7 +31,7 @@ LESS = "have the card looked at: chips of its memory may be switched off, or it 
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
 
-@criterion(
+@Criterion(
     "inventory.gpus_present",
     title="GPU present",
     scope="device",
@@ -187,7 +187,7 @@ def _promised_gib(device: DeviceEvidence) -> float:
     return sku.memory_gib if stated is None or found_here else stated
 
 
-@criterion(
+@Criterion(
     "inventory.foreign_memory",
     title="memory others hold",
     scope="device",
@@ -218,7 +218,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     warn = device.limit("foreign_memory_warn_mib")
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
         return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)
-    return compared(foreign.used_mib, free, good=True)
+    return pass_or_fail(foreign.used_mib, free, good=True)
 
 
 def _holders(pids: tuple[int, ...] | None) -> str:

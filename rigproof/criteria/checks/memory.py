@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from operator import attrgetter
 
-from rigproof.criteria.criterion import Disturbed, Finding, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import require_judged_plan
@@ -29,7 +29,7 @@ END_HOLDER = "end that process, or lower `vram_share` in the rig profile"
 REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is reported by its worker, later
 
 
-@criterion(
+@Criterion(
     "memory.no_oom",
     title="out of memory",
     scope="device",
@@ -42,7 +42,7 @@ REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is re
     "allocator without counters (of a CUDA device); or it filled less memory than the plan gives it, and "
     f"no failed allocation explains it; {OTHER_PLAN}",
     needs=("continuous",),
-    explained=crowded_by,
+    caused_by_others=crowded_by,
 )
 def no_oom(device: DeviceEvidence) -> Finding:
     """No allocation failed (out of memory); one that succeeded only after a retry warns.
@@ -56,14 +56,14 @@ def no_oom(device: DeviceEvidence) -> Finding:
     ooms = max(len(events), counted)
     if ooms > allowed.value:
         if not events:
-            return compared(
+            return pass_or_fail(
                 ooms, allowed, good=False, detail="the allocator counted them, and a retry hid them"
             )
         first = events[0]
         holders = "" if "holders" in first.data else holders_at(device, first.t_s)
         detail = "; ".join(filter(None, (shortage(first.message), holders)))
         remedy = END_HOLDER if holders or "holders" in first.data else way_out(first.message)
-        return compared(ooms, allowed, good=False, detail=detail, remedy=remedy, from_s=first.t_s)
+        return pass_or_fail(ooms, allowed, good=False, detail=detail, remedy=remedy, from_s=first.t_s)
     device.require_placed("oom")
     window = device.evidence.complete_window(device.evidence.steady_stage)
     _require_last_readings(device, window)
@@ -73,7 +73,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
     if retries > 0:
         detail = f"{count_of(retries, 'allocations')} succeeded only after the cache was emptied"
         return Finding(Outcome.WARN, ooms, allowed, detail)
-    return compared(ooms, allowed, good=True)
+    return pass_or_fail(ooms, allowed, good=True)
 
 
 def _require_last_readings(device: DeviceEvidence, window: Window) -> None:
@@ -129,7 +129,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     return sum(highest.values())
 
 
-@criterion(
+@Criterion(
     "memory.success_rate",
     title="success rate",
     scope="device",
@@ -148,7 +148,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     "started, was ended by Ray's memory monitor, or hung while others had the CPU; or a round was not "
     f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
     needs=("continuous",),
-    explained=crowded_by,
+    caused_by_others=crowded_by,
 )
 def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its verified rounds, whichever is worse."""
@@ -183,7 +183,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
         raise lost
     if good and len(unverified):
         _require_reasons(device, unverified)
-    return compared(share, limit, good=good, detail=detail, from_s=when)
+    return pass_or_fail(share, limit, good=good, detail=detail, from_s=when)
 
 
 def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
@@ -210,7 +210,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
         )
 
 
-@criterion(
+@Criterion(
     "memory.headroom",
     title="memory headroom",
     key_figure=True,
@@ -250,7 +250,7 @@ def headroom(device: DeviceEvidence) -> Finding:
     limit = device.limit("headroom_gib")
     least_gib = least_mib / MIB_PER_GIB
     if least_gib >= limit.value:
-        return compared(least_gib, limit, good=True)
+        return pass_or_fail(least_gib, limit, good=True)
     others_gib = _others_gib(device)
     if least_gib + others_gib >= limit.value:
         detail = f"others held {others_gib:.2f} GiB before the run; see inventory.foreign_memory"

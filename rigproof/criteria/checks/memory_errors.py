@@ -1,6 +1,6 @@
 """Does the memory keep what is written to it? Judged by the card's own counters."""
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
@@ -13,7 +13,7 @@ WORN = "have the card replaced soon: further errors there cannot be remapped"
 REPLACE = "have the card replaced: its memory wears out"
 
 
-@criterion(
+@Criterion(
     "memory.ecc",
     title="uncorrected ECC",
     scope="device",
@@ -35,7 +35,7 @@ def ecc(device: DeviceEvidence) -> Finding:
     uncorrected = growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
     limit = device.limit("ecc_uncorrected")
     if uncorrected > limit.value:
-        return compared(uncorrected, limit, good=False, detail="uncorrected, during the run")
+        return pass_or_fail(uncorrected, limit, good=False, detail="uncorrected, during the run")
     corrected = growth(before, after, "ecc_corrected", "corrected memory errors")
     if corrected > 0:
         detail = f"{count_of(corrected, 'corrected memory errors')} during the run"
@@ -47,7 +47,7 @@ def ecc(device: DeviceEvidence) -> Finding:
             "watch whether the count keeps growing; then have the card checked",
             severity="warn",
         )
-    return compared(uncorrected, limit, good=True)
+    return pass_or_fail(uncorrected, limit, good=True)
 
 
 def _excuse(device: DeviceEvidence, sensor: str, lacks: str, *, counted: GpuCounters | None) -> None:
@@ -69,7 +69,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     return any(one is not None and getattr(one, field) is not None for one in (before, after))
 
 
-@criterion(
+@Criterion(
     "memory.row_remap",
     title="remapped rows",
     scope="device",
@@ -105,7 +105,7 @@ def row_remap(device: DeviceEvidence) -> Finding:
         )
     if rows is not None and rows > limit.value:
         detail = "rows remapped for uncorrectable errors"
-        return compared(rows, limit, good=False, detail=detail, remedy=REPLACE, severity="rma")
+        return pass_or_fail(rows, limit, good=False, detail=detail, remedy=REPLACE, severity="rma")
     return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
 
 
@@ -124,7 +124,7 @@ def _by_pages(
         return None
     fail, warn = _fewer_than(device.limit("retired_pages_fail")), device.limit("retired_pages_warn")
     if pages > fail.value:
-        return compared(
+        return pass_or_fail(
             pages, fail, good=False, detail="retired memory pages", remedy=REPLACE, severity="rma"
         )
     if pages > warn.value:
@@ -134,7 +134,7 @@ def _by_pages(
     grown = growth(before, after, "retired_pages", "retired pages")
     if grown:
         return Finding(Outcome.WARN, pages, warn, f"{grown} memory pages retired during the run")
-    return compared(pages, fail, good=True, detail="retired memory pages")
+    return pass_or_fail(pages, fail, good=True, detail="retired memory pages")
 
 
 def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters | None) -> Finding:
@@ -154,7 +154,7 @@ def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters 
         )
         detail = f"memory banks that can remap few further errors: {banks} spare rows"
         return Finding(Outcome.WARN, rows, limit, detail, WORN, severity="rma")
-    return compared(rows, limit, good=True)
+    return pass_or_fail(rows, limit, good=True)
 
 
 NO_ECC = unreported("ecc", "its driver counts no ECC errors")

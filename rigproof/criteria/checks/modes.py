@@ -1,6 +1,6 @@
 """Is the driver set up so that several CUDA programs can use the whole card?"""
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
@@ -16,7 +16,7 @@ PERSIST = (
 )
 
 
-@criterion(
+@Criterion(
     "inventory.modes",
     title="driver modes",
     scope="device",

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from rigproof.criteria.criterion import (
+    Criterion,
     Finding,
     Limit,
     NotApplicable,
     NotMeasured,
     NotRead,
-    compared,
-    criterion,
+    pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
@@ -39,7 +39,7 @@ def _planned(_loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     return None if stated is None else Limit(stated, "profile")
 
 
-@criterion(
+@Criterion(
     "health.nvlink",
     title="NVLinks",
     scope="device",
@@ -78,7 +78,7 @@ def nvlink(device: DeviceEvidence) -> Finding:
     limit = limit or Limit(max(sum(map(bool, one)) for one in links), "the links that were active")
     if active < limit.value:
         return _missing(device, links, active, limit)
-    return _by_errors(device, before, after) or compared(active, limit, good=True)
+    return _by_errors(device, before, after) or pass_or_fail(active, limit, good=True)
 
 
 def _expected(device: DeviceEvidence) -> Limit | None:
@@ -118,14 +118,14 @@ def _missing(device: DeviceEvidence, links: Sequence[Links], active: int, limit:
     """Fewer links are active than should be."""
     lost = [number for number, (was, now) in enumerate(zip(*links, strict=False)) if was and not now]
     if lost:
-        return compared(active, limit, good=False, detail=f"{_named(lost)} went down during the run")
+        return pass_or_fail(active, limit, good=False, detail=f"{_named(lost)} went down during the run")
     down = [number for number, state in enumerate(links[-1]) if not state]
     detail = f"{_named(down)} down" if down else "it has no others"
     of_sku = limit.source == device.sku_file
     if of_sku and active and device.identity.virtualization in VIRTUAL and set(_of_peers(device)) == {active}:
         detail += ", as on all equal cards of this virtual machine"
         return Finding(Outcome.WARN, active, limit, detail, FEWER_HERE.format(active), severity="config")
-    return compared(active, limit, good=False, detail=detail)
+    return pass_or_fail(active, limit, good=False, detail=detail)
 
 
 def _named(links: Sequence[int]) -> str:

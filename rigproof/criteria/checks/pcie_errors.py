@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.records.pcie import PcieErrors
@@ -27,7 +27,7 @@ UNCOUNTED = (
 )
 
 
-@criterion(
+@Criterion(
     "transfer.errors",
     title="PCIe errors",
     scope="device",
@@ -66,9 +66,9 @@ def errors(device: DeviceEvidence) -> Finding:
     per_minute, from_s = worst.get(name, (0.0, 0.0))
     if per_minute > most.value:
         detail = f"correctable errors of {_end(read[0], name)}, repaired by sending again"
-        return compared(per_minute, most, good=False, detail=detail, from_s=from_s)
+        return pass_or_fail(per_minute, most, good=False, detail=detail, from_s=from_s)
     _require_complete(device, read, counted)
-    return compared(per_minute, most, good=True)
+    return pass_or_fail(per_minute, most, good=True)
 
 
 def _readings(device: DeviceEvidence) -> list[PcieErrors]:

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece
@@ -28,7 +28,7 @@ ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
 SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and exceeds the limit for a second
 
 
-@criterion(
+@Criterion(
     "power.draw",
     title="power",
     key_figure=True,
@@ -78,8 +78,8 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     _, mean_w, enforced_w, piece = max(found, key=itemgetter(0))
     limit = _limit(enforced_w, over)
     if mean_w <= limit.value:
-        return compared(mean_w, limit, good=True)
-    return compared(mean_w, limit, good=False, from_s=piece.span.from_s, length_s=piece.length_s)
+        return pass_or_fail(mean_w, limit, good=True)
+    return pass_or_fail(mean_w, limit, good=False, from_s=piece.span.from_s, length_s=piece.length_s)
 
 
 def _limit(enforced_w: float, over: Limit) -> Limit:
@@ -104,7 +104,7 @@ def _shortly_over(device: DeviceEvidence, average: Readings, over: Limit) -> Fin
     if means_w[place] <= limit.value:
         return None
     from_s, length_s = float(times_s[place]), float(lengths_s[place])
-    return compared(float(means_w[place]), limit, good=False, from_s=from_s, length_s=length_s)
+    return pass_or_fail(float(means_w[place]), limit, good=False, from_s=from_s, length_s=length_s)
 
 
 def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float | None]:
@@ -114,7 +114,7 @@ def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float
     return [enforced_power_within(device, piece.span) for piece in pieces]
 
 
-@criterion(
+@Criterion(
     "power.limit",
     title="power limit",
     scope="device",
@@ -150,13 +150,13 @@ def limit(device: DeviceEvidence) -> Finding:
     if enforced_w < least.value - ROUNDING_W:
         detail = f"a cap far below the card's default of {default.value:.0f} W"
         step = _restore(device, enforced_w, default.value)
-        return compared(enforced_w, least, good=False, detail=_joined(detail, changed), remedy=step)
+        return pass_or_fail(enforced_w, least, good=False, detail=_joined(detail, changed), remedy=step)
     if enforced_w < default.value - ROUNDING_W:
         detail = "a cap below the card's default; floors of the SKU file are scaled to it"
         step = _restore(device, enforced_w, default.value)
         return Finding(Outcome.WARN, enforced_w, default, _joined(detail, changed), step)
     raised = "above the card's default" if enforced_w > default.value + ROUNDING_W else ""
-    return compared(_unrounded(enforced_w, default), default, good=True, detail=_joined(raised, changed))
+    return pass_or_fail(_unrounded(enforced_w, default), default, good=True, detail=_joined(raised, changed))
 
 
 def _restore(device: DeviceEvidence, enforced_w: float, default_w: float) -> str:
@@ -174,7 +174,7 @@ def _in_range(
     enforced_w = max(in_force, key=lambda one: (max(low_w - one, one - high_w, 0.0), -one))
     nearest = nearest_edge(enforced_w, allowed, device.source_of("limits.power_limit_w"))
     good = low_w - ROUNDING_W <= enforced_w <= high_w + ROUNDING_W
-    return compared(
+    return pass_or_fail(
         _unrounded(enforced_w, nearest),
         nearest,
         good=good,

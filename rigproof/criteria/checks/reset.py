@@ -1,6 +1,6 @@
 """Did a host restart under load? The driver's log has no trace of a power loss."""
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, NotRead, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, NotRead
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.profiles.kinds.stages import ALL_DUTIES
 from rigproof.records.measurements import BootReading, Event
@@ -12,7 +12,7 @@ ONE_CARD = "usually the power supply: check its rating, its cables and the outle
 WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `kill`), then run again"
 
 
-@criterion(
+@Criterion(
     "health.reset",
     title="host stayed up",
     scope="node",

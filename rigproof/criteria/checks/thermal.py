@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.reasons import (
@@ -31,7 +31,7 @@ BRAKE = "check the card's power plugs and the power supply"
 FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still only one short event
 
 
-@criterion(
+@Criterion(
     "thermal.core_temperature",
     title="core temperature",
     key_figure=True,
@@ -83,7 +83,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     return finding if early is None else early._replace(outcome=Outcome.WARN)
 
 
-@criterion(
+@Criterion(
     "thermal.memory_temperature",
     title="memory temperature",
     scope="device",
@@ -137,7 +137,7 @@ def _hottest(
     hottest_c = pairs.highest
     if limit is None:
         return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")
-    return compared(hottest_c, limit, good=True)
+    return pass_or_fail(hottest_c, limit, good=True)
 
 
 def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str = "") -> Finding | None:
@@ -147,7 +147,7 @@ def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str 
         return None
     from_s = next(t_s for t_s, value in pairs if value > limit.value)
     length_s = _time_over_s(device, pairs, limit.value)
-    return compared(hottest_c, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
+    return pass_or_fail(hottest_c, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
 
 
 def _sustained(pairs: Readings) -> Readings:
@@ -172,7 +172,7 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     return float(held_s[pairs.values > limit_c].sum())
 
 
-@criterion(
+@Criterion(
     "thermal.throttle",
     title="throttling",
     scope="device",
@@ -218,7 +218,9 @@ def throttle(device: DeviceEvidence) -> Finding:
         first = min(events, key=lambda one: one.from_s)
         remedy = _remedy(worst.reasons)
         if worst.share > limit.value:
-            return compared(worst.share, limit, good=False, detail=detail, remedy=remedy, from_s=first.from_s)
+            return pass_or_fail(
+                worst.share, limit, good=False, detail=detail, remedy=remedy, from_s=first.from_s
+            )
         longest = max(one.length_s for one in events)
         allowed = "1 slowdown" if most == 1 else f"{most:g} slowdowns"
         detail += f"; allowed: {allowed} of {longest_s:g} s, the longest was {longest:.1f} s"
@@ -255,7 +257,7 @@ def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
         detail = f"NVML counted {durations_text(unseen)}, which no sample shows"
         reasons = sum(bit for bit, seconds in unseen.items() if seconds)
         return Finding(Outcome.WARN, share, limit, detail, _remedy(reasons))
-    return compared(share, limit, good=True, detail=durations_text(by_reason or _sampled_s(device)))
+    return pass_or_fail(share, limit, good=True, detail=durations_text(by_reason or _sampled_s(device)))
 
 
 def _sampled_s(device: DeviceEvidence) -> dict[int, float]:

@@ -1,6 +1,6 @@
 """How far is the card from slowing itself down, by its own account?"""
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.profiles.kinds.stages import DUTIES
@@ -14,7 +14,7 @@ BEYOND = "hotter than its maker allows in use"
 IN_USE = Limit(0.0, "0 is the highest temperature in use, by NVML's T.Limit")
 
 
-@criterion(
+@Criterion(
     "thermal.margin",
     title="margin to slowdown",
     scope="device",
@@ -44,7 +44,7 @@ def margin(device: DeviceEvidence) -> Finding:
     lowest_c = readings.lowest
     if limit is not None and lowest_c < limit.value:
         from_s, length_s = _stretch(device, readings, limit.value)
-        return compared(lowest_c, limit, good=False, from_s=from_s, length_s=length_s)
+        return pass_or_fail(lowest_c, limit, good=False, from_s=from_s, length_s=length_s)
     for stage in device.evidence.stages_with(*DUTIES):
         device.require_readings(device.worked_window(stage), FIELD, WHAT)
     _require_moving(device, readings)
@@ -53,7 +53,7 @@ def margin(device: DeviceEvidence) -> Finding:
     if lowest_c < 0:
         from_s, length_s = _stretch(device, readings, 0)
         return Finding(Outcome.WARN, lowest_c, IN_USE, BEYOND, from_s=from_s, length_s=length_s)
-    return compared(lowest_c, limit, good=True)
+    return pass_or_fail(lowest_c, limit, good=True)
 
 
 def _limit(device: DeviceEvidence) -> Limit | None:

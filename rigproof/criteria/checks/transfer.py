@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.fed import remedy_if_waited
@@ -34,7 +34,7 @@ FEWER_LANES = (
 )
 
 
-@criterion(
+@Criterion(
     "transfer.link",
     title="PCIe link",
     scope="device",
@@ -84,7 +84,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     generations = _read(device, load, "pcie_generation", "PCIe generation", GENERATIONS)
     widths = _read(device, load, "pcie_width", "PCIe width", LANES)
     if generations.lowest.min() >= best[0] and widths.lowest.min() >= best[1]:
-        return compared(limit.value, limit, good=True)
+        return pass_or_fail(limit.value, limit, good=True)
     seen = list(zip(_seen(generations, best[0]), _seen(widths, best[1]), strict=True))
     # A link that is better than the owner expects does not make up for one that is worse.
     rates = [link_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
@@ -95,7 +95,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
         generation, width = seen[worst]
         where = generation.piece
         detail = f"{link_name(generation.usual, width.usual)} {possible}"
-        return compared(
+        return pass_or_fail(
             rates[worst],
             limit,
             good=False,
@@ -107,7 +107,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     generation, width = max(seen, key=lambda one: max(one[0].low_share, one[1].low_share))
     share = max(generation.low_share, width.low_share)
     if share <= LOW_SHARE:
-        return compared(limit.value, limit, good=True)
+        return pass_or_fail(limit.value, limit, good=True)
     lowest = link_name(generation.lowest, width.lowest)
     detail = (
         f"down to {lowest} in {share:.0%} of the readings from t={generation.piece.span.from_s:.0f} s on, "
@@ -157,7 +157,7 @@ def _seen(read: PieceReadings, best: int) -> list[Seen]:
 def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> Finding:
     """The link is as it should be; its replays show whether it works without errors."""
     name = link_name(*best)
-    good = compared(limit.value, limit, good=True, detail=name)
+    good = pass_or_fail(limit.value, limit, good=True, detail=name)
     rate = device.optional_limit("pcie_bit_error_rate")
     if rate is None:  # a recording from before this limit existed
         return good

@@ -17,7 +17,7 @@ from operator import attrgetter, itemgetter
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.power_limits import share_left
 from rigproof.criteria.evidence.rounds import Rounds
@@ -260,4 +260,4 @@ def against(
     good = rate >= floor.value
     detail = "; ".join(filter(None, ["" if good else device.cause(), *notes]))
     spans = () if good or over is None else over.unbroken(device.evidence.kinds)
-    return compared(rate, floor, good=good, detail=detail, rates=rates, over=spans)
+    return pass_or_fail(rate, floor, good=good, detail=detail, rates=rates, over=spans)

@@ -1,6 +1,6 @@
 """The working ranges that a rig may state for a card that is fed well, judged while it generates."""
 
-from rigproof.criteria.criterion import Finding, Limit, compared
+from rigproof.criteria.criterion import Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.sensors import moving_readings
@@ -36,7 +36,7 @@ def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding
     low, high = allowed
     if low <= mean <= high:
         return None
-    return compared(
+    return pass_or_fail(
         mean,
         nearest_edge(mean, allowed, device.source_of(f"limits.{key}")),
         good=False,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable, Iterator, Mapping
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
 from rigproof.criteria.evidence.rates import peers_of
@@ -20,7 +20,7 @@ UNIT = "GB/s"
 MIB_PER_GIB = 1024
 
 
-@criterion(
+@Criterion(
     "memory.bandwidth",
     title="memory bandwidth",
     scope="device",
@@ -42,7 +42,7 @@ MIB_PER_GIB = 1024
     figures=tuple(FIGURES.values()),
     stages=(STAGE,),
     rate=True,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def bandwidth(device: DeviceEvidence) -> Finding:
     """Verified writes, reads, copies and triads in the device's own memory.
@@ -69,7 +69,7 @@ def bandwidth(device: DeviceEvidence) -> Finding:
     others = ", ".join(f"{one} {figure(rates[one], UNIT)}" for one in rates if one != lowest)
     detail = "; ".join(filter(None, [f"{lowest}, the others: {others}", "" if good else device.cause()]))
     spans = () if good else rounds[lowest].unbroken(device.evidence.kinds)
-    return compared(rate, floor, good=good, detail=detail, rates=kept, over=spans)
+    return pass_or_fail(rate, floor, good=good, detail=detail, rates=kept, over=spans)
 
 
 def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
-from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
@@ -26,7 +26,7 @@ HOW = {
 }
 
 
-@criterion(
+@Criterion(
     "host.disk",
     title="checkpoint disk",
     scope="node",
@@ -131,7 +131,7 @@ def _rates(node: NodeEvidence, detail: str) -> Finding:
     lowest = min(floors, key=lambda one: rates[one] / floors[one].value)
     rate, floor = rates[lowest], floors[lowest]
     others = ", ".join(text for one, text in words.items() if one != lowest)
-    return compared(rate, floor, good=rate >= floor.value, detail=f"{lowest}, {others}; {detail}")
+    return pass_or_fail(rate, floor, good=rate >= floor.value, detail=f"{lowest}, {others}; {detail}")
 
 
 def _floor(node: NodeEvidence, operation: str) -> Limit | None:

@@ -8,7 +8,15 @@ from statistics import fmean, median
 
 import numpy as np
 
-from rigproof.criteria.criterion import Disturbed, Finding, Limit, NotMeasured, Trouble, compared, criterion
+from rigproof.criteria.criterion import (
+    Criterion,
+    Disturbed,
+    Finding,
+    Limit,
+    NotMeasured,
+    Trouble,
+    pass_or_fail,
+)
 from rigproof.criteria.evidence.cpu_use import TOLD_PERCENT, cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed, fed_by
@@ -124,7 +132,7 @@ def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     return None if processes == 1 else Limit(settings.reward_speedup_share * processes, loaded.file)
 
 
-@criterion(
+@Criterion(
     "feeding.parallel_rewards",
     title="parallel rewards",
     scope="device",
@@ -138,7 +146,7 @@ def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     unmeasured="too few sequential or parallel runs, none that compared the rewards of both, or a pool of "
     "fewer processes than were planned; or the speed-up is enough for what others left of the pools' CPUs",
     stages=("feeding",),
-    explained=_explained_by_cpus(_fast_enough),
+    caused_by_others=_explained_by_cpus(_fast_enough),
     planned=_planned,
 )
 def parallel_rewards(device: DeviceEvidence) -> Finding:
@@ -181,7 +189,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
         return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
     note = f" × {times.processes} processes"
     limit = device.limit("reward_speedup_share", STAGE).times(times.processes, note)
-    return compared(times.speedup, limit, good=times.speedup >= limit.value, detail=detail)
+    return pass_or_fail(times.speedup, limit, good=times.speedup >= limit.value, detail=detail)
 
 
 def _planned_processes(device: DeviceEvidence) -> int:
@@ -311,7 +319,7 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     return f"{lost or 'none lost'} of {count_of(number, 'strategies')}"
 
 
-@criterion(
+@Criterion(
     "feeding.idle_gaps",
     title="idle gaps",
     scope="device",
@@ -328,7 +336,7 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     "not taken a part of the pools' CPUs",
     idling="fails",
     stages=("feeding",),
-    explained=_explained_by_cpus(_fed_enough),
+    caused_by_others=_explained_by_cpus(_fed_enough),
 )
 def idle_gaps(device: DeviceEvidence) -> Finding:
     """Share of the time in which the GPU had nothing to generate, because rewards were not ready."""
@@ -341,18 +349,20 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
     if idle > limit.value:
         cause = device.cause()
         detail += f"; {cause}" if cause else ""
-        return compared(idle, limit, good=False, detail=detail, from_s=how.gap_from_s, length_s=how.gap_s)
+        return pass_or_fail(idle, limit, good=False, detail=detail, from_s=how.gap_from_s, length_s=how.gap_s)
     _require_steps(device, how.window)
     if device.lacks_sensor("utilization_percent"):
-        return compared(idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation")
+        return pass_or_fail(
+            idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation"
+        )
     readings = moving_readings(device, how.window, "utilization_percent", "utilisation")
     _require_agreeing(device, readings)
     used = readings.mean
     detail += f"; NVML's mean utilisation {used:.0f} %"
     if 100 - used > limit.value:
         require_in_time(device)
-        return compared(100 - used, limit, good=False, detail=detail, from_s=how.window.from_s)
-    return compared(idle, limit, good=True, detail=detail)
+        return pass_or_fail(100 - used, limit, good=False, detail=detail, from_s=how.window.from_s)
+    return pass_or_fail(idle, limit, good=True, detail=detail)
 
 
 def _require_agreeing(device: DeviceEvidence, readings: Readings) -> None:

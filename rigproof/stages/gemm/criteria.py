@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
@@ -32,7 +32,7 @@ def _gemm(precision: Precision) -> Criterion:
         f"Verified {precision} matrix products in the steady state: their work over time by the device's own "
         "clock, without the slowest tenth of the rounds."
     )
-    return criterion(
+    return Criterion(
         f"throughput.gemm_{precision}",
         title=f"{precision} matmul",
         scope="device",
@@ -48,7 +48,7 @@ def _gemm(precision: Precision) -> Criterion:
         holds_for=promised,
         rate=True,
         figures=(FIGURES[precision],),
-        explained=slowed_by,
+        caused_by_others=slowed_by,
     )(gemm)
 
 

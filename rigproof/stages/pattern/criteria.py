@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
@@ -34,7 +34,7 @@ FORGETS = "have the card checked: its memory loses what it holds"
 MISREAD = "run again; have the card checked if it comes back: single words were read wrong"
 
 
-@criterion(
+@Criterion(
     "memory.pattern",
     title="memory patterns",
     scope="device",
@@ -68,7 +68,7 @@ def pattern(device: DeviceEvidence) -> Finding:
     device.require_placed(VramError)
     compares = rounds.only(rounds.labelled("operation", "invert", "check"))
     _require_told(_results(device), compares)
-    return compared(0, SAME, good=True, detail=f"{tested}, {len(compares)} passes compared it")
+    return pass_or_fail(0, SAME, good=True, detail=f"{tested}, {len(compares)} passes compared it")
 
 
 def _failed(device: DeviceEvidence, wrong: Sequence[Event], errors: Sequence[VramError]) -> Finding:
@@ -78,7 +78,7 @@ def _failed(device: DeviceEvidence, wrong: Sequence[Event], errors: Sequence[Vra
     most = max([1, *(one for one in numbers if isinstance(one, int))])
     moments = [*(one.t_s for one in wrong), *(one.t_s for one in errors)]
     if not errors:
-        return compared(most, SAME, good=False, detail=wrong[0].message, from_s=min(moments))
+        return pass_or_fail(most, SAME, good=False, detail=wrong[0].message, from_s=min(moments))
     first, places = errors[0], {one.offset: one for one in errors}
     differing = bits_in_words(bits_of(int(first.expected, 16) ^ int(first.read, 16)))
     detail = (
@@ -86,7 +86,7 @@ def _failed(device: DeviceEvidence, wrong: Sequence[Event], errors: Sequence[Vra
         f"{differing}, {first.kind}"
     )
     shared = in_common(list(places.values()))
-    return compared(
+    return pass_or_fail(
         most,
         SAME,
         good=False,
@@ -176,7 +176,7 @@ def _require_passes(device: DeviceEvidence, rounds: Rounds) -> None:
                 raise NotMeasured(f"no {operation} of {name}" + (f": {cause}" if cause else ""))
 
 
-@criterion(
+@Criterion(
     "memory.hot",
     title="memory when hot",
     scope="device",
@@ -192,7 +192,7 @@ def _require_passes(device: DeviceEvidence, rounds: Rounds) -> None:
     applies_to_cpu=False,
     stages=(STAGE,),
     rate=True,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def hot(device: DeviceEvidence) -> Finding:
     """Memory without a temperature sensor reads as fast at the end of the passes as at their beginning.
@@ -209,7 +209,9 @@ def hot(device: DeviceEvidence) -> Finding:
     detail = f"{figure(warm.rate(), 'GB/s')} after the passes, {figure(cold.rate(), 'GB/s')} before"
     if share < limit.value:
         over = warm.unbroken(device.evidence.kinds)
-        return compared(share, limit, good=False, detail=detail, from_s=float(warm.begins_s[0]), over=over)
+        return pass_or_fail(
+            share, limit, good=False, detail=detail, from_s=float(warm.begins_s[0]), over=over
+        )
     errors = device.records(VramError, STAGE)
     if errors and min(one.t_s for one in errors) > float(cold.t_s[-1]):
         first_s = min(one.t_s for one in errors)
@@ -217,7 +219,7 @@ def hot(device: DeviceEvidence) -> Finding:
             f"words are wrong since {first_s - float(cold.begins_s[0]):.0f} s into the passes, none before"
         )
         return Finding(Outcome.FAIL, detail=detail, source=SAME.source, from_s=first_s)
-    return compared(share, limit, good=True, detail=detail)
+    return pass_or_fail(share, limit, good=True, detail=detail)
 
 
 def _read_rounds(device: DeviceEvidence, heat: str) -> Rounds:

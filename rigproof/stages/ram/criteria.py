@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.hosts import peer_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
@@ -17,7 +17,7 @@ MIB_PER_GIB = 1024
 BROKEN = "do not train on this host: find the module with memtest86+; replace it, or lower its clock"
 
 
-@criterion(
+@Criterion(
     "host.memory",
     title="RAM",
     scope="node",
@@ -59,7 +59,7 @@ def memory(node: NodeEvidence) -> Finding:
     if floor is None:
         detail = f"{detail}; no other host of this kind to compare with"
         return Finding(Outcome.NO_LIMIT, rate, detail=detail)
-    return compared(rate, floor, good=rate >= floor.value, detail=detail)
+    return pass_or_fail(rate, floor, good=rate >= floor.value, detail=detail)
 
 
 def copy_rounds(node: NodeEvidence) -> Rounds:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.measurements import Event
@@ -18,7 +18,7 @@ FEWEST_RUNS = 2  # that gave the same bits: the first one, and one that is compa
 FINITE = "every loss is finite"
 
 
-@criterion(
+@Criterion(
     "training.replay",
     title="replayed step",
     scope="device",
@@ -45,7 +45,7 @@ def replay(device: DeviceEvidence) -> Finding:
     if wrong:
         count = max(sum(one.number for one in wrong), _differing(device))
         source = "the first run of the same steps on this card"
-        return compared(count, Limit(0, source), good=False, detail=wrong[0].message, from_s=wrong[0].t_s)
+        return pass_or_fail(count, Limit(0, source), good=False, detail=wrong[0].message, from_s=wrong[0].t_s)
     own = replayed(device)
     if own.differing:
         number = f"{own.differing} runs that differ" if own.differing > 1 else "1 run that differs"
@@ -65,10 +65,10 @@ def replay(device: DeviceEvidence) -> Finding:
     if difference is None:
         where = f"and on {others} other card{'s' if others > 1 else ''}" if others else "on this card alone"
         detail = f"{len(own.places)} values of {own.steps} steps are the same in {runs} runs {where}"
-        return compared(0.0, Limit(0, "the same steps of comparable cards"), good=True, detail=detail)
+        return pass_or_fail(0.0, Limit(0, "the same steps of comparable cards"), good=True, detail=detail)
     undecided = difference.dissent.undecided
     where = f"on {device.subject}" if undecided else "here"
-    return compared(
+    return pass_or_fail(
         runs,
         Limit(0, "the same steps of comparable cards"),
         good=False,
@@ -77,7 +77,7 @@ def replay(device: DeviceEvidence) -> Finding:
     )
 
 
-@criterion(
+@Criterion(
     "training.loss",
     title="loss falls",
     scope="device",
@@ -104,7 +104,7 @@ def loss(device: DeviceEvidence) -> Finding:
     if limit is None:
         return Finding(Outcome.NO_LIMIT, share, detail=detail)
     highest = limit.times(100)
-    return compared(share, highest, good=share <= highest.value, detail=detail)
+    return pass_or_fail(share, highest, good=share <= highest.value, detail=detail)
 
 
 def _differing(device: DeviceEvidence) -> int:

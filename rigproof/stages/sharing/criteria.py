@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.floors import SLOW
@@ -75,7 +75,7 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     return None
 
 
-@criterion(
+@Criterion(
     "scaling.sharing",
     title="shared by processes",
     scope="device",
@@ -91,7 +91,7 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     idling="not measured",
     stages=("sharing",),
     rate=True,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def sharing(device: DeviceEvidence) -> Finding:
     """Verified 16-bit products of several processes together on one device, relative to one process alone.
@@ -122,7 +122,7 @@ def sharing(device: DeviceEvidence) -> Finding:
         return slow
     limit = device.limit("sharing_share", "sharing")
     good = worst >= limit.value
-    return compared(worst, limit, good=good, detail=detail, over=(slowest.window[:2],))
+    return pass_or_fail(worst, limit, good=good, detail=detail, over=(slowest.window[:2],))
 
 
 def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
@@ -136,7 +136,7 @@ def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
         return None
     detail = f"one process alone did {figure(alone.tflops, 'TFLOP/s')}"
     detail += f", and the sustained stage {figure(sustained.tflops, 'TFLOP/s')}"
-    return compared(
+    return pass_or_fail(
         share,
         Limit(limit.value, f"its own sustained rate in this run; {limit.source}"),
         good=False,

@@ -5,11 +5,11 @@ from itertools import islice
 from statistics import median
 
 from rigproof.criteria.criterion import (
+    Criterion,
     Finding,
     Limit,
     NotMeasured,
-    compared,
-    criterion,
+    pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
@@ -30,7 +30,7 @@ FEWEST_WINDOWS = 4
 MOST_NAMED = 16
 
 
-@criterion(
+@Criterion(
     "throughput.sustained",
     title="sustained rate",
     key_figure=True,
@@ -46,7 +46,7 @@ MOST_NAMED = 16
     stages=("sustained",),
     rate=True,
     steady="stability_drop_share",
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all the device's workers, over the loaded time of the sustained stage."""
@@ -60,7 +60,7 @@ def _measured(device: DeviceEvidence) -> Measured:
     return Measured.of(device, FIGURE, precision, workers=workers, rounds=verified.measured)
 
 
-@criterion(
+@Criterion(
     "throughput.combined",
     title="combined rate",
     scope="rig",
@@ -75,7 +75,7 @@ def _measured(device: DeviceEvidence) -> Measured:
     sum_of="throughput.sustained",
     stages=("sustained",),
     rate=True,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""
@@ -95,7 +95,7 @@ def combined(rig: Evidence) -> Finding:
     good = sum(rates.values()) >= floor
     detail = _in_words(rates, {} if good else _parts(rig, floor))
     spans = [settled(device)[0][:2] for device in rig.devices]
-    return compared(sum(rates.values()), limit, good=good, detail=detail, over=spans)
+    return pass_or_fail(sum(rates.values()), limit, good=good, detail=detail, over=spans)
 
 
 def _in_words(rates: Mapping[str, float], parts: Mapping[str, float]) -> str:
@@ -120,7 +120,7 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     return {subject: floor * peak / sum(printed.values()) for subject, peak in printed.items()}
 
 
-@criterion(
+@Criterion(
     "throughput.stability",
     title="rate stability",
     scope="device",
@@ -144,7 +144,7 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     idling="fails",
     stages=("sustained",),
     duties=DUTIES,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def stability(device: DeviceEvidence) -> Finding:
     """The rate at the end of the sustained stage equals that at its start, and no window is far below.
@@ -179,22 +179,22 @@ def stability(device: DeviceEvidence) -> Finding:
     if end_share < drop.value:
         detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"
         from_s = window.from_s + (number - quarter) * width_s
-        return compared(end_share, drop, good=False, detail=detail, from_s=from_s)
+        return pass_or_fail(end_share, drop, good=False, detail=detail, from_s=from_s)
     detail = f"worst window {min(rates):.1f} TFLOP/s, median {middle:.1f}"
     low = {"from_s": window.from_s + rates.index(min(rates)) * width_s, "length_s": width_s}
     if worst < dip.value:
-        return compared(worst, dip, good=False, detail=detail, **low)
+        return pass_or_fail(worst, dip, good=False, detail=detail, **low)
     least = device.optional_limit("best_window_share", "sustained")
     if least is not None:
         best, which = max((median(sorted(rates)[-quarter:]), "best ones"), _alone(device))
         if min(rates) < least.value * best:
             detail = f"worst window {min(rates):.1f} TFLOP/s, {which} {best:.1f}"
-            return compared(100 * min(rates) / best, least.times(100), good=False, detail=detail, **low)
+            return pass_or_fail(100 * min(rates) / best, least.times(100), good=False, detail=detail, **low)
     kinds = device.evidence.kinds
     for stage in device.evidence.stages_with(*DUTIES):
         if kinds[stage].held_against:  # which nothing else judges
             device.possible(stage)
-    return compared(end_share, drop, good=True, detail=detail)
+    return pass_or_fail(end_share, drop, good=True, detail=detail)
 
 
 def _alone(device: DeviceEvidence) -> tuple[float, str]:
@@ -231,7 +231,7 @@ def _fallen(device: DeviceEvidence) -> Finding | None:
     best = figure(fall.best, f"{fall.unit}/s") if fall.unit else f"{fall.best:.2f} of the mean rate"
     detail = f"{figure(fall.rate)} of {best} in {fall.part} of {fall.stage} ({fall.work})"
     span = {"from_s": fall.from_s, "length_s": fall.length_s, "over": fall.over}
-    return compared(100 * fall.share, limit.times(100), good=False, detail=detail, **span)
+    return pass_or_fail(100 * fall.share, limit.times(100), good=False, detail=detail, **span)
 
 
 def _slow_throughout(device: DeviceEvidence) -> Finding | None:
@@ -244,7 +244,7 @@ def _slow_throughout(device: DeviceEvidence) -> Finding | None:
     detail = f"{slowest.stage}, against {slowest.of}"
     span = device.evidence.whole_window(slowest.stage)
     when = {"from_s": span.from_s, "length_s": span.length_s}
-    return compared(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)
+    return pass_or_fail(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)
 
 
 CRITERIA = (sustained, combined, stability, peer_outlier)

@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rates import (
     of_sustained,
@@ -17,7 +17,7 @@ from rigproof.criteria.evidence.works import beside_peers
 from rigproof.profiles.kinds.stages import DUTIES
 
 
-@criterion(
+@Criterion(
     "throughput.peer_outlier",
     title="against its peers",
     scope="device",
@@ -39,9 +39,9 @@ from rigproof.profiles.kinds.stages import DUTIES
     stages=("sustained",),
     duties=DUTIES,
     applies_to_cpu=False,
-    among=with_peers,
+    eligible=with_peers,
     rate=True,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU is a straggler that all others would wait for."""
@@ -58,7 +58,7 @@ def peer_outlier(device: DeviceEvidence) -> Finding:
     limit = device.limit("peer_share").times(100)
     detail = f"{own:.1f} TFLOP/s, {peers.in_words} of {device.device.sku_stem} {peers.middle:.1f}"
     good = share >= limit.value
-    return compared(share, limit, good=good, detail=detail, over=(settled(device)[0][:2],))
+    return pass_or_fail(share, limit, good=good, detail=detail, over=(settled(device)[0][:2],))
 
 
 def _behind(device: DeviceEvidence) -> Finding | None:
@@ -78,7 +78,7 @@ def _behind(device: DeviceEvidence) -> Finding | None:
     detail = f"{slowest.stage}, against {slowest.of}"
     span = device.evidence.whole_window(slowest.stage)
     when = {"from_s": span.from_s, "length_s": span.length_s}
-    return compared(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)
+    return pass_or_fail(100 * slowest.share, limit.times(100), good=False, detail=detail, **when)
 
 
 def _raise_without_peers(device: DeviceEvidence) -> NoReturn:

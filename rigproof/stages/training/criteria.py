@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, Trouble, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
@@ -44,7 +44,7 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     return None if trouble.finding.measured is None else slowed_by(device, trouble)
 
 
-@criterion(
+@Criterion(
     "training.step",
     title="training step",
     scope="device",
@@ -72,10 +72,10 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     stages=("training",),
     applies_to_cpu=False,
     holds_for=trains_in_fp16,
-    among=_with_the_others,
+    eligible=_with_the_others,
     rate=True,
     figures=(STEP,),
-    explained=_slowed,
+    caused_by_others=_slowed,
 )
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), from the model's operation count.
@@ -165,7 +165,7 @@ def _slow_step(device: DeviceEvidence, own: StepTime) -> Finding | None:
     where = " in the sweep" if part == SWEEP else ""
     detail = f"a step of {step.batch} examples in {step.precision}{where}"
     over = spans_of(device, part, step)
-    return compared(step.tflops, limit, good=False, detail=detail, over=over)
+    return pass_or_fail(step.tflops, limit, good=False, detail=detail, over=over)
 
 
 def _limits(

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import Mask, Rounds
@@ -145,7 +145,7 @@ def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     return None if basis is None or share is None else Limit(basis.figure.value * share, basis.reason)
 
 
-@criterion(
+@Criterion(
     "precision.speedup",
     title="fp16 speed-up",
     scope="device",
@@ -165,7 +165,7 @@ def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
     applies_to_cpu=False,
     holds_for=trains_in_fp16,
     rate=True,
-    explained=slowed_by,
+    caused_by_others=slowed_by,
     planned=_planned,
 )
 def speedup(device: DeviceEvidence) -> Finding:
@@ -190,7 +190,9 @@ def speedup(device: DeviceEvidence) -> Finding:
     good = ratio >= floor.value
     cause = "" if good else device.cause()
     detail += f"; {cause}" if cause else ""
-    return compared(ratio, floor, good=good, detail=detail, over=() if good else spans_of(device, PART, fast))
+    return pass_or_fail(
+        ratio, floor, good=good, detail=detail, over=() if good else spans_of(device, PART, fast)
+    )
 
 
 def spans_of(device: DeviceEvidence, part: str, step: StepTime) -> list[tuple[float, float]]:

@@ -12,8 +12,7 @@ from rigproof.criteria.criterion import (
     Limit,
     NotApplicable,
     NotMeasured,
-    compared,
-    criterion,
+    pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of, torch_of
@@ -106,7 +105,7 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
         if found.others and found.ratio < share.value:
             limit = share.times(found.alone, f" of the {figure(found.alone, UNIT)} alone")
             over = _spans(device, direction, TOGETHER)
-            return compared(found.together, limit, good=False, detail=detail, rates=rates, over=over)
+            return pass_or_fail(found.together, limit, good=False, detail=detail, rates=rates, over=over)
     if isinstance(floor, NoFloor):
         why = "no floor: the generation and width of its link are not known"
         return Finding(
@@ -117,7 +116,7 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     if direction in fallen:
         limit = fallen[direction].times(found.alone, f" of the {figure(found.alone, UNIT)} alone, before")
         over = _spans(device, direction, TOGETHER)
-        lost = compared(found.together, limit, good=False, detail=detail, rates=rates, over=over)
+        lost = pass_or_fail(found.together, limit, good=False, detail=detail, rates=rates, over=over)
         return lost if len(fallen) >= FEWEST_FALLEN else lost._replace(outcome=Outcome.WARN)
     if good and found.alone < floor.value:
         detail += f"; {figure(found.alone, UNIT)} alone, so something else was busy then"
@@ -126,7 +125,7 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     if down and here is not None:
         detail = f"{link_name(*here)} under its own transfers, {detail} in other stages"
     cause = "" if good else device.cause()
-    return compared(
+    return pass_or_fail(
         found.best,
         floor,
         good=good,
@@ -300,7 +299,7 @@ def _link_floors(device: DeviceEvidence, direction: str, link: tuple[int, int] |
 
 def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Criterion:
     """The criterion of a direction."""
-    return criterion(
+    return Criterion(
         f"transfer.{direction}",
         title=TITLES[direction],
         scope="device",
@@ -317,7 +316,7 @@ def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Cr
         figures=(FIGURES[direction],),
         stages=(STAGE,),
         rate=True,
-        explained=slowed_by,
+        caused_by_others=slowed_by,
     )(judge)
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from rigproof.criteria.criterion import (
+    Criterion,
     Finding,
     Limit,
     NotApplicable,
     NotMeasured,
     Trouble,
-    compared,
-    criterion,
+    pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.link import FIELDS, best_link, link_name, replays_allowed
@@ -38,7 +38,7 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     return None if lowest is None else slowed_by(lowest[0].device, trouble)
 
 
-@criterion(
+@Criterion(
     "power.transient",
     title="load transients",
     scope="node",
@@ -62,7 +62,7 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     idling="not measured",
     stages=(STAGE,),
     applies_to_cpu=False,
-    explained=slowed_by_strangers,
+    caused_by_others=slowed_by_strangers,
 )
 def transient(node: NodeEvidence) -> Finding:
     """All GPUs of the host switch their load on and off in phase, one GPU more at each step, at 1 to 20 Hz.
@@ -128,8 +128,8 @@ def _share(one: tuple[Lost, Limit]) -> float:
 def _found(lost: Lost, limit: Limit, waves: Waves) -> Finding:
     kept, window = 100 * lost.kept, waves.window(lost.arm)
     if kept >= limit.value:
-        return compared(kept, limit, good=True, detail=_in_words(lost))
-    return compared(
+        return pass_or_fail(kept, limit, good=True, detail=_in_words(lost))
+    return pass_or_fail(
         kept,
         limit,
         good=False,

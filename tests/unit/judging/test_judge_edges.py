@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.criterion import (
+    Criterion,
     Disturbed,
     Finding,
     Limit,
     NotApplicable,
     NotMeasured,
-    compared,
-    criterion,
+    pass_or_fail,
 )
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
@@ -37,7 +37,7 @@ def made(find, scope="device", **more):
         "severity": "reset",
         "unmeasured": "",
     } | more
-    return criterion("test.made", scope=scope, **more)(find)
+    return Criterion("test.made", scope=scope, **more)(find)
 
 
 def verdict_of(bench, finding, subject=GPU, **more):
@@ -92,9 +92,9 @@ def test_a_figure_that_is_none_reaches_no_verdict(bench, finding):
 
 
 def test_a_comparison_of_what_is_no_figure_is_not_measured():
-    assert compared(11.0, LIMIT, good=False, from_s=2.0) == Finding(Outcome.FAIL, 11.0, LIMIT, from_s=2.0)
+    assert pass_or_fail(11.0, LIMIT, good=False, from_s=2.0) == Finding(Outcome.FAIL, 11.0, LIMIT, from_s=2.0)
     with pytest.raises(NotMeasured, match="the figure is nan"):
-        compared(math.nan, LIMIT, good=True)
+        pass_or_fail(math.nan, LIMIT, good=True)
 
 
 def test_a_limit_in_another_unit_keeps_its_source():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rigproof.criteria.criterion import criterion
+from rigproof.criteria.criterion import Criterion
 from rigproof.judging.judge import promised
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -101,7 +101,7 @@ def test_every_key_of_the_policy_reaches_the_plan():
     ("stages", "found"), [(("gemm",), ()), (("gemm", "training"), ("host/gpu0", "host/gpu1"))]
 )
 def test_a_criterion_is_promised_where_its_stages_are(tmp_path, stages, found):
-    trained = criterion(
+    trained = Criterion(
         "precision.trained",
         title="trained",
         scope="device",
