@@ -18,7 +18,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
-from rigproof.stages.registry import KINDS, SLICES
+from rigproof.stages.registry import KINDS
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -123,7 +123,7 @@ def figure_rounds(recording: Recording, figure: FigureKind, subject: str) -> lis
 
     If the stage was measured once more, those of the second time.
     """
-    stage = SLICES[KINDS.of_figure(figure).name]
+    stage = KINDS.of_figure(figure)
     if stage.measured is not None:
         return stage.measured(recording, subject)
     return [

@@ -33,7 +33,7 @@ from rigproof.criteria.checks import (
 from rigproof.criteria.criterion import Criterion
 from rigproof.criteria.evidence import sensor_faults
 from rigproof.simulation.faults.kinds import FaultKind, Faults
-from rigproof.stages.registry import STAGES
+from rigproof.stages.registry import KINDS
 
 BEFORE_STAGES = (cluster, inventory, driver, modes, distribution, activity, disturbance)
 AFTER_STAGES = (
@@ -52,7 +52,7 @@ CATALOGUE: Mapping[str, Criterion] = MappingProxyType(
         criterion.name: criterion
         for criterion in (
             *_of(BEFORE_STAGES),
-            *(one for stage in STAGES for one in stage.criteria),
+            *(one for stage in KINDS for one in stage.criteria),
             *_of(AFTER_STAGES),
         )
     }
@@ -69,7 +69,7 @@ FAULTS: Faults = MappingProxyType(
         fault.name: fault
         for fault in (
             *_faults_of(BEFORE_STAGES),
-            *(one for stage in STAGES for one in stage.faults),
+            *(one for stage in KINDS for one in stage.faults),
             *_faults_of(AFTER_STAGES),
         )
     }

@@ -8,7 +8,7 @@ from rigproof.judging.expected_outcomes import ENDS, OTHERS, OTHERS_OF_GPUS, Cas
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.parsing import ARRIVES_WITH
-from rigproof.stages.registry import STAGES
+from rigproof.stages.registry import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 INTRODUCTION = """\
@@ -183,8 +183,8 @@ def _hits(fault: FaultKind) -> str:
 
 
 def _acts(fault: FaultKind) -> str:
-    every = {stage.name: stage.kind.duty for stage in STAGES}
-    blind = {stage.name for stage in STAGES if fault.in_memory and not stage.simulated.verifies_memory}
+    every = {stage.name: stage.duty for stage in KINDS}
+    blind = {stage.name for stage in KINDS if fault.in_memory and not stage.simulated.verifies_memory}
     stages = [name for name in fault.acts_in(every) if name not in blind]
     if len(stages) == len(every):
         return "every stage"
@@ -218,7 +218,7 @@ def _cell(case: Case, outcome: Outcome) -> str:
 
 def _late() -> Iterator[str]:
     """The cases that are late in the continuous stage, if their keys or criteria are not the fault's own."""
-    continuous = next(stage.name for stage in STAGES if stage.kind.duty == "continuous")
+    continuous = next(stage.name for stage in KINDS if stage.duty == "continuous")
     for case in cases():
         keys = case.keys.removeprefix(f"stage={continuous},")
         if not keys.startswith("after=") or keys == case.keys:
@@ -234,14 +234,14 @@ def _as_made(case: Case) -> bool:
 
 
 def _by_stage() -> Iterator[str]:
-    together = [stage.name for stage in STAGES if not stage.kind.by_device]
+    together = [stage.name for stage in KINDS if not stage.by_device]
     if together:
         yield (
             f"- In {', '.join(together)} devices work together, and no sensor of a single one is judged: a "
             "fault that only such sensors show is refused there."
         )
-    for stage in STAGES:
-        late = f"stage={stage.name},after=" if stage.kind.duty == "continuous" else "-"
+    for stage in KINDS:
+        late = f"stage={stage.name},after=" if stage.duty == "continuous" else "-"
         for case in cases():
             if case.stage != stage.name or case.keys.startswith(late):
                 continue

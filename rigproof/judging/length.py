@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from rigproof.profiles.kinds.stages import Duty, StageKind
+from rigproof.profiles.kinds.stages import Duty, StageFacts
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LEVELS, Levels
 from rigproof.records.measurements import Stage
@@ -61,7 +61,7 @@ def _laps(own: LoadedRig) -> int:
     return max(1, round(own.rig.levels.soak_s / lap_s)) if lap_s else 1
 
 
-def _without_crew(recording: Recording, kind: StageKind[Any], level: str) -> bool:
+def _without_crew(recording: Recording, kind: StageFacts[Any], level: str) -> bool:
     """Whether the rig has nobody for the stage, such as no two devices for pairs: its plan then lacks it."""
     run = recording.run
     stated = run.rig.get("stages", {}).get(kind.name, {}).get("length_s", {}).get(level)
@@ -79,7 +79,7 @@ def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
     return f"{', '.join(parts)}, not {RUN_OF.get(level, level)}"
 
 
-def _done_s(kind: StageKind[Any], stage: Stage, levels: Levels) -> float:
+def _done_s(kind: StageFacts[Any], stage: Stage, levels: Levels) -> float:
     """Seconds of the stage that count.
 
     A continuous load counts while all workers are under it. Others count from the stage's beginning, set-up

@@ -9,7 +9,7 @@ from rigproof.cluster.driver.ground import Ground
 from rigproof.cluster.driver.rig_cluster import RigCluster, Say, say_nothing
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.run_lock import Claim
-from rigproof.profiles.kinds.stages import StageKind, StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.crews import turns_of
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
@@ -17,8 +17,8 @@ from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.planned_load import planned_load
-from rigproof.stages.registry import SLICES
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
+from rigproof.stages.registry import KINDS
 
 Sink = Callable[[Record | Sample], None]
 Again = Callable[[str], str]
@@ -142,16 +142,16 @@ class AcceptanceRun:
         return self.recording
 
     def _run(self, planned: StagePlan) -> None:
-        stage = SLICES[planned.name]
+        stage = KINDS[planned.name]
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
-        turns = turns_of(stage.kind.crew, self._loaded, self._workers_for(stage.kind))
+        turns = turns_of(stage.crew, self._loaded, self._workers_for(stage))
         members = {name for turn in turns for crew in turn for name in crew.workers}
         specs = stage.specs(StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus))
         self.cluster.run_stage(
             planned,
             {name: spec for name, spec in specs.items() if name in members},
             turns,
-            host_load=self._host_load() if stage.kind.host_load else None,
+            host_load=self._host_load() if stage.host_load else None,
             on_tick=self._on_tick,
         )
 

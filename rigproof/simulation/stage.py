@@ -43,7 +43,7 @@ def always_noticed(_fault: "InjectedFault", _work: CardWork) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedStage:
+class SimulatedForm:
     """How simulated silicon runs a stage.
 
     `segments`: a healthy card's work over the seconds of the stage. `records(task, spec)`: the records of a
@@ -68,7 +68,7 @@ class SimulatedStage:
         return self.unnoticed(fault, work)
 
 
-Forms = Mapping[str, SimulatedStage]  # by the stage's name
+Forms = Mapping[str, SimulatedForm]  # by the stage's name
 
 
 def timetable(plans: tuple[StagePlan, ...], forms: Forms, work: CardWork) -> dict[str, tuple[Segment, ...]]:

@@ -1,9 +1,10 @@
 """All stages, in the order in which they run. A new stage is registered here, by the name of its folder."""
 
 from importlib import import_module
+from typing import Any
 
-from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.stages.slice import StageSlice
+from rigproof.profiles.kinds.stages import Kinds
+from rigproof.stages.kind import StageKind
 
 NAMES = (
     "gemm",
@@ -20,25 +21,7 @@ NAMES = (
     "disk",
     "transient",
 )
-
-
-def _stage(name: str) -> StageSlice:
-    """The stage, put together from three modules of its folder."""
-    stage, criteria, simulated = (
-        import_module(f"rigproof.stages.{name}.{part}") for part in ("stage", "criteria", "simulated")
-    )
-    return StageSlice(
-        stage.KIND,
-        stage.specs,
-        simulated.SIMULATED,
-        criteria.CRITERIA,
-        simulated.FAULTS,
-        tables=criteria.tables,
-        measured=getattr(criteria, "measured_rounds", None),
-    )
-
-
-STAGES = tuple(_stage(name) for name in NAMES)
-KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
-SLICES = {stage.name: stage for stage in STAGES}
-FORMS = {stage.name: stage.simulated for stage in STAGES}
+KINDS: Kinds[StageKind[Any]] = Kinds(
+    tuple(import_module(f"rigproof.stages.{name}.stage").KIND for name in NAMES)
+)
+FORMS = {kind.name: kind.simulated for kind in KINDS}

@@ -15,14 +15,14 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import StageKind, StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.measurements import Round
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import MULTIPLYING, Segment
 from rigproof.simulation.work.task import Task
-from rigproof.stages.slice import StageSlice, StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 Made = TypeVar("Made")
 
@@ -149,9 +149,11 @@ def messages(pair: SharedEvidence) -> Finding:
     return pass_or_fail(verified, Limit(1, "the tests"), good=verified >= 1)
 
 
-EXCHANGE = StageSlice(
-    StageKind(NAME, "bursts", StageSettings, crew="pairs", plan=plan, unit="GB"),
-    specs,
-    SimulatedStage(segments, records),
-    (messages,),
-)
+class ExchangeKind(StageKind[StageSettings]):
+    """A stage without a folder that its parts could be looked up in."""
+
+    criteria = (messages,)
+    simulated = SimulatedForm(segments, records)
+
+
+EXCHANGE = ExchangeKind(NAME, "bursts", StageSettings, specs=specs, crew="pairs", plan=plan, unit="GB")

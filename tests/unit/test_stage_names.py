@@ -62,7 +62,7 @@ MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != REGISTRY]
 def test_no_module_outside_its_folder_knows_a_stage_by_name():
     found = [
         f"rigproof/{path.relative_to(PACKAGE)}:{line} names the stage {word}: select stages by their duty, "
-        "or let StageKind say what is needed; if the text means something else there, rename one of the two"
+        "or let StageFacts say what is needed; if the text means something else there, rename one of the two"
         for path in MODULES
         for line, word in found_in(path)
     ]

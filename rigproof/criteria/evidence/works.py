@@ -1,7 +1,7 @@
 """The rates of all work that a card repeats, stage by stage, against its own in other stages and its peers'.
 
 Stages that measure a figure have floors for it. In the others a card that is slow from the beginning to the
-end is held against what it does elsewhere (`StageKind.held_against`), and against cards of its model.
+end is held against what it does elsewhere (`StageFacts.held_against`), and against cards of its model.
 """
 
 from collections.abc import Hashable, Iterator, Mapping

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, Field, create_model
 
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.kinds.stages import StageKind, StageKinds
+from rigproof.profiles.kinds.stages import StageFacts, StageKinds
 from rigproof.profiles.tables.base import Overlay, Positive, Table
 from rigproof.profiles.tables.gpu import Gpu
 from rigproof.profiles.tables.limits import Floors, Limits
@@ -77,7 +77,7 @@ def _table(kinds: StageKinds, name: str) -> type[Table]:
     return models_of(kinds).all[name]
 
 
-def _own_stages(owner: str, kinds: Sequence[StageKind[Any]]) -> type[Overlay]:
+def _own_stages(owner: str, kinds: Sequence[StageFacts[Any]]) -> type[Overlay]:
     """The settings of these stages that a single GPU or node can override."""
     own = {}
     for kind in kinds:

@@ -10,8 +10,9 @@ A duty says what a healthy device does while the stage runs:
   clock, power and activity have nothing to judge there;
 - `idle`: it has nothing to do, while its host is measured.
 
-The stages themselves are in the layer above profiles, each in a folder of its own. The loader of a rig gets
-the list of stages (`rigproof.stages.registry.KINDS`), and the loaded rig carries it.
+The stages themselves are in the layer above profiles, each in a folder of its own, and a stage's `StageKind`
+adds to its facts what only that layer needs. The loader of a rig gets all of them
+(`rigproof.stages.registry.KINDS`), and the loaded rig carries them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ DEVICE_DUTIES: tuple[Duty, ...] = tuple(
 )  # of a device that is used
 DUTIES: tuple[Duty, ...] = tuple(duty for duty in DEVICE_DUTIES if duty != "rests")  # its cores work
 S = TypeVar("S", bound=StageSettings)
+K_co = TypeVar("K_co", bound="StageFacts[Any]", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,8 @@ LabelValues = tuple[tuple[str, str | int], ...]  # names and values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StageKind(Generic[S]):
-    """The facts about one stage that the rest of rigproof knows.
+class StageFacts(Generic[S]):
+    """The facts about one stage that profiles, criteria and the driver go by.
 
     - `settings`: the class of its table, [stages.<name>].
     - `figures`: the kinds of figures that it measures.
@@ -245,14 +247,14 @@ class StageKind(Generic[S]):
 
 
 @dataclass(frozen=True, eq=False)
-class StageKinds:
+class Kinds(Generic[K_co]):
     """All stages, in the order in which they run."""
 
-    kinds: tuple[StageKind[Any], ...]
+    kinds: tuple[K_co, ...]
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold equal stages with equal tables, even after pickling to another process."""
-        return isinstance(other, StageKinds) and self._tables == other._tables
+        return isinstance(other, Kinds) and self._tables == other._tables
 
     def __hash__(self) -> int:
         return hash(self._tables)
@@ -263,18 +265,18 @@ class StageKinds:
             (kind.name, kind.settings, tuple(one.name for one in kind.figures)) for kind in self.kinds
         )
 
-    def __iter__(self) -> Iterator[StageKind[Any]]:
+    def __iter__(self) -> Iterator[K_co]:
         return iter(self.kinds)
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
-    def __getitem__(self, name: str) -> StageKind[Any]:
+    def __getitem__(self, name: str) -> K_co:
         """The stage of that name. Raises KeyError if there is none."""
         return self._by_name[name]
 
     @cached_property
-    def _by_name(self) -> dict[str, StageKind[Any]]:
+    def _by_name(self) -> dict[str, K_co]:
         return {kind.name: kind for kind in self.kinds}
 
     @property
@@ -314,7 +316,7 @@ class StageKinds:
         kept = self[stage].labels if stage in self else ()
         return tuple((one.name, labels[one.name]) for one in kept if which(one) and one.name in labels)
 
-    def of_figure(self, figure: FigureKind) -> StageKind[Any]:
+    def of_figure(self, figure: FigureKind) -> K_co:
         """The stage that measures this kind of figure."""
         return next(kind for kind in self.kinds if any(one.name == figure.name for one in kind.figures))
 
@@ -327,7 +329,10 @@ class StageKinds:
         kinds = (kind for kind in self.kinds if kind.name in stages and kind.by_device)
         return tuple(kind.name for kind in kinds if kind.duty in duties)
 
-    def only(self, names: Collection[str]) -> "StageKinds":
+    def only(self, names: Collection[str]) -> "Kinds[K_co]":
         """The stages that have one of these names; this same object if all of them do."""
         left = tuple(kind for kind in self.kinds if kind.name in names)
-        return self if len(left) == len(self.kinds) else StageKinds(left)
+        return self if len(left) == len(self.kinds) else Kinds(left)
+
+
+StageKinds = Kinds[StageFacts[Any]]  # as whatever lies below the stages knows them

@@ -8,14 +8,14 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
 from rigproof.records.recording import Recording
-from rigproof.stages.registry import KINDS, STAGES
+from rigproof.stages.registry import KINDS
 
 # Events of every good run: not shown in charts or the live view.
 QUIET_EVENTS = frozenset(
     [
         *("allocation", "champions", "host_load", "left_out", "memory_policy", "oom_kills"),
         *("reference", "start_up", "worker_up"),
-        *(kind for stage in STAGES for kind in stage.kind.quiet_events),
+        *(kind for stage in KINDS for kind in stage.quiet_events),
     ]
 )
 # Events that explain a run and are no trouble: charts mark them, but not in red.

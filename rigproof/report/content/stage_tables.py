@@ -7,7 +7,7 @@ from rigproof.records.measurements import GpuCounters
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
 from rigproof.report.content.memory import memory_tables
-from rigproof.stages.registry import STAGES
+from rigproof.stages.registry import KINDS
 from rigproof.stages.tables import StageTable
 
 ROWS_SHOWN = 40  # of the table of lowered clocks
@@ -15,7 +15,7 @@ ROWS_SHOWN = 40  # of the table of lowered clocks
 
 def tables_of(recording: Recording) -> list[StageTable]:
     """All tables that have rows, stage by stage; those about memory and clocks come last."""
-    of_stages = [table for stage in STAGES for table in stage.tables(recording)]
+    of_stages = [table for stage in KINDS for table in stage.tables(recording)]
     others = (*memory_tables(recording), *reason_tables(recording))
     return [table for table in (*of_stages, *others) if table.rows]
 

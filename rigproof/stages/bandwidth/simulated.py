@@ -6,7 +6,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.bandwidth.stage import FIGURES, GB, BandwidthSpec
@@ -67,4 +67,4 @@ def records(task: Task, spec: BandwidthSpec) -> Records:
             yield task.round(t_s, phase, seconds, work, unit=GB, labels=labels)
 
 
-SIMULATED = SimulatedStage(segments, records, unnoticed=unnoticed)
+SIMULATED = SimulatedForm(segments, records, unnoticed=unnoticed)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.limits import Bound, stage_limit_problems
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.base import Positive
@@ -16,7 +16,7 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.steady import Figure
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 STAGE, COPY = "bandwidth", "copy"
 GB = "GB"  # 10^9 bytes: the unit of these rounds
@@ -106,6 +106,7 @@ KIND = StageKind(
     "bursts",
     BandwidthSettings,
     tuple(FIGURES.values()),
+    specs=specs,
     shortest_s=3.0,
     lint=problems,
     unit=GB,

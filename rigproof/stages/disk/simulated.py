@@ -7,7 +7,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment
 from rigproof.simulation.work.task import Task
 from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSettings, DiskSpec, DiskTest
@@ -98,4 +98,4 @@ def records(task: Task, spec: DiskSpec) -> Records:
     )
 
 
-SIMULATED = SimulatedStage(segments, records)
+SIMULATED = SimulatedForm(segments, records)

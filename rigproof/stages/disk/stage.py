@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.base import Positive, Share, Table
 from rigproof.profiles.tables.levels import LEVELS, LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "disk"
 MB = "MB"  # 10^6 bytes: the unit of these rounds
@@ -170,6 +170,7 @@ KIND = StageKind(
     STAGE,
     "idle",
     DiskSettings,
+    specs=specs,
     lint=problems,
     crew="nodes",
     unit=MB,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.feeding.stage import FeedingSpec, RewardBatch
@@ -136,4 +136,4 @@ def _rewards(
     )
 
 
-SIMULATED = SimulatedStage(segments, records)
+SIMULATED = SimulatedForm(segments, records)

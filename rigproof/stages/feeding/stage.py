@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -18,7 +18,7 @@ from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count
 from rigproof.records.measurements import TFLOP
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 
 class FeedingSettings(OptionalSettings):
@@ -169,6 +169,7 @@ KIND = StageKind(
     "feeding",
     "fed",
     FeedingSettings,
+    specs=specs,
     shortest_s=5.0,
     lint=problems,
     labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int)),

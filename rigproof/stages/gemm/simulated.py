@@ -6,7 +6,7 @@ from itertools import count
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import BOOST_S, FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.gemm.stage import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE, GemmSpec
@@ -66,6 +66,6 @@ def records(task: Task, spec: GemmSpec) -> Records:
 
 
 # Floors are 0.75 to 0.92 of the steady rate, and rates exceed that by a few percent.
-SIMULATED = SimulatedStage(segments, records, least_by={"throughput-sag": 0.25})
+SIMULATED = SimulatedForm(segments, records, least_by={"throughput-sag": 0.25})
 
 FAULTS: tuple[FaultKind, ...] = ()

@@ -9,13 +9,13 @@ from pydantic import Field
 from rigproof.criteria.evidence.loads import SHORTEST_S
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
-from rigproof.profiles.kinds.stages import Label, StageKind, StagePlan
+from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import EveryLevel, LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import StageSettings
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 
 class GemmSettings(StageSettings):
@@ -130,6 +130,7 @@ KIND = StageKind(
     "arms",
     GemmSettings,
     tuple(FIGURES.values()),
+    specs=specs,
     plan=plan,
     arms="precision",
     labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int, told=True)),

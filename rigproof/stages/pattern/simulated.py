@@ -10,7 +10,7 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FROM, FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.pattern.damage import WORD_BYTES
@@ -229,4 +229,4 @@ def _steps(number: int) -> Iterator[Step]:
     yield from [(SWEPT[0], "check", HOT)] * PROBES
 
 
-SIMULATED = SimulatedStage(segments, records, holds="most", verifies_memory=True, unnoticed=unnoticed)
+SIMULATED = SimulatedForm(segments, records, holds="most", verifies_memory=True, unnoticed=unnoticed)

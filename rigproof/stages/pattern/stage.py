@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind, StagePlan
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StagePlan
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
@@ -16,7 +16,7 @@ from rigproof.profiles.tables.base import Positive, Share
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.measurements import Event
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "pattern"
 GB = "GB"  # 10^9 bytes read and written: the unit of these rounds
@@ -185,6 +185,7 @@ KIND = StageKind(
     STAGE,
     "bursts",
     PatternSettings,
+    specs=specs,
     plan=plan,
     shortest_s=4.0,
     lint=problems,

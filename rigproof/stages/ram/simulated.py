@@ -7,7 +7,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment
 from rigproof.simulation.work.task import Task
 from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, VERIFY, RamSettings, RamSpec, RamTest
@@ -103,4 +103,4 @@ def _labels(operation: str, content: str, spec: RamSpec) -> Labels:
     return labels | {"content": content} if content else labels
 
 
-SIMULATED = SimulatedStage(segments, records)
+SIMULATED = SimulatedForm(segments, records)

@@ -8,13 +8,13 @@ from typing import ClassVar
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.limits import Bound, stage_limit_problems
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.base import Positive, Share
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "ram"
 GB = "GB"  # 10^9 bytes: the unit of these rounds
@@ -135,6 +135,7 @@ KIND = StageKind(
     STAGE,
     "idle",
     RamSettings,
+    specs=specs,
     lint=problems,
     crew="nodes",
     unit=GB,

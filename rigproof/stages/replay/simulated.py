@@ -9,7 +9,7 @@ from typing import Any
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
 from rigproof.stages.replay.places import Place, places_of
@@ -114,4 +114,4 @@ def digests(sku: str, steps: int) -> tuple[int, ...]:
 
 
 # Its rate is held against its best quarter, and against 0.45 of training steps.
-SIMULATED = SimulatedStage(segments, records, least_by={"throughput-sag": 0.35})
+SIMULATED = SimulatedForm(segments, records, least_by={"throughput-sag": 0.35})

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.lint.limits import Bound, stage_limit_problems
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -17,8 +17,8 @@ from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count, OfEight, Portion
 from rigproof.records.measurements import TFLOP
+from rigproof.stages.kind import StageKind, StageWork
 from rigproof.stages.replay.places import Part, Place
-from rigproof.stages.slice import StageWork
 
 STAGE = "replay"
 # Fewer do not show that the loss falls; the most is what a round of steps has room for.
@@ -112,6 +112,7 @@ KIND = StageKind(
     STAGE,
     "bursts",
     ReplaySettings,
+    specs=specs,
     shortest_s=4.0,
     lint=problems,
     labels=(

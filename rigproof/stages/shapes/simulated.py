@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import MULTIPLYING, Segment
 from rigproof.simulation.work.task import Task
 from rigproof.stages.shapes.candidates import Candidate, alignment, candidates
@@ -55,6 +55,6 @@ def share(one: Candidate, tokens: int) -> float:
 
 
 # Its rates are held against their best quarter, and the fastest against 0.70 of plain products.
-SIMULATED = SimulatedStage(segments, records, least_by={"throughput-sag": 0.35})
+SIMULATED = SimulatedForm(segments, records, least_by={"throughput-sag": 0.35})
 
 FAULTS: tuple[FaultKind, ...] = ()

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StageKind
+from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Share
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count, OfEight, Portion
 from rigproof.records.measurements import TFLOP
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "shapes"
 
@@ -65,6 +65,7 @@ KIND = StageKind(
     STAGE,
     "bursts",
     ShapesSettings,
+    specs=specs,
     shortest_s=4.0,
     # `product` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import BOOST_S, MULTIPLYING, Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.sharing.stage import SharingSettings, SharingSpec
@@ -77,6 +77,6 @@ def records(task: Task, spec: SharingSpec) -> Records:
                 yield task.round(t_s, phase, seconds, tflop, labels=labels)
 
 
-SIMULATED = SimulatedStage(
+SIMULATED = SimulatedForm(
     segments, records, holds="together", verifies_memory=True, least_by={"throughput-sag": 0.15}
 )

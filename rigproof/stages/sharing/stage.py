@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -20,7 +20,7 @@ from rigproof.profiles.tables.base import Share
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 
 class SharingSettings(OptionalSettings):
@@ -126,6 +126,7 @@ KIND = StageKind(
     "sharing",
     "arms",
     SharingSettings,
+    specs=specs,
     shortest_s=5.0,
     lint=problems,
     spawns=attrgetter("most_workers"),

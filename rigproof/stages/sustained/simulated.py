@@ -10,7 +10,7 @@ from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind
 from rigproof.simulation.faults.lacks import no_peer
 from rigproof.simulation.silicon.vram import CONTEXT_MIB, Fill, Shortage
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import BOOST_S, FILL_S, MULTIPLYING, ROUND_S, Segment
 from rigproof.simulation.work.task import Task, TaskFailed
 from rigproof.stages.sustained.stage import SETTLE_SHARE, SustainedSpec
@@ -108,4 +108,4 @@ def _shortages(task: Task, fill: Fill) -> Records:
         yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), shortage.data)
 
 
-SIMULATED = SimulatedStage(segments, records, holds="each", verifies_memory=True)
+SIMULATED = SimulatedForm(segments, records, holds="each", verifies_memory=True)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_16bit
-from rigproof.profiles.kinds.stages import Label, StageKind, StagePlan
+from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.lint.floors import too_low
 from rigproof.profiles.lint.inherited import inherited
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
@@ -20,7 +20,7 @@ from rigproof.profiles.tables.base import Positive, Share
 from rigproof.profiles.tables.levels import EveryLevel, LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import TimedSettings
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 
 class SustainedSettings(TimedSettings):
@@ -194,6 +194,7 @@ KIND = StageKind(
     "continuous",
     SustainedSettings,
     (FIGURE,),
+    specs=specs,
     plan=plan,
     shortest_s=7.0,  # four windows of settled load, for the stability of its rate
     lint=problems,

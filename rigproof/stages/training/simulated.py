@@ -10,7 +10,7 @@ from rigproof.records.measurements import Event, Labels, Round
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.lacks import no_peer
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
 from rigproof.stages.training.checks import REFERENCE
@@ -195,6 +195,6 @@ def _outcome(task: Task, t_s: float, precision: str, batch: int) -> Event:
     return task.event(t_s, "training", f"{precision}: loss 9.500 to 2.100", ends | {"difference": apart})
 
 
-SIMULATED = SimulatedStage(
+SIMULATED = SimulatedForm(
     segments, records, holds="most", unnoticed=unnoticed, least_by={"throughput-sag": 0.2}
 )

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.stated import problems_where_stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -22,7 +22,7 @@ from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.work import Count, OfEight, Portion
 from rigproof.records.measurements import Event
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 
 class TrainingSettings(OptionalSettings):
@@ -227,6 +227,7 @@ KIND = StageKind(
     "bursts",
     TrainingSettings,
     (STEP, SPEEDUP),
+    specs=specs,
     shortest_s=3.8,
     lint=problems,
     labels=(

@@ -9,7 +9,7 @@ from rigproof.records.measurements import Labels
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.lacks import unreported
 from rigproof.simulation.silicon.link import link_of
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER, TransferSpec
@@ -74,4 +74,4 @@ def records(task: Task, spec: TransferSpec) -> Records:
             yield replace(done, verified=not wrong)
 
 
-SIMULATED = SimulatedStage(segments, records)
+SIMULATED = SimulatedForm(segments, records)

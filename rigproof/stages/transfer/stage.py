@@ -9,13 +9,13 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.kinds.stages import Label, StageKind, StagePlan
+from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.lint.limits import Bound, stage_limit_problems
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.base import Positive, Share, Table
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "transfer"
 GB = "GB"  # 10^9 bytes that crossed the link, each counted once: the unit of these rounds
@@ -219,6 +219,7 @@ KIND = StageKind(
     "rests",
     TransferSettings,
     tuple(FIGURES.values()),
+    specs=specs,
     plan=planned,
     lint=problems,
     unit=GB,

@@ -9,7 +9,7 @@ from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.silicon.card import STEP_S
-from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.transient.schedule import EDGE, HALF, Arm, arms_of
@@ -133,4 +133,4 @@ def _left_share(task: Task, spec: TransientSpec, arm: Arm, wave: int) -> float:
 
 
 # Its rate is held against 0.80 of a continuous load's, which bursts exceed.
-SIMULATED = SimulatedStage(segments, records, unnoticed=unnoticed, least_by={"throughput-sag": 0.35})
+SIMULATED = SimulatedForm(segments, records, unnoticed=unnoticed, least_by={"throughput-sag": 0.35})

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.base import Flag, Positive, Share
@@ -16,7 +16,7 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.identity import GpuIdentity
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageKind, StageWork
 from rigproof.stages.transient.schedule import Arm, arms_of, least_length_s, steps_of
 
 STAGE = "transient"
@@ -207,6 +207,7 @@ KIND = StageKind(
     STAGE,
     "arms",
     TransientSettings,
+    specs=specs,
     lint=problems,
     remarks=remarks,
     crew="hosts",

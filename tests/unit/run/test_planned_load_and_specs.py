@@ -8,8 +8,8 @@ from rigproof.run.planned_load import planned_load
 from rigproof.stages.feeding.stage import specs as feeding_specs
 from rigproof.stages.gemm.stage import GemmSpec
 from rigproof.stages.gemm.stage import specs as gemm_specs
+from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
-from rigproof.stages.slice import StageWork
 from rigproof.stages.sustained.stage import SustainedSpec
 from rigproof.stages.sustained.stage import specs as sustained_specs
 from support.rig_profile import loaded_rig

@@ -10,9 +10,9 @@ from rigproof.profiles.planning.plan import MemoryPlan, Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.work import MemoryPolicy
 from rigproof.stages.feeding.stage import FeedingSpec
-from rigproof.stages.registry import KINDS, SLICES
+from rigproof.stages.kind import StageWork
+from rigproof.stages.registry import KINDS
 from rigproof.stages.sharing.stage import SharingSpec
-from rigproof.stages.slice import StageWork
 from rigproof.stages.training.stage import TrainingSpec
 
 PROFILE = """
@@ -45,7 +45,7 @@ def rig(tmp_path, tables: str = "", gpu: str = "") -> LoadedRig:
 def specs(loaded: LoadedRig, name: str, cpus: dict[str, float] | None = None) -> dict:
     plan = make_plan(loaded, "quick")
     work = StageWork(loaded, plan, plan.stage(name), {"host": 16.0} if cpus is None else cpus)
-    return SLICES[name].specs(work)
+    return KINDS[name].specs(work)
 
 
 def test_a_level_has_the_stages_whose_length_it_states(tmp_path):

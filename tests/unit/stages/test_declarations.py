@@ -10,7 +10,7 @@ import rigproof
 from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.registry import KINDS, STAGES
+from rigproof.stages.registry import KINDS
 from support.rig_profile import CANNED, RIG, loaded_rig, stage_changes
 
 PACKAGE = Path(rigproof.__file__).parent
@@ -40,19 +40,19 @@ def test_every_kind_of_event_that_is_reported_is_declared():
 
 
 def test_a_stage_declares_the_kinds_that_it_alone_reports():
-    own = [kind for stage in STAGES for kind in stage.kind.events]
+    own = [kind for stage in KINDS for kind in stage.events]
     assert len(set(own)) == len(own)
     assert not set(own) & set(EVENT_KINDS)
     path_of = {kind: path for path in PACKAGE.rglob("*.py") for kind in kinds_in(path)}
-    for stage in STAGES:
-        for kind in stage.kind.events:
+    for stage in KINDS:
+        for kind in stage.events:
             assert (PACKAGE / "stages" / stage.name) in path_of[kind].parents
 
 
 def test_a_label_means_the_same_in_every_stage():
     kinds = {}
-    for stage in STAGES:
-        for label in stage.kind.labels:
+    for stage in KINDS:
+        for label in stage.labels:
             assert kinds.setdefault(label.name, label.kind) is label.kind
 
 
@@ -70,7 +70,7 @@ def recording():
 
 
 def test_rounds_have_the_labels_that_their_stage_declares(recording):
-    declared = {stage.name: {label.name: label.kind for label in stage.kind.labels} for stage in STAGES}
+    declared = {stage.name: {label.name: label.kind for label in stage.labels} for stage in KINDS}
     assert {one.stage for one in recording.rounds} == declared.keys()
     for one in recording.rounds:
         assert isinstance(one, Round)

@@ -12,8 +12,8 @@ from rigproof.simulation.stage import Timed
 from rigproof.simulation.work.run import RunningTask
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
 from rigproof.stages.feeding.stage import RewardBatch
-from rigproof.stages.registry import SLICES
-from rigproof.stages.slice import StageWork
+from rigproof.stages.kind import StageWork
+from rigproof.stages.registry import KINDS
 from support.simulated import DUAL, rig_named, simulated
 
 START_S = 1.0
@@ -27,7 +27,7 @@ def work(stage: str, *faults: str, seed: int = 0, generation: int = 0, name: str
     worker = rig.plan.workers[0]
     node = rig.node(worker.node)
     node.stages = (StageWindow(stage, START_S, planned.expected_s),)
-    spec = SLICES[stage].specs(StageWork(rig.loaded, rig.plan, planned, CPUS))[worker.worker]
+    spec = KINDS[stage].specs(StageWork(rig.loaded, rig.plan, planned, CPUS))[worker.worker]
     return RunningTask(node, worker, spec, START_S, crew=Member(worker.subject), generation=generation)
 
 
@@ -174,5 +174,5 @@ def test_what_hits_a_process_does_not_hit_the_one_that_takes_over(fault: str, wa
 
 
 def test_stages_that_fill_the_memory_and_compare_what_it_holds_notice_a_stuck_bit() -> None:
-    verifying = {stage for stage, one in SLICES.items() if one.simulated.verifies_memory}
+    verifying = {one.name for one in KINDS if one.simulated.verifies_memory}
     assert verifying == {"sustained", "pattern", "sharing"}

@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import Measured, floor_of
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.models import models_of, partial
-from rigproof.profiles.kinds.stages import StageKind, StageKinds
+from rigproof.profiles.kinds.stages import StageFacts, StageKinds
 from rigproof.profiles.lint.sku import lint_sku
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -43,7 +43,7 @@ def bandwidth(sku, _figure):
 COPY = FigureKind(
     "copy_gbps", "copies", unit="GB/s", peak=bandwidth, precision="bytes", scaled=False, architecture=False
 )
-ALL = StageKinds((*KINDS, StageKind("copying", "bursts", CopyingSettings, (COPY,))))
+ALL = StageKinds((*KINDS, StageFacts("copying", "bursts", CopyingSettings, (COPY,))))
 HERE = Conditions("bytes", 1024, 1, "2.11.0+cu130")
 
 

@@ -14,9 +14,10 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.crews import CrewKind
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
+from rigproof.run import acceptance
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
-from rigproof.stages.registry import FORMS, KINDS, SLICES
+from rigproof.stages.registry import FORMS, KINDS
 from support.exchange import EXCHANGE, NAME, TURN_S, messages
 from support.simulated import rig_from
 
@@ -31,7 +32,7 @@ gpus = [{{ sku = "rtx-3090" }}, {{ sku = "rtx-3090" }}]
 NODES = ("lab", "lab-2")
 DEVICES = tuple(f"{node}/gpu{number}" for node in NODES for number in (0, 1))
 TEXT = f'name = "lab"\n[stages.{NAME}]\n' + "".join(NODE.format(name=name) for name in NODES)
-WITH_PAIRS = StageKinds((*KINDS, EXCHANGE.kind))
+WITH_PAIRS = StageKinds((*KINDS, EXCHANGE))
 PAIRS = tuple("-".join(pair) for pair in combinations(DEVICES, 2))
 OURS = "lab/gpu0#0"
 
@@ -40,7 +41,7 @@ OURS = "lab/gpu0#0"
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadedRig]:
     """Two nodes of two cards each; the tests' stage is one of rigproof's meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SLICES, NAME, EXCHANGE)
+        patch.setattr(acceptance, "KINDS", WITH_PAIRS)
         patch.setitem(FORMS, NAME, EXCHANGE.simulated)
         yield rig_from(tmp_path_factory.mktemp("rig"), TEXT, WITH_PAIRS)
 
@@ -140,9 +141,9 @@ def test_a_worker_that_hangs_costs_its_own_crew_alone(loaded: LoadedRig) -> None
 def test_whoever_works_together_has_a_rank_of_its_own_and_one_subject(
     loaded: LoadedRig, tmp_path, monkeypatch, crew: CrewKind, turns: int, found: dict[str, int]
 ) -> None:
-    kind = replace(EXCHANGE.kind, crew=crew)
-    monkeypatch.setitem(SLICES, NAME, replace(EXCHANGE, kind=kind))
-    recording = simulated_recording(rig_from(tmp_path, TEXT, StageKinds((*KINDS, kind))), "quick")
+    kinds = StageKinds((*KINDS, replace(EXCHANGE, crew=crew)))
+    monkeypatch.setattr(acceptance, "KINDS", kinds)
+    recording = simulated_recording(rig_from(tmp_path, TEXT, kinds), "quick")
     rounds = [one for one in recording.rounds if one.stage == NAME]
     workers = {one: {other.worker for other in rounds if other.subject == one} for one in found}
     assert {one: len(members) for one, members in workers.items()} == found
@@ -153,9 +154,9 @@ def test_whoever_works_together_has_a_rank_of_its_own_and_one_subject(
 @pytest.mark.parametrize("fault", ["foreign-memory@lab/gpu0", "worker-killed@lab/gpu0:stage=gemm,after=1"])
 def test_any_worker_of_a_node_can_stand_for_it(loaded: LoadedRig, tmp_path, monkeypatch, fault: str) -> None:
     """A host is measured although its first card is not there."""
-    kind = replace(EXCHANGE.kind, crew="nodes", duty="idle")
-    monkeypatch.setitem(SLICES, NAME, replace(EXCHANGE, kind=kind))
-    recording = simulated_recording(rig_from(tmp_path, TEXT, StageKinds((*KINDS, kind))), "quick", (fault,))
+    kinds = StageKinds((*KINDS, replace(EXCHANGE, crew="nodes", duty="idle")))
+    monkeypatch.setattr(acceptance, "KINDS", kinds)
+    recording = simulated_recording(rig_from(tmp_path, TEXT, kinds), "quick", (fault,))
     rounds = [one for one in recording.rounds if one.stage == NAME]
     first = "lab/gpu1#0" if "memory" in fault else OURS  # which was replaced
     assert {(one.subject, one.worker) for one in rounds} == {("lab", first), ("lab-2", "lab-2/gpu0#0")}
@@ -164,10 +165,10 @@ def test_any_worker_of_a_node_can_stand_for_it(loaded: LoadedRig, tmp_path, monk
 
 @pytest.mark.parametrize("fault", ["bit-flip", "gpu-idle", "gpu-lost", "hung-kernel"])
 def test_a_fault_of_a_card_does_not_act_while_its_host_is_measured(tmp_path, monkeypatch, fault: str) -> None:
-    kind = replace(EXCHANGE.kind, crew="nodes", duty="idle")
-    monkeypatch.setitem(SLICES, NAME, replace(EXCHANGE, kind=kind))
+    kinds = StageKinds((*KINDS, replace(EXCHANGE, crew="nodes", duty="idle")))
+    monkeypatch.setattr(acceptance, "KINDS", kinds)
     monkeypatch.setitem(FORMS, NAME, EXCHANGE.simulated)
-    rig = rig_from(tmp_path, TEXT, StageKinds((*KINDS, kind)))
+    rig = rig_from(tmp_path, TEXT, kinds)
     with pytest.raises(FaultError, match="it would never act, or nothing would notice it"):
         simulated_recording(rig, "quick", (f"{fault}@lab/gpu0:stage={NAME}",))
     rounds = list(simulated_recording(rig, "quick", (f"{fault}@lab/gpu0",)).rounds)

@@ -15,8 +15,8 @@ from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.disk.criteria import FEWEST_ROUNDS, disk, tables
 from rigproof.stages.disk.stage import DiskSpec, DiskTest, specs
+from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
-from rigproof.stages.slice import StageWork
 from support.lengths import lengths
 
 SHORT = dict.fromkeys((kind.name for kind in KINDS if "length_s" in kind.settings.model_fields), 0)

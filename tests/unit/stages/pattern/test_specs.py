@@ -4,9 +4,9 @@ import pytest
 
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.stages.kind import StageWork
 from rigproof.stages.pattern.stage import specs
 from rigproof.stages.registry import KINDS
-from rigproof.stages.slice import StageWork
 
 CARD = {"sku": "rtx-3070", "workers": 3, "vram_gib_per_worker": 1.5, "memory_gib": 8.0}
 

@@ -16,8 +16,8 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
-from rigproof.stages.slice import StageWork
 from rigproof.stages.transient.criteria import transient
 from rigproof.stages.transient.made import Waves
 from rigproof.stages.transient.schedule import Arm, arms_of

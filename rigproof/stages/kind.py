@@ -1,0 +1,75 @@
+"""A stage as a whole: what its folder provides to the rest of rigproof."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+
+from rigproof.criteria.criterion import Criterion
+from rigproof.devices.specs import Spec
+from rigproof.profiles.kinds.stages import S, StageFacts, StagePlan
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import Plan
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Round
+from rigproof.records.recording import Recording
+from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.stage import SimulatedForm
+from rigproof.stages.tables import StageTable
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """What the specs of a stage's workers are made from.
+
+    `cpus`: the CPUs found, by node. `gpus`: the devices found, by promised subject.
+    """
+
+    loaded: LoadedRig
+    plan: Plan
+    stage: StagePlan
+    cpus: Mapping[str, float]
+    gpus: Mapping[str, GpuIdentity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageKind(StageFacts[S]):
+    """One stage, whole. Its stage.py makes it; what its other files provide is looked up in them by name.
+
+    `specs`: each worker's task, by worker.
+    """
+
+    specs: Callable[[StageWork], Mapping[str, Spec]] = field(kw_only=True)
+
+    def _file(self, name: str) -> ModuleType:
+        """A file of the stage's folder, imported when it is asked for: a worker never asks."""
+        return import_module(f"rigproof.stages.{self.name}.{name}")
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """Its criteria, in the order in which reports show them."""
+        found: tuple[Criterion, ...] = self._file("criteria").CRITERIA
+        return found
+
+    @property
+    def tables(self) -> Callable[[Recording], Iterable[StageTable]]:
+        """Makes the tables of its measurements, which reports show beside the verdicts."""
+        found: Callable[[Recording], Iterable[StageTable]] = self._file("criteria").tables
+        return found
+
+    @property
+    def measured(self) -> Callable[[Recording, str], list[Round]] | None:
+        """Finds the rounds behind a subject's rate; None if they are all measured rounds."""
+        return getattr(self._file("criteria"), "measured_rounds", None)
+
+    @property
+    def simulated(self) -> SimulatedForm:
+        """How simulated silicon does its work."""
+        found: SimulatedForm = self._file("simulated").SIMULATED
+        return found
+
+    @property
+    def faults(self) -> tuple[FaultKind, ...]:
+        """The faults that its criteria must notice."""
+        found: tuple[FaultKind, ...] = self._file("simulated").FAULTS
+        return found
