@@ -407,6 +407,11 @@ class DeviceEvidence:
                     return f"{event.message} (at t={event.t_s:.0f} s)"
         return ""
 
+    def unmeasured(self, why: str) -> NotMeasured:
+        """NotMeasured for this reason, with its cause if that is known."""
+        cause = self.cause()
+        return NotMeasured(f"{why}: {cause}" if cause else why)
+
 
 def _limit_key(name: str, stage: str) -> str:
     return f"stages.{stage}.{name}" if stage else f"limits.{name}"

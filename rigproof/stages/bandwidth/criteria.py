@@ -78,10 +78,7 @@ def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
     done = done.only(done.labelled("operation", operation)).verified.measured
     if len(done) < FEWEST_ROUNDS:
         device.evidence.stage(STAGE)
-        cause = device.cause()
-        raise NotMeasured(
-            f"{count_of(len(done), 'verified rounds')} of {operation}" + (f": {cause}" if cause else "")
-        )
+        raise device.unmeasured(f"{count_of(len(done), 'verified rounds')} of {operation}")
     return done
 
 

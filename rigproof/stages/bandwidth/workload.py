@@ -2,6 +2,7 @@
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import adapted
 from rigproof.records.measurements import Phase
@@ -19,27 +20,16 @@ def run_bandwidth(spec: BandwidthSpec, device: Device, context: WorkerContext) -
     A failed allocation is reported as an event, then raised as MemoryError.
     """
     reporter = Reporter(context, spec.stage)
-    failure = _measured(spec, device, reporter)
-    device.empty_cache()
-    if failure:
-        needed_mib = 3 * spec.size**2 * 4 / 2**20
-        reporter.out_of_memory(failure, needed_mib, recovered=False)
-        raise MemoryError(f"three buffers of {needed_mib / 3:.0f} MiB: {failure}")
 
-
-def _measured(spec: BandwidthSpec, device: Device, reporter: Reporter) -> str | None:
-    """Measure. Returns the message if memory did not suffice: a traceback would keep the buffers alive."""
-    try:
+    def measure() -> None:
         buffers = Buffers(device, spec.size)
         if buffers.flaw:
             reporter.wrong_result(buffers.flaw, {"size": spec.size})
         for operation in OPERATIONS:
             MeasuredOperation(spec, operation(buffers), reporter).run(spec.duration_s / len(OPERATIONS))
-    except (RuntimeError, MemoryError) as error:
-        if device.is_out_of_memory(error):
-            return str(error)
-        raise
-    return None
+
+    each_mib = spec.size**2 * 4 / 2**20
+    within_memory(device, reporter, 3 * each_mib, f"three buffers of {each_mib:.0f} MiB", measure)
 
 
 class MeasuredOperation:

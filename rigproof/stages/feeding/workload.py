@@ -13,6 +13,7 @@ from typing import Literal
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.stages.feeding.bursts import Bursts, Generated
 from rigproof.stages.feeding.generation import Decoder
@@ -40,34 +41,18 @@ def run_feeding(spec: FeedingSpec, device: Device, context: WorkerContext) -> No
     reporter = Reporter(context, spec.stage)
     started_s = context.now_s()
     with RewardPool(spec.processes, spec.strategy_s, spec.strategy_memory_mib) as pool:
-        failure = _fed(spec, device, reporter, pool, started_s)
-        device.empty_cache()
-        if failure:
-            reporter.out_of_memory(failure, spec.vram_mib, recovered=False)
-            raise MemoryError(f"generation with {spec.vram_mib:.0f} MiB: {failure}")
 
+        def feed() -> None:
+            bursts = Bursts(device, Decoder(device, spec.completions, spec.vram_mib), reporter, spec.round_s)
+            try:
+                feeding = Feeding(spec, bursts, device, reporter, pool)
+                feeding.prepare(started_s)
+                feeding.work(started_s)
+                feeding.conclude()
+            finally:
+                bursts.release()
 
-def _fed(
-    spec: FeedingSpec, device: Device, reporter: Reporter, pool: RewardPool, started_s: float
-) -> str | None:
-    """Prepare, feed, compare once more. Returns the message if memory did not suffice.
-
-    It is not raised, because a traceback would keep the decoder alive.
-    """
-    try:
-        bursts = Bursts(device, Decoder(device, spec.completions, spec.vram_mib), reporter, spec.round_s)
-        try:
-            feeding = Feeding(spec, bursts, device, reporter, pool)
-            feeding.prepare(started_s)
-            feeding.work(started_s)
-            feeding.conclude()
-        finally:
-            bursts.release()
-    except (RuntimeError, MemoryError) as error:
-        if device.is_out_of_memory(error):
-            return str(error)
-        raise
-    return None
+        within_memory(device, reporter, spec.vram_mib, f"generation with {spec.vram_mib:.0f} MiB", feed)
 
 
 class Feeding:

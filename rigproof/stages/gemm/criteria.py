@@ -59,10 +59,7 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
         if precision == NEWEST:  # the card may have it, and torch not yet
             raise NotApplicable(f"this torch multiplies no {precision} on this device")
         raise (NotMeasured if device.device.sku else NotApplicable)(f"this device has no {precision}")
-    cause = device.cause()
-    raise NotMeasured(
-        f"{count_of(number, 'verified rounds')} of {precision}" + (f": {cause}" if cause else "")
-    )
+    raise device.unmeasured(f"{count_of(number, 'verified rounds')} of {precision}")
 
 
 CRITERIA = tuple(map(_gemm, PRECISIONS))

@@ -1,11 +1,13 @@
 """The gemm stage's workload: one device's steady rate, precision by precision."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.golden import GoldenData
 from rigproof.devices.normal import NormalData
+from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.pool import LEAST_MATRICES, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
@@ -43,29 +45,14 @@ def run_gemm(spec: GemmSpec, device: Device, context: WorkerContext) -> None:
         if context.stopped():
             return
         settle_s = spec.settle_s * (1.0 if place == 0 else LATER_SETTLE_SHARE)
-        failure = _measured(spec, precision, settle_s, device, reporter)
-        device.empty_cache()
-        if failure:
-            needed_mib = gemm_mib(spec.size, precision)
-            reporter.out_of_memory(failure, needed_mib, recovered=False)
-            raise MemoryError(f"{precision} operands of size {spec.size}: {failure}")
+        what = f"{precision} operands of size {spec.size}"
+        measure = partial(_measure, spec, precision, settle_s, device, reporter)
+        within_memory(device, reporter, gemm_mib(spec.size, precision), what, measure)
 
 
-def _measured(
-    spec: GemmSpec, precision: str, settle_s: float, device: Device, reporter: Reporter
-) -> str | None:
-    """Measure one precision. Returns the message if memory did not suffice.
-
-    It is not raised, because a traceback would keep the operands alive.
-    """
-    try:
-        device.use(precision)
-        SteadyRate(spec, precision, device, reporter).run(settle_s)
-    except (RuntimeError, MemoryError) as error:
-        if device.is_out_of_memory(error):
-            return str(error)
-        raise
-    return None
+def _measure(spec: GemmSpec, precision: str, settle_s: float, device: Device, reporter: Reporter) -> None:
+    device.use(precision)
+    SteadyRate(spec, precision, device, reporter).run(settle_s)
 
 
 class SteadyRate:

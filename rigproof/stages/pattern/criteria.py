@@ -137,8 +137,7 @@ def _tested(device: DeviceEvidence) -> str:
     device.evidence.stage(STAGE)
     reports = [one for one in device.events("allocation") if one.stage == STAGE]
     if not reports:
-        cause = device.cause()
-        raise NotMeasured("no memory was reported as filled" + (f": {cause}" if cause else ""))
+        raise device.unmeasured("no memory was reported as filled")
     tested_mib, available_mib = (reports[-1].data.get(name) for name in ("allocated_mib", "available_mib"))
     if (
         not isinstance(tested_mib, int | float)
@@ -172,8 +171,7 @@ def _require_passes(device: DeviceEvidence, rounds: Rounds) -> None:
         for operation in OPERATIONS:
             done = rounds.only(rounds.labelled("pattern", name) & rounds.labelled("operation", operation))
             if not len(done):
-                cause = device.cause()
-                raise NotMeasured(f"no {operation} of {name}" + (f": {cause}" if cause else ""))
+                raise device.unmeasured(f"no {operation} of {name}")
 
 
 @Criterion(
@@ -227,9 +225,7 @@ def _read_rounds(device: DeviceEvidence, heat: str) -> Rounds:
     rounds = device.rounds(STAGE)
     found = rounds.only(rounds.labelled("heat", heat)).verified
     if len(found) < FEWEST_PROBES:
-        cause = device.cause()
-        why = f"{len(found)} verified passes of reading {heat}"
-        raise NotMeasured(why + (f": {cause}" if cause else ""))
+        raise device.unmeasured(f"{len(found)} verified passes of reading {heat}")
     return found
 
 

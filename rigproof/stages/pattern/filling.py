@@ -4,6 +4,7 @@ import gc
 from typing import TYPE_CHECKING
 
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.verdict import count_of
@@ -58,7 +59,7 @@ class TestedMemory:
 
         Raises MemoryError if nothing smaller is left to try, or the policy allows no smaller attempt.
         """
-        while (failure := self._grow()) is not None:
+        while failure := self._grow():
             self._back_off(failure)
         if not self.chunks:
             raise MemoryError(f"no room for patterns: {self.available_mib:.2f} MiB are free")
@@ -111,30 +112,22 @@ class TestedMemory:
         self.chunks.clear()
         self._device.empty_cache()
 
-    def _grow(self) -> str | None:
+    def _grow(self) -> str:
         """Take memory step by step; returns the message if it does not suffice."""
         for goal_mib in self._policy.steps(self.target_mib, self.mib):
             while (wanted := self._next_chunk(goal_mib)) > 0:
-                failure = self._add(wanted)
-                if failure is not None:
+                failure = failed_allocation(self._device, lambda: self._add(wanted))
+                if failure:
                     return failure
-        return None
+        return ""
 
     def _next_chunk(self, goal_mib: float) -> int:
         """Words of the next chunk on the way to a goal; 0 if it is reached."""
         left = int(goal_mib * MIB / WORD_BYTES) - self.words
         return min(CHUNK_WORDS, left // ALIGNED_WORDS * ALIGNED_WORDS)
 
-    def _add(self, count: int) -> str | None:
-        """Add a chunk. Returns the message if memory does not suffice: a traceback would keep it alive."""
-        try:
-            words = self._device.words(count)
-        except (RuntimeError, MemoryError) as error:
-            if self._device.is_out_of_memory(error):
-                return str(error) or type(error).__name__
-            raise
-        self.chunks.append(Chunk(words, self.words))
-        return None
+    def _add(self, count: int) -> None:
+        self.chunks.append(Chunk(self._device.words(count), self.words))
 
     def _back_off(self, failure: str) -> None:
         """Lower the target, and free what exceeds it. Raises MemoryError if that is not possible."""

@@ -1,10 +1,12 @@
 """Fills a device's memory with operands step by step, and backs off if it does not suffice."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rigproof.devices.device import Device
 from rigproof.devices.golden import GoldenData
 from rigproof.devices.opening import open_device
+from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.pool import Pool, matrices_in
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.retreat import CPU, Attempt
@@ -48,7 +50,7 @@ class Filling:
         Raises MemoryError if nothing is left to try.
         """
         self.device.use(self.precision)
-        while (failure := self._grow()) is not None:
+        while failure := self._grow():
             self.back_off(failure, in_round=False)
         if self.stands_in is None:
             size, checksums = self.attempt.size, self.pool.checksums
@@ -99,40 +101,31 @@ class Filling:
             device=self.stands_in,
         )
 
-    def _grow(self) -> str | None:
+    def _grow(self) -> str:
         """Fill step by step; returns the message if memory does not suffice."""
-        attempt, failure = self.attempt, None
+        attempt, failure = self.attempt, ""
         first_pass = FirstPass(self, self._reporter, self._spec.round_s)
         steps = self._policy.steps(attempt.target_mib, self.pool.mib)
         for goal_mib in (attempt.target_mib,) if attempt.part else steps:
             failure = self._grow_to(_count(goal_mib, attempt.size, self.precision), first_pass)
-            if failure is not None or self._reporter.context.stopped():
+            if failure or self._reporter.context.stopped():
                 break
         first_pass.close()
         if first_pass.product_s:
             self.products = products_for(self._spec.round_s, first_pass.product_s)
         return failure
 
-    def _grow_to(self, count: int, first_pass: "FirstPass") -> str | None:
+    def _grow_to(self, count: int, first_pass: "FirstPass") -> str:
         """Add matrices one by one; the products of each with its neighbour are checked at once."""
         while len(self.pool) < count and not self._reporter.context.stopped():
-            failure = self._add_matrix(first_pass)
-            if failure is not None:
+            if failure := failed_allocation(self.device, partial(self._add_matrix, first_pass)):
                 return failure
             self._policy.monitor()
-        return None
+        return ""
 
-    def _add_matrix(self, first_pass: "FirstPass") -> str | None:
-        """Add one. Returns the message if memory does not suffice: a traceback would keep operands alive."""
-        try:
-            made = self.pool.grow()
-        except (RuntimeError, MemoryError) as error:
-            if self.device.is_out_of_memory(error):
-                return str(error) or type(error).__name__
-            raise
-        for one in made:
-            first_pass.add(one)
-        return None
+    def _add_matrix(self, first_pass: "FirstPass") -> None:
+        for made in self.pool.grow():
+            first_pass.add(made)
 
 
 class FirstPass:

@@ -1,7 +1,10 @@
 """The sustained stage's workload: fills memory with operands and multiplies them continuously in 16-bit."""
 
+from functools import partial
+
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted
 from rigproof.devices.vram_policy import VramPolicy
@@ -73,8 +76,8 @@ class SustainedLoad:
         queue = self._queue()
         while not context.stopped() and context.now_s() < end_s:
             phase: Phase = "warmup" if context.now_s() < settled_at_s else "measure"
-            failure = self._add_rounds(queue, phase)
-            if failure is not None:
+            add = partial(self._add_rounds, queue, phase)
+            if failure := failed_allocation(self._filling.device, add):
                 self._finish_all(queue)
                 self._filling.back_off(failure, in_round=True)
                 self._filling.fill()
@@ -90,16 +93,9 @@ class SustainedLoad:
     def _queue(self) -> RoundQueue[tuple[int, ...]]:
         return RoundQueue(self._filling.device, self._filling.pool.launch)
 
-    def _add_rounds(self, queue: RoundQueue[tuple[int, ...]], phase: Phase) -> str | None:
-        """Keep the queue full; returns the message if memory does not suffice."""
-        try:
-            while not queue.full:
-                queue.add(self._filling.products, phase)
-        except (RuntimeError, MemoryError) as error:
-            if not self._filling.device.is_out_of_memory(error):
-                raise
-            return str(error) or type(error).__name__
-        return None
+    def _add_rounds(self, queue: RoundQueue[tuple[int, ...]], phase: Phase) -> None:
+        while not queue.full:
+            queue.add(self._filling.products, phase)
 
     def _finish_all(self, queue: RoundQueue[tuple[int, ...]]) -> None:
         while queue:

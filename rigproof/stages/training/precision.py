@@ -222,5 +222,4 @@ def raise_unmeasured(device: DeviceEvidence, why: str) -> NoReturn:
     supported = {precision for worker in device.workers for precision in worker.precisions}
     if supported and "fp16" not in supported:
         raise (NotMeasured if device.device.sku else NotApplicable)("this device has no fp16")
-    cause = device.cause()
-    raise NotMeasured(why + (f": {cause}" if cause else ""))
+    raise device.unmeasured(why)

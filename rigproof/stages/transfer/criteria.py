@@ -223,10 +223,10 @@ def _require_enough(device: DeviceEvidence, rounds: Rounds, direction: str, how:
         return
     device.evidence.stage(STAGE)
     missed = device.events("turn_missed")
-    cause = f"it {missed[0].message}" if missed and how == "alone" else device.cause()
-    raise NotMeasured(
-        f"{count_of(len(rounds), 'verified rounds')} of {direction} {how}" + (f": {cause}" if cause else "")
-    )
+    why = f"{count_of(len(rounds), 'verified rounds')} of {direction} {how}"
+    if missed and how == "alone":
+        raise NotMeasured(f"{why}: it {missed[0].message}")
+    raise device.unmeasured(why)
 
 
 def _in_time_with_others(device: DeviceEvidence, direction: str) -> tuple[Rounds, int, str]:

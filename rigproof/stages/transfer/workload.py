@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.stages.transfer.buffers import Buffers
 from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER
@@ -28,24 +29,11 @@ def run_transfer(spec: "TransferSpec", device: Device, context: WorkerContext) -
     A failed allocation is reported as an event, then raised as MemoryError.
     """
     reporter = Reporter(context, spec.stage)
-    failure = _measured(spec, device, reporter)
-    device.empty_cache()
-    if failure:
-        needed_mib = 4.0 * spec.mib
-        reporter.out_of_memory(failure, needed_mib, recovered=False)
-        raise MemoryError(f"buffers of {needed_mib:.0f} MiB together: {failure}")
-
-
-def _measured(spec: "TransferSpec", device: Device, reporter: Reporter) -> str | None:
-    """Measure. Returns the message if memory did not suffice: a traceback would keep the buffers alive."""
-    try:
-        buffers = Buffers(device, spec.mib)
-        Transfers(spec, buffers, reporter).run()
-    except (RuntimeError, MemoryError) as error:
-        if device.is_out_of_memory(error):
-            return str(error)
-        raise
-    return None
+    needed_mib = 4.0 * spec.mib
+    what = f"buffers of {needed_mib:.0f} MiB together"
+    within_memory(
+        device, reporter, needed_mib, what, lambda: Transfers(spec, Buffers(device, spec.mib), reporter).run()
+    )
 
 
 class Transfers:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Checksums, Device, Mark
 from rigproof.devices.golden import GoldenData
+from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.pool import LEAST_MATRICES, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound
@@ -44,23 +45,9 @@ def run_transient(
     if spec.left_out:
         reporter.event("waves_left_out", spec.left_out, {})
         return
-    failure = _made(spec, device, reporter, sleep)
-    device.empty_cache()
-    if failure:
-        needed_mib = operands_mib(spec.size, device.half)
-        reporter.out_of_memory(failure, needed_mib, recovered=False)
-        raise MemoryError(f"{device.half} operands of size {spec.size}: {failure}")
-
-
-def _made(spec: TransientSpec, device: Device, reporter: Reporter, sleep: Sleep) -> str | None:
-    """Make them. Returns the message if memory did not suffice: a traceback would keep the operands alive."""
-    try:
-        Bursts(spec, device, reporter, sleep).run()
-    except (RuntimeError, MemoryError) as error:
-        if device.is_out_of_memory(error):
-            return str(error)
-        raise
-    return None
+    needed_mib = operands_mib(spec.size, device.half)
+    what = f"{device.half} operands of size {spec.size}"
+    within_memory(device, reporter, needed_mib, what, Bursts(spec, device, reporter, sleep).run)
 
 
 @dataclass(frozen=True, slots=True)
