@@ -274,11 +274,6 @@ class Evidence:
             rounds = rounds.only(~other)
         return rounds
 
-    @property
-    def single_attempts(self) -> bool:
-        """Whether no stage was measured twice: then all records are of the same attempt."""
-        return not self._spans
-
     def records(self, kind: type[Kept], subject: str) -> list[Kept]:
         """A stage's own records of this type about one device, in the order in which they came."""
         found = self.kept_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))

@@ -1,15 +1,17 @@
 """Bursts of generation: each is one step's completions, in rounds, all compared with their references."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
+
+import torch
 
 from rigproof.devices.device import Checksums, Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, products_for
 from rigproof.devices.verification import Reference, as_hex, tolerance
 from rigproof.records.measurements import Phase
-from rigproof.stages.feeding.generation import Answers, Decoder, pass_tflop
+from rigproof.stages.feeding.generation import Decoder, pass_tflop
+from rigproof.stages.feeding.reward_pool import Job
 from rigproof.stages.feeding.strategies import ANSWER
 
 PROMPTS = 2  # steps alternate between them; each has its own references
@@ -18,20 +20,12 @@ MOST_PASSES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """One step's completions."""
-
-    prompt: int
-    completions: list[list[int]]
-
-
-@dataclass(frozen=True, slots=True)
 class _Portion:
     """The part of a burst that a round does."""
 
     prompt: int
     place: int
-    answers: Answers | None  # with the last one
+    answers: torch.Tensor | None  # with the last one
 
 
 class Bursts:
@@ -74,7 +68,8 @@ class Bursts:
         self._write(prompt, len(ANSWER), self._device.checksums(1))
         answers = self._decoder.answers()
         self._device.mark().wait()
-        return answers.completions()
+        completions: list[list[int]] = answers.tolist()
+        return completions
 
     def fit(self, seconds: float) -> float:
         """Set the length of completions so that a step takes about `seconds`; returns a pass's seconds.
@@ -110,7 +105,7 @@ class Bursts:
             prompt, place = self._prompt, self._place
             self.add("warmup")
             finished = self._queue.finish()
-            checksum = _combined(finished.checksums)
+            (checksum,) = finished.checksums
             repeated = any(checksum == known.checksum for known in self._references.values())
             reference = Reference(
                 checksum,
@@ -128,10 +123,10 @@ class Bursts:
         """Queue the next round."""
         self._queue.add(self._passes[self._place], phase)
 
-    def finish(self) -> Generated | None:
-        """Wait for the oldest round; returns the step's completions if it was its last."""
+    def finish(self) -> Job | None:
+        """Wait for the oldest round; returns its step's completions, as a job, if it was the last of it."""
         finished = self._queue.finish()
-        work, got = finished.work, _combined(finished.checksums)
+        work, (got,) = finished.work, finished.checksums
         reference = self._references[work.prompt, work.place]
         if reference.correct and got != reference.checksum:
             self._reporter.wrong_result(
@@ -144,7 +139,7 @@ class Bursts:
                 },
             )
         self._report(finished, verified=reference.confirms(got))
-        return None if work.answers is None else Generated(work.prompt, work.answers.completions())
+        return None if work.answers is None else Job(work.answers.tolist(), work.prompt, parallel=True)
 
     def release(self) -> None:
         """Free the decoder, and the queue, which holds a reference to this object."""
@@ -178,8 +173,3 @@ class Bursts:
             verified=verified,
             labels={"precision": decoder.precision, "size": decoder.width},
         )
-
-
-def _combined(checksums: Iterable[int]) -> int:
-    """One checksum for several passes."""
-    return sum(checksums) % 2**64

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -21,15 +20,13 @@ from rigproof.criteria.evidence.cpu_use import TOLD_PERCENT, cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed, fed_by
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.rounds import Mask, Rounds
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import moving_readings, require_in_time
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.records.columns import Coded
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
-from rigproof.records.rows import Rows
 from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.feeding.stage import FeedingSettings, RewardBatch
 from rigproof.stages.tables import StageTable
@@ -155,8 +152,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     The rewards must be the same, in the same order. Runs during the generation also count, except for the
     CPU as the device, which has no time for both.
     """
-    sound = _sound_runs(device)
-    batches = [] if sound else _rewards(device)
+    batches = _rewards(device)
     wrong = [batch for batch in batches if batch.matches is False]
     if wrong:
         runs = count_of(len(wrong), "parallel runs")
@@ -170,15 +166,14 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
             from_s=wrong[0].t_s,
         )
     device.evidence.stage(STAGE)
-    cause = "" if sound or batches else device.cause()
-    if cause:
+    if not batches and (cause := device.cause()):
         raise NotMeasured(f"no rewards: {cause}")
     lost = _most_lost(device, batches)
     if lost is not None:
         return lost
-    times = sound.times if sound else reward_times(batches, beside_generation=not device.is_cpu)
+    times = reward_times(batches, beside_generation=not device.is_cpu)
     detail = f"{1e3 * times.alone_s:.1f} ms per strategy, {1e3 * times.together_s:.1f} ms in the pool"
-    detail += f"; {sound.losses if sound else _losses(batches)}"
+    detail += f"; {_losses(batches)}"
     planned = _planned_processes(device)
     if times.processes < planned:
         raise NotMeasured(
@@ -200,7 +195,7 @@ def _planned_processes(device: DeviceEvidence) -> int:
 
 def _rewards(device: DeviceEvidence) -> list[RewardBatch]:
     """Its runs. NotMeasured if one lost less than none of its strategies, or more than all."""
-    found: list[RewardBatch] = device.kept("rewards", lambda: device.records(RewardBatch, STAGE))
+    found = device.records(RewardBatch, STAGE)
     for one in found:
         for lost in (one.invalid, one.timed_out, one.crashed, one.out_of_memory):
             if not 0 <= lost <= one.strategies:
@@ -208,64 +203,8 @@ def _rewards(device: DeviceEvidence) -> list[RewardBatch]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class SoundRuns:
-    """A device's runs, none of which lost a strategy or has a reward that differs: no record of them is made.
-
-    `steps_s`: when the parallel ones ended, run time.
-    """
-
-    times: RewardTimes
-    losses: str
-    steps_s: Floats
-
-
-class RewardColumns:
-    """All runs of a recording as columns (n,). `sound`: whether nothing but its time is to be judged."""
-
-    def __init__(self, rows: Rows[RewardBatch]) -> None:
-        def same(name: str, *values: object) -> Mask:
-            column = rows.columns[name]
-            assert isinstance(column, Coded)
-            found: Mask = column.same(values.__contains__)[column.array]
-            return found
-
-        self.places = rows.places
-        self.t_s, self.processes, self.strategies = map(rows.column, ("t_s", "processes", "strategies"))
-        self.sequential, self.parallel = same("mode", "sequential"), same("mode", "parallel")
-        self.matching = same("matches", True)
-        lost = sum(rows.column(name) != 0 for name in ("timed_out", "crashed", "out_of_memory"))
-        valid = self.strategies - rows.column("invalid")
-        with np.errstate(all="ignore"):
-            self.times_s = rows.column("seconds") / valid
-        self.sound = same("stage", STAGE) & ~same("matches", False) & (lost == 0) & (valid > 0)
-        self.sound &= rows.column("invalid") >= 0
-        self.sound &= (self.times_s > 0) & (self.times_s < math.inf)
-
-
-def _sound_runs(device: DeviceEvidence) -> SoundRuns | None:
-    """None if they are not sound, or too few: `reward_times` then says why."""
-
-    def made() -> SoundRuns | None:
-        evidence = device.evidence
-        every = evidence.kept("rewards", lambda: RewardColumns(copy(evidence.recording.of(RewardBatch))))
-        own = every.places(device.subject)
-        sequential, parallel, matching = every.sequential[own], every.parallel[own], every.matching[own]
-        few = min(map(np.count_nonzero, (sequential, parallel, matching))) < FEWEST_RUNS
-        if few or not evidence.single_attempts or not every.sound[own].all():
-            return None
-        together = matching if device.is_cpu else parallel
-        alone_s, together_s = (median(every.times_s[own][one].tolist()) for one in (sequential, together))
-        times = RewardTimes(alone_s, together_s, int(every.processes[own][together].max()))
-        losses = f"none lost of {count_of(int(every.strategies[own].sum()), 'strategies')}"
-        return SoundRuns(times, losses, every.t_s[own][parallel])
-
-    return device.kept("sound rewards", made)
-
-
 def _strategy_s(batches: Sequence[RewardBatch]) -> float:
-    valid = [(batch.seconds, batch.strategies - batch.invalid) for batch in batches]
-    times_s = [seconds / number for seconds, number in valid if number > 0]
+    times_s = [batch.seconds / batch.valid for batch in batches if batch.valid > 0]
     if not times_s or not all(0 < time_s < math.inf for time_s in times_s):
         raise NotMeasured("the runs do not show how long one strategy takes")
     return median(times_s)
@@ -273,15 +212,13 @@ def _strategy_s(batches: Sequence[RewardBatch]) -> float:
 
 def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Finding | None:
     """The failure of a run that lost too many of its strategies: crashed ones make it look fast."""
-    worst = max(_lossy(batches), key=_lost_share, default=None)
-    if worst is None:
-        return None
+    worst = max(batches, key=lambda one: one.lost_share, default=None)
     limit = device.limit("reward_loss_share", STAGE)
-    if _lost_share(worst) <= limit.value:
+    if worst is None or worst.lost_share <= limit.value:
         return None
     return Finding(
         Outcome.FAIL,
-        detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, allowed are "
+        detail=f"a {worst.mode} run lost {worst.lost_share:.0%} of its strategies, allowed are "
         f"{limit.value:.0%}: {_losses([worst])}",
         source=limit.source,
         remedy=_unlose(worst),
@@ -299,22 +236,10 @@ def _unlose(batch: RewardBatch) -> str:
     return steps[max(steps)]
 
 
-def _lossy(batches: Sequence[RewardBatch]) -> list[RewardBatch]:
-    """The runs that lost strategies."""
-    return [batch for batch in batches if batch.timed_out or batch.crashed or batch.out_of_memory]
-
-
-def _lost_share(batch: RewardBatch) -> float:
-    """The share of lost strategies among those that passed the quick check, of a run that lost some."""
-    lost, valid = batch.timed_out + batch.crashed + batch.out_of_memory, batch.strategies - batch.invalid
-    return lost / valid if valid > 0 else 1.0
-
-
 def _losses(batches: Sequence[RewardBatch]) -> str:
     names = ("timed_out", "crashed", "out_of_memory")
-    lossy = _lossy(batches)
-    counts = {name: sum(getattr(batch, name) for batch in lossy) for name in names}
-    number = sum([batch.strategies for batch in batches])
+    counts = {name: sum(getattr(batch, name) for batch in batches) for name in names}
+    number = sum(batch.strategies for batch in batches)
     lost = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     return f"{lost or 'none lost'} of {count_of(number, 'strategies')}"
 
@@ -392,14 +317,10 @@ def _require_steps(device: DeviceEvidence, window: Window) -> None:
     lost = [event for event in device.events(*LOSSES) if event.stage == STAGE]
     if lost:
         raise NotMeasured(f"its worker was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
-    sound = _sound_runs(device)
-    records = [] if sound else _rewards(device)
-    ends_s = sound.steps_s if sound else np.asarray([one.t_s for one in records if one.mode == "parallel"])
-    number = np.count_nonzero((window.from_s <= ends_s) & (ends_s <= window.to_s))
+    steps = [one for one in _rewards(device) if one.mode == "parallel"]
+    number = sum(window.from_s <= one.t_s <= window.to_s for one in steps)
     if number < FEWEST_STEPS:
-        raise NotMeasured(
-            f"rewards of only {count_of(int(number), 'steps')} were computed during the generation"
-        )
+        raise NotMeasured(f"rewards of only {count_of(number, 'steps')} were computed during the generation")
 
 
 CRITERIA = (parallel_rewards, idle_gaps)

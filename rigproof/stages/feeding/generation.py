@@ -12,7 +12,6 @@ bias towards the words that are valid at their place, which a trained model woul
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
@@ -46,18 +45,6 @@ def width_for(vram_mib: float, precision: str) -> int:
 def pass_tflop(rows: int, width: int) -> float:
     """Work of one pass: the products of the layers and of the head, 2 operations per multiplication."""
     return 2 * rows * width * (LAYERS * width + len(WORDS)) / 1e12
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The last tokens of each row, on their way to the host."""
-
-    tokens: Matrix  # places × rows, host memory
-
-    def completions(self) -> list[list[int]]:
-        """The completions, row by row. Valid once a mark set after the passes is done."""
-        rows: list[list[int]] = self.tokens.t().tolist()
-        return rows
 
 
 class Decoder:
@@ -145,11 +132,11 @@ class Decoder:
         self._state.copy_(saved)
         return math.nan if any(map(math.isnan, errors)) else max(errors)
 
-    def answers(self) -> Answers:
-        """Queue the copy of the answers to the host."""
+    def answers(self) -> Matrix:
+        """Queue the copy of the answers to the host, (rows, places); there once a later mark is done."""
         pinned = self._answers.is_cuda
         host = torch.empty(self._answers.shape, dtype=torch.int64, pin_memory=pinned)
-        return Answers(host.copy_(self._answers, non_blocking=True))
+        return host.copy_(self._answers, non_blocking=True).t()
 
     def release(self) -> None:
         """Free everything."""

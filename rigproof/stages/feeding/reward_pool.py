@@ -41,11 +41,6 @@ class Rewards:
         """How many ended that way."""
         return self.ends.count(end)
 
-    @property
-    def run(self) -> int:
-        """How many were valid strategies, and were played."""
-        return len(self.ends) - self.count("invalid")
-
 
 class RewardPool:
     """Computes rewards until `stop`, in `processes` processes and one that leads them.

@@ -82,6 +82,21 @@ class RewardBatch:
     seconds: float
     matches: bool | None = None
 
+    @property
+    def valid(self) -> int:
+        """How many passed the quick check."""
+        return self.strategies - self.invalid
+
+    @property
+    def lost(self) -> int:
+        """How many of those have no reward."""
+        return self.timed_out + self.crashed + self.out_of_memory
+
+    @property
+    def lost_share(self) -> float:
+        """The share of valid strategies that has no reward."""
+        return self.lost / self.valid if self.valid > 0 else float(self.lost > 0)
+
 
 @dataclass(frozen=True, slots=True)
 class FeedingSpec(Spec):

@@ -7,11 +7,16 @@ A completion is a list of token numbers. The last tokens are the answer; those b
 No part of a completion is ever evaluated as code.
 """
 
-import os
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rigproof.stages.feeding.game_2048 import MOVES, Board, Game, slid
+SIDE = 4
+CELLS = SIDE * SIDE
+FOUR_SHARE = 0.1  # of new tiles; the others are twos, as in the original game
+MOVES = ("left", "right", "up", "down")
+
+Board = list[int]  # row by row; 0 is empty
 
 # The tokens that a model may write. One of them is a move that the game does not have.
 WORDS = (
@@ -29,14 +34,9 @@ WORDS = (
     "empty",
     "wait",
 )
-# Instead of the look-ahead: strategies that fail in the middle of their game. The model never writes these
-# words; the tests use them to show what each failure costs.
-MISHAPS = ("hang", "ignore signals and hang", "abort", "exit", "eat memory", "raise")
-TOKENS = (*WORDS, *MISHAPS)
 LOOK_AHEAD = {"look ahead 1": 1, "look ahead 2": 2}
 # The words that each place of a well-formed answer may hold.
-ANSWER = (("begin",), *((*MOVES, "jump"),) * len(MOVES), (*LOOK_AHEAD, *MISHAPS), ("end",))
-MISHAP_STEP = 50
+ANSWER = (("begin",), *((*MOVES, "jump"),) * len(MOVES), tuple(LOOK_AHEAD), ("end",))
 
 
 class InvalidStrategyError(ValueError):
@@ -49,7 +49,6 @@ class Strategy:
 
     order: tuple[str, ...]
     ahead: int
-    mishap: str | None = None
 
 
 def parse(completion: Sequence[int]) -> Strategy:
@@ -62,7 +61,7 @@ def parse(completion: Sequence[int]) -> Strategy:
         raise InvalidStrategyError(f"{len(answer)} tokens are not an answer, which has {len(ANSWER)}")
     words = []
     for token, allowed in zip(answer, ANSWER, strict=True):
-        word = TOKENS[token] if 0 <= token < len(TOKENS) else f"token {token}"
+        word = WORDS[token] if 0 <= token < len(WORDS) else f"token {token}"
         if word not in allowed:
             raise InvalidStrategyError(f"“{word}” instead of one of {', '.join(allowed)}")
         words.append(word)
@@ -70,19 +69,7 @@ def parse(completion: Sequence[int]) -> Strategy:
     for move in moves:
         if move not in MOVES:
             raise InvalidStrategyError(f"the game has no move “{move}”")
-    return Strategy(
-        order=tuple(dict.fromkeys((*moves, *MOVES))),
-        ahead=LOOK_AHEAD.get(ahead, 1),
-        mishap=ahead if ahead in MISHAPS else None,
-    )
-
-
-def completion_of(*words: str) -> tuple[int, ...]:
-    """The tokens of these words. Raises ValueError for an unknown one."""
-    for word in words:
-        if word not in TOKENS:
-            raise ValueError(f"no token is called {word}")
-    return tuple(TOKENS.index(word) for word in words)
+    return Strategy(tuple(dict.fromkeys((*moves, *MOVES))), LOOK_AHEAD[ahead])
 
 
 def reward(strategy: Strategy, seed: int) -> float:
@@ -90,8 +77,6 @@ def reward(strategy: Strategy, seed: int) -> float:
     game = Game(seed)
     while (move := _chosen(game.board, strategy)) is not None:
         game.make(move)
-        if strategy.mishap is not None and game.steps == MISHAP_STEP:
-            _fail(strategy.mishap)
     return game.score / game.steps
 
 
@@ -119,25 +104,62 @@ def _most_gained(board: Board, moves: int) -> int:
     )
 
 
-def _fail(mishap: str) -> None:
-    """Fail as a model's code may."""
-    match mishap:
-        case "hang":
-            while True:
-                pass
-        case "ignore signals and hang":
-            import signal  # noqa: PLC0415 - only needed here
+def _lines(move: str) -> tuple[tuple[int, ...], ...]:
+    """Indices of the board's four lines, each from the edge that the tiles slide to."""
+    rows = [tuple(range(SIDE * row, SIDE * row + SIDE)) for row in range(SIDE)]
+    lines = rows if move in ("left", "right") else list(zip(*rows, strict=True))
+    return tuple(line if move in ("left", "up") else line[::-1] for line in lines)
 
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            while True:
-                pass
-        case "abort":
-            os.abort()
-        case "exit":
-            os._exit(3)
-        case "eat memory":
-            hoard = []
-            while True:
-                hoard.append(bytearray(2**24))
-        case "raise":
-            raise RuntimeError("a mistake in the strategy")
+
+_LINES = {move: _lines(move) for move in MOVES}
+
+
+def slid(board: Board, move: str) -> tuple[Board, int] | None:
+    """The board after a move, before the new tile, and the move's score; None if nothing moves."""
+    after = [0] * CELLS
+    gained = 0
+    for line in _LINES[move]:
+        place, waiting = 0, 0
+        for cell in line:
+            tile = board[cell]
+            if not tile:
+                continue
+            if tile == waiting:  # a tile merges once per move
+                after[line[place - 1]] = 2 * tile
+                gained += 2 * tile
+                waiting = 0
+            else:
+                after[line[place]] = waiting = tile
+                place += 1
+    return (after, gained) if after != board else None
+
+
+class Game:
+    """One game of 2048, started with two tiles, with the same course for the same seed and moves.
+
+    `score` is the sum of all merged tiles, as in the original.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - a game's course is no secret
+        self.board: Board = [0] * CELLS
+        self.score = 0
+        self.steps = 0
+        self._add_tile()
+        self._add_tile()
+
+    def make(self, move: str) -> bool:
+        """Make a move; False, and no change, if nothing moves that way."""
+        result = slid(self.board, move)
+        if result is None:
+            return False
+        self.board, gained = result
+        self.score += gained
+        self.steps += 1
+        self._add_tile()
+        return True
+
+    def _add_tile(self) -> None:
+        empty = [cell for cell, tile in enumerate(self.board) if not tile]
+        cell = empty[int(self._random.random() * len(empty))]
+        self.board[cell] = 4 if self._random.random() < FOUR_SHARE else 2

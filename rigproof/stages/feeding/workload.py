@@ -15,7 +15,7 @@ from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
-from rigproof.stages.feeding.bursts import Bursts, Generated
+from rigproof.stages.feeding.bursts import Bursts
 from rigproof.stages.feeding.generation import Decoder
 from rigproof.stages.feeding.reward_pool import Job, RewardPool, Rewards
 from rigproof.stages.feeding.stage import FeedingSpec, RewardBatch
@@ -140,9 +140,9 @@ class Feeding:
         return not self._bursts.between or self._bursts.begun - self._rewarded <= int(self._spec.overlap)
 
     def _finish_round(self) -> None:
-        generated: Generated | None = self._bursts.finish()
-        if generated is not None:
-            self._pool.submit(Job(generated.completions, generated.prompt, parallel=True))
+        job = self._bursts.finish()
+        if job is not None:
+            self._pool.submit(job)
 
     def _collect(self, timeout_s: float = 0.0) -> None:
         """Take rewards that are ready."""

@@ -81,7 +81,7 @@ STARTING = {
     "notice.py": "the command that the user gave to --hw-notify",
     "remote.py": "`ssh`, or on this machine itself `sh`",
     "lap.py": "forks that share the records",
-    "strategy_pool.py": "forks of a process that is a Child itself",
+    "reward_process.py": "forks of a process that is a Child itself",
 }
 
 

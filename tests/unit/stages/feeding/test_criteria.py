@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.records.verdict import Outcome
-from rigproof.stages.feeding.criteria import _fast_enough, _fed_enough, _sound_runs
+from rigproof.stages.feeding.criteria import _fast_enough, _fed_enough, tables
 from rigproof.stages.feeding.stage import RewardBatch
 
 GPU, OTHER, WORKER = "pc1/gpu0", "pc2/gpu0", "pc1/gpu0#0"
@@ -301,30 +301,6 @@ def test_where_the_driver_has_no_instant_power_its_average_is_taken(bench):
     assert bench.verdict(POWER, GPU).outcome is PASS
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"matches": lambda one: one.matches or (one.t_s < 95 and None)},
-        {"strategies": lambda one: one.strategies + int(one.t_s), "processes": 3},
-        {"seconds": lambda one: one.seconds * one.t_s},
-        {"invalid": lambda one: int(one.t_s) % 64},
-        {"timed_out": lambda one: int(one.t_s > 95)},
-        {"mode": "parallel"},
-        {"stage": "sustained"},
-    ],
-    ids=["sound", "uncompared", "more", "slower", "invalid", "lost", "parallel", "elsewhere"],
-)
-def test_sound_runs_are_judged_as_their_records_are(bench, monkeypatch, changes):
-    bench.rewards(GPU, **changes)
-    by_columns = [bench.verdict(name, GPU) for name in (REWARDS, IDLE)]
-    assert (_sound_runs(device(bench)) is not None) is (
-        set(changes) <= {"strategies", "processes", "seconds"}
-    )
-    monkeypatch.setattr("rigproof.stages.feeding.criteria._sound_runs", lambda _device: None)
-    assert [bench.verdict(name, GPU) for name in (REWARDS, IDLE)] == by_columns
-
-
 @pytest.mark.parametrize(("told", "outcome"), [(8, Outcome.PASS), (9, Outcome.NOT_MEASURED)])
 def test_a_pool_smaller_than_planned_does_not_lower_its_own_limit(bench, told, outcome):
     bench.stage("feeding", settings={"specs": {f"{GPU}#0": {"processes": told}}})
@@ -453,3 +429,41 @@ def test_who_took_as_much_as_was_unused_took_nothing_from_the_pool(bench, cpu_pe
     )
     busy(bench, cpu_percent - 46.0, cpu_percent=cpu_percent)
     assert bench.verdict(REWARDS, GPU).outcome is outcome
+
+
+def test_of_two_losses_the_first_is_reported(bench):
+    for t_s, message in ((105.0, "the process is gone"), (109.0, "its task failed")):
+        bench.event("worker_died", GPU, message, t_s, stage="feeding")
+    verdict = bench.verdict(IDLE, GPU)
+    assert (verdict.outcome, verdict.detail) == (
+        NOT_MEASURED,
+        "its worker was lost at t=105 s: the process is gone",
+    )
+
+
+# The table
+
+
+def rows(bench):
+    (table,) = tables(bench.recording)
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    return table.rows
+
+
+def test_each_device_has_its_rewards_and_its_gaps(bench):
+    first, second = rows(bench)
+    assert first == (GPU, "30 ms", "5 ms", "8", "6.00 ×", "13", "0 %", "0 ms")
+    assert second[1:] == first[1:]
+
+
+def test_what_was_not_measured_is_not_shown_as_a_figure(bench):
+    bench.rewards(GPU, matches=None)
+    bench.drop("rounds", GPU)
+    first = next(row for row in rows(bench) if row[0] == GPU)
+    assert first[1:5] == ("not measured", "", "", "")
+    assert first[6:] == ("not measured", "")
+
+
+def test_a_run_without_the_stage_has_no_row(bench):
+    bench.only("gemm", "sustained")
+    assert rows(bench) == ()

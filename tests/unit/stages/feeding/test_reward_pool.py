@@ -9,15 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rigproof.stages.feeding import reward_pool
 from rigproof.stages.feeding.reward_pool import Job, RewardPool
-from rigproof.stages.feeding.strategies import completion_of, parse, reward
+from rigproof.stages.feeding.strategies import parse, reward
+from support.mishaps import KINDS, PLAYED, completion, completion_of
 
 ROOT = str(Path(__file__).resolve().parents[3])
 # Of CPU time, which grows too where a virtual machine has to wait for its host's CPU. A game takes some ten
 # milliseconds. A strategy that hangs takes all of it, and one that blocks signals ten times as long.
 STRATEGY_S, HANGING_S, MEMORY_MIB, SEED = 30.0, 0.4, 64, 5
 ENDS = {
-    "look ahead 1": "played",
+    PLAYED: "played",
     "raise": "crashed",
     "abort": "crashed",
     "exit": "crashed",
@@ -27,12 +29,16 @@ ENDS = {
 }
 HANGING = ("hang", "ignore signals and hang")
 BAD_FORM = completion_of("begin", "wait")
-GOOD = completion_of("begin", "left", "down", "right", "up", "look ahead 1", "end")
-MISHAPS = [kind for kind in ENDS if kind != "look ahead 1"]
+GOOD = completion()
 
 
-def completion(kind, *moves):
-    return completion_of("begin", *(moves or ("left", "down", "right", "up")), kind, "end")
+@pytest.fixture(scope="module", autouse=True)
+def _mishaps():
+    """Pools play strategies that fail, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reward_pool, "MODULE", "support.mishaps")
+        patch.setenv("PYTHONPATH", ROOT)
+        yield
 
 
 def status_of(pid):
@@ -81,18 +87,17 @@ def short_pool():
 
 
 def test_rewards_come_in_order_and_are_those_of_the_games(pool):
-    completions = [completion("look ahead 1", *order) for order in (("left",) * 4, ("up",) * 4)] * 3
+    completions = [completion(moves=order) for order in (("left",) * 4, ("up",) * 4)] * 3
     completions.insert(2, BAD_FORM)
     rewards = rewards_of(pool, completions, parallel=True)
     expected = [0.0 if one == BAD_FORM else reward(parse(one), SEED) for one in completions]
     assert list(rewards.rewards) == expected
     assert rewards.count("invalid") == 1
-    assert rewards.run == 6
     assert rewards.seconds > 0
     assert rewards.job.completions == completions
 
 
-@pytest.mark.parametrize("kind", MISHAPS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_strategy_that_goes_wrong_costs_only_itself(pool, short_pool, kind):
     pool = short_pool if kind in HANGING else pool
     completions = [GOOD, completion(kind), GOOD, GOOD]
@@ -114,7 +119,7 @@ def test_any_mix_gives_the_rewards_of_the_sequential_run_in_order(pool, short_po
         pool = short_pool
     completions = [BAD_FORM if kind == "invalid" else completion(kind) for kind in mix]
     good = reward(parse(GOOD), SEED)
-    expected = tuple(good if kind == "look ahead 1" else 0.0 for kind in mix)
+    expected = tuple(good if kind == PLAYED else 0.0 for kind in mix)
     together = rewards_of(pool, completions, parallel=True)
     assert together.rewards == expected
     assert rewards_of(pool, completions, parallel=False).rewards == expected
@@ -158,11 +163,11 @@ def test_a_strategy_that_waits_for_a_cpu_is_not_killed():
 
 OWNER = """
 import sys, time
-from rigproof.stages.feeding.reward_pool import Job, RewardPool
-from rigproof.stages.feeding.strategies import completion_of
-pool = RewardPool(2, 60.0, 64)
-words = ("begin", "left", "down", "right", "up", "ignore signals and hang", "end")
-pool.submit(Job([completion_of(*words)] * 2, 1, parallel=True))
+from rigproof.stages.feeding import reward_pool
+from support.mishaps import completion
+reward_pool.MODULE = "support.mishaps"
+pool = reward_pool.RewardPool(2, 60.0, 64)
+pool.submit(reward_pool.Job([completion("ignore signals and hang")] * 2, 1, parallel=True))
 print(pool.pid, flush=True)
 time.sleep(600)
 """

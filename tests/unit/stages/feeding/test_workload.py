@@ -8,7 +8,7 @@ import pytest
 from rigproof.records.measurements import Event, Round
 from rigproof.stages.feeding import workload as feeding
 from rigproof.stages.feeding.stage import FeedingSpec, RewardBatch
-from rigproof.stages.feeding.workload import _is_strategy, run_feeding
+from rigproof.stages.feeding.workload import run_feeding
 from support.devices import RecordingContext
 
 # A promise of 40 times sequential makes a step's generation short.
@@ -170,7 +170,3 @@ def test_a_lack_of_memory_is_reported_and_leaves_nothing(faulty_cpu, context):
     assert not event.data["recovered"]
     assert device.memory().allocated_mib == 0
     assert not pools()
-
-
-def test_a_completion_without_an_answer_is_no_strategy():
-    assert not _is_strategy([])
