@@ -5,16 +5,17 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import islice, pairwise
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from rigproof.records.verdict import Decision, Outcome
 from rigproof.report.content.matrix import Cell, Matrix, Row
 
 WIDTH_MAX = 120  # of what is no terminal, such as a CI's log
-CELL_MIN = 5
+CELL_MIN = 4
 WORD = 5  # `FAIL `
 COMMAND = re.compile(r"`[^`]*`")
 DEVICE = re.compile(r"([^/\s]+)(/[a-z]+\d+-?)")
@@ -61,17 +62,11 @@ def matrix_lines(
     everything: bool = False,
     color: bool = False,
 ) -> list[str]:
-    """The matrix in lines of at most `width` columns. `head` stands beside the columns' names.
+    """The matrix in lines of at most `width` columns, below its heading `head`.
 
     `everything`: `-v`: all rows, each with its criterion's name.
     """
     rows = matrix.shown(everything=everything)
-    lines = [*_Layout(matrix.columns, rows, width).lines(head, decision, named=everything)]
-    legend = matrix.legend(rows)
-    notes = [legend] if legend else []
-    notes += [] if everything else [f"{note} (-v)" for note in matrix.notes]
-    notes += matrix.last_notes
-    lines += [Text(line) for note in notes for line in wrapped(note, width)]
     out = io.StringIO()
     console = Console(
         file=out,
@@ -82,10 +77,115 @@ def matrix_lines(
         legacy_windows=False,
         _environ={},
     )
+    lines = [Text(line) for line in wrapped(head, width)]
+    for line in lines:
+        line.highlight_words([decision.value], DECISIONS[decision])
+    lines += _rows(console, matrix.columns, rows, named=everything)
+    legend = matrix.legend(rows)
+    notes = [legend] if legend else []
+    notes += [] if everything else [f"{note} (-v)" for note in matrix.notes]
+    notes += matrix.last_notes
+    lines += [Text(line) for note in notes for line in wrapped(note, width)]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
     return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def _rows(console: Console, columns: Sequence[str], rows: Sequence[Row], *, named: bool) -> Iterator[Text]:
+    """The columns' names, then each row. `named`: with its criterion's name behind it, or below it.
+
+    A rich table aligns what has a column of its own. It has no text that spans columns, as the figures of
+    other subjects, ranges and the names below a row do: these are added to the table's lines.
+    """
+    width = console.width
+    titles, limits = ([getattr(row, name) for row in rows] for name in ("title", "limit"))
+    left = WORD + sum(max(map(len, texts), default=0) + 1 for texts in (titles, limits))
+    most = (width - left + 1) // max(len(columns), 1) - 1  # characters of a column
+    in_columns = [row for row in rows if row.cells and _cell_width(row) <= most]
+    # With each cell's own limit beside it, where there is room for that, else on a line below.
+    beside = all(_cell_width(row, beside=True) <= most for row in in_columns)
+    table = Table.grid("", "", "", padding=(0, 1))
+    table.columns[0].min_width = WORD - 1
+    heads = _heads(columns, most) if in_columns else []
+    for _ in columns if heads else ():
+        table.add_column(justify="right", min_width=min(CELL_MIN, most))
+    for names in heads:
+        table.add_row("", "", "", *names)
+    lines_of = []  # how many lines of the table each row has
+    for row in rows:
+        cells = row.cells if row in in_columns else ()
+        texts = [
+            Text(row.text(cell) if beside else cell.text, STYLES.get(cell.outcome, "")) if cell else ""
+            for cell in cells
+        ]
+        table.add_row(Text(row.word, STYLES.get(row.outcome, "")), row.title, row.limit, *texts)
+        below = [] if beside else [_limit(row, cell) for cell in cells]
+        if any(below):
+            table.add_row("", f"  limit {row.sign}", "", *below)
+        lines_of.append(2 if any(below) else 1)
+    for column in table.columns:
+        column.no_wrap = True
+    rendered = (
+        Text.assemble(*((part.text, part.style or "") for part in line))
+        for line in console.render_lines(table, pad=False)
+    )
+    yield from islice(rendered, len(heads))
+    blocks = [list(islice(rendered, number)) for number in lines_of]
+    for row, lines in zip(rows, blocks, strict=True):
+        if row not in in_columns:
+            lines[0].rstrip()
+            lines.extend(_add_spread(lines[0], row, left, width))
+    start = max([len(lines[0]) for lines in blocks], default=0) + 2
+    behind = start + max([len(row.criterion) for row in rows], default=0) <= width
+    for row, lines in zip(rows, blocks, strict=True):
+        if named and behind:
+            lines[0].pad_right(start - len(lines[0]))
+            lines[0].append(row.criterion, "dim")
+        elif named:
+            lines.insert(1, Text(" " * WORD + row.criterion, "dim"))
+        yield from lines
+
+
+def _add_spread(line: Text, row: Row, left: int, width: int) -> list[Text]:
+    """Add a row's figures in words to its line; returns lines with them if they do not fit there."""
+    style = STYLES.get(row.outcome, "")
+    if left + len(row.spread) <= width:
+        line.pad_right(left - len(line))
+        line.append(row.spread, style)
+        return []
+    room = width - WORD
+    return [Text(" " * WORD + part, style) for part in wrapped(shortened(row.spread, room), room, "")]
+
+
+def _cell_width(row: Row, *, beside: bool = False) -> int:
+    """The characters of the row's widest cell, with its own limit `beside` it or below."""
+    cells = [cell for cell in row.cells if cell is not None]
+    return max(
+        len(row.text(cell)) if beside else max(len(cell.text), len(_limit(row, cell))) for cell in cells
+    )
+
+
+def _limit(row: Row, cell: Cell | None) -> str:
+    """A cell's own limit as it stands on the line below: with its sign, if the row's cells have several."""
+    if cell is None or not cell.limit:
+        return ""
+    return cell.limit if row.sign else cell.sign + cell.limit
+
+
+def _heads(columns: Sequence[str], most: int) -> list[Sequence[str]]:
+    """The devices' names in columns of at most `most` characters, or only their numbers.
+
+    If there is no room for the nodes in them, and several, each stands above its first device.
+    """
+    if max(map(len, columns)) <= most:
+        return [columns]
+    nodes = [subject.partition("/")[0] for subject in columns]
+    names = [subject.partition("/")[2] or subject for subject in columns]
+    if max(map(len, names)) > most:
+        names = [found[0] if (found := INDEX.search(name)) else name for name in names]
+    above = [_end(node, most) if node != before else "" for before, node in pairwise(["", *nodes])]
+    return [above, names] if len(set(nodes)) > 1 else [names]
 
 
 def shortened(text: str, width: int) -> str:
@@ -98,125 +198,12 @@ def _shortened_word(word: str, width: int) -> str:
         return word
     if not DEVICE.search(word):
         return _end(word, width)
-    shorter = (_with_nodes_of(word, room) for room in range(width, 0, -1))
+    shorter = (
+        DEVICE.sub(lambda found: _end(found[1], room) + found[2], word)  # noqa: B023
+        for room in range(width, 0, -1)
+    )
     return next((one for one in shorter if len(one) <= width), word)
-
-
-def _with_nodes_of(word: str, width: int) -> str:
-    return DEVICE.sub(lambda found: _end(found[1], width) + found[2], word)
 
 
 def _end(text: str, width: int) -> str:
     return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
-
-
-class _Layout:
-    """The places of the parts of each row."""
-
-    def __init__(self, columns: Sequence[str], rows: Sequence[Row], width: int) -> None:
-        self._columns = columns
-        self._rows = rows
-        self._width = width
-        self._title = max([len(row.title) for row in rows], default=0) + 1
-        self._limits_end = WORD + self._title + max([len(row.limit) for row in rows], default=0)
-        self._left = self._limits_end  # of the columns
-        self._most = max(width - self._left, 0) // max(len(columns), 1)
-        fitting = [row for row in rows if row.cells and self._cell_width(row) <= self._most]
-        # With each cell's own limit beside it, where there is room for that, else on a line below.
-        self._beside = all(self._cell_width(row, beside=True) <= self._most for row in fitting)
-        self._fitting = {id(row) for row in fitting}
-        needed = [self._cell_width(row, beside=self._beside) for row in fitting]
-        self._heads = list(self._headings())
-        self._cell = min(
-            max([CELL_MIN, *needed, *(len(name) + 1 for name in self._heads)]), max(self._most, 1)
-        )
-
-    def _cell_width(self, row: Row, *, beside: bool = False) -> int:
-        texts = [self._text(row, cell, beside=beside) for cell in row.cells]
-        limits = [] if beside else self._limits(row)
-        return max(map(len, [*texts, *limits])) + 1
-
-    @staticmethod
-    def _limits(row: Row) -> list[str]:
-        """The cells' own limits as they stand on the line below: with their signs, if those are several."""
-        return [
-            "" if cell is None else cell.limit if row.sign or not cell.limit else cell.sign + cell.limit
-            for cell in row.cells
-        ]
-
-    @staticmethod
-    def _text(row: Row, cell: Cell | None, *, beside: bool) -> str:
-        return row.text(cell) if beside or cell is None else cell.text
-
-    def _headings(self) -> Sequence[str]:
-        """The devices' names: with their node if there is room, else without, else their numbers."""
-        short = [subject.partition("/")[2] or subject for subject in self._columns]
-        for names in (self._columns, short):
-            if max(map(len, names), default=0) < self._most:
-                return names
-        return [found[0] if (found := INDEX.search(name)) else name for name in short]
-
-    def lines(self, head: str, decision: Decision, *, named: bool) -> Iterator[Text]:
-        """The heading, with the columns' names beside it or below it, then each row.
-
-        `named`: with its criterion's name behind it, or below it if there is no room behind all of them.
-        """
-        # At least two blanks are between the heading and the first column's name.
-        room = len(head) + max(0, 2 + len(self._heads[0]) - self._cell if self._heads else 0)
-        if room + len(self._columns) * self._cell <= self._width:
-            self._left = max(self._left, room)
-        above, names = self._nodes(), "".join(name.rjust(self._cell) for name in self._heads)
-        if not self._fitting:
-            above = names = ""
-        beside = room <= self._left and not above
-        heads = [head.ljust(self._left) + names] if beside else wrapped(head, self._width)
-        for line in heads:
-            text = Text(line)
-            text.highlight_words([decision.value], DECISIONS[decision])
-            yield text
-        yield from (Text(" " * self._left + line) for line in (above, "" if beside else names) if line)
-        rows = [(row, list(self._row(row))) for row in self._rows]
-        start = max([len(lines[0]) for _, lines in rows], default=0) + 2
-        behind = start + max([len(row.criterion) for row, _ in rows], default=0) <= self._width
-        for row, lines in rows:
-            if named and behind:
-                lines[0].pad_right(start - len(lines[0]))
-                lines[0].append(row.criterion, "dim")
-            elif named:
-                lines.insert(1, Text(" " * WORD + row.criterion, "dim"))
-            yield from lines
-
-    def _nodes(self) -> str:
-        """The nodes' names above their devices, if the devices' names are without them and of several."""
-        nodes = [subject.partition("/")[0] for subject in self._columns]
-        if len(set(nodes)) == 1 or self._heads == list(self._columns):
-            return ""
-        parts = []
-        for node, same in groupby(nodes):
-            room = self._cell * len(list(same))
-            short = node if len(node) < room else "…" + node[len(node) - room + 2 :]
-            parts.append(short.rjust(room))
-        return "".join(parts)
-
-    def _row(self, row: Row) -> Iterator[Text]:
-        style = STYLES.get(row.outcome, "")
-        line = Text.assemble((row.word.ljust(WORD), style), row.title.ljust(self._title), row.limit)
-        if id(row) in self._fitting:
-            line.pad_right(self._left - len(line))
-            for cell in row.cells:
-                text = self._text(row, cell, beside=self._beside).rjust(self._cell)
-                line.append(text, "" if cell is None else STYLES.get(cell.outcome, ""))
-            yield line
-            limits = self._limits(row)
-            if any(limits) and not self._beside:
-                start = f"{'':{WORD}}  limit {row.sign}".ljust(self._left)
-                yield Text(start + "".join(limit.rjust(self._cell) for limit in limits))
-            return
-        if len(row.spread) < self._width - self._limits_end:
-            line.pad_right(self._limits_end - len(line))
-            yield line.append(f" {row.spread}", style)
-        else:
-            yield line
-            room = self._width - WORD
-            for part in wrapped(shortened(row.spread, room), room, ""):
-                yield Text(" " * WORD + part, style)

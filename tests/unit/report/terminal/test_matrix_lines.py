@@ -47,7 +47,8 @@ def test_eight_gpus_in_eighty_columns():
     ]
     head = "h200-x8 REJECTED  2 of 222 failed"
     assert lines_of(verdicts, head=head) == [
-        "h200-x8 REJECTED  2 of 222 failed    gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7",
+        "h200-x8 REJECTED  2 of 222 failed",
+        "                                     gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7",
         "FAIL core temperature  ≤ 87 °C         72   72   72 [91]   72   72   72   72",
         "FAIL against its peers ≥ 94 %         100  100  100  100  100 [90]  100  100",
         "     sustained rate    ≥ 495 TFLOP/s  660  660  660  660  660  594  660  660",
@@ -60,15 +61,6 @@ def test_eight_gpus_in_eighty_columns():
     assert not any("(-v)" in line for line in everything)
 
 
-@pytest.mark.parametrize("width", range(50, 90))
-@pytest.mark.parametrize("end", ["", "n", "ed", "red"])
-def test_the_heading_and_the_first_head_are_apart(width, end):
-    cards = ("wohnzimmer/gpu0", "pc2/gpu0")
-    head = f"lab INCOMPLETE  2 of 90 not measu{end}"
-    first = lines_of(row(HOT, [64, 60], 87, "°C", subjects=cards), cards, width, head)[0]
-    assert first == head or first.startswith(f"{head}  ") or head.startswith(first)
-
-
 def test_two_unlike_cards_have_their_limits_beside_their_figures():
     devices = ("pc1/gpu0", "pc2/gpu0")
     verdicts = [
@@ -77,8 +69,9 @@ def test_two_unlike_cards_have_their_limits_beside_their_figures():
         Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.5, 50.0, direction="at_most"),
     ]
     assert lines_of(verdicts, devices, head="pair REJECTED  1 of 3 failed") == [
-        "pair REJECTED  1 of 3 failed      pc1/gpu0      pc2/gpu0",
-        "FAIL sustained rate TFLOP/s    78.2 ≥ 58.5 [20.6] ≥ 30.5",
+        "pair REJECTED  1 of 3 failed",
+        "                               pc1/gpu0      pc2/gpu0",
+        "FAIL sustained rate TFLOP/s 78.2 ≥ 58.5 [20.6] ≥ 30.5",
         "     wake-up delay  ≤ 50 ms 0.50 on pc1",
         "[ ] failed",
     ]
@@ -90,8 +83,9 @@ def test_without_room_beside_them_limits_are_on_a_line_below():
         for place, gpu in enumerate(GPUS)
     ]
     assert lines_of(verdicts)[1:] == [
-        "     sustained rate TFLOP/s         656  655  654  653  652  651  650  649",
-        "       limit ≥                      552  553  554  555  556  557  558  559",
+        "                            gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7",
+        "     sustained rate TFLOP/s  656  655  654  653  652  651  650  649",
+        "       limit ≥               552  553  554  555  556  557  558  559",
     ]
 
 
@@ -102,7 +96,7 @@ def test_limits_of_several_directions_each_have_their_sign():
         Verdict(power, GPUS[1], Outcome.FAIL, "W", 450.0, 420.0, direction="at_most"),
     ]
     head = "two REJECTED  1 of 2 failed"
-    assert lines_of(verdicts, GPUS[:2], head=head)[1] == "FAIL power limit W            350 ≥ 340 [450] ≤ 420"
+    assert lines_of(verdicts, GPUS[:2], head=head)[2] == "FAIL power limit W  350 ≥ 340 [450] ≤ 420"
     assert lines_of(verdicts, GPUS[:2], width=40, head=head)[2:4] == [
         "FAIL power limit W        350      [450]",
         "       limit             ≥340       ≤420",
@@ -124,7 +118,8 @@ def test_figures_of_nodes_and_the_rig_say_whose_they_are():
 def test_heads_that_do_not_fit_are_the_numbers_of_the_gpus():
     verdicts = row(RATE, [650.0 + number for number in range(8)], 552, "TFLOP/s")
     assert lines_of(verdicts, width=65, head="rig ACCEPTED") == [
-        "rig ACCEPTED                        0   1   2   3   4   5   6   7",
+        "rig ACCEPTED",
+        "                                    0   1   2   3   4   5   6   7",
         "     sustained rate ≥ 552 TFLOP/s 650 651 652 653 654 655 656 657",
     ]
 
@@ -149,24 +144,25 @@ def test_of_a_long_subject_the_node_is_shortened_and_the_device_stays():
 def test_nodes_stand_above_their_devices():
     devices = tuple(f"{node}/gpu{gpu}" for node in ("alpha", "beta") for gpu in range(4))
     lines = lines_of(row(HOT, [70] * 8, 87, "°C", subjects=devices), devices)
-    assert lines[1].split() == ["alpha", "beta"]
-    assert lines[2].split() == ["gpu0", "gpu1", "gpu2", "gpu3"] * 2
-    assert lines[1].index("alpha") + 5 == lines[2].index("gpu3") + 4
+    assert lines[1:3] == [
+        "                              alpha                beta",
+        "                               gpu0 gpu1 gpu2 gpu3 gpu0 gpu1 gpu2 gpu3",
+    ]
     long = tuple(f"workstation-{number}/gpu0" for number in range(8))
     lines = lines_of(row(HOT, [70] * 8, 87, "°C", subjects=long), long)
-    assert lines[1].split() == [f"…n-{number}" for number in range(8)]
+    assert lines[1].split() == [f"…on-{number}" for number in range(8)]
 
 
 def test_a_row_whose_figures_are_too_wide_is_a_range():
     values = [60123.0, *[70123.0] * 7]
     lines = lines_of([*row(HOT, [70] * 8, 87, "°C"), *row(RATE, values, 65000, "TFLOP/s", bad=[0])])
     assert "FAIL sustained rate   ≥ 65000 TFLOP/s [60123]…70123, worst node1/gpu0" in lines
-    assert lines[2].endswith("70   70   70   70   70   70   70   70")
+    assert lines[3].endswith("70   70   70   70   70   70   70   70")
 
 
 def test_figures_are_marked_in_colour_too():
     text = "\n".join(lines_of(row(HOT, [72] * 7 + [91], 87, "°C", bad=[7]), color=True))
-    assert "\x1b[1;31m [91]\x1b[0m" in text
+    assert "\x1b[1;31m[91]\x1b[0m" in text
     assert "\x1b[1;31mREJECTED\x1b[0m" in text
 
 
