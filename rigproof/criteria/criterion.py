@@ -76,7 +76,7 @@ class Limit:
 
 
 class Finding(NamedTuple):
-    """What a criterion found. `measured` and `limit` are in the criterion's unit, times in run time.
+    """What a criterion found. `measured` and `limit` are in `unit`, times in run time.
 
     A large rig has a million: a dataclass would take three times as long.
 
@@ -98,6 +98,7 @@ class Finding(NamedTuple):
     severity: Severity | None = None  # of the remedy; None: the criterion's own
     over: Sequence[tuple[float, float]] = ()
     of_run: bool = False
+    unit: str = ""  # empty: the criterion's
 
 
 @dataclass(frozen=True, slots=True)

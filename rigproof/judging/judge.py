@@ -134,9 +134,8 @@ def _in_words(criterion: Criterion, finding: Finding) -> str:
     """A finding in words: the figure and its limit, and since when; without a figure the detail."""
     parts = []
     if finding.measured is not None and finding.limit is not None:
-        parts += figure_and_limit(
-            finding.measured, finding.limit.value, criterion.unit, _direction(criterion, finding.limit)
-        )
+        unit, direction = finding.unit or criterion.unit, _direction(criterion, finding.limit)
+        parts += figure_and_limit(finding.measured, finding.limit.value, unit, direction)
     if finding.from_s is not None:
         parts.append(f"from t={finding.from_s:.0f} s")
     return ", ".join(parts) or finding.detail
@@ -176,7 +175,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         criterion.name,
         subject,
         finding.outcome,
-        unit=criterion.unit,
+        unit=finding.unit or criterion.unit,
         measured=finding.measured,
         limit=None if limit is None else limit.value,
         direction=None if limit is None else _direction(criterion, limit),

@@ -259,7 +259,7 @@ class Ending:
             return
         reporter = session.config.pluginmanager.getplugin("terminalreporter")
         said = remarks(session.recording) if session.recording else ()
-        for line in (*said, *conclusion.kept, *filter(None, [self._not_told])):
+        for line in (*said, *conclusion.kept):
             write_line(line)
         loaded = session.prepared.loaded
         print_summary(
@@ -273,6 +273,7 @@ class Ending:
             on_terminal=reporter is not None and reporter.isatty(),
             everything=session.config.get_verbosity() > 0,
             color=reporter is not None and reporter.hasmarkup,
+            notices=[*filter(None, [self._not_told])],
             **self._told(),
         )
         self._printed = True

@@ -133,6 +133,7 @@ def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
         f"{number}, the first: {wrong[0].message}",
         remedy="do not train on this card: silently wrong results ruin a run; test its memory and power",
         from_s=wrong[0].t_s,
+        unit="% of results",
     )
 
 
@@ -254,7 +255,8 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     require_in_time(device)
     detail = f"mean power {mean_w:.0f} W of {enforced_w:.0f} W while its workers reported work"
     from_s, length_s = piece.span.from_s, piece.length_s
-    return pass_or_fail(share, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
+    unit = "% of the power limit"
+    return pass_or_fail(share, limit, good=False, detail=detail, from_s=from_s, length_s=length_s, unit=unit)
 
 
 def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
@@ -270,7 +272,8 @@ def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Fin
         detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no {lacking}"
         return by_work._replace(detail=detail)
     detail = f"mean utilisation {mean:.0f} % while its workers reported work"
-    return pass_or_fail(mean, limit, good=False, detail=detail, from_s=load.window.from_s)
+    from_s = load.window.from_s
+    return pass_or_fail(mean, limit, good=False, detail=detail, from_s=from_s, unit="% utilisation")
 
 
 FAULTS = (

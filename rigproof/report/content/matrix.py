@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -18,7 +18,13 @@ from rigproof.records.verdict import (
     limit_text,
     meets,
 )
-from rigproof.report.content.order import READING_ORDER, folded, instead, not_measured_groups
+from rigproof.report.content.order import (
+    READING_ORDER,
+    folded,
+    good_until_the_end,
+    instead,
+    not_measured_groups,
+)
 
 COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
 LISTED_MAX = 3  # subjects that are no column and have each its own figure; of more, also the range
@@ -58,7 +64,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A criterion and its worst outcome. `limit` has its unit; it is the unit alone if each cell has its own.
+    """A criterion and its worst outcome. `limit` has its unit; it is the unit alone if each cell has its own,
+    and empty if each cell's has its own unit.
 
     `cells`: one for each column of the matrix, None where nothing is promised; empty for a row of other
     subjects. `spread`: the figures of all in a few words, for a row without cells or without room for them.
@@ -126,7 +133,8 @@ def heading(rig: str, decision: Decision, verdicts: Sequence[Verdict], *, simula
     """For example `h200-x8 REJECTED  2 of 222 failed`."""
     judged = [verdict.outcome for verdict in verdicts if verdict.outcome is not Outcome.NOT_APPLICABLE]
     failed, missing = judged.count(Outcome.FAIL), judged.count(Outcome.NOT_MEASURED)
-    what = f"{missing} of {len(judged)} not measured" if missing and not failed else ""
+    good = good_until_the_end(verdicts)
+    what = f"{missing} of {len(judged)} not measured{good}" if missing and not failed else ""
     what = what or f"{failed or 'none'} of {len(judged)} failed"
     mark = "SIMULATED " if simulated else ""
     return f"{rig} {mark}{decision.value}{instead(decision, short)}  {what}"
@@ -199,16 +207,26 @@ def _row(
     name: str, group: Sequence[Verdict], own: Sequence[Verdict], columns: tuple[str, ...], devices: set[str]
 ) -> Row:
     judged = [verdict for verdict in group if verdict.limit is not None]
-    unit = next((verdict.unit for verdict in group if verdict.unit), "")
+    units = dict.fromkeys(verdict.unit for verdict in judged or group if verdict.unit)
+    unit = next(iter(units)) if len(units) == 1 else ""
     digits = digits_to_distinguish(_missed(group))
     unlike = {(verdict.limit, verdict.direction): verdict for verdict in judged}  # mostly only one
-    limits = {(limit_of(verdict, digits), verdict.direction) for verdict in unlike.values()}
+    limits = {(_limit(verdict, digits), verdict.direction) for verdict in unlike.values()}
     applies = [one for one in group if one.outcome is not Outcome.NOT_APPLICABLE]
-    same = len(limits) == 1 and all(one.limit is not None or one.measured is None for one in applies)
+    same = (
+        len(limits) == 1
+        and len(units) < 2
+        and all(one.limit is not None or one.measured is None for one in applies)
+    )
+
+    def own_limit(verdict: Verdict) -> str:
+        """A verdict's limit as text, if the row's is not that of all."""
+        return "" if same else _limit(verdict, digits, verdict.unit if len(units) > 1 else "")
+
     by_device = bool(columns) and all(verdict.subject in devices for verdict in group)
     cells: tuple[Cell | None, ...] = ()
     if by_device:
-        by_subject = {verdict.subject: _cell(verdict, digits, same=same) for verdict in group}
+        by_subject = {verdict.subject: _cell(verdict, digits, own_limit(verdict)) for verdict in group}
         cells = tuple(by_subject.get(subject) for subject in columns)
     return Row(
         name,
@@ -216,7 +234,7 @@ def _row(
         min({verdict.outcome for verdict in own or group}, key=READING_ORDER.index),
         limit_text(judged[0].limit or 0.0, unit, judged[0].direction, digits) if same else unit,
         cells,
-        _spread(group, digits, same=same, of_devices=all(verdict.subject in devices for verdict in group)),
+        _spread(group, digits, own_limit, of_devices=all(verdict.subject in devices for verdict in group)),
         len(group),
     )
 
@@ -228,28 +246,29 @@ def _missed(group: Iterable[Verdict]) -> Iterable[tuple[float, float]]:
             yield verdict.measured, verdict.limit
 
 
-def limit_of(verdict: Verdict, more_digits: int) -> str:
-    """A verdict's limit as text, without sign and unit; empty if it has none."""
-    return "" if verdict.limit is None else compared(verdict.limit, "", more_digits)
+def _limit(verdict: Verdict, more_digits: int, unit: str = "") -> str:
+    """A verdict's limit as text, without its sign; empty if it has none."""
+    return "" if verdict.limit is None else compared(verdict.limit, unit, more_digits)
 
 
-def sign_of(verdict: Verdict) -> str:
+def _sign(verdict: Verdict) -> str:
     """The sign of a verdict's limit, `≤`; empty if it has no direction."""
     return "" if verdict.direction is None else SIGNS[verdict.direction]
 
 
-def _signed(verdict: Verdict, digits: int) -> str:
-    return " ".join(filter(None, ["limit", sign_of(verdict), limit_of(verdict, digits)]))
+def _in_brackets(verdict: Verdict, limit: str) -> str:
+    """A limit behind a figure: ` (limit ≤ 80)`; empty if there is none."""
+    return f" ({' '.join(filter(None, ['limit', _sign(verdict), limit]))})" if limit else ""
 
 
-def _cell(verdict: Verdict, digits: int, *, same: bool) -> Cell:
-    text = text_of(verdict, digits)
-    if same or verdict.measured is None or verdict.limit is None:
+def _cell(verdict: Verdict, digits: int, own_limit: str) -> Cell:
+    text = _figure(verdict, digits)
+    if not own_limit or verdict.measured is None:
         return Cell(verdict.subject, verdict.outcome, text)
-    return Cell(verdict.subject, verdict.outcome, text, limit_of(verdict, digits), sign_of(verdict))
+    return Cell(verdict.subject, verdict.outcome, text, own_limit, _sign(verdict))
 
 
-def text_of(verdict: Verdict, more_digits: int) -> str:
+def _figure(verdict: Verdict, more_digits: int) -> str:
     """A verdict's figure without the unit, marked by its outcome."""
     if verdict.outcome is Outcome.NOT_MEASURED and not verdict.good_so_far:
         return "?"
@@ -263,7 +282,7 @@ def _digits(verdict: Verdict, measured: float, more_digits: int) -> int:
     """The row's digits; a good figure gets the fewest with which it does not read as beyond its limit."""
     if verdict.outcome in MISSED or verdict.direction is None or verdict.limit is None:
         return more_digits if verdict.limit is not None else 0
-    limit = float(limit_of(verdict, more_digits))
+    limit = float(_limit(verdict, more_digits))
     fewer = (
         digits
         for digits in range(more_digits)
@@ -272,10 +291,12 @@ def _digits(verdict: Verdict, measured: float, more_digits: int) -> int:
     return next(fewer, more_digits)
 
 
-def _spread(group: Sequence[Verdict], digits: int, *, same: bool, of_devices: bool) -> str:
+def _spread(
+    group: Sequence[Verdict], digits: int, own_limit: Callable[[Verdict], str], *, of_devices: bool
+) -> str:
     """All figures in a few words, such as `[594]…660, worst node3/gpu2`. What is not of devices says so."""
     if len(group) <= LISTED_MAX:
-        return ", ".join(_alone(verdict, digits, same=same) for verdict in group)
+        return ", ".join(_alone(verdict, digits, own_limit(verdict)) for verdict in group)
     by_badness = [(_badness(verdict), verdict) for verdict in group]
     worst = max(by_badness, key=itemgetter(0))[1]
     counted = list(_counted(group, worst.outcome))
@@ -283,18 +304,18 @@ def _spread(group: Sequence[Verdict], digits: int, *, same: bool, of_devices: bo
     figures = [verdict.measured for verdict in group if verdict.measured is not None]
     if not figures:
         where = worst.subject if worst.outcome in LOUD else f"on all {len(applies)}"
-        return ", ".join([f"{text_of(worst, digits)} {where}", *counted])
+        return ", ".join([f"{_figure(worst, digits)} {where}", *counted])
     # Of several with the same figure the worst one, so that its mark is seen.
     low, high = (
         max((one for one in by_badness if one[1].measured == figure), key=itemgetter(0))[1]
         for figure in (min(figures), max(figures))
     )
-    texts = [text_of(low, digits), text_of(high, digits)]
+    texts = [_figure(low, digits), _figure(high, digits)]
     text = texts[0] if texts[0] == texts[1] else "…".join(texts)
     if worst.outcome in LOUD or (worst.limit is not None and texts[0] != texts[1]):
         at_end = worst.measured in (low.measured, high.measured)
-        limit = "" if same or worst.limit is None else f" ({_signed(worst, digits)})"
-        text += f", worst {'' if at_end else text_of(worst, digits) + ' '}{worst.subject}{limit}"
+        figure = "" if at_end else f"{_figure(worst, digits)} "
+        text += f", worst {figure}{worst.subject}{_in_brackets(worst, own_limit(worst))}"
     elif not of_devices:
         known = CATALOGUE.get(worst.criterion)
         text += f" on {len(applies)} {'subject' if known is None else known.scope}s"
@@ -311,10 +332,9 @@ def _counted(group: Sequence[Verdict], worst: Outcome) -> Iterable[str]:
             yield f"{number} {words}"
 
 
-def _alone(verdict: Verdict, digits: int, *, same: bool) -> str:
-    limit = "" if same or verdict.limit is None else f" ({_signed(verdict, digits)})"
+def _alone(verdict: Verdict, digits: int, own_limit: str) -> str:
     where = "the rig" if verdict.subject == RIG else verdict.subject
-    return f"{text_of(verdict, digits)}{limit} on {where}"
+    return f"{_figure(verdict, digits)}{_in_brackets(verdict, own_limit)} on {where}"
 
 
 def _badness(verdict: Verdict) -> tuple[int, float]:

@@ -1,7 +1,7 @@
 """The order in which verdicts are shown (failures first), and the sentences about all of them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from rigproof.records.verdict import (
@@ -187,10 +187,20 @@ def only_cpu(verdicts: Iterable[Verdict]) -> bool:
     return any(map(CPU_DEVICE.search, subjects)) and not any(map(GPU_DEVICE.search, subjects))
 
 
-def count_line(verdicts: Iterable[Verdict]) -> str:
+def good_until_the_end(verdicts: Iterable[Verdict]) -> str:
+    """How many of those not measured were good in the laps before the run ended; empty if none was."""
+    number = sum(verdict.good_so_far for verdict in verdicts)
+    return f" ({number} good until the run ended)" if number else ""
+
+
+def count_line(verdicts: Collection[Verdict]) -> str:
     """For example `41 pass, 1 warn, 2 not measured`."""
-    counted = counts(verdicts)
-    parts = [f"{number} {outcome.replace('_', ' ')}" for outcome, number in counted.items() if number]
+    good = {Outcome.NOT_MEASURED.value: good_until_the_end(verdicts)}
+    parts = [
+        f"{number} {outcome.replace('_', ' ')}{good.get(outcome, '')}"
+        for outcome, number in counts(verdicts).items()
+        if number
+    ]
     return ", ".join(parts) or "nothing was judged"
 
 

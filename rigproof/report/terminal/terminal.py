@@ -95,6 +95,7 @@ def summary_lines(
     folder: Path | None,
     *,
     problems: Sequence[str] = (),
+    notices: Sequence[str] = (),
     everything: bool = False,
     simulated: bool = False,
     interrupted: bool = False,
@@ -107,7 +108,8 @@ def summary_lines(
 
     With `everything` also severities and what each asks for, and why criteria do not apply.
 
-    `folder`: the run's, to name its report; None if there is none. `short`: what was done instead of the
+    `folder`: the run's, to name its report; None if there is none. `notices`: what else there is to say,
+    whatever the verdict. `short`: what was done instead of the
     whole level (`in_place_of_level`). `not_tested`: what was found beside the rig. `worded`: names moments
     as `by_the_clock` does.
     """
@@ -121,7 +123,7 @@ def summary_lines(
     )
     lines += not_applicable_sentences(verdicts) if everything else []
     lines += [f"problem: {problem}" for problem in problems]
-    lines = [worded(line) for line in lines]
+    lines = [*map(worded, lines), *notices]
     if lines:
         lines.append("")
     lines.append(count_line(verdicts))
@@ -150,6 +152,7 @@ def print_summary(
     rig: str,
     devices: Sequence[str],
     problems: Sequence[str],
+    notices: Sequence[str] = (),
     write_line: Callable[[str], None],
     width: int = 80,
     on_terminal: bool = False,
@@ -179,6 +182,7 @@ def print_summary(
         verdicts,
         folder,
         problems=problems,
+        notices=notices,
         everything=everything,
         simulated=simulated,
         interrupted=interrupted,

@@ -118,7 +118,9 @@ def test_of_the_cpu_s_short_stretches_verified_work_is_all_that_counts(bench):
 @pytest.mark.parametrize(("power_w", "outcome"), [(211, Outcome.PASS), (205, Outcome.FAIL)])
 def test_work_without_power_is_not_believed(bench, power_w, outcome):
     bench.samples(GPU, 5.6, power_w=lambda sample: power_w + sample.t_s % 3 - 1.5)
-    assert bench.verdict(ACTIVE, GPU).outcome is outcome
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert verdict.outcome is outcome
+    assert verdict.unit == ("%" if outcome is Outcome.PASS else "% of the power limit")
 
 
 def test_the_average_power_stands_in_for_the_instant_one(bench):

@@ -7,6 +7,7 @@ from rigproof.criteria.criterion import TITLE_MAX
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.matrix import COLUMNS_MAX, heading, matrix_of
+from rigproof.report.content.order import count_line
 
 GPUS = tuple(f"n/gpu{number}" for number in range(8))
 HOT, RATE, POWER = "thermal.core_temperature", "throughput.sustained", "power.draw"
@@ -263,6 +264,11 @@ def test_the_heading_counts_what_was_judged():
     assert line(Decision.REJECTED, [*verdicts, away]) == "lab REJECTED  1 of 2 failed"
     assert line(Decision.ACCEPTED, verdicts[1:], simulated=True) == "lab SIMULATED ACCEPTED  none of 1 failed"
     assert line(Decision.INCOMPLETE, [verdicts[1], missing]) == "lab INCOMPLETE  1 of 2 not measured"
+    cut = replace(missing, detail="good in lap 1 of 3; lap 2 was interrupted in gemm")
+    assert line(Decision.INCOMPLETE, [missing, cut]) == (
+        "lab INCOMPLETE  2 of 2 not measured (1 good until the run ended)"
+    )
+    assert count_line([missing, cut]) == "2 not measured (1 good until the run ended)"
     assert line(Decision.ACCEPTED, verdicts[1:], short="for 6 s").startswith("lab ACCEPTED for 6 s  ")
 
 
@@ -315,3 +321,15 @@ def test_a_row_whose_cells_have_limits_of_their_own_says_its_unit_and_no_limit()
     assert (row.limit_label, row.limit) == ("in", "TFLOP/s")
     (row,) = matrix_of(own[:1], ("a/gpu0",)).rows
     assert (row.limit_label, row.limit) == ("limit", "≥ 58.5 TFLOP/s")
+
+
+def test_where_the_cells_limits_are_of_several_units_each_names_its_own():
+    active, power = "activity.gpu_active", "% of the power limit"
+    verdicts = [
+        Verdict(active, "a/gpu0", Outcome.PASS, "%", 100.0, 90.0, direction="at_least"),
+        Verdict(active, "b/gpu0", Outcome.FAIL, power, 7.97, 30.0, direction="at_least"),
+    ]
+    (row,) = matrix_of(verdicts, ("a/gpu0", "b/gpu0")).rows
+    assert row.limit == ""
+    assert [row.text(cell) for cell in row.cells] == ["100 ≥ 90 %", f"[7.97] ≥ 30 {power}"]
+    assert row.spread == f"100 (limit ≥ 90 %) on a/gpu0, [7.97] (limit ≥ 30 {power}) on b/gpu0"

@@ -108,6 +108,14 @@ def test_problems_of_the_files_are_reported(verdicts):
     assert incomplete[-1] == "INCOMPLETE: report.html: not written; the rig is not proven fit"
 
 
+def test_a_notice_stands_between_the_sentences_and_the_verdict(verdicts):
+    lines = printed(Decision.REJECTED, verdicts, notices=["notify: `false` ended with exit status 1"])
+    place = lines.index("notify: `false` ended with exit status 1")
+    assert lines[place - 1].startswith("what a criterion measures")
+    assert lines[place + 1] == ""
+    assert lines[-1].startswith("REJECTED")
+
+
 def test_why_a_criterion_does_not_apply_is_said_when_everything_is(verdicts):
     reason = "pc1/gpu0 memory.ecc: not applicable: no ECC here"
     assert reason not in printed(Decision.REJECTED, verdicts)
