@@ -17,16 +17,16 @@ TITLE_MAX = 20  # beside eight GPUs there is room for no more in a terminal of 8
 
 
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
-    """Raised if the evidence does not suffice; the report shows the reason."""
+    """Raised if the evidence does not suffice; the report shows the reason, and its cause if known."""
 
     outcome: ClassVar[Outcome] = Outcome.NOT_MEASURED
     of_run: ClassVar[bool] = False
     remedy: str = ""
     from_s: float | None = None
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, reason: str, cause: str = "") -> None:
+        self.reason = f"{reason}: {cause}" if cause else reason
+        super().__init__(self.reason)
 
     def worded(self, reason: str) -> "NotMeasured":
         """The same with another reason."""

@@ -1,13 +1,14 @@
 """A worker's task in a process of its own: what hangs there, or takes the host's memory, ends with it.
 
-The process runs the same workload with a context of its own, whose records the worker emits.
+The process runs the workload with a context of its own, whose records the worker emits.
 """
 
 import json
 import queue
+import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar, cast
 
@@ -22,6 +23,7 @@ from rigproof.records.recording import Record
 
 WAIT_S = 0.1
 ALIVE_S = 0.5  # between two signs of life
+KILLED = "; the kernel killed it since memory ran out, or somebody did"
 
 Task = TypeVar("Task", bound=Spec)
 
@@ -35,26 +37,24 @@ def run_apart(
     test: str,
     silent: str,
     stall_s: float,
-    endings: Mapping[int, str] | None = None,
 ) -> None:
     """Run `module`, which ends in `serve_apart`, and emit its rounds, events and `records`.
 
-    Returns when it is done, or the task is stopped. RuntimeError if the process fails, dies (`endings`: why,
-    by exit status), or says nothing for `stall_s` (`silent` says so); `test` is its name in errors. It is not
-    left running, unless the kernel holds it.
+    Returns when it is done, or the task is stopped. RuntimeError if the process fails, dies, or says nothing
+    for `stall_s` (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
+    holds it.
     """
     kinds = {one.__name__: one for one in (Round, Event, *records)}
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    told = {
+        "spec": asdict(spec),
+        "worker": context.worker,
+        "subject": context.crew.subject,
+        "clock_offset_s": context.now_s() - time.monotonic(),
+    }
     child = Child(
         module,
-        json.dumps(
-            {
-                "spec": asdict(spec),
-                "worker": context.worker,
-                "subject": context.crew.subject,
-                "clock_offset_s": context.now_s() - time.monotonic(),
-            }
-        ),
+        json.dumps(told),
         hear=inbox.put,
         ended=lambda status: inbox.put({"what": "gone", "status": status}),
     )
@@ -77,9 +77,8 @@ def run_apart(
                 case "error":
                     raise RuntimeError(f"the {test} failed: {message['message']}")
                 case "gone":
-                    status = message["status"]
-                    why = (endings or {}).get(status, "")
-                    raise RuntimeError(f"the {test} ended with status {status}{why}")
+                    why = KILLED if message["status"] == -signal.SIGKILL else ""
+                    raise RuntimeError(f"the {test} ended with status {message['status']}{why}")
     finally:
         child.stop()
 

@@ -1,11 +1,13 @@
 """Hosts of one kind, and the floor that their rates set for one of them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from statistics import median
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.stages import StageSettings
 from rigproof.simulation.host import SimulatedHost
 
 # Firmware takes some of the memory for itself, so that hosts with the same modules differ by up to 1 %; the
@@ -39,19 +41,27 @@ def no_equal(loaded: LoadedRig, node: str) -> str:
     return "" if equal else "there is neither another host of its kind nor a floor"
 
 
-def peer_floor(node: NodeEvidence, rate_of: Callable[[NodeEvidence], float], share: Limit) -> Limit | None:
-    """A share of the median rate of the other hosts of this kind; None if no other was measured.
+def host_floor(
+    node: NodeEvidence,
+    table: type[StageSettings],
+    stage: str,
+    stated: str,
+    rate_of: Callable[[NodeEvidence], float],
+) -> Limit | None:
+    """The floor of a host's rate: the one `stated`, else `peer_share` of the median of the hosts of its kind.
 
-    `rate_of` raises NotMeasured for a host that cannot be compared.
+    None if none is stated and no other host was measured. `rate_of` gives a host's rate, and raises
+    NotMeasured for one that cannot be compared.
     """
+    floor = node.stage_limit(table, stage, stated)
+    if floor is not None:
+        return floor
     rates = []
     for other in alike(node):
-        try:
+        with suppress(NotMeasured):
             rates.append(rate_of(other))
-        except NotMeasured:
-            continue
-    if not rates:
+    share = node.stage_limit(table, stage, "peer_share")
+    if not rates or share is None:
         return None
     others = "the other host" if len(rates) == 1 else f"the median of {len(rates)} other hosts"
-    source = f"{share.value:g} of {others} of this kind; {share.source}"
-    return Limit(share.value * median(rates), source)
+    return Limit(share.value * median(rates), f"{share.value:g} of {others} of this kind; {share.source}")

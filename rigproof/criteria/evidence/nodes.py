@@ -93,8 +93,7 @@ class NodeEvidence:
         found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
         if not len(found):
             self.evidence.stage(stage)
-            cause = self.cause(stage)
-            raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
+            raise NotMeasured(f"no round of {stage} was measured", self.cause(stage))
         return found
 
     def unverified(self, stage: str) -> Rounds:
@@ -102,15 +101,19 @@ class NodeEvidence:
         everything = self.evidence.rounds(self.subject)
         return everything.only(everything.same("stage", stage) & ~everything.same("verified", True))
 
-    def record(self, kind: type[Kept], stage: str) -> Kept | None:
-        """One stage's own record of this type about the node; None if there is none.
+    def record(self, kind: type[Kept], stage: str, missing: str) -> Kept:
+        """The one record of this type that a stage made about the node.
 
-        Raises NotMeasured if there are several: which of them is right is not known.
+        Raises NotMeasured if there is none, with `missing` as the reason, or if there are several: which of
+        them is right is not known.
         """
         found = [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
         if len(found) > 1:
             raise NotMeasured(f"{count_of(len(found), 'records')} of {table_name(kind)}, where one is due")
-        return found[0] if found else None
+        if not found:
+            self.evidence.stage(stage)
+            raise NotMeasured(missing, self.cause(stage))
+        return found[0]
 
     def cause(self, stage: str) -> str:
         """Why nothing was measured of the node in a stage; empty if no event explains it."""

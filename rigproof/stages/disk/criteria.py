@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, pass_or_fail
-from rigproof.criteria.evidence.hosts import peer_floor
+from rigproof.criteria.evidence.hosts import host_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.recording import Recording
@@ -15,6 +15,7 @@ from rigproof.stages.tables import StageTable
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "MB/s"
 FULL = "make room: delete old checkpoints and logs, or use a larger disk (`stages.disk.path`)"
+KEPT = "the data that were written"
 CORRUPT = "keep no checkpoints there; see `dmesg` and `smartctl -a` for the disk, its cable and controller"
 NO_ROOM = ("ENOSPC", "EDQUOT")  # the system's errors of a disk that others have filled; EIO is its own
 ELSEWHERE = "point `stages.disk.path` to the folder in which checkpoints are written"
@@ -54,28 +55,27 @@ def disk(node: NodeEvidence) -> Finding:
     """
     test = tested_by(node)
     where = in_words(test)
-    wrong = node.events("disk_error")
-    if wrong:
+    if wrong := node.events("disk_error"):
         more = f" ({len(wrong)} chunks)" if len(wrong) > 1 else ""
         detail = f"{wrong[0].message}{more}; {test.path} on {test.filesystem} ({test.device})"
-        return _failure(detail, CORRUPT, "the data that were written", wrong[0].t_s)
-    unverified = node.unverified(STAGE)
-    if len(unverified):
+        return Finding(Outcome.FAIL, detail=detail, remedy=CORRUPT, source=KEPT, from_s=wrong[0].t_s)
+    if len(unverified := node.unverified(STAGE)):
         detail = f"read otherwise than it was written, in {len(unverified)} of the chunks; {where}"
-        return _failure(detail, CORRUPT, "the data that were written", float(unverified.t_s[0]))
+        from_s = float(unverified.t_s[0])
+        return Finding(Outcome.FAIL, detail=detail, remedy=CORRUPT, source=KEPT, from_s=from_s)
     if test.wrong:
         raise NotMeasured(
             f"the test counted {count_of(test.wrong, 'wrong chunks')}, and no event tells of one"
         )
     if test.error == "EIO":
-        return _failure(f"{test.trouble}; {where}", CORRUPT, "a disk that can be written to")
+        detail, usable = f"{test.trouble}; {where}", "a disk that can be written to"
+        return Finding(Outcome.FAIL, detail=detail, remedy=CORRUPT, source=usable)
     if test.error in NO_ROOM:
         raise Disturbed(f"{test.trouble}; {where}", FULL)
-    most = node.stage_limit(DiskSettings, STAGE, "used_fail_share")
-    assert most is not None
+    settings = node.settings(DiskSettings)
     used = f"{100 * test.used_share:.0f} % in use, {test.free_gib:.1f} GiB free"
-    if test.filesystem != "unknown" and test.used_share >= most.value:
-        raise Disturbed(f"{used}, limit {100 * most.value:g} %; {where}", FULL)
+    if test.filesystem != "unknown" and test.used_share >= settings.used_fail_share:
+        raise Disturbed(f"{used}, limit {100 * settings.used_fail_share:g} %; {where}", FULL)
     if test.trouble:
         raise NotMeasured(f"{test.trouble} ({where}); {ELSEWHERE}")
     if not 0 < test.verified_mib <= test.written_mib or not test.how:
@@ -94,12 +94,7 @@ def disk(node: NodeEvidence) -> Finding:
 
 def tested_by(node: NodeEvidence) -> DiskTest:
     """The host's test. Raises NotMeasured if it did not come to its end."""
-    test = node.record(DiskTest, STAGE)
-    if test is not None:
-        return test
-    node.evidence.stage(STAGE)
-    cause = node.cause(STAGE)
-    raise NotMeasured("the disk was not measured" + (f": {cause}" if cause else ""))
+    return node.record(DiskTest, STAGE, "the disk was not measured")
 
 
 def in_words(test: DiskTest) -> str:
@@ -108,21 +103,8 @@ def in_words(test: DiskTest) -> str:
     return f"{on}, {HOW[test.how]}" if test.how else on
 
 
-def median_rate(node: NodeEvidence, operation: str) -> float:
-    """MB/s, the median of the measured, verified chunks. Raises NotMeasured if there are too few."""
-    done = node.rounds(STAGE)
-    done = done.only(done.labelled("operation", operation)).verified.measured
-    if len(done) < FEWEST_ROUNDS:
-        cause = node.cause(STAGE)
-        raise NotMeasured(
-            f"{count_of(len(done), 'verified chunks')} to {operation}" + (f": {cause}" if cause else "")
-        )
-    rates: list[float] = (done.work / done.seconds).tolist()
-    return median(rates)
-
-
 def _rates(node: NodeEvidence, detail: str) -> Finding:
-    rates = {operation: median_rate(node, operation) for operation in FLOORS}
+    rates = {operation: _median_rate(node, operation) for operation in FLOORS}
     words = {operation: f"{operation} {figure(rate, UNIT)}" for operation, rate in rates.items()}
     floors = {one: floor for one in rates if (floor := _floor(node, one)) is not None}
     if not floors:
@@ -135,51 +117,52 @@ def _rates(node: NodeEvidence, detail: str) -> Finding:
 
 
 def _floor(node: NodeEvidence, operation: str) -> Limit | None:
-    stated = node.stage_limit(DiskSettings, STAGE, FLOORS[operation])
-    if stated is not None:
-        return stated
-    share = node.stage_limit(DiskSettings, STAGE, "peer_share")
-    assert share is not None
     own = tested_by(node)
 
     def rate_of(other: NodeEvidence) -> float:
         its = tested_by(other)
         if (its.filesystem, its.how) != (own.filesystem, own.how):
             raise NotMeasured("it has another file system")
-        return median_rate(other, operation)
+        return _median_rate(other, operation)
 
-    return peer_floor(node, rate_of, share)
+    return host_floor(node, DiskSettings, STAGE, FLOORS[operation], rate_of)
 
 
-def _failure(detail: str, remedy: str, source: str, from_s: float | None = None) -> Finding:
-    return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=source, from_s=from_s)
+def _median_rate(node: NodeEvidence, operation: str) -> float:
+    """MB/s, of the measured, verified chunks. Raises NotMeasured if there are too few."""
+    done = _chunks(node.rounds(STAGE), operation)
+    if len(done) < FEWEST_ROUNDS:
+        few = f"{count_of(len(done), 'verified chunks')} to {operation}"
+        raise NotMeasured(few, node.cause(STAGE))
+    rates: list[float] = done.rates.tolist()
+    return median(rates)
+
+
+def _chunks(rounds: Rounds, operation: str) -> Rounds:
+    return rounds.only(rounds.labelled("operation", operation)).verified.measured
 
 
 CRITERIA = (disk,)
-
-
-OPERATIONS = (WRITE, READ)
 
 
 def tables(recording: Recording) -> Iterator[StageTable]:
     """One row per host: where its file was, its rates and its room; a dash for what was not measured."""
     rows = []
     for subject in recording.nodes:
-        tests = recording.of(DiskTest).of(subject)
-        if tests:
-            test = tests[-1]
-            rounds = Rounds.of_subject(recording.rounds, subject)
-            rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified
+        rounds = Rounds.of_subject(recording.rounds, subject)
+        own = rounds.only(rounds.same("stage", STAGE))
+        for test in recording.of(DiskTest).of(subject)[-1:]:
             where = (subject, test.path, f"{test.filesystem} ({test.device})", HOW.get(test.how, test.how))
+            rates = (_chunks(own, operation).rates.tolist() for operation in FLOORS)
             room = (f"{test.written_mib:.0f}", f"{test.free_gib:.1f}", f"{100 * test.used_share:.0f}")
-            rows.append((*where, *(_rate(rounds, one) for one in OPERATIONS), *room))
+            rows.append((*where, *(figure(median(one)) if one else "–" for one in rates), *room))
     if rows:
         yield StageTable(
             section="Hosts",
             title="Checkpoint disk",
             columns=(
                 *("Host", "folder", "file system", "how"),
-                *(f"{one}, {UNIT}" for one in OPERATIONS),
+                *(f"{operation}, {UNIT}" for operation in FLOORS),
                 *("written, MiB", "free, GiB", "in use, %"),
             ),
             rows=tuple(rows),
@@ -187,8 +170,3 @@ def tables(recording: Recording) -> Iterator[StageTable]:
             note="Medians of chunks of 16 MiB, which were compared when they were read back; the file has no "
             "name, and was gone with the process that wrote it.",
         )
-
-
-def _rate(rounds: Rounds, operation: str) -> str:
-    own = rounds.only(rounds.labelled("operation", operation))
-    return figure(median((own.work / own.seconds).tolist())) if len(own) else "–"

@@ -1,16 +1,12 @@
 """A simulated disk: chunks written and read back."""
 
-from collections.abc import Iterator
-
 from rigproof.criteria.evidence.hosts import no_equal
-from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedForm
-from rigproof.simulation.timetable import Segment
+from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.work.task import Task
-from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSettings, DiskSpec, DiskTest
+from rigproof.stages.disk.stage import MB, READ, STAGE, WRITE, DiskSettings, DiskSpec, DiskTest
 from rigproof.stages.disk.workload import wrong_text
 
 
@@ -27,7 +23,7 @@ FAULTS = (
         ("host.disk",),
         keys=("stage", "by"),
         defaults={"by": "60%"},
-        stage="disk",
+        stage=STAGE,
         host_lacks=_no_floor,
     ),
     FaultKind(
@@ -37,7 +33,7 @@ FAULTS = (
         ("host.disk",),
         ends="not measured",
         keys=("stage",),
-        stage="disk",
+        stage=STAGE,
     ),
     FaultKind(
         "disk-corrupts",
@@ -45,7 +41,7 @@ FAULTS = (
         "the disk for checkpoints returns other data than were written",
         ("host.disk",),
         keys=("stage",),
-        stage="disk",
+        stage=STAGE,
     ),
 )
 
@@ -57,11 +53,6 @@ NOISE = 0.03
 WRONG_CHUNK = 5
 
 
-def segments(_plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
-    """The cards rest."""
-    yield from ()
-
-
 def records(task: Task, spec: DiskSpec) -> Records:
     """Rounds of writing, rounds of reading, and the test's own record."""
     slow, full, corrupt = (task.host_fault(f"disk-{name}") for name in ("slow", "full", "corrupts"))
@@ -70,8 +61,8 @@ def records(task: Task, spec: DiskSpec) -> Records:
     for operation, rate_mbps in RATES_MBPS.items():
         for number in range(CHUNKS):
             t_s += seconds
-            phase: Phase = "warmup" if number < WARM_UP else "measure"
             mb = speed * rate_mbps * (1 + task.noise.gauss(0, NOISE)) * seconds
+            phase: Phase = "warmup" if number < WARM_UP else "measure"
             yield task.round(t_s, phase, seconds, mb, unit=MB, labels={"operation": operation})
             written_mib += mb * 1e6 / 2**20 if operation == WRITE else 0.0
             if corrupt is not None and operation == READ and number == WRONG_CHUNK:
@@ -98,4 +89,4 @@ def records(task: Task, spec: DiskSpec) -> Records:
     )
 
 
-SIMULATED = SimulatedForm(segments, records)
+SIMULATED = SimulatedForm(lambda _plan, _work: iter(()), records)  # the cards rest

@@ -8,20 +8,24 @@ import errno
 import mmap
 import os
 import sys
+from contextlib import closing
 from typing import Literal
+
+import numpy as np
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
-from rigproof.records.measurements import Phase
-from rigproof.stages.disk.place import GIB, Place, place_of
-from rigproof.stages.disk.scratch import CHUNK_BYTES, Chunks, ScratchFile
+from rigproof.stages.disk.place import Place, place_of
+from rigproof.stages.disk.scratch import Bytes, ScratchFile
 from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSpec, DiskTest
 
 MODULE = "rigproof.stages.disk.workload"
 STALL_S = 25.0  # without a message: a chunk takes as long at 0.7 MB/s
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
+CHUNK_BYTES = 16 * MIB
+PAGE_BYTES = 4096  # what O_DIRECT must be aligned to, on any disk
 WRITE_SHARE = 0.5  # of the stage's length
 FEWEST_CHUNKS = 4
 MEANINGS = {
@@ -42,15 +46,8 @@ def run_disk(spec: DiskSpec, _device: Device, context: WorkerContext) -> None:
     Raises RuntimeError if the process dies, hangs or fails. It is not left running, unless the kernel holds
     it.
     """
-    run_apart(
-        MODULE,
-        spec,
-        context,
-        records=(DiskTest,),
-        test="disk test",
-        silent=f"{spec.path}: the disk did not answer",
-        stall_s=STALL_S,
-    )
+    silent = f"{spec.path}: the disk did not answer"
+    run_apart(MODULE, spec, context, records=(DiskTest,), test="disk test", silent=silent, stall_s=STALL_S)
 
 
 class DiskWork:
@@ -60,110 +57,101 @@ class DiskWork:
         self._spec = spec
         self._context = context
         self._reporter = Reporter(context, spec.stage, context.crew.subject)
-        self._chunk_bytes = chunk_bytes
-        self._place: Place | None = None
+        self._chunk = aligned(chunk_bytes)
+        self._done = {WRITE: 0, READ: 0}  # chunks
+        self._wrong = 0
         self._how: Literal["direct", "synced", ""] = ""
-        self._written = self._verified = self._wrong = 0  # chunks
-        self._trouble = self._error = ""
 
     def run(self) -> None:
         """Write, read back, and report. An error of the folder or the disk becomes a sentence."""
+        place, trouble, error = Place(self._spec.path), "", ""
         try:
-            self._place = place_of(self._spec.path)
-            self._use(self._place)
-        except OSError as error:
-            code = error.errno or 0
-            self._trouble = MEANINGS.get(code) or os.strerror(code)
-            self._error = errno.errorcode.get(code, str(code))
-        self._report()
-
-    def _use(self, place: Place) -> None:
-        if place.memory is not None:
-            self._trouble = f"{place.memory} keeps files in memory: that is no disk"
-            return
-        most, reserve = (int(mib * MIB) for mib in (self._spec.most_mib, self._spec.reserve_mib))
-        number = min(most, (place.free - reserve) // 2) // self._chunk_bytes
-        if number < FEWEST_CHUNKS:
-            self._trouble = (
-                f"{max(place.free, 0) / GIB:.2f} GiB are free, too little to write beside the "
-                f"{reserve / GIB:g} GiB that stay free"
-            )
-            return
-        begun_s = self._context.now_s()
-        file = ScratchFile(place.path)
-        try:
-            chunks = Chunks(self._chunk_bytes)
-            self._write(file, chunks, number, begun_s + WRITE_SHARE * self._spec.duration_s)
-            self._read(file, chunks, begun_s + self._spec.duration_s)
-        finally:
-            file.close()
-
-    def _write(self, file: ScratchFile, chunks: Chunks, most: int, until_s: float) -> None:
-        while self._written < most and not self._ends(self._written, until_s):
-            number = self._written
-            chunk = chunks.make(number)
-            begun_s = self._context.now_s()
-            file.write(chunk, number * chunks.size)
-            self._round(WRITE, number, begun_s, self._context.now_s())
-            self._written += 1
-            self._how = "direct" if file.direct else "synced"
-        file.written()
-
-    def _read(self, file: ScratchFile, chunks: Chunks, until_s: float) -> None:
-        """As much as there is time for, and the fewest chunks in any case."""
-        into = mmap.mmap(-1, chunks.size)
-        for number in range(self._written):
-            if self._ends(number, until_s):
-                break
-            begun_s = self._context.now_s()
-            file.read(into, number * chunks.size)
-            end_s = self._context.now_s()
-            offset = chunks.differing(into, number)
-            if offset is not None:
-                self._wrong += 1
-                self._reporter.event("disk_error", wrong_text(offset), {"offset": offset})
-            self._verified += 1
-            self._round(READ, number, begun_s, end_s, verified=offset is None)
-
-    def _ends(self, done: int, until_s: float) -> bool:
-        return self._context.stopped() or (done >= FEWEST_CHUNKS and self._context.now_s() > until_s)
-
-    def _round(
-        self, operation: str, number: int, begun_s: float, end_s: float, *, verified: bool = True
-    ) -> None:
-        phase: Phase = "measure" if number else "warmup"
-        self._reporter.round(
-            phase=phase,
-            seconds=max(end_s - begun_s, 1e-9),
-            work=self._chunk_bytes / 1e6,
-            unit=MB,
-            verified=verified,
-            labels={"operation": operation},
-            t_s=end_s,
-        )
-
-    def _report(self) -> None:
-        place = self._place
+            place = place_of(self._spec.path)
+            trouble = self._use(place)
+        except OSError as failed:
+            code = failed.errno or 0
+            trouble = MEANINGS.get(code) or os.strerror(code)
+            error = errno.errorcode.get(code, str(code))
         self._context.emit(
             DiskTest(
                 t_s=self._context.now_s(),
                 stage=self._spec.stage,
                 worker=self._context.worker,
                 subject=self._context.crew.subject,
-                path=self._spec.path if place is None else place.path,
-                filesystem="unknown" if place is None else place.filesystem,
-                device="unknown" if place is None else place.device,
+                path=place.path,
+                filesystem=place.filesystem,
+                device=place.device,
                 how=self._how,
-                total_gib=0.0 if place is None else place.total / GIB,
-                free_gib=0.0 if place is None else place.free / GIB,
-                used_share=0.0 if place is None else place.used_share,
-                written_mib=self._written * self._chunk_bytes / MIB,
-                verified_mib=self._verified * self._chunk_bytes / MIB,
+                total_gib=place.total / GIB,
+                free_gib=place.free / GIB,
+                used_share=place.used_share,
+                written_mib=self._done[WRITE] * len(self._chunk) / MIB,
+                verified_mib=self._done[READ] * len(self._chunk) / MIB,
                 wrong=self._wrong,
-                trouble=self._trouble,
-                error=self._error,
+                trouble=trouble,
+                error=error,
             )
         )
+
+    def _use(self, place: Place) -> str:
+        """Write a file there and read it back. Returns why nothing can be written; empty if it was."""
+        if place.memory is not None:
+            return f"{place.memory} keeps files in memory: that is no disk"
+        most, reserve = (int(mib * MIB) for mib in (self._spec.most_mib, self._spec.reserve_mib))
+        chunks = min(most, (place.free - reserve) // 2) // len(self._chunk)
+        if chunks < FEWEST_CHUNKS:
+            return (
+                f"{place.free / GIB:.2f} GiB are free, too little to write beside the "
+                f"{reserve / GIB:g} GiB that stay free"
+            )
+        begun_s, length_s = self._context.now_s(), self._spec.duration_s
+        self._chunk[:] = np.frombuffer(os.urandom(len(self._chunk)), np.uint8)
+        with closing(ScratchFile(place.path)) as file:
+            self._pass(WRITE, file, self._chunk, chunks, begun_s + WRITE_SHARE * length_s)
+            file.written()
+            self._pass(READ, file, aligned(len(self._chunk)), self._done[WRITE], begun_s + length_s)
+        return ""
+
+    def _pass(self, operation: str, file: ScratchFile, data: Bytes, most: int, until_s: float) -> None:
+        """As many chunks as there is time for, and the fewest in any case."""
+        for number in range(most):
+            late = number >= FEWEST_CHUNKS and self._context.now_s() > until_s
+            if late or self._context.stopped():
+                return
+            mark_pages(self._chunk, number)
+            at, begun_s = number * len(data), self._context.now_s()
+            (file.write if operation == WRITE else file.read)(data, at)
+            end_s = self._context.now_s()
+            right = data is self._chunk or np.array_equal(data, self._chunk)
+            if not right:
+                self._wrong += 1
+                at += int((data != self._chunk).argmax())
+                self._reporter.event("disk_error", wrong_text(at), {"offset": at})
+            self._done[operation] += 1
+            self._how = "direct" if file.direct else "synced"
+            self._reporter.round(
+                phase="measure" if number else "warmup",
+                seconds=max(end_s - begun_s, 1e-9),
+                work=len(data) / 1e6,
+                unit=MB,
+                verified=right,
+                labels={"operation": operation},
+                t_s=end_s,
+            )
+
+
+def aligned(size: int) -> Bytes:
+    """As many bytes, from the beginning of a page of memory on."""
+    return np.frombuffer(mmap.mmap(-1, size), np.uint8)
+
+
+def mark_pages(chunk: Bytes, number: int) -> None:
+    """Make random bytes chunk `number` of the file: each page begins with its own number.
+
+    So no disk can store one page for several, and a page in the wrong place shows.
+    """
+    pages = chunk.view(np.uint64).reshape(-1, PAGE_BYTES // 8)
+    pages[:, 0] = np.arange(len(pages)) + number * len(pages)
 
 
 def wrong_text(offset: int) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
-from rigproof.criteria.evidence.hosts import peer_floor
+from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, pass_or_fail
+from rigproof.criteria.evidence.hosts import host_floor
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, figure
+from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.ram.stage import COPY, FILL, LEAST_CACHES, STAGE, VERIFY, RamSettings, RamTest
 from rigproof.stages.tables import StageTable
 
@@ -41,53 +41,46 @@ def memory(node: NodeEvidence) -> Finding:
     The rate counts bytes read and written. Patterns (own address, random, complement) are written and
     verified as far as the time of the level allows; the verdict says how much that was.
     """
-    wrong, source = node.events("ram_error"), "every word is read as it was written"
-    if wrong:
-        first = wrong[0]
-        return Finding(Outcome.FAIL, detail=first.message, remedy=BROKEN, source=source, from_s=first.t_s)
-    unverified = node.unverified(STAGE)
-    if len(unverified):
+    source = "every word is read as it was written"
+    if wrong := node.events("ram_error"):
+        detail, from_s = wrong[0].message, wrong[0].t_s
+        return Finding(Outcome.FAIL, detail=detail, remedy=BROKEN, source=source, from_s=from_s)
+    if len(unverified := node.unverified(STAGE)):
         detail = f"wrong words in a round of {unverified.labels('operation')[0]} ({len(unverified)} in all)"
         from_s = float(unverified.t_s[0])
         return Finding(Outcome.FAIL, detail=detail, remedy=BROKEN, source=source, from_s=from_s)
-    copies, test = copy_rounds(node), tested_by(node)
+    rate, test = copy_rate(node), tested_by(node)
     if test.wrong:
         raise NotMeasured(f"the test counted {test.wrong} wrong words, and no event tells of one")
     _require_same(test, node.rounds(STAGE))
-    rate, detail = copies.rate(), in_words(test)
-    floor = _floor(node)
+    floor = host_floor(node, RamSettings, STAGE, "floor_gbps", copy_rate)
     if floor is None:
-        detail = f"{detail}; no other host of this kind to compare with"
+        detail = f"{in_words(test)}; no other host of this kind to compare with"
         return Finding(Outcome.NO_LIMIT, rate, detail=detail)
-    return pass_or_fail(rate, floor, good=rate >= floor.value, detail=detail)
+    return pass_or_fail(rate, floor, good=rate >= floor.value, detail=in_words(test))
 
 
-def copy_rounds(node: NodeEvidence) -> Rounds:
-    """The measured, verified rounds of copies. Raises NotMeasured if there are too few."""
-    done = node.rounds(STAGE)
-    done = done.only(done.labelled("operation", COPY)).verified.measured
+def copy_rate(node: NodeEvidence) -> float:
+    """GB/s, of the measured, verified rounds of copies. Raises NotMeasured if there are too few."""
+    done = _rounds(node.rounds(STAGE), COPY)
     if len(done) < FEWEST_ROUNDS:
         why = [event.message for event in node.events("ram_short")] or [node.cause(STAGE)]
         raise NotMeasured("; ".join(filter(None, [f"{len(done)} verified rounds of copies", *why])))
-    return done
+    return done.rate()
+
+
+def _rounds(rounds: Rounds, operation: str) -> Rounds:
+    return rounds.only(rounds.labelled("operation", operation)).verified.measured
 
 
 def tested_by(node: NodeEvidence) -> RamTest:
     """The test with patterns. Raises NotMeasured if it tested too little, or did not come to its end."""
-    test = node.record(RamTest, STAGE)
-    if test is None:
-        cause = node.cause(STAGE)
-        raise NotMeasured("the test with patterns did not end" + (f": {cause}" if cause else ""))
-    least = node.stage_limit(RamSettings, STAGE, "least_gib")
-    assert least is not None
-    least_mib = max(MIB_PER_GIB * least.value, LEAST_CACHES * test.cache_mib)
-    if test.passes < 1 or not test.tested_mib >= least_mib:
-        why = f": {test.cut_short}" if test.cut_short else ""
-        raise NotMeasured(
-            f"{test.tested_mib / MIB_PER_GIB:.2f} GiB were tested with patterns, of at least "
-            f"{least_mib / MIB_PER_GIB:g}; {test.available_mib / MIB_PER_GIB:.1f} GiB were free, and "
-            f"{test.reserve_mib / MIB_PER_GIB:.1f} GiB stay free{why}"
-        )
+    test = node.record(RamTest, STAGE, "the test with patterns did not end")
+    least_gib = max(node.settings(RamSettings).least_gib, LEAST_CACHES * test.cache_mib / MIB_PER_GIB)
+    if test.passes < 1 or not test.tested_mib >= MIB_PER_GIB * least_gib:
+        free = f"{_gib(test.available_mib)} GiB were free, and {_gib(test.reserve_mib)} GiB stay free"
+        tested = f"{test.tested_mib / MIB_PER_GIB:.2f} GiB were tested with patterns"
+        raise NotMeasured(f"{tested}, of at least {least_gib:g}; {free}", test.cut_short)
     return test
 
 
@@ -101,70 +94,47 @@ def _require_same(test: RamTest, rounds: Rounds) -> None:
         done = " and ".join(sorted(map(str, threads)))
         raise NotMeasured(f"it was tested by {test.threads} threads, and its rounds are of {done}")
     if not test.tested_mib <= min(test.available_mib, test.total_mib):
-        sizes = (test.tested_mib, test.available_mib, test.total_mib)
-        tested, free, total = (f"{one / MIB_PER_GIB:.1f}" for one in sizes)
-        raise NotMeasured(f"{tested} GiB are said to have been tested, of {free} GiB free and {total} in all")
+        free = f"{_gib(test.available_mib)} GiB free and {_gib(test.total_mib)} in all"
+        raise NotMeasured(f"{_gib(test.tested_mib)} GiB are said to have been tested, of {free}")
 
 
 def in_words(test: RamTest) -> str:
     """How much was tested, and of how much."""
     share = 100 * test.tested_mib / max(test.total_mib, 1.0)
-    patterns = "1 pattern" if test.passes == 1 else f"{test.passes} patterns"
-    text = (
-        f"{test.tested_mib / MIB_PER_GIB:.1f} of {test.total_mib / MIB_PER_GIB:.1f} GiB ({share:.0f} %) "
-        f"tested with {patterns}"
-    )
+    tested = f"{_gib(test.tested_mib)} of {_gib(test.total_mib)} GiB ({share:.0f} %)"
+    text = f"{tested} tested with {count_of(test.passes, 'patterns')}"
     return f"{text}; {test.cut_short}" if test.cut_short else text
 
 
-def _floor(node: NodeEvidence) -> Limit | None:
-    stated = node.stage_limit(RamSettings, STAGE, "floor_gbps")
-    if stated is not None:
-        return stated
-    share = node.stage_limit(RamSettings, STAGE, "peer_share")
-    assert share is not None
-    return peer_floor(node, lambda other: copy_rounds(other).rate(), share)
+def _gib(mib: float) -> str:
+    return f"{mib / MIB_PER_GIB:.1f}"
 
 
 CRITERIA = (memory,)
 
 
-OPERATIONS = (COPY, FILL, VERIFY)
-
-
 def tables(recording: Recording) -> Iterator[StageTable]:
     """One row per host: its rates, and how much was tested; a dash for what was not measured."""
+    operations = (COPY, FILL, VERIFY)
     rows = []
     for subject in recording.nodes:
         rounds = Rounds.of_subject(recording.rounds, subject)
-        rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified
+        own = rounds.only(rounds.same("stage", STAGE))
+        rates = [figure(done.rate()) if len(done := _rounds(own, one)) else "–" for one in operations]
         tests = recording.of(RamTest).of(subject)
-        if len(rounds) or tests:
-            rows.append((subject, *(_rate(rounds, one) for one in OPERATIONS), *_tested(tests)))
+        if tests or any(rate != "–" for rate in rates):
+            tested = [(_gib(one.tested_mib), _gib(one.total_mib), str(one.wrong)) for one in tests]
+            rows.append((subject, *rates, *(tested[-1] if tested else 3 * ("–",))))
     if rows:
         yield StageTable(
             section="Hosts",
             title="RAM",
             columns=(
                 "Host",
-                *(f"{one}, {UNIT}" for one in OPERATIONS),
-                "tested, GiB",
-                "of, GiB",
-                "wrong words",
+                *(f"{one}, {UNIT}" for one in operations),
+                *("tested, GiB", "of, GiB", "wrong words"),
             ),
             rows=tuple(rows),
             note="Copies count bytes read and written, by a thread on each CPU; patterns are written (fill) "
             "and read back (verify).",
         )
-
-
-def _rate(rounds: Rounds, operation: str) -> str:
-    own = rounds.only(rounds.labelled("operation", operation))
-    return figure(own.rate()) if len(own) else "–"
-
-
-def _tested(tests: list[RamTest]) -> tuple[str, str, str]:
-    if not tests:
-        return "–", "–", "–"
-    last = tests[-1]
-    return f"{last.tested_mib / 1024:.1f}", f"{last.total_mib / 1024:.1f}", str(last.wrong)

@@ -1,89 +1,249 @@
-"""Patterns that are written to memory and read back, tile by tile, and what is wrong with it.
-
-A tile is small enough for a core's cache, so that memory is passed over once to write it, and once to
-verify it:
+"""Patterns that are written to the free memory and read back, and what is wrong with it.
 
 - address: each word is its own place in the memory under test, so that a wrong address line shows;
 - random: random words, other ones in each tile, so that neighbours influence each other in many ways;
 - complement: the same with all bits inverted, so that each bit was 0 and 1.
+
+The first pattern is written while the memory is taken, and takes a sixth of the time: two passes for each of
+three patterns take no longer than that each, since touching memory for the first time is the slowest of them.
+However slow that is, as much is taken as counts as a measurement.
+Where time is left, patterns with other words follow. If memory becomes short, because another program takes
+some, the latest blocks are returned.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigproof.stages.ram.room import WORD_BYTES, Words
+from rigproof.devices.reporting import Reporter
+from rigproof.host.ram import physical_address
+from rigproof.stages.ram.memory import MIB, WORD_BYTES, PinnedThreads, Room, Words, taken
+from rigproof.stages.ram.stage import FILL, GB, PATTERNS, VERIFY
 
-TILE_WORDS = 2**15  # 256 KiB
-GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, as in splitmix64: tiles that follow each other differ
-MASK = 2**64 - 1
+TILE_WORDS = 2**15  # 256 KiB: a core's cache holds it, so that a pass reads or writes memory once
+GOLDEN, MASK = 0x9E3779B97F4A7C15, 2**64 - 1  # 2^64 / golden ratio, as in splitmix64: all tiles differ
+BLOCK_MIB, SMALLEST_MIB = 128.0, 8.0  # of a thread, in each step
+TAKING_SHARE = 1 / 6
+MOST_LOCATED = 16  # wrong words of the whole test
+TAKEN = "another program took memory meanwhile"
+REFUSED = "the kernel refused more memory"
 
 
-@dataclass(frozen=True, slots=True)
-class Wrong:
+class Wrong(NamedTuple):
     """A word that is not what was written. `place`: its number among all words under test."""
 
     place: int
     expected: int
     read: int
 
-    @property
-    def offset(self) -> int:
-        """Bytes from the beginning of the memory under test."""
-        return self.place * WORD_BYTES
-
-    @property
-    def bits(self) -> tuple[int, ...]:
-        """The numbers of the bits that differ."""
-        return tuple(bit for bit in range(64) if (self.expected ^ self.read) >> bit & 1)
+    def entry(self, content: str, *, hard: bool, physical: int | None) -> dict[str, Any]:
+        """It as events have it. `hard`: it was wrong again when it was read once more."""
+        return {
+            "offset": self.place * WORD_BYTES,
+            "expected": f"{self.expected:016x}",
+            "read": f"{self.read:016x}",
+            "bits": [bit for bit in range(64) if (self.expected ^ self.read) >> bit & 1],
+            "content": content,
+            "hard": hard,
+            "physical": physical,
+        }
 
 
 class Pattern:
-    """One pattern; `seed` gives other random words."""
+    """What every word should be, by its number among all words under test; `seed` gives other random words.
+
+    Memory is filled and verified from a word on whose number is a multiple of TILE_WORDS.
+    """
 
     def __init__(self, name: str, seed: int) -> None:
         self.name = name
-        self._seed = seed
-        if name == "address":
-            self._tile = np.arange(TILE_WORDS, dtype=np.uint64)
-        else:
-            generator = np.random.Generator(np.random.SFC64(seed))
-            self._tile = generator.integers(0, 2**64, TILE_WORDS, dtype=np.uint64)
-            if name == "complement":
-                self._tile = ~self._tile
+        random = np.random.Generator(np.random.SFC64(seed)).integers(0, 2**64, TILE_WORDS, dtype=np.uint64)
+        tiles = {"address": np.arange(TILE_WORDS, dtype=np.uint64), "random": random, "complement": ~random}
+        self._tile = tiles[name]
 
-    def fill(self, words: Words, place: int) -> None:
-        """Write it to memory whose first word is number `place` of the memory under test."""
-        for tile, first in _tiles(words, place):
-            self._expected(first, tile)
+    def fill(self, words: Words, first: int) -> None:
+        """Write it to memory whose first word has that number."""
+        for _, tile, expected in self._tiles(words, first):
+            tile[:] = expected
 
-    def verify(self, words: Words, place: int, most: int) -> tuple[int, list[Wrong]]:
+    def verify(self, words: Words, first: int, most: int = MOST_LOCATED) -> tuple[int, list[Wrong]]:
         """How many words of that memory differ, and the first `most` of them."""
-        number, found = 0, list[Wrong]()
-        expected, differs = np.empty(TILE_WORDS, np.uint64), np.empty(TILE_WORDS, np.bool_)
-        for tile, first in _tiles(words, place):
-            size = len(tile)
-            self._expected(first, expected[:size])
-            np.not_equal(tile, expected[:size], out=differs[:size])
-            if differs[:size].any():
-                places = np.flatnonzero(differs[:size]).tolist()
-                number += len(places)
-                found += [
-                    Wrong(first + one, int(expected[one]), int(tile[one]))
-                    for one in places[: most - len(found)]
-                ]
-        return number, found
+        count, found = 0, list[Wrong]()
+        for place, tile, expected in self._tiles(words, first):
+            differing = np.flatnonzero(tile != expected)
+            count += len(differing)
+            for at in differing[: most - len(found)].tolist():
+                found.append(Wrong(place + at, int(expected[at]), int(tile[at])))
+        return count, found
 
-    def _expected(self, first: int, out: Words) -> None:
-        """What a tile holds whose first word is number `first`."""
-        if self.name == "address":
-            np.add(self._tile[: len(out)], np.uint64(first), out=out)
-        else:
-            key = (first // TILE_WORDS + 1) * GOLDEN + self._seed & MASK
-            np.bitwise_xor(self._tile[: len(out)], np.uint64(key), out=out)
+    def _tiles(self, words: Words, first: int) -> Iterator[tuple[int, Words, Words]]:
+        """Each tile of that memory: the number of its first word, the tile, and what it should be."""
+        for start in range(0, len(words), TILE_WORDS):
+            place, tile = first + start, words[start : start + TILE_WORDS]
+            key = place if self.name == "address" else place // TILE_WORDS * GOLDEN & MASK
+            yield place, tile, self._tile[: len(tile)] ^ np.uint64(key)
 
 
-def _tiles(words: Words, place: int) -> Iterator[tuple[Words, int]]:
-    for start in range(0, len(words), TILE_WORDS):
-        yield words[start : start + TILE_WORDS], place + start
+class PatternTest:
+    """The test of what is free, until it is done or the task is stopped.
+
+    `passes`: patterns that were written and verified completely. `wrong`: how many words differed. `words`:
+    some of them, as events have them. `cut_short`: why it took less memory, or ended sooner.
+    """
+
+    def __init__(
+        self, threads: PinnedThreads, room: Room, reporter: Reporter, *, cache_mib: float, least_mib: float
+    ) -> None:
+        self._threads = threads
+        self._room = room
+        self._reporter = reporter
+        self._context = reporter.context
+        self._cache_mib = cache_mib
+        self._least_mib = least_mib
+        self._blocks: list[list[tuple[int, Words]]] = [[] for _ in range(len(threads))]  # of each thread
+        self._pressed = False
+        self.tested_mib = 0.0
+        self.passes = self.wrong = 0
+        self.words: list[dict[str, Any]] = []
+        self.cut_short = ""
+
+    def run(self, length_s: float) -> None:
+        """Test for about `length_s`; the memory is returned in any case."""
+        begun_s = self._context.now_s()
+        address = Pattern(PATTERNS[0], 0)
+        try:
+            self._take(address, begun_s + TAKING_SHARE * length_s)
+            self._pass(VERIFY, address)
+            seed = 1
+            while not self._over:
+                cycle_s = self._context.now_s()
+                for name in PATTERNS[1:]:
+                    pattern = Pattern(name, seed)
+                    self._pass(FILL, pattern)
+                    self._pass(VERIFY, pattern)
+                now_s, seed = self._context.now_s(), seed + 1
+                if now_s + (now_s - cycle_s) > begun_s + length_s:
+                    break
+        finally:
+            self._blocks.clear()
+
+    @property
+    def _over(self) -> bool:
+        return self._pressed or self._context.stopped() or not any(self._blocks)
+
+    @property
+    def _mib(self) -> float:
+        return sum(words.nbytes for own in self._blocks for _, words in own) / MIB
+
+    def _take(self, pattern: Pattern, until_s: float) -> None:
+        """Take and fill memory, a block for each thread at a time, until it or the time is used up."""
+        begun_s, first = self._context.now_s(), 0
+        while not self._context.stopped() and (
+            self._context.now_s() < until_s or self._mib < self._least_mib
+        ):
+            mib = min(BLOCK_MIB, self._room.free_mib() / len(self._threads))
+            if mib < SMALLEST_MIB:
+                break
+            try:
+                step = [taken(mib) for _ in self._blocks]
+            except MemoryError:
+                self.cut_short = REFUSED
+                break
+            for own, words in zip(self._blocks, step, strict=True):
+                own.append((first, words))
+                first += len(words)
+            self._threads.each(lambda thread: self._fill(pattern, thread, since=-1), meanwhile=self._look)
+            if self._room.free_mib() < 0:  # somebody else took memory in this step
+                for own in self._blocks:
+                    own.pop()
+                self.cut_short = TAKEN
+                break
+        if any(self._blocks):
+            self._tell(FILL, pattern, begun_s)
+
+    def _pass(self, operation: str, pattern: Pattern) -> None:
+        """Write a pattern to all of the memory, or verify it; what was not completed does not count."""
+        if self._over:
+            return
+        begun_s = self._context.now_s()
+        work = self._fill if operation == FILL else self._verify
+        wrong = sum(self._threads.each(lambda thread: work(pattern, thread), meanwhile=self._look))
+        self.wrong += wrong
+        if not self._over:
+            if operation == VERIFY:
+                self.tested_mib, self.passes = self._mib, self.passes + 1
+            self._tell(operation, pattern, begun_s, verified=not wrong)
+
+    def _fill(self, pattern: Pattern, thread: int, *, since: int = 0) -> int:
+        """Fill the thread's blocks from that one on. Returns 0: nothing is wrong with them yet."""
+        for first, words in self._blocks[thread][since:]:
+            if not self._over:
+                pattern.fill(words, first)
+        return 0
+
+    def _verify(self, pattern: Pattern, thread: int) -> int:
+        """How many words of the thread's blocks are wrong.
+
+        Some of them are read once more, after other memory has displaced them from the caches.
+        """
+        count = 0
+        for first, words in self._blocks[thread]:
+            number, some = (0, []) if self._over else pattern.verify(words, first)
+            count += number
+            for wrong in some[: MOST_LOCATED - len(self.words)]:
+                at = wrong.place - first
+                self._displace()
+                physical = physical_address(words.ctypes.data + at * WORD_BYTES)
+                hard = int(words[at]) != wrong.expected
+                self.words.append(wrong.entry(pattern.name, hard=hard, physical=physical))
+        return count
+
+    def _displace(self) -> None:
+        """Read twice as much as the caches hold, as far as there is as much."""
+        remaining_mib = 2 * self._cache_mib
+        for _, words in chain.from_iterable(self._blocks):
+            if remaining_mib <= 0:
+                return
+            words.max()
+            remaining_mib -= words.nbytes / MIB
+
+    def _look(self) -> None:
+        self._context.alive()
+        if not self._pressed and self._room.pressed():
+            self._pressed, self.cut_short = True, TAKEN
+
+    def _tell(self, operation: str, pattern: Pattern, begun_s: float, *, verified: bool = True) -> None:
+        end_s = self._context.now_s()
+        self._reporter.round(
+            phase="measure",
+            seconds=end_s - begun_s,
+            work=self._mib * MIB / 1e9,
+            unit=GB,
+            verified=verified,
+            labels={"operation": operation, "content": pattern.name, "threads": len(self._threads)},
+            t_s=end_s,
+        )
+
+
+def report(reporter: Reporter, count: int, words: list[dict[str, Any]]) -> None:
+    """An event of wrong words: how many there are, and the first of `words`."""
+    reporter.event("ram_error", in_words(count, words), {"count": count, "words": words[:MOST_LOCATED]})
+
+
+def in_words(count: int, words: list[dict[str, Any]]) -> str:
+    """How many words were wrong, and the first of them: its place, its bits, and whether it stayed wrong."""
+    number = "1 word" if count == 1 else f"{count} words"
+    if not words:
+        return f"{number} wrong"
+    first = words[0]
+    where = f"at offset {first['offset']:#x}"
+    if first["physical"] is not None:
+        where += f" (physical address {first['physical']:#x})"
+    bits = ", ".join(map(str, first["bits"][:4])) + (", …" if len(first["bits"]) > 4 else "")
+    kind = "hard" if first["hard"] else "soft: right when read again"
+    return (
+        f"{number} wrong, the first {where}: {first['read']} in place of {first['expected']}, "
+        f"bit{'' if len(first['bits']) == 1 else 's'} {bits} ({first['content']}; {kind})"
+    )

@@ -1,17 +1,13 @@
 """Simulated RAM: copies, then patterns over a part of what is free."""
 
-from collections.abc import Iterator
-
 from rigproof.criteria.evidence.hosts import no_equal
-from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedForm
-from rigproof.simulation.timetable import Segment
+from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.work.task import Task
-from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, VERIFY, RamSettings, RamSpec, RamTest
-from rigproof.stages.ram.workload import in_words
+from rigproof.stages.ram.patterns import Wrong, in_words
+from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, STAGE, VERIFY, RamSettings, RamSpec, RamTest
 
 
 def _no_floor(loaded: LoadedRig, node: str) -> str:
@@ -26,7 +22,7 @@ FAULTS = (
         "a bit of the host's RAM does not keep its value",
         ("host.memory",),
         keys=("stage",),
-        stage="ram",
+        stage=STAGE,
     ),
     FaultKind(
         "ram-slow",
@@ -35,7 +31,7 @@ FAULTS = (
         ("host.memory",),
         keys=("stage", "by"),
         defaults={"by": "25%"},
-        stage="ram",
+        stage=STAGE,
         host_lacks=_no_floor,
     ),
 )
@@ -48,12 +44,7 @@ COPY_SHARE = 0.3  # of the stage's length
 FREE_SHARE = 0.7  # of a simulated host's memory
 ROUNDS, WARM_UP = 10, 1
 NOISE = 0.01
-STUCK = {"offset": 0x2A3D5E7F8, "expected": "2a3d5e7f80000000", "read": "2a3d5e7f80020000", "bits": [17]}
-
-
-def segments(_plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
-    """The cards rest."""
-    yield from ()
+STUCK = Wrong(0x547ABCFF, 0x2A3D5E7F80000000, 0x2A3D5E7F80020000)
 
 
 def records(task: Task, spec: RamSpec) -> Records:
@@ -61,12 +52,13 @@ def records(task: Task, spec: RamSpec) -> Records:
     slow, broken = task.host_fault("ram-slow"), task.host_fault("ram-bit")
     speed = 1.0 if slow is None else 1 - (slow.by or 0.0)
     rate_gbps = speed * min(CPU_GBPS * spec.threads, MOST_GBPS)
+    labels: Labels = {"operation": COPY, "threads": spec.threads}
     t_s, seconds = task.start_s, COPY_SHARE * spec.duration_s / ROUNDS
     for number in range(ROUNDS):
         t_s += seconds
         phase: Phase = "warmup" if number < WARM_UP else "measure"
         work = rate_gbps * (1 + task.noise.gauss(0, NOISE)) * seconds
-        yield task.round(t_s, phase, seconds, work, unit=GB, labels=_labels(COPY, "", spec))
+        yield task.round(t_s, phase, seconds, work, unit=GB, labels=labels)
     seconds = (1 - COPY_SHARE) * spec.duration_s / (2 * len(PATTERNS))
     total_mib = task.node.host.ram_gib() * 1024
     free_mib = FREE_SHARE * total_mib
@@ -75,11 +67,10 @@ def records(task: Task, spec: RamSpec) -> Records:
     for content in PATTERNS:
         for operation in (FILL, VERIFY):
             t_s += seconds
-            yield task.round(
-                t_s, "measure", seconds, tested_gb, unit=GB, labels=_labels(operation, content, spec)
-            )
+            labels = {"operation": operation, "content": content, "threads": spec.threads}
+            yield task.round(t_s, "measure", seconds, tested_gb, unit=GB, labels=labels)
         if broken is not None and content == PATTERNS[0]:
-            words = [STUCK | {"content": content, "hard": True, "physical": None}]
+            words = [STUCK.entry(content, hard=True, physical=None)]
             yield task.event(t_s, "ram_error", in_words(1, words), {"count": 1, "words": words})
     yield RamTest(
         t_s=t_s,
@@ -98,9 +89,4 @@ def records(task: Task, spec: RamSpec) -> Records:
     )
 
 
-def _labels(operation: str, content: str, spec: RamSpec) -> Labels:
-    labels: dict[str, str | int] = {"operation": operation, "threads": spec.threads}
-    return labels | {"content": content} if content else labels
-
-
-SIMULATED = SimulatedForm(segments, records)
+SIMULATED = SimulatedForm(lambda _plan, _work: iter(()), records)  # the cards rest

@@ -1,18 +1,17 @@
-"""The process that tests memory, as its worker sees it: for real, and ended in the middle."""
+"""The process that tests memory, as its worker sees it, and its copies."""
 
-import os
-import signal
-import threading
-import time
+import itertools
 from dataclasses import replace
-from pathlib import Path
 
+import numpy as np
 import pytest
 
+from rigproof.devices.reporting import Reporter
 from rigproof.records.measurements import Round
 from rigproof.stages.ram import workload
+from rigproof.stages.ram.memory import PinnedThreads, taken
 from rigproof.stages.ram.stage import RamSpec, RamTest
-from rigproof.stages.ram.workload import in_words
+from rigproof.stages.ram.workload import Copies, RamWork
 from support.devices import NodeContext
 
 SPEC = RamSpec(
@@ -41,50 +40,6 @@ def test_a_host_is_measured_by_a_process_of_its_own():
     assert {one.label("operation") for one in rounds} <= {"copy", "fill", "verify"}
 
 
-def children():
-    found = set()
-    for file in Path("/proc/self/task").glob("*/children"):
-        found |= {int(one) for one in file.read_text().split()}
-    return found
-
-
-def test_a_process_that_is_killed_says_so_and_returns_its_memory():
-    """The kernel ends it first where memory runs out."""
-    before, failed = children(), []
-
-    def run():
-        try:
-            replace(SPEC, duration_s=60.0).run(None, NodeContext())
-        except RuntimeError as error:
-            failed.append(str(error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    own = set()
-    while not own and thread.is_alive():
-        own = {pid for pid in children() - before if is_the_test(pid)}
-        time.sleep(0.05)
-    for pid in own:
-        os.kill(pid, signal.SIGKILL)
-    thread.join(30)
-    assert failed == [
-        "the memory test ended with status -9; the kernel killed it since memory ran out, or somebody did"
-    ]
-
-
-def is_the_test(pid):
-    try:
-        return b"stages.ram.workload" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def test_a_worker_that_is_stopped_leaves_no_process():
-    before = children()
-    SPEC.run(None, NodeContext(lambda context: True))
-    assert not {pid for pid in children() - before if is_the_test(pid)}
-
-
 def test_a_process_that_is_silent_is_given_up(monkeypatch):
     monkeypatch.setattr(workload, "STALL_S", 0.2)
     monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.sleeper")
@@ -92,22 +47,69 @@ def test_a_process_that_is_silent_is_given_up(monkeypatch):
         SPEC.run(None, NodeContext())
 
 
-WORD = {
-    "offset": 0x1F0,
-    "expected": "00000000000000ff",
-    "read": "00000000000000fe",
-    "bits": [0],
-    "content": "random",
-    "hard": False,
-    "physical": 0x2A000,
-}
+@pytest.fixture
+def copies():
+    context = NodeContext()
+    made = Copies(PinnedThreads(2), 8.0, Reporter(context, "ram", "host"))
+    made.context = context
+    return made
 
 
-def test_a_wrong_word_in_words():
-    assert in_words(1, [WORD]) == (
-        "1 word wrong, the first at offset 0x1f0 (physical address 0x2a000): 00000000000000fe in place of "
-        "00000000000000ff, bit 0 (random; soft: right when read again)"
-    )
-    many = in_words(3, [WORD | {"bits": [1, 2, 3, 4, 5], "hard": True, "physical": None}])
-    assert many.startswith("3 words wrong, the first at offset 0x1f0: ")
-    assert many.endswith("bits 1, 2, 3, 4, … (random; hard)")
+def test_copies_are_counted_twice_and_compared(copies):
+    for _ in range(2):
+        copies.round(0.02)
+    first, second = copies.context.rounds
+    assert (first.phase, first.verified, second.phase, second.verified) == ("warmup", True, "measure", True)
+    assert first.work == pytest.approx(2 * 8.0 * 2**20 / 1e9)
+    copies.round(1000 * first.seconds)  # which is so short that hundreds of copies are due next time
+    copies.round(0.02)
+    assert copies.context.rounds[-1].work > 3 * first.work
+    copies.compare()
+    assert not copies.context.events("ram_error")
+    copies._parts[1][0][7] ^= np.uint64(1)
+    copies.compare()
+    [event] = copies.context.events("ram_error")
+    assert event.data["count"] == 1
+    assert [(one["offset"], one["bits"], one["content"]) for one in event.data["words"]] == [
+        (56, [0], "copy")
+    ]
+
+
+def test_a_copy_that_did_not_happen_is_not_verified(copies, monkeypatch):
+    copies.round(0.01)
+    monkeypatch.setattr(np, "copyto", lambda target, source: None)
+    copies.round(0.01)
+    assert [one.verified for one in copies.context.rounds] == [True, False]
+
+
+@pytest.mark.parametrize("wrong_copy", [1, 2, 3])
+def test_a_copy_that_arrived_wrong_shows_in_all_that_follow(copies, monkeypatch, wrong_copy):
+    """Each copy is made of the one before, so that none overwrites what another got wrong."""
+    copies._repeats, done, copyto = 3, itertools.count(1), np.copyto
+
+    def wrong_once(target, source):
+        copyto(target, source)
+        if next(done) == wrong_copy:
+            target[7] ^= np.uint64(2)
+
+    monkeypatch.setattr(np, "copyto", wrong_once)
+    copies.round(1e-9)
+    copies.round(1e-9)
+    copies.compare()
+    [event] = copies.context.events("ram_error")
+    [word] = event.data["words"]
+    assert (event.data["count"], word["offset"], word["bits"]) == (1, 56, [1])
+
+
+@pytest.mark.parametrize(
+    ("buffer_mib", "said"), [(2.0**40, "copies need 2 × "), (8.0, "the kernel refused 2 × ")]
+)
+def test_copies_for_which_there_is_no_memory_are_left_out(monkeypatch, buffer_mib, said):
+    """Because others hold it, or because the kernel refuses it."""
+    context = NodeContext()
+    monkeypatch.setattr(workload, "cache_mib", lambda: 0.0)
+    monkeypatch.setattr(workload, "taken", lambda mib: taken(2**40))
+    RamWork(replace(SPEC, buffer_mib=buffer_mib, reserve_mib=1.0, reserve_share=0.01), context)._copy(0.0)
+    [event] = context.events("ram_short")
+    assert event.message.startswith(said)
+    assert not context.rounds
