@@ -26,7 +26,7 @@ from rigproof.profiles.planning.planning import (
     make_plan,
     unknown_memory,
 )
-from rigproof.profiles.tables.levels import LevelName
+from rigproof.profiles.tables.levels import LEVELS, LevelName
 from rigproof.records.verdict import count_of
 
 __all__ = ["lint_all", "lint_doubts", "lint_rig", "lint_sku"]
@@ -55,10 +55,11 @@ def lint_all(kinds: StageKinds, profiles: list[str] | None = None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
+def lint_rig(loaded: LoadedRig, level: LevelName | None = None) -> list[str]:
     """Reasons why this rig's plan at a level cannot fit, or its limits cannot fail; empty if there are none.
 
-    Values that a run on this machine fills in before its plan is made (`auto.completed`) may be missing.
+    `level`: that of a run; None: every level. Values that a run on this machine fills in before its plan is
+    made (`auto.completed`) may be missing.
     """
     devices = loaded.devices()
     found_later = _found_later(loaded)
@@ -79,13 +80,14 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
     found += _node_problems(loaded)
     found += limit_problems(loaded)
     found += level_problems(loaded)
-    found += length_problems(loaded, level)
-    for kind in loaded.kinds:
-        found += kind.lint(loaded, level)
+    for one in LEVELS if level is None else (level,):
+        found += length_problems(loaded, one)
+        for kind in loaded.kinds:
+            found += kind.lint(loaded, one)
     for stem, sku in loaded.skus.items():
         found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku, loaded.kinds)
     try:
-        make_plan(loaded, level)
+        make_plan(loaded, level or "standard")
     except ProfileError as error:
         found += error.problems
     return [line for line in dict.fromkeys(found) if line not in found_later]

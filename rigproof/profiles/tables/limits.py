@@ -4,7 +4,19 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import Flag, Positive, Share, Table, Whole
+from rigproof.profiles.tables.base import (
+    AtLeastOne,
+    AtLeastZero,
+    Flag,
+    Meaningful,
+    NotNegative,
+    Portion,
+    PortionOrNone,
+    Positive,
+    Share,
+    Table,
+    Whole,
+)
 
 
 class Floors(Table):
@@ -32,66 +44,104 @@ class Limits(Table):
         default=None,
         description="Highest memory temperature, in °C. Left out: NVML's MEM_MAX, else the SKU file's.",
     )
-    throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
+    # A limit of half the samples passes a card that cools down as long as it works.
+    throttle_share: PortionOrNone | None = Field(
         default=None,
         description="Largest share of a stage's samples in which the driver slows the GPU down (heat, HW "
         "slowdown, power brake). One or two such samples always pass.",
+        json_schema_extra=Meaningful(highest=0.5, above="lets a card throttle half the time"),
     )
-    throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+    # Two stretches are no coincidence any more; a card with ten throttles repeatedly.
+    throttle_events: AtLeastZero | None = Field(
         default=None,
         description="Largest number of separate slowdowns (unbroken stretches of such samples) in the whole "
         "run. What stays within all three limits only warns.",
+        json_schema_extra=Meaningful(highest=10, above="lets a card throttle repeatedly"),
     )
-    throttle_event_s: Annotated[float, Field(ge=0, strict=True)] | None = Field(
-        default=None, description="Longest slowdown that is allowed, in s; a longer one fails."
+    throttle_event_s: NotNegative | None = Field(
+        default=None,
+        description="Longest slowdown that is allowed, in s; a longer one fails.",
+        json_schema_extra=Meaningful(highest=10, above="is no longer a short slowdown"),
     )
+    # Idle clocks are 210 to 345 MHz of 1700 to 2600.
     clock_ratio_share: Share | None = Field(
         default=None,
         description="Smallest SM clock under load, as a share of the boost clock in the SKU file. A lower "
         "clock passes, or only warns, if the driver explains it.",
+        json_schema_extra=Meaningful(lowest=0.2, below="passes the clock of an idle card"),
     )
     clock_unknown_share: Share | None = Field(
         default=None,
         description="For a card whose boost clock is not known: smallest SM clock under load, as a share of "
         "the highest that NVML reports.",
+        json_schema_extra=Meaningful(lowest=0.2, below="passes the clock of an idle card"),
     )
+    # A card at its cap draws 97 % of it; one at 60 % has room for a higher clock.
     clock_capped_power_share: Share | None = Field(
         default=None,
         description="The power cap explains a low clock only if the card draws at least this share of its "
         "enforced power limit (median).",
+        json_schema_extra=Meaningful(
+            0.6, 0.97, "treats a card as capped that is not at its cap", "is more than a capped card draws"
+        ),
     )
+    # GeForce drivers allow 30 to 45 % of the default at the lowest.
     power_cap_fail_share: Share | None = Field(
         default=None,
         description="A power limit below the card's default warns; below this share of the default it "
         "fails. Has no effect where power_limit_w is stated.",
+        json_schema_extra=Meaningful(lowest=0.3, below="is lower than any card can be capped"),
     )
+    # A card that waits half of the time shows 50 %.
     active_utilization_share: Share | None = Field(
         default=None,
         description="Smallest mean utilisation under load, for cards whose driver reports no power limit; "
         "they have it in place of active_power_share.",
+        json_schema_extra=Meaningful(lowest=0.5, below="calls a card active that idles most of the time"),
     )
+    # The overload protection of a supply trips at 1.1 to 1.5 times what it is rated for.
     power_over_limit_share: Positive | None = Field(
         default=None,
         description="Highest mean power under load, as a share of the enforced limit: 1.05 allows 5 % more.",
+        json_schema_extra=Meaningful(
+            1.0,
+            1.5,
+            "fails a card that is merely at its limit",
+            "is more than a supply gives before it trips",
+        ),
     )
+    # An idle card draws 5 to 15 % of its limit.
     active_power_share: Share | None = Field(
-        default=None, description="Smallest mean power under load, as a share of the enforced limit."
+        default=None,
+        description="Smallest mean power under load, as a share of the enforced limit.",
+        json_schema_extra=Meaningful(lowest=0.15, below="passes what an idle card draws"),
     )
+    # Readings come twice a second and are kept for 10 s; a step of training waits for seconds at most.
     idle_beside_s: Positive | None = Field(
         default=None,
         description="Longest time, in s, for which a GPU may idle while another one of the rig works, before "
         "`rigproof monitor` warns: neither active_utilization_share nor active_power_share is reached. In a "
         "run, activity.gpu_active judges that.",
+        json_schema_extra=Meaningful(
+            5, 600, "marks a card that waits for its next step", "marks no card that matters"
+        ),
     )
+    # Half of the windows empty is a card that waits for its host.
     active_work_share: Share | None = Field(
         default=None,
         description="Smallest share of the 1 s windows under load in which verified work was done.",
+        json_schema_extra=Meaningful(lowest=0.5, below="calls a card active that idles most of the time"),
     )
+    # Sound cards pause for 0.13 s at most; a stage measures for a few seconds.
     pause_s: Positive | None = Field(
         default=None,
         description="Longest pause, in s, between two measured rounds of the same work without another "
         "round between them. Fed and continuous loads have limits of their own.",
+        json_schema_extra=Meaningful(
+            0.5, 5, "fails sound cards", "passes a card that stops for a whole stage"
+        ),
     )
+    # One window of 5 s may contain a hiccup; under a third it contained almost no work.
     stability_worst_window_share: Share | None = Field(
         default=None,
         description="Smallest rate of any 5 s window of the sustained stage, as a share of the median "
@@ -99,97 +149,147 @@ class Limits(Table):
         "sustained rate; for a training step in the sweep of batch sizes, against the same step "
         "before; and for training steps in other precisions or of other batch sizes than the "
         "compared one, against their peers' median.",
+        json_schema_extra=Meaningful(lowest=0.3, below="allows a rate that almost stops"),
     )
+    # A card at half its clock does half the work; sound ones keep 0.83 of their best quarter at least.
     best_quarter_share: Share | None = Field(
         default=None,
         description="Of work that a card repeats in a stage: smallest rate in the slowest quarter of its "
         "time, as a share of that in the best quarter. Also the smallest rate of a training "
         "step, as a share of what the card's steps of other batch sizes imply.",
+        json_schema_extra=Meaningful(
+            0.5, 0.95, "accepts a card that falls to half its rate", "fails sound cards"
+        ),
     )
+    # Rounds that are all half as fast are no rare hiccups; sound cards keep 0.85 where small batches wait.
     slow_fifth_share: Share | None = Field(
         default=None,
         description="Of work that a card repeats in a stage: four fifths of the rounds must reach at least "
         "this share of the rate that the fastest fifth reaches.",
+        json_schema_extra=Meaningful(
+            0.3, 0.85, "accepts a card that works by fits and starts", "fails sound cards"
+        ),
     )
+    # Rates may lack 15 % at most.
     standstill_share: Share | None = Field(
         default=None,
         description="If the host stood still for more than this share of a round, the round counts in no "
         "rate. A hypervisor can stop a virtual machine like that for a moment.",
+        json_schema_extra=Meaningful(highest=0.15, above="calls a card slow whose host stood still"),
     )
+    # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
     peer_share: Share | None = Field(
         default=None,
         description="Smallest sustained rate, as a share of the median of the other GPUs of the same SKU "
         "with the same work, scaled down to this GPU's power limit. Training steps and memory bandwidth are "
         "compared in the same way.",
+        json_schema_extra=Meaningful(
+            0.5, 0.99, "accepts a card that works at half the rate", "fails sound cards"
+        ),
     )
-    headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+    # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
+    headroom_gib: NotNegative | None = Field(
         default=None,
         description="VRAM, in GiB, that must still be free on the card at the peak of the sustained stage. "
         "A plan that would leave less is refused.",
+        json_schema_extra=Meaningful(lowest=0.125, below="passes a card that is full"),
     )
-    marginal_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
+    # The known stragglers lack 8 to 15 %.
+    marginal_share: PortionOrNone | None = Field(
         default=None,
         description="A stage is measured once more if a rate misses its limit by less than this share of "
         "the limit. 0: never.",
+        json_schema_extra=Meaningful(highest=0.08, above="gives stragglers a second chance"),
     )
+    # A rig that fails at every other task trains nothing.
     success_share: Share | None = Field(
         default=None,
         description="Smallest share of a GPU's tasks and allocations that must end well, and of its rounds "
         "that must be verified.",
+        json_schema_extra=Meaningful(lowest=0.5, below="allows every other task to fail"),
     )
+    # SuperBench and Megatron call 5 to 10 % a regression.
     champion_share: Share | None = Field(
         default=None,
         description="Floor of a rate, as a share of this GPU's champion, which is its best rate in an "
         "accepted run.",
+        json_schema_extra=Meaningful(lowest=0.5, below="lets a card lose half of its best rate"),
     )
+    # A floor of half of what others reached is meaningless.
     floor_measured_share: Share | None = Field(
         default=None,
         description="Floor of a rate, as a share of the SKU file's figure, if that figure was measured on "
         "at least floor_cards cards and under the same conditions: size, batch, one worker, "
         "torch version.",
+        json_schema_extra=Meaningful(0.5, 0.99, "lets a card lose half of its rate", "fails sound cards"),
     )
     floor_similar_share: Share | None = Field(
         default=None,
         description="Like floor_measured_share, for a figure that was measured on fewer cards or under "
         "other conditions.",
+        json_schema_extra=Meaningful(0.5, 0.97, "lets a card lose half of its rate", "fails sound cards"),
     )
     floor_printed_share: Share | None = Field(
         default=None,
         description="Like floor_measured_share, for a figure that rigproof has not measured: it comes from "
         "a data sheet or from others. Also for copies, of the printed memory bandwidth.",
+        json_schema_extra=Meaningful(
+            0.4, 0.95, "lets a card lose more than half of its rate", "fails sound cards"
+        ),
     )
+    # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
     floor_unknown_share: Share | None = Field(
         default=None,
         description="Where no figure is known: floor of a rate, as a share of what the card's architecture "
         "can do at the measured clock ([[architectures]]).",
+        json_schema_extra=Meaningful(0.3, 0.85, "accepts a card that hardly works", "fails sound cards"),
     )
+    # Sharing left 0.90 of the rate with 2 processes and 0.92 with 3, as measured.
     floor_sharing_share: Share | None = Field(
         default=None,
         description="The floor from the SKU file is multiplied by this if more workers share the GPU than "
         "did when the figure was measured.",
+        json_schema_extra=Meaningful(lowest=0.5, below="allows sharing that halves the rate"),
     )
-    floor_cards: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+    floor_cards: AtLeastOne | None = Field(
         default=None,
         description="Number of cards on which a figure must have been measured for floor_measured_share to "
         "apply.",
+        json_schema_extra=Meaningful(
+            highest=100, above="is more cards than are ever measured, so that no floor is tight"
+        ),
     )
+    # Boost clocks give 1.10 of the printed peak, a maximum clock up to 1.3 of it.
     ceiling_share: Positive | None = Field(
         default=None,
         description="A rate over this multiple of the SKU file's printed peak is taken as a measurement "
         "error: not measured.",
+        json_schema_extra=Meaningful(
+            1.0, 2.0, "calls a sound card's rate an error", "accepts twice the peak as a rate"
+        ),
     )
-    ooms: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+    # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
+    ooms: AtLeastZero | None = Field(
         default=None,
         description="Largest number of failed allocations (out of memory) of a GPU in a run, those that a "
         "worker recovered from included.",
+        json_schema_extra=Meaningful(highest=10, above="passes even a plan that does not fit"),
     )
-    ecc_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
-        default=None, description="Largest number of new uncorrected memory errors of a GPU in a run."
+    # The first error ends the process that meets it (Xid 48); a card falls off the bus before it has many
+    # (Xid 79).
+    ecc_uncorrected: AtLeastZero | None = Field(
+        default=None,
+        description="Largest number of new uncorrected memory errors of a GPU in a run.",
+        json_schema_extra=Meaningful(highest=10, above="passes more errors than a broken card survives"),
     )
+    # A card of the same model with half of its memory is another card.
     gpu_memory_share: Share | None = Field(
         default=None,
         description="Smallest share of its model's memory, or of the `memory_gib` that a profile states, "
         "that a card must show.",
+        json_schema_extra=Meaningful(
+            0.6, 0.99, "accepts a card with half of its memory", "fails sound cards"
+        ),
     )
     host_share: Share | None = Field(
         default=None,
@@ -246,16 +346,19 @@ class Limits(Table):
         default=None,
         description="true: ECC may be switched off. Left out: it must be on where the card has it.",
     )
-    remapped_rows_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+    # NVIDIA, Memory Error Management: 512 spare rows, and 64 pages before row remapping.
+    remapped_rows_fail: AtLeastOne | None = Field(
         default=None,
         description="A card fails with this many memory rows remapped for uncorrectable errors, or more.",
+        json_schema_extra=Meaningful(highest=512, above="is more rows than a card can remap"),
     )
-    retired_pages_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+    retired_pages_fail: AtLeastOne | None = Field(
         default=None,
         description="A card fails with this many retired memory pages or more. Cards before Ampere retire "
         "pages instead of remapping rows.",
+        json_schema_extra=Meaningful(highest=64, above="is more pages than a card can retire"),
     )
-    retired_pages_warn: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+    retired_pages_warn: AtLeastOne | None = Field(
         default=None, description="More retired memory pages than this warn."
     )
     pcie_generation: Annotated[int, Field(ge=1, le=10, strict=True)] | None = Field(
@@ -268,28 +371,36 @@ class Limits(Table):
         description="PCIe lanes that the slot has, if they are fewer than NVML reports. Left out: what NVML "
         "reports.",
     )
-    pcie_bit_error_rate: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = Field(
+    # A sound link stays below 1e-12 by its specification. 1e-10 allows a Gen5 x16 link 3072 replays a minute.
+    pcie_bit_error_rate: Portion | None = Field(
         default=None,
         description="Largest number of PCIe replays (packets sent again), as a share of the bits that the "
         "link's lanes can carry in the time; more warn. 1e-12 is, a minute and lane, 0.15 at Gen1, 0.3 at "
         "Gen2, 0.48 at Gen3, 0.96 at Gen4, 1.92 at Gen5.",
+        json_schema_extra=Meaningful(
+            1e-15, 1e-10, "warns of a single replay", "never warns, not even of fifty packets resent a second"
+        ),
     )
-    pcie_correctable_minute: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+    # A Gen5 x16 link within its specification has 31 a minute.
+    pcie_correctable_minute: NotNegative | None = Field(
         default=None,
         description="Largest number of correctable PCIe errors, as the kernel counts them, in any minute "
         "from the first load to the last, at either end of the link.",
+        json_schema_extra=Meaningful(highest=3000, above="passes a link that repairs fifty errors a second"),
     )
-    pcie_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+    # The first one loses data or resets the link.
+    pcie_uncorrected: AtLeastZero | None = Field(
         default=None,
         description="Largest number of new fatal or non-fatal PCIe errors in a run, as the kernel counts "
         "them.",
+        json_schema_extra=Meaningful(highest=10, above="passes more errors than a broken link survives"),
     )
     nvlinks: Annotated[int, Field(ge=0, le=36, strict=True)] | None = Field(
         default=None,
         description="Number of NVLinks that a card has here, if it is not that of its SKU file. Left out: "
         "the SKU file's, else as many as an equal card of the node has.",
     )
-    nvlink_replays: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+    nvlink_replays: AtLeastZero | None = Field(
         default=None,
         description="Largest number of replays, and of recoveries, of an NVLink in a run.",
     )
@@ -307,35 +418,51 @@ class Limits(Table):
         description="Xids that only warn although hwprofiles/xids.toml lets them fail. One that xid_fail "
         "also lists fails. Left out: none.",
     )
-    foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+    # A CUDA context without any work holds 0.3 to 0.6 GiB.
+    foreign_memory_warn_mib: NotNegative | None = Field(
         default=None,
         description="More VRAM than this, in MiB, that other programs hold before the run warns. A card "
         "that drives a display is exempt.",
+        json_schema_extra=Meaningful(highest=1024, above="lets another job hold memory without a warning"),
     )
+    # Two programs that both keep a GPU busy get half of it each; a third of that shows in any rate.
     stranger_sm_percent: Annotated[float, Field(gt=0, lt=100, strict=True)] | None = Field(
         default=None,
         description="A foreign process that was there before the run, or that draws a desktop, may take at "
         "most this share of the GPU's computing time (SM use), in percent. One that starts "
         "during the run and computes always counts as a disturbance.",
+        json_schema_extra=Meaningful(
+            highest=15, above="lets a foreign process take a sixth of the card and more"
+        ),
     )
+    # A program that takes a GiB leaves less than any level's headroom on a card that the plan fills.
     stranger_growth_mib: Positive | None = Field(
         default=None,
         description="Largest amount of VRAM, in MiB, by which a foreign process that was there before the "
         "run, or that draws a desktop, may grow during the run.",
+        json_schema_extra=Meaningful(highest=4096, above="lets a job take memory as if it were a desktop"),
     )
+    # At 10 Hz one reading in five is 2 Hz: a spike of a second is still seen.
     sample_coverage_share: Share | None = Field(
         default=None,
         description="Smallest share of a sensor's due readings that must have been read under load. With "
         "fewer, what is judged by them is not measured.",
+        json_schema_extra=Meaningful(lowest=0.2, below="accepts a few samples as a measurement"),
     )
+    # A GPU that is idle a third of the time is starved; half is no longer a matter of taste.
     idle_share: Share | None = Field(
         default=None,
         description="Largest share of the time in the feeding stage in which the GPU waited for the CPU.",
+        json_schema_extra=Meaningful(highest=0.5, above="accepts a card that waits half the time as fed"),
     )
+    # Idle clocks are 210 to 345 MHz; the fastest cards boost to 3000 MHz, overclocked ones to 3300.
     working_clock_mhz: Positive | None = Field(
         default=None,
         description="Smallest SM clock in the feeding stage, in MHz. Left out: clock_ratio_share or "
         "clock_unknown_share applies there too.",
+        json_schema_extra=Meaningful(
+            400, 3500, "is the clock of an idle card", "is more than any card reaches"
+        ),
     )
     working_power_w: tuple[Positive, Positive] | None = Field(
         default=None,

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from rigproof.host.addresses import one_spelling
-from rigproof.profiles.tables.base import Flag, Name, Overlay, Percent, Positive, Share, Table
+from rigproof.profiles.tables.base import Flag, Meaningful, Name, Overlay, Percent, Positive, Share, Table
 from rigproof.profiles.tables.gpu import Gpu
 
 _NAME = re.compile(r"(?!-)[\w-]{1,63}(\.(?!-)[\w-]{1,63})*\.?")  # of a host, in any alphabet
@@ -41,29 +41,47 @@ class CpuLoad(Table):
         description="Lowest and highest CPU use of the whole host, in percent, in windows of 1 s. The CPU "
         "load aims at the middle."
     )
-    warn_percent: Percent = Field(description="A mean CPU use over this, in percent, warns.")
+    # A host without an idle CPU reads 98 to 100 %.
+    warn_percent: Percent = Field(
+        description="A mean CPU use over this, in percent, warns.",
+        json_schema_extra=Meaningful(highest=98, above="no load ever exceeds this"),
+    )
     warn_windows_share: Share | None = Field(
         default=None,
         description="If more than this share of the 1 s windows is over warn_percent, that warns too.",
+        json_schema_extra=Meaningful(
+            highest=0.5, above="only warns about a host that is busy most of the time"
+        ),
     )
     in_band_share: Share = Field(
-        description="Smallest share of the 1 s windows in which the CPU use must be within band_percent."
+        description="Smallest share of the 1 s windows in which the CPU use must be within band_percent.",
+        json_schema_extra=Meaningful(lowest=0.3, below="a load that is hardly ever in its band would pass"),
     )
+    # A quick run has eleven windows: six outside happen by chance once in 85 runs, all of them never.
     false_alarm_share: Share | None = Field(
         default=None,
         description="A band that is missed in more windows than in_band_share allows fails only if chance "
         "explains that less often than this; else it warns.",
+        json_schema_extra=Meaningful(
+            1e-6, 0.05, "needs a minute outside the band to fail", "fails sound hosts by chance"
+        ),
     )
+    # Twice the share at which the CPU load misses its band.
     stolen_warn_percent: Percent | None = Field(
         default=None,
         description="If a hypervisor takes more than this of the host's CPU time under load, in percent, "
         "that warns.",
+        json_schema_extra=Meaningful(
+            highest=30, above="is silent about a host of which a third is taken away"
+        ),
     )
+    # Work takes three times as long with a third of the CPU; the deadlines are far wider.
     starved_percent: Percent | None = Field(
         default=None,
         description="A wait that passes its deadline is no failure of the rig if others left the host less "
         "than this of the CPU time that the run needs, in percent: of a CPU for each worker and one for all "
         "else, or of all CPUs if they are the device.",
+        json_schema_extra=Meaningful(highest=30, above="excuses hangs on hosts that left enough of the CPU"),
     )
     primary_thread_share: Share = Field(
         description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "
@@ -78,9 +96,16 @@ class CpuLoad(Table):
 class Responsiveness(Table):
     """How late a process that sleeps 10 ms at a time may wake up while the GPUs are under load."""
 
-    p99_ms: Positive = Field(description="99 % of the delays must be at most this long, in ms.")
+    # A second is where people lose their train of thought, ten are where they give up (Nielsen, Response
+    # Times); a frozen host is no worse.
+    p99_ms: Positive = Field(
+        description="99 % of the delays must be at most this long, in ms.",
+        json_schema_extra=Meaningful(highest=1000, above="a host that is as slow as this is frozen"),
+    )
     max_ms: Positive = Field(
-        description="No delay may be longer than this, in ms. A single one of up to twice as long only warns."
+        description="No delay may be longer than this, in ms. A single one of up to twice as long "
+        "only warns.",
+        json_schema_extra=Meaningful(highest=10_000, above="a host that is as slow as this is frozen"),
     )
 
 

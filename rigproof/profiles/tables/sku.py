@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import Positive, Share, Table, Whole
+from rigproof.profiles.tables.base import AtLeastOne, Positive, Share, Table, Whole
 from rigproof.profiles.tables.steady import SteadyFigures
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
@@ -74,7 +74,7 @@ class Sku(Table):
         description="SM clock, in MHz, at which the card reaches its printed peak. Left out: the clock "
         "under load is compared with NVML's highest clock.",
     )
-    sms: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+    sms: AtLeastOne | None = Field(
         default=None,
         description="Number of streaming multiprocessors (SMs). Used if the card's workers do not report it.",
     )
@@ -100,7 +100,7 @@ class Sku(Table):
         description="Sensors that the model's driver does not report, such as `memory_temperature` or "
         "`ecc`. What needs them is not applicable instead of not measured.",
     )
-    nvlinks: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+    nvlinks: AtLeastOne | None = Field(
         default=None,
         description="Number of NVLinks that every card of the model has. Left out: it has none, or their "
         "number is that of its rig's bridge or board.",

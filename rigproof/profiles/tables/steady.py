@@ -1,13 +1,11 @@
 """What a GPU model sustains when hot, figure by figure, and the evidence of each figure."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import GemmSize, Positive, Table
-
-Count = Annotated[int, Field(gt=0, strict=True)]
+from rigproof.profiles.tables.base import AtLeastOne, GemmSize, Positive, Table
 
 
 class Figure(Table):
@@ -20,7 +18,7 @@ class Figure(Table):
     range: tuple[Positive, Positive] | None = Field(
         default=None, description="Lowest and highest figure of all runs and cards."
     )
-    cards: Count | None = Field(
+    cards: AtLeastOne | None = Field(
         default=None,
         description="Number of cards on which rigproof measured it; then `size`, `workers` and `torch` are "
         "required. Left out: it was not measured, and only `value` is stated.",
@@ -30,7 +28,7 @@ class Figure(Table):
         description="How it was measured: M = N = K of the products, the width of the trained model, or the "
         "side of the square fp32 buffer.",
     )
-    workers: Count | None = Field(
+    workers: AtLeastOne | None = Field(
         default=None, description="How it was measured: number of processes on the card."
     )
     torch: str | None = Field(
@@ -42,7 +40,9 @@ class Figure(Table):
         default=None,
         description="How it was measured: the precision, for a figure whose name does not say it.",
     )
-    batch: Count | None = Field(default=None, description="How it was measured: examples in a training step.")
+    batch: AtLeastOne | None = Field(
+        default=None, description="How it was measured: examples in a training step."
+    )
 
 
 class SteadyFigures(Table):

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import Flag, GemmSize, Positive, Share, Table
+from rigproof.profiles.tables.base import Flag, GemmSize, Portion, Positive, Share, Table
 
-Portion = Annotated[float, Field(gt=0, lt=1, strict=True)]
 Count = Annotated[int, Field(ge=1, le=2**16, strict=True)]
 OfEight = Annotated[int, Field(ge=8, le=65536, multiple_of=8, strict=True)]
 

@@ -1,7 +1,6 @@
 """The bandwidth stage: its settings, and what each worker is told."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -9,10 +8,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems
-from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.base import Positive
-from rigproof.profiles.tables.levels import LevelName
+from rigproof.profiles.tables.base import Meaningful, Positive
 from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.profiles.tables.steady import Figure
@@ -31,9 +27,11 @@ MEANINGS = {  # of the operations, in the order of measurement
 class BandwidthSettings(OptionalSettings):
     """How fast the device reads and writes its own memory: buffers are written, read, copied and combined."""
 
+    # L2 caches hold up to 126 MiB (B200): of a buffer of twice that, they hold little.
     buffer_gib: Positive = Field(
         description="Size of each of the three buffers, in GiB; at most a quarter of the memory that the "
-        "GPU's workers fill."
+        "GPU's workers fill.",
+        json_schema_extra=Meaningful(lowest=0.25, below="measures the card's cache along with its memory"),
     )
 
 
@@ -90,17 +88,6 @@ def specs(work: StageWork) -> dict[str, Spec]:
     return by_worker
 
 
-BOUNDS = {
-    # L2 caches hold up to 126 MiB (B200): of a buffer of twice that, they hold little.
-    "buffer_gib": Bound(lowest=0.25, below="measures the card's cache along with its memory"),
-}
-
-
-def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems about buffers that are too small."""
-    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
-
-
 KIND = StageKind(
     STAGE,
     "bursts",
@@ -108,7 +95,6 @@ KIND = StageKind(
     tuple(FIGURES.values()),
     specs=specs,
     shortest_s=3.0,
-    lint=problems,
     unit=GB,
     # `operation` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(Label("operation", str), Label("size", int, told=True)),

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.base import Positive, Share, Table
-from rigproof.profiles.tables.levels import LEVELS, LevelName, SomeLevels
+from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table
+from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.stages.kind import StageKind, StageWork
 
@@ -20,13 +20,17 @@ MB = "MB"  # 10^6 bytes: the unit of these rounds
 WRITE, READ = "write", "read"  # operations
 
 
+# Disks keep as much in caches of their own as they have DRAM: 0.06 to 0.5 GiB.
+SIZES = Meaningful(0.25, 256, "measures the disk's own cache", "wears a disk out for no better measurement")
+
+
 class LevelGib(Table):
     """GiB at each level."""
 
-    quick: Positive = Field(default=1.0, description="GiB at the level quick.")
-    standard: Positive = Field(default=1.0, description="GiB at the level standard.")
-    extended: Positive = Field(default=1.0, description="GiB at the level extended.")
-    soak: Positive = Field(default=1.0, description="GiB at the level soak.")
+    quick: Positive = Field(default=1.0, description="GiB at the level quick.", json_schema_extra=SIZES)
+    standard: Positive = Field(default=1.0, description="GiB at the level standard.", json_schema_extra=SIZES)
+    extended: Positive = Field(default=1.0, description="GiB at the level extended.", json_schema_extra=SIZES)
+    soak: Positive = Field(default=1.0, description="GiB at the level soak.", json_schema_extra=SIZES)
 
     def at(self, level: LevelName) -> float:
         """GiB at this level."""
@@ -50,23 +54,34 @@ class DiskSettings(OptionalSettings):
         description="Size of the file at most, in GiB, by level: `{ standard = 1, extended = 8 }`. It never "
         "takes more than half of what is free beside reserve_gib."
     )
-    reserve_gib: Positive = Field(description="Disk space that always remains free, in GiB.")
-    free_warn_share: Share = Field(description="Less free space than this share of the disk warns.")
+    reserve_gib: Positive = Field(
+        description="Disk space that always remains free, in GiB.",
+        json_schema_extra=Meaningful(lowest=0.25, below="may fill the disk that others write to meanwhile"),
+    )
+    free_warn_share: Share = Field(
+        description="Less free space than this share of the disk warns.",
+        json_schema_extra=Meaningful(highest=0.5, above="warns of a disk that is half empty"),
+    )
     used_fail_share: Share = Field(
         description="A disk of which this share is in use, or more, is full: others have filled it, and the "
-        "run ends INCOMPLETE."
+        "run ends INCOMPLETE.",
+        json_schema_extra=Meaningful(lowest=0.5, below="takes a disk that is half empty for full"),
     )
+    # Sound disks of a model differ by 15 % and more with their fill and age.
     peer_share: Share = Field(
         description="Smallest rate of writing and of reading, as a share of the median of the other hosts of "
-        "this kind (CPU model, number of CPUs, RAM) with the same file system."
+        "this kind (CPU model, number of CPUs, RAM) with the same file system.",
+        json_schema_extra=Meaningful(0.3, 0.95, "accepts a disk at a third of the rate", "fails sound disks"),
     )
     write_floor_mbps: Positive | None = Field(
         default=None,
         description="Smallest rate of writing, in MB/s. It takes the place of peer_share. Left out: none.",
+        json_schema_extra=Meaningful(lowest=10, below="is less than any disk writes"),
     )
     read_floor_mbps: Positive | None = Field(
         default=None,
         description="Smallest rate of reading, in MB/s. It takes the place of peer_share. Left out: none.",
+        json_schema_extra=Meaningful(lowest=10, below="is less than any disk reads"),
     )
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"length_s", "most_gib"})
@@ -130,22 +145,8 @@ def specs(work: StageWork) -> dict[str, Spec]:
     return by_worker
 
 
-BOUNDS = {
-    "reserve_gib": Bound(lowest=0.25, below="may fill the disk that others write to meanwhile"),
-    "free_warn_share": Bound(highest=0.5, above="warns of a disk that is half empty"),
-    "used_fail_share": Bound(lowest=0.5, below="takes a disk that is half empty for full"),
-    # Sound disks of a model differ by 15 % and more with their fill and age.
-    "peer_share": Bound(0.3, 0.95, "accepts a disk at a third of the rate", "fails sound disks"),
-    "write_floor_mbps": Bound(lowest=10, below="is less than any disk writes"),
-    "read_floor_mbps": Bound(lowest=10, below="is less than any disk reads"),
-}
-# Disks keep as much in caches of their own as they have DRAM: 0.06 to 0.5 GiB.
-LEAST_GIB, MOST_GIB = 0.25, 256.0
-
-
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems of the rig's settings, and of those that a node states itself."""
-    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+    """Folders that no absolute path names: the rig's, and those that a node states."""
     paths = {f"stages.{STAGE}.path": loaded.settings(DiskSettings).path}
     for node in loaded.rig.nodes:
         if getattr(node.stages, STAGE, None) is not None:
@@ -155,15 +156,6 @@ def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
         if not path.startswith(("/", "~")):
             way_out = "write an absolute path such as /data/checkpoints, or one that begins with ~/"
             yield rig_problem(loaded, key, path, "not an absolute path", way_out)
-    sizes = loaded.settings(DiskSettings).most_gib
-    for level in LEVELS:
-        gib, name = sizes.at(level), f"stages.{STAGE}.most_gib.{level}"
-        if gib < LEAST_GIB:
-            way_out = f"write {LEAST_GIB:g} or more"
-            yield rig_problem(loaded, name, gib, "measures the disk's own cache", way_out)
-        elif gib > MOST_GIB:
-            wrong = "wears a disk out for no better measurement"
-            yield rig_problem(loaded, name, gib, wrong, f"write {MOST_GIB:g} or less")
 
 
 KIND = StageKind(

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
-from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.lint.stated import stated
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.base import Flag, Positive, Share
+from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -44,14 +44,17 @@ class FeedingSettings(OptionalSettings):
         description="true: the GPU generates the next step while the CPU computes the rewards of the last "
         "one. false: it waits."
     )
+    # Work is distributed and results are collected on one CPU, whatever the number of processes.
     reward_speedup_share: Share = Field(
         description="Smallest speed-up of the pool over one process, per process: with 0.375, 8 processes "
         "are at least 3 times as fast as one. It also sets how long the GPU generates in each "
-        "step."
+        "step.",
+        json_schema_extra=Meaningful(highest=0.95, above="is more than any pool of processes reaches"),
     )
     reward_loss_share: Share = Field(
         description="Largest share of the valid completions whose reward may time out, crash or run out of "
-        "memory."
+        "memory.",
+        json_schema_extra=Meaningful(highest=0.5, above="passes a pool that loses every other strategy"),
     )
     own_share: Share | None = Field(
         default=None,
@@ -145,30 +148,19 @@ def specs(work: StageWork) -> dict[str, Spec]:
 
 
 SHARE, PROCESSES = "stages.feeding.reward_speedup_share", "stages.feeding.processes"
-BOUNDS = {
-    # Work is distributed and results are collected on one CPU, whatever the number of processes.
-    "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),
-    "reward_loss_share": Bound(highest=0.5, above="passes a pool that loses every other strategy"),
-}
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems with its limits."""
-    yield from stage_limit_problems(loaded, "feeding", BOUNDS)
+    """Required speed-ups that are not over 1, except for a pool of one process, as for debugging."""
     for device in loaded.devices():
-        yield from _speedup_problems(loaded, device)
-
-
-def _speedup_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
-    """The required speed-up must be over 1, except for a pool of one process, as for debugging."""
-    settings = device.settings(FeedingSettings)
-    share, processes = settings.reward_speedup_share, settings.processes
-    if processes == 1 or processes * share > 1:
-        return
-    key = stated(loaded, device, SHARE, PROCESSES) or SHARE
-    wrong = f"{processes} processes × {share:g} is no speed-up: rewards one after the other would pass"
-    way_out = f"write reward_speedup_share = {(1.5 / processes):.2g} or more, or processes = 1"
-    yield rig_problem(loaded, key, processes if key.endswith(PROCESSES) else share, wrong, way_out)
+        settings = device.settings(FeedingSettings)
+        share, processes = settings.reward_speedup_share, settings.processes
+        if processes == 1 or processes * share > 1:
+            continue
+        key = stated(loaded, device, SHARE, PROCESSES) or SHARE
+        wrong = f"{processes} processes × {share:g} is no speed-up: rewards one after the other would pass"
+        way_out = f"write reward_speedup_share = {(1.5 / processes):.2g} or more, or processes = 1"
+        yield rig_problem(loaded, key, processes if key.endswith(PROCESSES) else share, wrong, way_out)
 
 
 GB = "GB"

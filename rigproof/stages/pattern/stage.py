@@ -8,11 +8,11 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StagePlan
-from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB
-from rigproof.profiles.tables.base import Positive, Share
+from rigproof.profiles.tables.base import Meaningful, Positive, Share
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.measurements import Event
@@ -55,18 +55,27 @@ class PatternSettings(OptionalSettings):
     )
     tested_share: Share = Field(
         description="Smallest share of that memory, and of what the GPU's workers fill in the sustained "
-        "stage, that must have been tested."
+        "stage, that must have been tested.",
+        json_schema_extra=Meaningful(lowest=0.5, below="passes a card half of whose memory is never tested"),
     )
+    # GDDR6X that throttles loses a tenth and more; one card is within 1 % over runs.
     hot_share: Share = Field(
         description="Smallest rate of reading at the end of the passes, as a share of the rate at their "
-        "beginning, for a card without a memory temperature sensor."
+        "beginning, for a card without a memory temperature sensor.",
+        json_schema_extra=Meaningful(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
     )
     own_share: Share | None = Field(
         default=None,
         description="Smallest rate of the fastest passes, as a share of what follows from the card's own "
         "memory bandwidth.",
     )
-    cpu_mib: Positive = Field(description="Host memory that is tested if the CPU is the device, in MiB.")
+    # Operations of torch on the host: about 1 GiB/s on a single thread.
+    cpu_mib: Positive = Field(
+        description="Host memory that is tested if the CPU is the device, in MiB.",
+        json_schema_extra=Meaningful(
+            1, 4096, "tests nothing but the processor's caches", "takes a CPU minutes"
+        ),
+    )
 
 
 def patterns_with(fade_s: float) -> tuple[str, ...]:
@@ -153,18 +162,8 @@ def specs(work: StageWork) -> dict[str, Spec]:
     return {worker.worker: spec(worker) for worker in plan.first_workers()}
 
 
-BOUNDS = {
-    "tested_share": Bound(lowest=0.5, below="passes a card half of whose memory is never tested"),
-    # GDDR6X that throttles loses a tenth and more; one card is within 1 % over runs.
-    "hot_share": Bound(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
-    # Operations of torch on the host: about 1 GiB/s on a single thread.
-    "cpu_mib": Bound(1, 4096, "tests nothing but the processor's caches", "takes a CPU minutes"),
-}
-
-
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems with its limits, and with what is filled."""
-    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+    """A share of the memory to be filled that is less than what must be tested."""
     tables = [("", loaded.settings(PatternSettings))]
     tables += [(f"{device.key}.", device.settings(PatternSettings)) for device in loaded.devices()]
     seen = set()

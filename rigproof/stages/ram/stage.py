@@ -1,7 +1,6 @@
 """The RAM stage: its settings, and what each worker is told."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,10 +8,8 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems
-from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.base import Positive, Share
-from rigproof.profiles.tables.levels import LevelName, SomeLevels
+from rigproof.profiles.tables.base import Meaningful, Positive, Share
+from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.stages.kind import StageKind, StageWork
 
@@ -30,27 +27,39 @@ class RamSettings(OptionalSettings):
         description="Length of the stage, in s, by level. 0: the stage does not run at that level. The more "
         "time, the more of the free memory is tested with patterns."
     )
+    # Desktop CPUs have up to 128 MiB of cache. Servers have more; there four times their caches are copied.
     buffer_gib: Positive = Field(
         description="Size of what is copied, in GiB, by all threads together. Four times the CPU's caches "
-        "are copied if that is more."
+        "are copied if that is more.",
+        json_schema_extra=Meaningful(lowest=0.25, below="measures the CPU's cache along with its memory"),
     )
-    reserve_gib: Positive = Field(description="RAM that always remains free, in GiB.")
+    reserve_gib: Positive = Field(
+        description="RAM that always remains free, in GiB.",
+        json_schema_extra=Meaningful(lowest=1.0, below="drives a host that does anything else out of memory"),
+    )
     reserve_share: Share = Field(
         description="RAM that always remains free, as a share of what may be used (of the container's limit, "
-        "if there is one), if that is more than reserve_gib."
+        "if there is one), if that is more than reserve_gib.",
+        json_schema_extra=Meaningful(highest=0.9, above="leaves next to nothing to test"),
     )
     least_gib: Positive = Field(
         description="Smallest amount of RAM, in GiB, that must have been tested with patterns. With less, "
-        "the host's memory is not measured."
+        "the host's memory is not measured.",
+        json_schema_extra=Meaningful(lowest=0.25, below="accepts a test of the CPU's cache"),
     )
+    # A host that lacks one of two memory channels still has half of the rate.
     peer_share: Share = Field(
         description="Smallest rate of copies, as a share of the median of the other hosts of this kind: the "
-        "same CPU model, as many CPUs, and as much RAM."
+        "same CPU model, as many CPUs, and as much RAM.",
+        json_schema_extra=Meaningful(
+            0.6, 0.98, "accepts a host without half of its memory channels", "fails sound hosts"
+        ),
     )
     floor_gbps: Positive | None = Field(
         default=None,
         description="Smallest rate of copies, in GB/s, bytes read and written. It takes the place of "
         "peer_share. Left out: none.",
+        json_schema_extra=Meaningful(lowest=2.0, below="is less than a single module of DDR3 gives"),
     )
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"length_s"})
@@ -114,29 +123,11 @@ def specs(work: StageWork) -> dict[str, Spec]:
     return by_worker
 
 
-BOUNDS = {
-    # Desktop CPUs have up to 128 MiB of cache. Servers have more; there four times their caches are copied.
-    "buffer_gib": Bound(lowest=0.25, below="measures the CPU's cache along with its memory"),
-    "reserve_gib": Bound(lowest=1.0, below="drives a host that does anything else out of memory"),
-    "reserve_share": Bound(highest=0.9, above="leaves next to nothing to test"),
-    "least_gib": Bound(lowest=0.25, below="accepts a test of the CPU's cache"),
-    # A host that lacks one of two memory channels still has half of the rate.
-    "peer_share": Bound(0.6, 0.98, "accepts a host without half of its memory channels", "fails sound hosts"),
-    "floor_gbps": Bound(lowest=2.0, below="is less than a single module of DDR3 gives"),
-}
-
-
-def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems of the rig's settings, and of those that a node states itself."""
-    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
-
-
 KIND = StageKind(
     STAGE,
     "idle",
     RamSettings,
     specs=specs,
-    lint=problems,
     crew="nodes",
     unit=GB,
     labels=(Label("operation", str), Label("content", str, optional=True), Label("threads", int)),

@@ -10,13 +10,13 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.operands import CONTEXT_GIB
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
-from rigproof.profiles.tables.base import Share
+from rigproof.profiles.tables.base import Meaningful, Share
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -30,8 +30,10 @@ class SharingSettings(OptionalSettings):
         description="Numbers of processes that are compared; the first is 1."
     )
     vram_share: Share = Field(description="Share of the card's memory that the processes fill together.")
+    # Measured: 0.92 on an H200 with 2 and with 3 processes.
     sharing_share: Share = Field(
-        description="Smallest rate of several processes together, as a share of the rate of one alone."
+        description="Smallest rate of several processes together, as a share of the rate of one alone.",
+        json_schema_extra=Meaningful(lowest=0.5, below="allows sharing that halves the rate"),
     )
 
     @property
@@ -80,15 +82,10 @@ def specs(work: StageWork) -> dict[str, Spec]:
 
 
 WORKERS, VRAM = "stages.sharing.workers", "stages.sharing.vram_share"
-BOUNDS = {
-    # Measured: 0.92 on an H200 with 2 and with 3 processes.
-    "sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
-}
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems with the processes that share a card, and with their limits."""
-    yield from stage_limit_problems(loaded, "sharing", BOUNDS)
+    """Problems with the processes that share a card, and with their memory."""
     for device in loaded.devices():
         yield from _device_problems(loaded, device)
 

@@ -11,12 +11,12 @@ from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_16b
 from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.lint.floors import too_low
 from rigproof.profiles.lint.inherited import inherited
-from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.lint.sku import floor_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
-from rigproof.profiles.tables.base import Positive, Share
+from rigproof.profiles.tables.base import Meaningful, Positive, Share
 from rigproof.profiles.tables.levels import EveryLevel, LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import TimedSettings
@@ -32,14 +32,17 @@ class SustainedSettings(TimedSettings):
         description="Longest warm-up, in s, by level; it ends once the rate is steady, or after a third of "
         "the stage."
     )
+    # Thermal throttling halves a rate; the allowed drop must be smaller.
     stability_drop_share: Share = Field(
         description="Smallest rate in the last quarter of the stage, as a share of the rate in the first "
-        "quarter."
+        "quarter.",
+        json_schema_extra=Meaningful(lowest=0.5, below="allows a rate that halves"),
     )
     best_window_share: Share | None = Field(
         default=None,
         description="Smallest rate of any 5 s window, as a share of the median of the best quarter of the "
         "windows, or of the same products alone, whichever is higher.",
+        json_schema_extra=Meaningful(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
     )
     combined_floor_tflops: Positive | None = Field(
         default=None,
@@ -102,16 +105,10 @@ COMBINED = "stages.sustained.combined_floor_tflops"
 ROUNDING = 1e-3  # a floor is written with three or four digits
 OF_THE_SUM = 0.9  # cards that share a supply and a room reach a little less together than one by one
 FIRST_SHARE = 0.4  # of the printed peaks: over the 0.3 below which no floor could fail
-BOUNDS = {
-    # Thermal throttling halves a rate; the allowed drop must be smaller.
-    "stability_drop_share": Bound(lowest=0.5, below="allows a rate that halves"),
-    "best_window_share": Bound(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
-}
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems with its limits, and with the floor of all GPUs together."""
-    yield from stage_limit_problems(loaded, "sustained", BOUNDS)
+    """Problems with the floor of all GPUs together."""
     yield from _combined_problems(loaded)
     yield from _inherited_problems(loaded)
 

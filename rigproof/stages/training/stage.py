@@ -4,25 +4,27 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated
 
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.lint.stated import problems_where_stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
-from rigproof.profiles.tables.base import Flag, Positive, Share
+from rigproof.profiles.tables.base import Flag, Meaningful, NotNegative, Portion, Positive, Share
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.profiles.tables.work import Count, OfEight, Portion
+from rigproof.profiles.tables.work import Count, OfEight
 from rigproof.records.measurements import Event
 from rigproof.stages.kind import StageKind, StageWork
+
+# A training step in fp16, relative to fp32 without tf32: 9 measured on an H200, 14.8 by its printed peaks.
+SPEEDUP_LOWEST, SPEEDUP_HIGHEST = 1.0, 20.0
 
 
 class TrainingSettings(OptionalSettings):
@@ -47,7 +49,7 @@ class TrainingSettings(OptionalSettings):
     target_share: Share = Field(
         description="Largest share of the card's memory that may be in use while it trains."
     )
-    reserve_gib: Annotated[float, Field(ge=0, strict=True)] = Field(
+    reserve_gib: NotNegative = Field(
         description="Memory, in GiB, that training leaves free on the card, if that is more than "
         "target_share leaves."
     )
@@ -57,29 +59,37 @@ class TrainingSettings(OptionalSettings):
         default=None,
         description="For cards without a figure of a training step in a SKU file: its smallest rate, as a "
         "share of the card's own fp16 rate in the gemm stage.",
+        json_schema_extra=Meaningful(0.05, 0.65, "passes a card that hardly trains", "fails sound cards"),
     )
+    # Measured: 0.66 on an H200.
     precision_share: Share | None = Field(
         default=None,
         description="Smallest rate of a training step in fp32 and in tf32, as a share of what follows from "
         "the card's step in fp16. That step reaches some share of the card's fp16 products in "
         "the gemm stage; the others should reach the same share of the products in their own "
         "precision.",
+        json_schema_extra=Meaningful(0.3, 0.9, "passes a precision that hardly trains", "fails sound cards"),
     )
     host_paced_share: Share | None = Field(
         default=None,
         description="A step of the sweep that takes at least this share of the time of one with more "
         "examples waits for its host, which launches its kernels one by one: it is not held against other "
         "cards.",
+        json_schema_extra=Meaningful(lowest=0.6, below="excuses steps whose pace the card sets"),
     )
     training_speedup: Positive | None = Field(
         default=None,
         description="How many times faster than in fp32 a training step must be in fp16. Left out: a share "
         "of the SKU file's figure, if it has one.",
+        json_schema_extra=Meaningful(
+            SPEEDUP_LOWEST,
+            SPEEDUP_HIGHEST,
+            "passes a card that 16-bit slows down",
+            "is more than any card reaches",
+        ),
     )
 
 
-# A training step in fp16, relative to fp32 without tf32: 9 measured on an H200, 14.8 by its printed peaks.
-SPEEDUP_LOWEST, SPEEDUP_HIGHEST = 1.0, 20.0
 STEP = FigureKind(
     "training_tflops",
     "training steps in fp16 (autocast), by the operations that docs/training.md counts",
@@ -162,23 +172,10 @@ TABLE = "stages.training"
 # Fewer samples of measured work fail no card (criteria/evidence/loads.py). Of 30 s of training, 3 s were
 # measured work on an H200.
 FEWEST_SAMPLES, MEASURED_SHARE = 5, 0.1
-BOUNDS = {
-    "host_paced_share": Bound(lowest=0.6, below="excuses steps whose pace the card sets"),
-    # Measured: 0.66 on an H200.
-    "precision_share": Bound(0.3, 0.9, "passes a precision that hardly trains", "fails sound cards"),
-    "training_unknown_share": Bound(0.05, 0.65, "passes a card that hardly trains", "fails sound cards"),
-    "training_speedup": Bound(
-        SPEEDUP_LOWEST,
-        SPEEDUP_HIGHEST,
-        "passes a card that 16-bit slows down",
-        "is more than any card reaches",
-    ),
-}
 
 
 def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
-    """Problems with each device's training, with its limits, and with the sampling rate."""
-    yield from stage_limit_problems(loaded, "training", BOUNDS)
+    """Problems with each device's training, and with the sampling rate."""
     for device in loaded.devices():
         yield from _work_problems(loaded, device)
     yield from _rate_problems(loaded, level)

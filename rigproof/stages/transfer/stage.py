@@ -10,9 +10,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label, StagePlan
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems
-from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.base import Positive, Share, Table
+from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.stages.kind import StageKind, StageWork
@@ -49,26 +47,41 @@ class TransferSettings(OptionalSettings):
         description="Length of the part in which all GPUs of a host transfer together, in s, by level. 0: "
         "the stage does not run at that level."
     )
+    # 1 GiB takes 0.4 s to pin.
     setup_s: Positive = Field(
-        description="Time before the first transfer that counts, in s: to pin memory and wake the links."
+        description="Time before the first transfer that counts, in s: to pin memory and wake the links.",
+        json_schema_extra=Meaningful(
+            lowest=0.2, below="is over before the memory is pinned and the links are awake"
+        ),
     )
     alone_s: Positive = Field(
-        description="Time for which each GPU of a host transfers alone, one after the other, in s."
+        description="Time for which each GPU of a host transfers alone, one after the other, in s.",
+        json_schema_extra=Meaningful(
+            0.1, 2.0, "leaves too few copies for a rate", "makes a host with many GPUs wait for minutes"
+        ),
     )
+    # On an H200, 64 MiB give the rate of 1 GiB; at 8 MiB a launch is 3 % of the copy.
     buffer_mib: Annotated[int, Field(ge=1, le=LARGEST_MIB, strict=True)] = Field(
         description="Amount of data that is copied at a time, in MiB; less on a slow link. A worker pins "
-        "two and a quarter times as much host memory."
+        "two and a quarter times as much host memory.",
+        json_schema_extra=Meaningful(lowest=8, below="measures the launch of a copy along with it"),
     )
     floor_x16_gbps: LinkFloors = Field(
         description="Smallest rate one way, alone, of a link with 16 lanes, in GB/s; in proportion for fewer."
     )
+    # Full duplex gives 1.4 to 1.8 of one way on H100 and H200: 0.7 to 0.9 of both.
     both_share: Share = Field(
-        description="Smallest rate both ways at once, as a share of the two floors one way together."
+        description="Smallest rate both ways at once, as a share of the two floors one way together.",
+        json_schema_extra=Meaningful(0.3, 0.95, "passes a link that stalls both ways", "fails sound cards"),
     )
+    # Eight cards behind one switch have an eighth each.
     together_share: Share | None = Field(
         default=None,
         description="Smallest rate of a GPU while all GPUs of its host transfer, as a share of its rate "
         "alone. Left out: reported, not judged.",
+        json_schema_extra=Meaningful(
+            0.05, 0.97, "passes even eight cards on the lanes of a half", "fails sound cards"
+        ),
     )
 
 
@@ -192,28 +205,6 @@ def specs(work: StageWork) -> dict[str, Spec]:
     return by_worker
 
 
-BOUNDS = {
-    # 1 GiB takes 0.4 s to pin.
-    "setup_s": Bound(lowest=0.2, below="is over before the memory is pinned and the links are awake"),
-    "alone_s": Bound(
-        0.1, 2.0, "leaves too few copies for a rate", "makes a host with many GPUs wait for minutes"
-    ),
-    # On an H200, 64 MiB give the rate of 1 GiB; at 8 MiB a launch is 3 % of the copy.
-    "buffer_mib": Bound(lowest=8, below="measures the launch of a copy along with it"),
-    # Full duplex gives 1.4 to 1.8 of one way on H100 and H200: 0.7 to 0.9 of both.
-    "both_share": Bound(0.3, 0.95, "passes a link that stalls both ways", "fails sound cards"),
-    # Eight cards behind one switch have an eighth each.
-    "together_share": Bound(
-        0.05, 0.97, "passes even eight cards on the lanes of a half", "fails sound cards"
-    ),
-}
-
-
-def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Problems about times and amounts that are too small, and limits that could never fail."""
-    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
-
-
 KIND = StageKind(
     STAGE,
     "rests",
@@ -221,7 +212,6 @@ KIND = StageKind(
     tuple(FIGURES.values()),
     specs=specs,
     plan=planned,
-    lint=problems,
     unit=GB,
     labels=(Label("direction", str), Label("company", str), Label("mib", int, told=True, may_shrink=True)),
     events={"turn_missed": "a card was not ready when its turn to transfer alone came; data.late_s"},

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.tables.base import Flag, Positive, Share
+from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -53,35 +53,51 @@ class TransientSettings(OptionalSettings):
         description="true: a GPU takes part although a display is active on it, or NVML does not say whether "
         "one is. A desktop there stutters, and a reset ends it. false: it is left out."
     )
+    # The first wave of a frequency warms up, and a third of the others is compared with another third.
     least_waves: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        description="Fewest waves of each frequency at each step."
+        description="Fewest waves of each frequency at each step.",
+        json_schema_extra=Meaningful(
+            lowest=4, below="leaves too few bursts to compare the first with the last"
+        ),
     )
     wave_share: Share = Field(
         description="Smallest share of the waves of each frequency at each step that all their GPUs must "
         "have made: verified, square and in phase. With fewer, nothing was measured; but one may always be "
-        "missing."
+        "missing.",
+        json_schema_extra=Meaningful(lowest=0.5, below="calls a host tested that made half of its waves"),
     )
     phase_ms: Positive = Field(
-        description="The bursts of a wave are in phase if they begin within this time of each other, in ms."
+        description="The bursts of a wave are in phase if they begin within this time of each other, in ms.",
+        json_schema_extra=Meaningful(highest=50, above="calls bursts in phase that overlap by half at 5 Hz"),
     )
+    # A quarter of a period apart, one GPU's burst begins in the middle of another's.
     phase_share: Share = Field(
-        description="The same, as a share of the period. Of both limits the smaller one holds."
+        description="The same, as a share of the period. Of both limits the smaller one holds.",
+        json_schema_extra=Meaningful(highest=0.25, above="calls bursts in phase that overlap by half"),
     )
     duty_share: tuple[Share, Share] = Field(
         description="A wave is square if its bursts last at least and at most these shares of its period."
     )
+    # A power brake halves the clock.
     others_share: Share = Field(
         description="Smallest rate of a GPU in its bursts, as a share of its rate before more GPUs took "
-        "part, of that at a lower frequency, and of that in the sustained stage."
+        "part, of that at a lower frequency, and of that in the sustained stage.",
+        json_schema_extra=Meaningful(
+            0.5, 0.99, "allows others to lose half of their rate", "fails sound hosts"
+        ),
     )
     fall_share: Share = Field(
         description="Smallest rate of a GPU in the last third of its bursts of a frequency and step, as a "
         "share of that in the first third; and of all but the slowest fifth of "
-        "them, as a share of their median."
+        "them, as a share of their median.",
+        json_schema_extra=Meaningful(
+            0.5, 0.99, "allows a card to lose half of its rate", "fails sound hosts"
+        ),
     )
     psu_share: Share = Field(
         description="Largest sum of what all cards of a node draw at a moment, as sampled, as a share of the "
-        "node's psu_w. More warns."
+        "node's psu_w. More warns.",
+        json_schema_extra=Meaningful(lowest=0.3, below="warns of a supply that is hardly used"),
     )
 
 
@@ -163,23 +179,8 @@ def _some(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
 
 
-BOUNDS = {
-    # The first wave of a frequency warms up, and a third of the others is compared with another third.
-    "least_waves": Bound(lowest=4, below="leaves too few bursts to compare the first with the last"),
-    "wave_share": Bound(lowest=0.5, below="calls a host tested that made half of its waves"),
-    # A quarter of a period apart, one GPU's burst begins in the middle of another's.
-    "phase_share": Bound(highest=0.25, above="calls bursts in phase that overlap by half"),
-    "phase_ms": Bound(highest=50, above="calls bursts in phase that overlap by half at 5 Hz"),
-    # A power brake halves the clock.
-    "others_share": Bound(0.5, 0.99, "allows others to lose half of their rate", "fails sound hosts"),
-    "fall_share": Bound(0.5, 0.99, "allows a card to lose half of its rate", "fails sound hosts"),
-    "psu_share": Bound(lowest=0.3, below="warns of a supply that is hardly used"),
-}
-
-
 def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
-    """Problems with limits, frequencies and the length of the stage."""
-    yield from stage_limit_problems(loaded, STAGE, BOUNDS)
+    """Problems with the frequencies, the duty and the length of the stage."""
     settings = loaded.settings(TransientSettings)
     frequencies = settings.frequencies_hz
     key = "stages.transient.frequencies_hz"

@@ -66,9 +66,11 @@ def test_a_stage_that_is_too_short_for_a_gpu_is_refused(desk, kind):
     assert not lint_rig(desk.load(KNOWN + of_length(kind.name, kind.shortest_s)))
 
 
-def test_only_the_length_at_the_level_of_the_run_counts(desk):
-    loaded = desk.load(KNOWN + of_length("sustained", 1))
-    assert lint_rig(loaded, "standard")
+def test_before_a_run_only_the_length_at_its_level_counts(desk):
+    loaded = desk.load(KNOWN + of_length("sustained", 1).replace("standard", "soak"))
+    (line,) = lint_rig(loaded)
+    assert line.startswith("lab.toml: stages.sustained.length_s.soak = 1: too short to judge")
+    assert lint_rig(loaded, "soak") == [line]
     assert not lint_rig(loaded, "quick")
 
 

@@ -1,13 +1,15 @@
-"""Every bound of a limit is shown tripping just past it, and quiet on it."""
+"""Each range of a setting is shown refusing what is just past it, and quiet on its end."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import pytest
 
-from rigproof.profiles.lint.limits import MEANINGFUL
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.tables.base import Meaningful, Table
 from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.node import CpuLoad, Responsiveness
 from rigproof.profiles.tables.rig import Sampling, Timeouts
 from rigproof.stages.registry import KINDS
 
@@ -17,10 +19,6 @@ H200 = RIG + 'sku = "h200-sxm"\n'
 UNKNOWN = RIG + 'sku = "unknown"\n'  # to be found on this machine
 CPU = UNKNOWN + 'device = "cpu"\n'
 
-LOWEST = [(name, bound.lowest) for name, bound in MEANINGFUL.items() if bound.lowest is not None]
-HIGHEST = [(name, bound.highest) for name, bound in MEANINGFUL.items() if bound.highest is not None]
-WHOLE = {name for name in MEANINGFUL if "int" in str(Limits.model_fields[name].annotation)}
-
 
 def problems(desk, text: str) -> list[str]:
     """What lint says; every line begins with the file."""
@@ -29,33 +27,50 @@ def problems(desk, text: str) -> list[str]:
     return [line.removeprefix("lab.toml: ") for line in found]
 
 
-def with_limit(name: str, value: float) -> str:
-    written = int(value) if name in WHOLE else value
-    # A warning of retired pages has to come before their limit.
-    first = "retired_pages_warn = 1\n" if name == "retired_pages_fail" else ""
-    return f"{KNOWN}[limits]\n{first}{name} = {written}\n"
+def meaningful(table: type[Table], place: str) -> Iterator[tuple[str, str, Meaningful]]:
+    """Where a table stands, a key of it, and the range that its field states."""
+    for name, field in table.model_fields.items():
+        if isinstance(field.json_schema_extra, Meaningful):
+            yield place, name, field.json_schema_extra
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Table):
+            yield from meaningful(field.annotation, f"{place}.{name}")
 
 
-def test_every_bound_says_what_a_limit_beyond_it_does():
-    assert all(bound.lowest is None or bound.below != "cannot fail" for bound in MEANINGFUL.values())
-    assert all(bound.highest is None or bound.above != "cannot fail" for bound in MEANINGFUL.values())
+RANGES = [
+    *meaningful(Limits, "limits"),
+    *meaningful(CpuLoad, "cpu"),
+    *meaningful(Responsiveness, "responsiveness"),
+    *(one for kind in KINDS for one in meaningful(kind.settings, f"stages.{kind.name}")),
+]
+WHOLE = {"stages.transient.least_waves", "stages.transfer.buffer_mib"} | {
+    f"limits.{name}" for name, field in Limits.model_fields.items() if "int" in str(field.annotation)
+}
+FIRST = {  # what else such a value would contradict
+    "limits.retired_pages_fail": "retired_pages_warn = 1\n",
+    "responsiveness.p99_ms": "max_ms = 10000\n",
+}
 
 
-@pytest.mark.parametrize(("name", "lowest"), LOWEST)
-def test_a_limit_under_its_lowest_is_refused(desk, name, lowest):
-    (line,) = problems(desk, with_limit(name, 0.99 * lowest))
-    assert line.startswith(f"limits.{name} = ")
-    assert line.endswith(f": {MEANINGFUL[name].below}; write {lowest:g} or more")
-    assert problems(desk, with_limit(name, lowest)) == []
+@pytest.mark.parametrize("beyond", ["below", "above"])
+@pytest.mark.parametrize(
+    ("place", "name", "bound"), RANGES, ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_a_value_that_means_nothing_is_refused_with_what_it_would_do(desk, place, name, bound, beyond):
+    end = bound.lowest if beyond == "below" else bound.highest
+    wrong = getattr(bound, beyond)
+    assert (end is None) == (wrong == "")
+    if end is None:
+        return
+    key, sign = f"{place}.{name}", -1 if beyond == "below" else 1
+    at, over = (int(end), int(end) + sign) if key in WHOLE else (end, end * (1 + sign / 100))
 
+    def stated(value: float) -> list[str]:
+        return problems(desk, f"{KNOWN}[{place}]\n{FIRST.get(key, '')}{name} = {value}\n")
 
-@pytest.mark.parametrize(("name", "highest"), HIGHEST)
-def test_a_limit_over_its_highest_is_refused(desk, name, highest):
-    over = highest + 1 if name in WHOLE else 1.01 * highest
-    (line,) = problems(desk, with_limit(name, over))
-    assert line.startswith(f"limits.{name} = ")
-    assert line.endswith(f": {MEANINGFUL[name].above}; write {highest:g} or less")
-    assert problems(desk, with_limit(name, highest)) == []
+    assert stated(at) == []
+    (line,) = stated(over)
+    assert line.startswith(f"{key} = ")
+    assert line.endswith(f": {wrong}; write {end:g} or {'more' if beyond == 'below' else 'less'}")
 
 
 @pytest.mark.parametrize(
@@ -130,36 +145,6 @@ def test_a_band_that_no_load_leaves_is_refused(desk, band, width):
         (line,) = problems(desk, f"{KNOWN}{place}band_percent = {band}\nwarn_percent = 98\n")
         assert f"band_percent = {band}: {width} points wide, so that no load is outside; " in line
     assert problems(desk, f"{KNOWN}[cpu]\nband_percent = [20, 80]\n") == []
-
-
-def test_a_warning_that_no_load_is_over_is_refused(desk):
-    (line,) = problems(desk, f"{KNOWN}[cpu]\nwarn_percent = 98.5\n")
-    assert line == "cpu.warn_percent = 98.5: no load ever exceeds this; write 98 or less"
-    assert problems(desk, f"{KNOWN}[cpu]\nwarn_percent = 98\n") == []
-
-
-@pytest.mark.parametrize(
-    ("key", "bad", "good"), [("warn_windows_share", 0.51, 0.5), ("in_band_share", 0.29, 0.3)]
-)
-def test_shares_of_windows_that_say_nothing_are_refused(desk, key, bad, good):
-    (line,) = problems(desk, f"{KNOWN}[cpu]\n{key} = {bad}\n")
-    assert line.startswith(f"cpu.{key} = {bad}: ")
-    assert problems(desk, f"{KNOWN}[cpu]\n{key} = {good}\n") == []
-
-
-def test_wake_up_delays_of_a_frozen_host_are_refused(desk):
-    frozen = "a host that is as slow as this is frozen"
-    assert problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1e9\nmax_ms = 1e9\n") == [
-        f"responsiveness.p99_ms = 1000000000: {frozen}; write 1000 or less",
-        f"responsiveness.max_ms = 1000000000: {frozen}; write 10000 or less",
-    ]
-    (p99,) = problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1001\nmax_ms = 10000\n")
-    (longest,) = problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1000\nmax_ms = 10001\n")
-    assert (p99.split(" = ")[0], longest.split(" = ")[0]) == (
-        "responsiveness.p99_ms",
-        "responsiveness.max_ms",
-    )
-    assert problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1000\nmax_ms = 10000\n") == []
 
 
 @pytest.mark.parametrize(
