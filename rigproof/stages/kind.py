@@ -15,7 +15,7 @@ from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import SimulatedForm
-from rigproof.stages.tables import StageTable
+from rigproof.stages.tables import StageTable, rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,14 @@ class StageKind(StageFacts[S]):
 
     @property
     def tables(self) -> Callable[[Recording], Iterable[StageTable]]:
-        """Makes the tables of its measurements, which reports show beside the verdicts."""
-        found: Callable[[Recording], Iterable[StageTable]] = self._file("criteria").tables
-        return found
+        """Makes the tables of its measurements, which reports show beside the verdicts.
+
+        A stage whose criteria.py has none gets a table of the rates that it measured.
+        """
+        return getattr(self._file("criteria"), "tables", self._rates)
+
+    def _rates(self, recording: Recording) -> Iterable[StageTable]:
+        yield rates(recording, self, section=self.name.capitalize(), title="Rates")
 
     @property
     def measured(self) -> Callable[[Recording, str], list[Round]] | None:

@@ -12,8 +12,8 @@ from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.bandwidth.stage import COPY, FIGURES, STAGE
-from rigproof.stages.tables import StageTable
+from rigproof.stages.bandwidth.stage import COPY, FIGURES, KIND, STAGE
+from rigproof.stages.tables import StageTable, rates
 
 FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
 UNIT = "GB/s"
@@ -137,23 +137,6 @@ CRITERIA = (bandwidth,)
 
 
 def tables(recording: Recording) -> Iterator[StageTable]:
-    """One row per device with the rate of each operation; a dash if it has no verified round."""
-    rows = []
-    for subject in recording.rounds.subjects():
-        rounds = Rounds.of_subject(recording.rounds, subject)
-        rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified
-        if len(rounds):
-            rows.append((subject, *(_rate(rounds, operation) for operation in FIGURES)))
-    if rows:
-        yield StageTable(
-            section="Memory bandwidth",
-            title="Bandwidth",
-            columns=("Device", *(f"{operation}, {UNIT}" for operation in FIGURES)),
-            rows=tuple(rows),
-            note="Bytes read and written, by the device's own clock; each round's result was verified.",
-        )
-
-
-def _rate(rounds: Rounds, operation: str) -> str:
-    own = rounds.only(rounds.labelled("operation", operation))
-    return figure(own.rate()) if len(own) else "–"
+    """One row per device with the rate of each operation."""
+    note = "Bytes read and written, by the device's own clock; each round's result was verified."
+    yield rates(recording, KIND, section="Memory bandwidth", title="Bandwidth", note=note)

@@ -22,7 +22,7 @@ from rigproof.stages.pattern.stage import (
     VramError,
     patterns_with,
 )
-from rigproof.stages.tables import StageTable
+from rigproof.stages.tables import StageTable, rate_of, verified_rounds
 
 MIB_PER_GIB = 1024
 ROUNDING_MIB = 1.0  # the memory is taken in whole blocks
@@ -244,32 +244,24 @@ NOTE = (
 def tables(recording: Recording) -> Iterator[StageTable]:
     """Rates, a row for each device and pattern; then each wrong word that was recorded."""
     rows = []
-    for subject in recording.rounds.subjects():
-        rounds = Rounds.of_subject(recording.rounds, subject)
-        rounds = rounds.only(rounds.same("stage", STAGE)).verified
-        for name in MEANINGS if len(rounds) else ():
-            own = rounds.only(rounds.labelled("pattern", name))
+    for subject, verified in verified_rounds(recording, STAGE):
+        for name in MEANINGS:
+            own = verified.only(verified.labelled("pattern", name))
             if len(own):
-                rows.append((subject, name, str(len(own)), *(_rate(own, one) for one in OPERATIONS)))
-    if rows:
-        columns = ("Device", "Pattern", "Passes", *(f"{one}, GB/s" for one in OPERATIONS))
-        yield StageTable(SECTION, "Passes", columns, tuple(rows), labels=2, note=NOTE)
+                rates = (rate_of(own, operation=one) for one in OPERATIONS)
+                rows.append((subject, name, str(len(own)), *rates))
+    columns = ("Device", "Pattern", "Passes", *(f"{one}, GB/s" for one in OPERATIONS))
+    yield StageTable(SECTION, "Passes", columns, tuple(rows), labels=2, note=NOTE)
     errors = list(recording.of(VramError))
-    if errors:
-        left = len(errors) - ROWS_SHOWN
-        yield StageTable(
-            section=SECTION,
-            title="Wrong words",
-            columns=WRONG_COLUMNS,
-            rows=tuple(map(_row, errors[:ROWS_SHOWN])),
-            labels=len(WRONG_COLUMNS),
-            note=f"{left} more are in vram_error.parquet." if left > 0 else "",
-        )
-
-
-def _rate(rounds: Rounds, operation: str) -> str:
-    own = rounds.only(rounds.labelled("operation", operation))
-    return figure(own.rate()) if len(own) else "–"
+    left = len(errors) - ROWS_SHOWN
+    yield StageTable(
+        section=SECTION,
+        title="Wrong words",
+        columns=WRONG_COLUMNS,
+        rows=tuple(map(_row, errors[:ROWS_SHOWN])),
+        labels=len(WRONG_COLUMNS),
+        note=f"{left} more are in vram_error.parquet." if left > 0 else "",
+    )
 
 
 def _row(one: VramError) -> tuple[str, ...]:

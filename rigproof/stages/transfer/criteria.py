@@ -1,8 +1,9 @@
 """Does data get to the card and back as fast as its PCIe link can carry it, and unchanged?"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.tables import StageTable
+from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds
 from rigproof.stages.transfer.stage import (
     ALONE,
     BOTH,
@@ -337,31 +338,22 @@ CRITERIA = tuple(map(_of, MEANINGS))
 def tables(recording: Recording) -> Iterator[StageTable]:
     """One row per device: each direction alone, together, and the ratio; a dash without verified rounds."""
     rows = []
-    for subject in recording.rounds.subjects():
-        rounds = Rounds.of_subject(recording.rounds, subject)
-        rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified
-        if len(rounds):
-            rows.append((subject, *(cell for one in MEANINGS for cell in _cells(rounds, one))))
-    if rows:
-        yield StageTable(
-            section="Transfers",
-            title="Transfers",
-            columns=(
-                "Device",
-                *(
-                    column
-                    for one in MEANINGS
-                    for column in (f"{one} alone, {UNIT}", f"all at once, {UNIT}", "ratio")
-                ),
-            ),
-            rows=tuple(rows),
-            note="Pinned memory, by the device's own clock; what arrived was verified each time. GPUs behind "
-            "one PCIe switch share its lanes, so a ratio below 1 is no fault by itself.",
-        )
+    for subject, verified in verified_rounds(recording, STAGE):
+        if len(measured := verified.measured):
+            rows.append((subject, *(cell for one in MEANINGS for cell in _cells(measured, one))))
+    columns = ((f"{one} alone, {UNIT}", f"all at once, {UNIT}", "ratio") for one in MEANINGS)
+    yield StageTable(
+        section="Transfers",
+        title="Transfers",
+        columns=("Device", *chain.from_iterable(columns)),
+        rows=tuple(rows),
+        note="Pinned memory, by the device's own clock; what arrived was verified each time. GPUs behind "
+        "one PCIe switch share its lanes, so a ratio below 1 is no fault by itself.",
+    )
 
 
-def _cells(rounds: Rounds, direction: str) -> Sequence[str]:
+def _cells(rounds: Rounds, direction: str) -> tuple[str, str, str]:
     own = rounds.only(rounds.labelled("direction", direction))
     alone, together = (own.only(own.labelled("company", one)) for one in (ALONE, TOGETHER))
-    ratio = f"{together.rate() / alone.rate():.2f}" if len(alone) and len(together) else "–"
-    return (*(figure(one.rate()) if len(one) else "–" for one in (alone, together)), ratio)
+    ratio = f"{together.rate() / alone.rate():.2f}" if len(alone) and len(together) else NO_RATE
+    return rate_of(alone), rate_of(together), ratio

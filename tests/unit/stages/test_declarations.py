@@ -81,5 +81,14 @@ def test_rounds_have_the_labels_that_their_stage_declares(recording):
         ) <= labels.keys()
 
 
+def test_a_stage_without_tables_of_its_own_shows_the_rates_of_its_figures(recording, monkeypatch):
+    assert not list(KINDS["gemm"].tables(recording))  # by its own choice
+    monkeypatch.delattr("rigproof.stages.gemm.criteria.tables")
+    (table,) = KINDS["gemm"].tables(recording)
+    assert table.columns[:3] == ("Device", "fp32, TFLOP/s", "tf32, TFLOP/s")
+    assert [row[0] for row in table.rows] == list(recording.gpus)
+    assert all(float(rate) > 1 for rate in table.rows[0][1:4])
+
+
 def test_events_of_a_simulated_run_are_declared(recording):
     assert all(isinstance(one, Event) and one.kind in KINDS.events for one in recording.events)
