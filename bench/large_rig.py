@@ -34,8 +34,8 @@ from pyarrow import parquet
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.disk.reading import (
     PARQUET_FILE,
     RECORD_TYPES,

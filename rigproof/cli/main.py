@@ -129,7 +129,7 @@ def lint(
 
         typer.echo("\n".join(listing()))
         return
-    from rigproof.profiles.documents.summary import summary_lines  # noqa: PLC0415
+    from rigproof.profiles.documents.text import summary_lines  # noqa: PLC0415
     from rigproof.profiles.lint.rig import lint_all, lint_doubts  # noqa: PLC0415
     from rigproof.profiles.loading.load import load_rig  # noqa: PLC0415
 
@@ -154,7 +154,7 @@ def schema(kind: Annotated[str, typer.Argument(help="of what: rig, sku or xids")
     """Print the JSON Schema by which editors check rig files, SKU files or the list of Xids."""
     import json  # noqa: PLC0415
 
-    from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
+    from rigproof.profiles.documents.keys import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
 
     schemas = {
         "rig": lambda: rig_schema(KINDS),

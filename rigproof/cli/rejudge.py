@@ -19,8 +19,7 @@ from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.profiles.auto import completed, named_node
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.levels import default_rig
-from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.load import default_rig, load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.disk.reading import PARQUET_FILE

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.subjects import Scope
+from rigproof.profiles.planning.subjects import Scope
 from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Direction, Outcome, Severity
 

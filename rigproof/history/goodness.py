@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from rigproof.profiles.subjects import RIG
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.verdict import Outcome, Verdict
 
 GOOD = frozenset({Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT})

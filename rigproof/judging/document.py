@@ -8,10 +8,9 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.expected_outcomes import shown_by
 from rigproof.judging.fault_page import faults_page
-from rigproof.profiles.documents.keys import keys_page
-from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema
+from rigproof.profiles.documents.keys import keys_page, rig_schema, sku_schema, xids_schema
 from rigproof.profiles.kinds.stages import DUTIES, Duty
-from rigproof.profiles.subjects import Scope
+from rigproof.profiles.planning.subjects import Scope
 from rigproof.records.verdict import SEVERITIES, Outcome
 from rigproof.stages.registry import KINDS
 

@@ -13,7 +13,7 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.judge import promised
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.subjects import RIG, subjects
+from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 

@@ -12,7 +12,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.judging.attempts import of_both
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.subjects import RIG, subjects
+from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.records.verdict import Direction, Outcome, Verdict, figure_and_limit
 
 About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence

@@ -15,7 +15,7 @@ from rigproof.criteria.evidence.fed import WAITED
 from rigproof.criteria.evidence.idle import idled
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.subjects import RIG
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.verdict import FOLLOWS, Outcome, Verdict
 
 Member = DeviceEvidence | NodeEvidence

@@ -9,7 +9,7 @@ from rigproof.history.goodness import GOOD
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.length import shortfalls
 from rigproof.plugin.preparation import Prepared
-from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.load import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS

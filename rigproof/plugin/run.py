@@ -15,7 +15,7 @@ from rigproof.judging.lap import Key
 from rigproof.judging.laps import judge_all
 from rigproof.judging.second_chance import second_chance
 from rigproof.plugin.preparation import Prepared
-from rigproof.profiles.planning.recorded import recorded
+from rigproof.profiles.planning.plan import recorded
 from rigproof.records.champions import champions_event
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo

@@ -20,7 +20,7 @@ from rigproof.plugin.options import LOADS_ITSELF
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
-from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.load import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Verdict
 from rigproof.report.files.files import load_writers

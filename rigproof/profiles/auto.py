@@ -9,11 +9,10 @@ from typing import Any
 from rigproof.profiles.documents.text import profile_text
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.loading.checks import UNKNOWN_SKU
-from rigproof.profiles.loading.levels import default_rig
-from rigproof.profiles.loading.load import all_skus, over_defaults
+from rigproof.profiles.loading.load import all_skus, default_rig, over_defaults
 from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import assign_gpus, sku_of
+from rigproof.profiles.loading.structure import UNKNOWN_SKU
 from rigproof.profiles.planning.operands import MOST_CONTEXT_GIB, fitting_size, gemm_mib
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.node import Node

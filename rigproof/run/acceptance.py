@@ -11,8 +11,8 @@ from rigproof.host.cpu_band import HostLoad
 from rigproof.host.run_lock import Claim
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.crews import turns_of
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
+from rigproof.profiles.planning.subjects import turns_of
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample

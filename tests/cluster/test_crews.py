@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.profiles.planning.crews import turns_of
+from rigproof.profiles.planning.subjects import turns_of
 from support.exchange import NAME, ROUND_S, ExchangeSpec
 
 ROOT = Path(__file__).resolve().parents[2]

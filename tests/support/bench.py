@@ -13,9 +13,8 @@ from rigproof.judging.judge import judge
 from rigproof.judging.lap import judge_lap
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.planning.plan import Plan, recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.champions import Champions
 from rigproof.records.columns import column_of, floats_of
 from rigproof.records.fields import LABELS, kinds_of

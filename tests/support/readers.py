@@ -27,7 +27,7 @@ from rigproof.monitor.frame import frame
 from rigproof.monitor.run_tail import RunTail
 from rigproof.monitor.signs import warning_signs
 from rigproof.monitor.snapshot import Snapshot
-from rigproof.profiles.documents.summary import summary_lines
+from rigproof.profiles.documents.text import summary_lines
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_doubts, lint_rig, lint_sku
 from rigproof.profiles.loading.files import read_toml

@@ -16,8 +16,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, ForeignMemory, GpuCounters, MemoryReading, Stage
 from rigproof.records.pcie import PcieErrors

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory
 

@@ -12,9 +12,9 @@ from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.cluster.launch.commands import head_of, ray_start_line
 from rigproof.cluster.ray.matching import assign_gpus
 from rigproof.host.offers import offers
-from rigproof.profiles.loading.checks import UNKNOWN_SKU
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import SkuOf
+from rigproof.profiles.loading.structure import UNKNOWN_SKU
 from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity, NodeIdentity
 from rigproof.records.inventory import HostInventory

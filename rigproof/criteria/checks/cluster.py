@@ -7,7 +7,7 @@ from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.want_of_memory import for_want_of_memory
 from rigproof.profiles.kinds.stages import ALL_DUTIES, DEVICE_DUTIES
-from rigproof.profiles.subjects import RIG
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind

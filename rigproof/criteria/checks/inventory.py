@@ -9,8 +9,8 @@ from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.matching import match_sku
+from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.planning import MIB_PER_GIB
-from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind

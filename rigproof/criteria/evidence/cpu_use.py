@@ -14,7 +14,7 @@ import numpy as np
 
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window, values_by_slice
-from rigproof.profiles.subjects import RIG
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
 
 if TYPE_CHECKING:  # evidence marks waits by these

@@ -31,7 +31,7 @@ from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
+from rigproof.profiles.planning.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.fields import table_name
 from rigproof.records.identity import WorkerIdentity

@@ -24,10 +24,8 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import require_possible
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.planning.floor_basis import Conditions, floor_basis
-from rigproof.profiles.planning.power_curve import power_scale
-from rigproof.profiles.tables.architecture import tflops
-from rigproof.profiles.tables.sku import Sku
+from rigproof.profiles.planning.floor_basis import Conditions, floor_basis, power_scale
+from rigproof.profiles.tables.sku import Sku, tflops
 from rigproof.records.champions import ChampionRate, same_power
 from rigproof.records.measurements import Labels
 from rigproof.records.rates import FigureRate

@@ -8,7 +8,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.sensors import require_possible
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.planning.power_curve import power_scale
+from rigproof.profiles.planning.floor_basis import power_scale
 
 
 def enforced_power_w(device: DeviceEvidence) -> float:

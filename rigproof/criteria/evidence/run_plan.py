@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, cast, get_args
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan, WorkerPlan
+from rigproof.profiles.planning.plan import Plan, PlanError, WorkerPlan, differing, restored
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import PlanError, differing, restored
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording

@@ -8,7 +8,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.valid_rounds import require_valid
-from rigproof.profiles.subjects import Subject
+from rigproof.profiles.planning.subjects import Subject
 from rigproof.records.measurements import Event
 
 if TYPE_CHECKING:  # evidence builds these

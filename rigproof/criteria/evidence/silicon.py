@@ -6,8 +6,7 @@ from functools import cached_property
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.architecture import Architecture, tflops
-from rigproof.profiles.tables.sku import Sku
+from rigproof.profiles.tables.sku import Architecture, Sku, tflops
 
 # NVML's highest clock does not include an offset set by the owner; owners report up to 350 MHz on a 3090.
 OVERCLOCK_RATIO = 1.15

@@ -18,7 +18,7 @@ from rigproof.criteria.evidence.strangers import (
     suspects,
 )
 from rigproof.criteria.evidence.tasks import FREE, WANTED, amount_mib
-from rigproof.profiles.planning.room import IDLE_MIB, room_of
+from rigproof.profiles.planning.operands import IDLE_MIB, room_of
 from rigproof.records.measurements import Event
 from rigproof.records.processes import MIB_PER_GIB
 from rigproof.records.verdict import figure

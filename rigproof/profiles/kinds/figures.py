@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from rigproof.profiles.tables.sku import Sku
-from rigproof.profiles.tables.steady import Figure
+from rigproof.profiles.tables.sku import Figure, Sku
 from rigproof.records.measurements import Labels
 
 # Looks up the printed peak that a figure or a floor is compared with. Takes the SKU and the SKU file's

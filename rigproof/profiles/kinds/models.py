@@ -11,14 +11,12 @@ from pydantic.fields import FieldInfo
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageFacts, StageKinds
 from rigproof.profiles.tables.base import Overlay, Positive, Table
-from rigproof.profiles.tables.gpu import Gpu
+from rigproof.profiles.tables.gpu import Gpu, MemoryPolicy
 from rigproof.profiles.tables.limits import Floors, Limits
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.rig import Rig
-from rigproof.profiles.tables.sku import Sku
+from rigproof.profiles.tables.sku import Figure, Sku, SteadyFigures
 from rigproof.profiles.tables.stages import StageTables
-from rigproof.profiles.tables.steady import Figure, SteadyFigures
-from rigproof.profiles.tables.work import MemoryPolicy
 
 
 @dataclass(frozen=True, slots=True)

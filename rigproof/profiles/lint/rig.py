@@ -7,13 +7,16 @@ from typing import Any
 from rigproof.host.addresses import same_host
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.lint.card import card_limit_problems
-from rigproof.profiles.lint.floors import floor_problems
 from rigproof.profiles.lint.inherited import inherited_warnings
-from rigproof.profiles.lint.levels import length_problems, level_problems
-from rigproof.profiles.lint.limits import limit_problems, rig_problem
+from rigproof.profiles.lint.limits import (
+    card_limit_problems,
+    length_problems,
+    level_problems,
+    limit_problems,
+    rig_problem,
+)
 from rigproof.profiles.lint.memory import policy_problems
-from rigproof.profiles.lint.sku import lint_sku
+from rigproof.profiles.lint.sku import floor_problems, lint_sku
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice

@@ -1,4 +1,4 @@
-"""SKU tables that cannot fail, or that no sound card could pass.
+"""SKU tables and floors that cannot fail, or that no sound card could pass.
 
 DCGM's own SKU file held floors that could never fail (a bandwidth of 2333 where 2,333,000 was meant): a
 floor under 30 % or over 110 % of the peak is an error.
@@ -10,8 +10,9 @@ from itertools import pairwise
 from rigproof.profiles.errors import problem
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.tables.sku import Rates, Sku
-from rigproof.profiles.tables.steady import Figure
+from rigproof.profiles.lint.limits import rig_problem
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.sku import Figure, Rates, Sku
 
 FLOOR_HIGHEST = 1.10
 # Boost clocks carry GeForce cards 7 to 10 % past their printed peak (3090: 78 of 71.2), and none as far as
@@ -133,3 +134,32 @@ def _curve_problems(file: str, sku: Sku) -> Iterator[str]:
                 "does not rise from the point before it",
                 "order the points by limit_share; more power never gives a lower rate_share",
             )
+
+
+def floor_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
+    """Floors of one GPU that lie too low or too high for it."""
+    for kind in loaded.kinds.figures.values():
+        floor = getattr(device.gpu.floors, kind.name, None)
+        wrong = None if floor is None else _floor_problem(device, kind, floor)
+        if wrong is not None:
+            yield rig_problem(loaded, f"{device.key}.floors.{kind.name}", floor, *wrong)
+
+
+def too_low(floor: float, least: float) -> tuple[str, str] | None:
+    """The problem and the remedy for a floor below what any such device reaches."""
+    if floor >= least:
+        return None
+    return "even the slowest device is faster: such a floor cannot fail", f"write {least:.3g} or more"
+
+
+def _floor_problem(device: PromisedDevice, kind: FigureKind, floor: float) -> tuple[str, str] | None:
+    if device.sku is None:
+        slowest = None if kind.slowest is None else kind.slowest[device.gpu.device]
+        return None if slowest is None else too_low(floor, kind.lowest_share * slowest)
+    if kind.peak is None:
+        return None
+    key, peak = kind.peak(device.sku, None)
+    if peak is None:
+        unknown = f"hwprofiles/gpus/{device.sku_stem}.toml has no {key}"
+        return unknown, "leave the floor out, or add the peak to the SKU file"
+    return floor_problem(floor, peak, kind.unit, kind.lowest_share)

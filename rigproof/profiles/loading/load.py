@@ -1,16 +1,16 @@
-"""Reading rigs and SKUs: files in, checked models out, every problem at once."""
+"""Reading rigs, SKUs and the defaults below them: files in, checked models out, every problem at once."""
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from rigproof.profiles.errors import ProfileError, nearest, problem
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.loading.checks import merged_problems, repeated_nodes
-from rigproof.profiles.loading.defaults import default_layers, of_cpus_alone
 from rigproof.profiles.loading.files import (
+    CPU_DEFAULTS,
+    DEFAULTS,
     profile_folder,
     read_text,
     read_toml,
@@ -21,7 +21,7 @@ from rigproof.profiles.loading.files import (
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.loading.merge import Layer, merge
-from rigproof.profiles.loading.structure import structural_problems
+from rigproof.profiles.loading.structure import merged_problems, repeated_nodes, structural_problems
 from rigproof.profiles.tables.sku import Sku
 
 __all__ = ["all_skus", "load_rig", "load_sku", "match_sku", "over_defaults", "profile_folder", "rig_path"]
@@ -190,3 +190,35 @@ def _skus(names: Iterable[str], kinds: StageKinds) -> dict[str, Sku]:
     if problems:
         raise ProfileError(problems)
     return skus
+
+
+def default_rig(kinds: StageKinds, rig: Mapping[str, Any] | None = None) -> LoadedRig:
+    """Every default, and no nodes. Raises ProfileError.
+
+    `rig`: the tables of the rig whose defaults they are, as a run records them; None: of one with a GPU.
+    """
+    return _default_rig(kinds, of_cpus_alone(rig or {}))
+
+
+@cache
+def _default_rig(kinds: StageKinds, cpus_alone: bool) -> LoadedRig:
+    rig = models_of(kinds).rig.model_validate(merge(default_layers(cpus_alone=cpus_alone)).tree)
+    return LoadedRig(rig=rig, skus={}, sources={}, file=DEFAULTS, kinds=kinds)
+
+
+def default_layers(*, cpus_alone: bool) -> list[Layer]:
+    """The defaults of a rig, the lowest file first. Raises ProfileError."""
+    files = (DEFAULTS, CPU_DEFAULTS) if cpus_alone else (DEFAULTS,)
+    return [(file, read_toml(profile_folder().parent / file)) for file in files]
+
+
+def of_cpus_alone(rig: Mapping[str, Any]) -> bool:
+    """Whether a rig has devices, and all of them are CPUs, by its raw tables, valid or not."""
+    devices = [gpu for node in _tables(rig, "nodes") for gpu in _tables(node, "gpus")]
+    return bool(devices) and all(gpu.get("device") == "cpu" for gpu in devices)
+
+
+def _tables(table: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The tables of a list of tables; empty if there is none."""
+    found = table.get(key)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []

@@ -15,13 +15,12 @@ from rigproof.profiles.loading.files import CPU_DEFAULTS, DEFAULTS
 from rigproof.profiles.loading.merge import Layer
 from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
 from rigproof.profiles.tables.base import Table
-from rigproof.profiles.tables.gpu import Gpu
+from rigproof.profiles.tables.gpu import Gpu, MemoryPolicy
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.rig import Rig
 from rigproof.profiles.tables.sku import Sku
 from rigproof.profiles.tables.stages import StageSettings
-from rigproof.profiles.tables.work import MemoryPolicy
 from rigproof.records.message_text import first_problem, one_line
 
 _EXTRA_KEYS = ("skus", "sources", "file", "left_out")

@@ -1,13 +1,14 @@
-"""How tight a floor may be, by what the SKU file's figure is based on and by how a rate is measured here."""
+"""How tight a floor may be: the basis of the SKU file's figure, and how a rate falls with the power limit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.profiles.tables.sku import Sku
-from rigproof.profiles.tables.steady import Figure
+from rigproof.profiles.tables.sku import Figure, PowerPoint, Sku
 
 ShareName = Literal["floor_measured_share", "floor_similar_share", "floor_printed_share"]
 
@@ -102,3 +103,23 @@ def _differences(figure: Figure, here: Conditions) -> list[str]:
     if here.torch is not None and figure.torch != major_minor(here.torch):
         found.append(f"with torch {figure.torch}, here {major_minor(here.torch) or 'unknown'}")
     return found
+
+
+def power_scale(sku: Sku, limit_share: float) -> float:
+    """Steady rate at that share of the default power limit, as a share of the rate at the default.
+
+    Piecewise linear through the SKU's measured points and (1, 1); proportional below the lowest point
+    and if nothing was measured; 1 from the default upwards.
+    """
+    if limit_share >= 1:
+        return 1.0
+    points = _with_ends(sku.power_curve)
+    for (low_x, low_y), (high_x, high_y) in pairwise(points):
+        if limit_share <= high_x:
+            return low_y + (high_y - low_y) * (limit_share - low_x) / (high_x - low_x)
+    return 1.0
+
+
+def _with_ends(curve: Sequence[PowerPoint]) -> list[tuple[float, float]]:
+    inner = {point.limit_share: point.rate_share for point in curve if point.limit_share < 1}
+    return [(0.0, 0.0), *sorted(inner.items()), (1.0, 1.0)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.crews import number_of_turns
 from rigproof.profiles.planning.plan import MemoryPlan, Plan, WorkerPlan
+from rigproof.profiles.planning.subjects import number_of_turns
 from rigproof.profiles.tables.gpu import GpuDefaults
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import TimedSettings

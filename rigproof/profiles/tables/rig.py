@@ -9,14 +9,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rigproof.profiles.tables.architecture import Architecture
 from rigproof.profiles.tables.base import Name, Table, Wait
-from rigproof.profiles.tables.gpu import GpuDefaults
+from rigproof.profiles.tables.gpu import GpuDefaults, MemoryPolicy
 from rigproof.profiles.tables.levels import Levels
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.node import CpuLoad, Node, Responsiveness
+from rigproof.profiles.tables.sku import Architecture
 from rigproof.profiles.tables.stages import StageTables
-from rigproof.profiles.tables.work import MemoryPolicy
 
 
 class Sampling(Table):

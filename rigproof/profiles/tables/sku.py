@@ -1,11 +1,66 @@
-"""A GPU model, as its SKU file in hwprofiles/gpus states it, each value with its source in a comment."""
+"""A GPU model, as its SKU file in hwprofiles/gpus states it, and the rates of a whole architecture."""
 
-from typing import Annotated, Literal, get_args
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import AtLeastOne, Positive, Share, Table, Whole
-from rigproof.profiles.tables.steady import SteadyFigures
+from rigproof.profiles.tables.base import AtLeastOne, GemmSize, Positive, Share, Table, Whole
+
+
+class Figure(Table):
+    """One figure and its evidence. Without `cards` it is from a data sheet, or reported by others."""
+
+    value: Positive = Field(
+        description="The figure, in the unit that its name ends in (a speed-up: times as fast). If it was "
+        "measured: the middle of all cards."
+    )
+    range: tuple[Positive, Positive] | None = Field(
+        default=None, description="Lowest and highest figure of all runs and cards."
+    )
+    cards: AtLeastOne | None = Field(
+        default=None,
+        description="Number of cards on which rigproof measured it; then `size`, `workers` and `torch` are "
+        "required. Left out: it was not measured, and only `value` is stated.",
+    )
+    size: GemmSize | None = Field(
+        default=None,
+        description="How it was measured: M = N = K of the products, the width of the trained model, or the "
+        "side of the square fp32 buffer.",
+    )
+    workers: AtLeastOne | None = Field(
+        default=None, description="How it was measured: number of processes on the card."
+    )
+    torch: str | None = Field(
+        default=None,
+        pattern=r"^\d+\.\d+$",
+        description='How it was measured: version of torch, such as "2.11".',
+    )
+    precision: Literal["fp32", "tf32", "fp16", "bf16"] | None = Field(
+        default=None,
+        description="How it was measured: the precision, for a figure whose name does not say it.",
+    )
+    batch: AtLeastOne | None = Field(
+        default=None, description="How it was measured: examples in a training step."
+    )
+
+
+class SteadyFigures(Table):
+    """Rates that the model sustains when hot, at its default power limit. One that is left out is not known.
+
+    The stages declare which figures there are.
+    """
+
+    products: ClassVar[Mapping[str, str]] = {}  # by precision: the name of the figure of plain products
+
+    def figure(self, name: str) -> Figure | None:
+        """The figure of that name; None if it is not known."""
+        return getattr(self, name, None)
+
+    def of_products(self, precision: str) -> Figure | None:
+        """The figure of plain matrix products in a precision; None if it is not known."""
+        return self.figure(self.products.get(precision, ""))
+
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -110,3 +165,36 @@ class Sku(Table):
         description="PCIe generation of the card's own link. Only simulated cards use it: "
         "that of a real card is read from NVML.",
     )
+
+
+class FmaRates(Table):
+    """Fused multiply-adds of one SM in one clock, accumulated in 32 bits. Left out: none, or not known."""
+
+    fp32: Positive | None = Field(default=None, description="Without tensor cores.")
+    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores.")
+    fp16: Positive | None = Field(default=None, description="fp16 operands.")
+    bf16: Positive | None = Field(default=None, description="bf16 operands.")
+    fp8: Positive | None = Field(default=None, description="fp8 operands.")
+
+
+class Architecture(Table):
+    """What an SM of one compute capability does in a clock: floors and ceilings of rates follow from it."""
+
+    compute_capability: str = Field(description='CUDA compute capability, such as "8.6".')
+    highest: FmaRates = Field(
+        description="Rates of the fastest cards of this architecture: the most that any of them can do."
+    )
+    lowest: FmaRates = Field(
+        default=FmaRates(),
+        description="Rates of its slower cards, where they differ. A precision that is left out is as in "
+        "highest.",
+    )
+    highest_brands: tuple[str, ...] = Field(
+        default=(),
+        description="Brands, as NVML reports them, whose cards all have the highest rates. Left out: none.",
+    )
+
+
+def tflops(fma: float, sms: int, clock_mhz: float) -> float:
+    """The highest rate of that many SMs at that clock, TFLOP/s: a fused multiply-add is two operations."""
+    return fma * sms * 2 * clock_mhz / 1e6

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.subjects import RIG
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.verdict import (
     SIGNS,
     Decision,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rigproof.judging.length import shortfalls
-from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.load import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.content.facts import run_facts

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import recorded
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.identity import RunInfo
 from rigproof.records.recording import Recording

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.planning.power_curve import power_scale
+from rigproof.profiles.planning.floor_basis import power_scale
 from rigproof.profiles.tables.sku import Sku
 from rigproof.simulation import timetable
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow

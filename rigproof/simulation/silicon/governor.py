@@ -6,7 +6,7 @@ the enforced limit, the clock falls until it fits. The rate follows the clock.
 
 from dataclasses import dataclass
 
-from rigproof.profiles.planning.power_curve import power_scale
+from rigproof.profiles.planning.floor_basis import power_scale
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.sku import Sku
 from rigproof.simulation.silicon.cooling import HW_THERMAL, Acting

@@ -9,9 +9,8 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.tables.base import Meaningful, Positive
-from rigproof.profiles.tables.sku import Sku
+from rigproof.profiles.tables.sku import Figure, Sku
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.profiles.tables.steady import Figure
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE, COPY = "bandwidth", "copy"

@@ -13,10 +13,10 @@ from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share
+from rigproof.profiles.tables.gpu import Count
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.profiles.tables.work import Count
 from rigproof.records.measurements import TFLOP
 from rigproof.stages.kind import StageKind, StageWork
 

@@ -11,9 +11,9 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Portion, Share
+from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.profiles.tables.work import Count, OfEight
 from rigproof.records.measurements import TFLOP
 from rigproof.stages.kind import StageKind, StageWork
 

@@ -16,10 +16,10 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
 from rigproof.profiles.tables.base import Flag, Meaningful, NotNegative, Portion, Positive, Share
+from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.profiles.tables.work import Count, OfEight
 from rigproof.records.measurements import Event
 from rigproof.stages.kind import StageKind, StageWork
 

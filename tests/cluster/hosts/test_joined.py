@@ -27,7 +27,7 @@ import json, sys, time
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.profiles.planning.crews import turns_of
+from rigproof.profiles.planning.subjects import turns_of
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event, Round
 from rigproof.stages.registry import KINDS

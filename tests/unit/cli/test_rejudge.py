@@ -11,8 +11,8 @@ from rigproof.cli.rejudge import NEVER_ENDED, earlier_problems, rejudge, rewrite
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.inventory import HostInventory

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.judging.length import Shortfall, in_place_of_level, shortfalls
-from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.load import default_rig
 from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import Stage
 from rigproof.stages.registry import KINDS

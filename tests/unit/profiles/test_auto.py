@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigproof.profiles.auto import AUTO, FoundHost, hidden_here, profile_text, rig_of, rig_of_hosts
-from rigproof.profiles.documents.summary import summary_lines
+from rigproof.profiles.documents.text import summary_lines
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_doubts, lint_rig
 from rigproof.profiles.loading.load import load_rig

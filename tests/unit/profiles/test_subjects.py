@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.subjects import subjects
+from rigproof.profiles.planning.subjects import subjects
 from support.rig_profile import RIG, loaded_rig
 
 SCOPES = ("node", "device", "pair", "node_pair", "group", "rig")

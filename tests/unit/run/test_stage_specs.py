@@ -8,7 +8,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import MemoryPlan, Plan
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.work import MemoryPolicy
+from rigproof.profiles.tables.gpu import MemoryPolicy
 from rigproof.stages.feeding.stage import FeedingSpec
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS

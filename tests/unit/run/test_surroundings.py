@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.cluster.ray.folder import LONGEST_ROOT_BYTES
 from rigproof.host.room import MIB, ThreadRoom
-from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.load import default_rig
 from rigproof.profiles.tables.limits import Limits
 from rigproof.run import surroundings
 from rigproof.run.surroundings import (

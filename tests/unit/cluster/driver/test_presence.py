@@ -12,8 +12,8 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge
 from rigproof.profiles.auto import rig_of
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.identity import GpuIdentity, RunInfo
 from rigproof.records.inventory import HostInventory
 from rigproof.records.recording import Recording

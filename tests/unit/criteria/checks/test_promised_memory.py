@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.profiles.auto import AUTO
-from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.load import default_rig
 from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge
-from rigproof.profiles.planning.power_curve import power_scale
+from rigproof.profiles.planning.floor_basis import power_scale
 from rigproof.records.champions import ChampionRate, champions_event
 from rigproof.records.verdict import Outcome
 from support.rig_profile import MODELS

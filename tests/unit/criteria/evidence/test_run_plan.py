@@ -8,8 +8,8 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.run_plan import require_judged_plan
 from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.verdict import Outcome
 from support.rig_profile import RIG, loaded_rig
 

@@ -8,7 +8,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import NO_CEILING
 from rigproof.profiles.loading.files import profile_folder, read_toml
-from rigproof.profiles.tables.architecture import Architecture
+from rigproof.profiles.tables.sku import Architecture
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.bench import Bench

@@ -8,7 +8,7 @@ from functools import cache
 import jsonschema
 import pytest
 
-from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema
+from rigproof.profiles.documents.keys import rig_schema, sku_schema, xids_schema
 from rigproof.profiles.loading.load import profile_folder
 from rigproof.stages.registry import KINDS
 

@@ -1,6 +1,6 @@
 """`rigproof lint` says how a rig was understood."""
 
-from rigproof.profiles.documents.summary import summary_lines
+from rigproof.profiles.documents.text import summary_lines
 
 
 def lines(loaded):

@@ -7,7 +7,7 @@ import pytest
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import rig as lint
 from rigproof.profiles.lint.rig import lint_all, lint_rig
-from rigproof.profiles.tables.steady import Figure
+from rigproof.profiles.tables.sku import Figure
 from rigproof.stages.registry import KINDS
 from support.rig_profile import H200, LIMITS, RIG, loaded_rig, stage_changes
 

@@ -1,11 +1,17 @@
 import pytest
 
 from rigproof.profiles.lint.sku import floor_problem, lint_sku
-from rigproof.profiles.loading.levels import default_rig
-from rigproof.profiles.loading.load import all_skus
-from rigproof.profiles.tables.architecture import tflops
-from rigproof.profiles.tables.sku import PRECISIONS, PowerPoint, Rates, Sku, TemperatureLimits
-from rigproof.profiles.tables.steady import Figure, SteadyFigures
+from rigproof.profiles.loading.load import all_skus, default_rig
+from rigproof.profiles.tables.sku import (
+    PRECISIONS,
+    Figure,
+    PowerPoint,
+    Rates,
+    Sku,
+    SteadyFigures,
+    TemperatureLimits,
+    tflops,
+)
 from rigproof.stages.registry import KINDS
 from support.rig_profile import MODELS
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.planning.crews import number_of_turns, round_robin, turns_of
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.subjects import number_of_turns, round_robin, turns_of
 from rigproof.records.crews import CrewKind
 from support.rig_profile import loaded_rig
 

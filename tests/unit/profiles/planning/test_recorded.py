@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.profiles.planning.plan import PlanError, differing, recorded, restored
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.recorded import PlanError, differing, recorded, restored
 from rigproof.records.recording import RecordedPlan
 from support.rig_profile import loaded_rig
 

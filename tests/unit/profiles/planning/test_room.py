@@ -5,9 +5,9 @@ import pytest
 from rigproof.cluster.driver.foreign_memory import skipped
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.profiles.planning.planning import device_plan, make_plan
-from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import ForeignMemory
 from rigproof.stages.registry import KINDS

@@ -9,8 +9,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.judge import judge
 from rigproof.judging.laps import judge_all
 from rigproof.judging.length import shortfalls
-from rigproof.profiles.loading.levels import default_rig
-from rigproof.profiles.loading.load import over_defaults
+from rigproof.profiles.loading.load import default_rig, over_defaults
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event, Round
 from rigproof.records.samples import GpuSample

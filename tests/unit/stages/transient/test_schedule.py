@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.loading.load import default_rig
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transient.schedule import Arm, arms_of, least_length_s, steps_of
 from rigproof.stages.transient.stage import TransientSettings
