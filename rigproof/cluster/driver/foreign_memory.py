@@ -14,7 +14,7 @@ def skipped(
     """A "gpu_skipped" event for each GPU that is not to be loaded. All three mappings are by subject.
 
     Filling such a card would make other users' allocations fail as well as ours. The limit is that of the
-    criterion inventory.foreign_memory (`profiles.planning.room`): the card's memory less the driver's
+    criterion inventory.foreign_memory (`profiles.planning.operands`): the card's memory less the driver's
     reserve, what its planned workers fill, and their contexts. A card whose use cannot be read is loaded.
     """
     events = {}
