@@ -29,7 +29,8 @@ from rigproof.judging.expected_outcomes import whole_runs  # noqa: E402
 from rigproof.judging.laps import judge_all  # noqa: E402
 from rigproof.judging.second_chance import second_chance  # noqa: E402
 from rigproof.profiles.auto import completed  # noqa: E402
-from rigproof.profiles.loading.load import load_rig, over_defaults, profile_folder  # noqa: E402
+from rigproof.profiles.loading.files import profile_folder  # noqa: E402
+from rigproof.profiles.loading.load import load_rig, over_defaults  # noqa: E402
 from rigproof.profiles.loading.loaded import LoadedRig  # noqa: E402
 from rigproof.records.disk.store import read_recording  # noqa: E402
 from rigproof.records.verdict import Verdict  # noqa: E402

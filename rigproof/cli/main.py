@@ -87,7 +87,8 @@ def detect(
     ] = False,
 ) -> None:
     """Print a rig profile of the hardware found here, or in a cluster, for you to save and edit."""
-    from rigproof.profiles.auto import profile_text, rig_of, rig_of_hosts  # noqa: PLC0415
+    from rigproof.profiles.auto import rig_of, rig_of_hosts  # noqa: PLC0415
+    from rigproof.profiles.documents.text import profile_text  # noqa: PLC0415
     from rigproof.telemetry.inventory import detect as detect_host  # noqa: PLC0415
 
     if ray_address is not None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rigproof.profiles.documents.text import profile_text
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.load import all_skus, default_rig, over_defaults
@@ -20,20 +19,6 @@ from rigproof.profiles.tables.rig import Rig
 from rigproof.profiles.tables.sku import Sku
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
-
-__all__ = [
-    "AUTO",
-    "FoundHost",
-    "completed",
-    "found_here",
-    "hidden_here",
-    "named_node",
-    "node_name",
-    "profile_text",
-    "rig_of",
-    "rig_of_hosts",
-    "unknown_gpus",
-]
 
 AUTO = "auto"  # stands where a profile's file would be named: the value was found on this machine
 UNREPORTED_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any

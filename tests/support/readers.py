@@ -29,7 +29,8 @@ from rigproof.monitor.signs import warning_signs
 from rigproof.monitor.snapshot import Snapshot
 from rigproof.profiles.documents.text import summary_lines
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.lint.rig import lint_doubts, lint_rig, lint_sku
+from rigproof.profiles.lint.rig import lint_doubts, lint_rig
+from rigproof.profiles.lint.sku import lint_sku
 from rigproof.profiles.loading.files import read_toml
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig

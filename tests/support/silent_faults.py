@@ -14,7 +14,8 @@ from rigproof.judging.catalogue import FAULTS
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.auto import completed
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.profiles.loading.load import all_skus, load_rig, profile_folder
+from rigproof.profiles.loading.files import profile_folder
+from rigproof.profiles.loading.load import all_skus, load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName

@@ -52,7 +52,7 @@ def models_of(kinds: StageKinds) -> Models:
             "memory": _optional(Gpu, "memory", partial(MemoryPolicy)),
             "stages": _optional(Gpu, "stages", stages_of_gpu),
             "floors": _optional(Gpu, "floors", floors),
-            "limits": _optional(Gpu, "limits", partial(Limits, without=Limits.of_rig, suffix="OfGpu")),
+            "limits": _optional(Gpu, "limits", partial(Limits, Limits.of_rig, "OfGpu")),
         },
     )
     cpu = _optional(Node, "cpu", partial(CpuLoad))
@@ -80,22 +80,19 @@ def _own_stages(owner: str, kinds: Sequence[StageFacts[Any]]) -> type[Overlay]:
     """The settings of these stages that a single GPU or node can override."""
     own = {}
     for kind in kinds:
-        table = partial(kind.settings, without=kind.settings.of_rig, suffix=f"Of{owner}")
+        settings: Any = kind.settings
+        table = partial(settings, settings.of_rig, f"Of{owner}")
         own[kind.name] = (table | None, Field(default=None, description=_summary(kind.settings)))
     made: type[Overlay] = create_model(f"StagesOf{owner}", __base__=Overlay, **own)  # type: ignore[call-overload]
     return made
 
 
+@cache
 def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "") -> type[Overlay]:
     """The table with every key optional (None: left out) and without the keys of `without`.
 
     `suffix` is added to its class name.
     """
-    return _partial(model, without, suffix)
-
-
-@cache
-def _partial(model: Any, without: frozenset[str], suffix: str) -> type[Overlay]:
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         if name in without:
@@ -111,7 +108,7 @@ def _partial(model: Any, without: frozenset[str], suffix: str) -> type[Overlay]:
     made: type[Overlay] = create_model(
         f"{model.__name__}{suffix}", __base__=Overlay, __doc__=model.__doc__, **fields
     )
-    made.made_by = (_partial, (model, without, suffix))
+    made.made_by = (partial, (model, without, suffix) if suffix else (model,))
     return made
 
 

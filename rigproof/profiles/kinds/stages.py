@@ -71,18 +71,8 @@ class StagePlan:
         return replace(self, expected_s=turns * self.expected_s, turns=turns)
 
 
-def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
-    """Lint nothing: the stage's settings are valid whenever their types are."""
-    return ()
-
-
-def no_doubts(_loaded: "LoadedRig") -> Iterable[str]:
-    """Doubt nothing: the stage's settings are right or refused."""
-    return ()
-
-
-def no_remarks(_loaded: "LoadedRig", _level: LevelName, _found: Mapping[str, GpuIdentity]) -> Iterable[str]:
-    """Add nothing to a plan about the stage."""
+def nothing(*_about: object) -> Iterable[str]:
+    """No sentences: nothing has to be said of a stage's settings beyond their types and ranges."""
     return ()
 
 
@@ -196,9 +186,9 @@ class StageFacts(Generic[S]):
     figures: tuple[FigureKind, ...] = ()
     plan: Callable[[S, LevelName, float], StagePlan | None] | None = None
     shortest_s: float = 0.0
-    lint: Callable[["LoadedRig", LevelName], Iterable[str]] = no_problems
-    doubts: Callable[["LoadedRig"], Iterable[str]] = no_doubts
-    remarks: Callable[["LoadedRig", LevelName, Mapping[str, GpuIdentity]], Iterable[str]] = no_remarks
+    lint: Callable[["LoadedRig", LevelName], Iterable[str]] = nothing
+    doubts: Callable[["LoadedRig"], Iterable[str]] = nothing
+    remarks: Callable[["LoadedRig", LevelName, Mapping[str, GpuIdentity]], Iterable[str]] = nothing
     crew: CrewKind = "devices"
     spawns: Callable[[S], int] | None = None
     arms: str = ""

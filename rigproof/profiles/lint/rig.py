@@ -32,8 +32,6 @@ from rigproof.profiles.planning.planning import (
 from rigproof.profiles.tables.levels import LEVELS, LevelName
 from rigproof.records.verdict import count_of
 
-__all__ = ["lint_all", "lint_doubts", "lint_rig", "lint_sku"]
-
 ROUNDING = 1e-6  # sums of shares in binary
 
 

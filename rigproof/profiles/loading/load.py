@@ -19,12 +19,9 @@ from rigproof.profiles.loading.files import (
     tables_of,
 )
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.loading.merge import Layer, merge
 from rigproof.profiles.loading.structure import merged_problems, repeated_nodes, structural_problems
 from rigproof.profiles.tables.sku import Sku
-
-__all__ = ["all_skus", "load_rig", "load_sku", "match_sku", "over_defaults", "profile_folder", "rig_path"]
 
 
 def load_rig(name_or_path: str, kinds: StageKinds) -> LoadedRig:
@@ -51,7 +48,11 @@ def load_sku(stem: str, kinds: StageKinds) -> Sku:
     """The SKU `hwprofiles/gpus/<stem>.toml`. Raises ProfileError."""
     if stem not in stems("gpus"):
         raise ProfileError(
-            [problem(f"hwprofiles/gpus/{stem}.toml", "sku", stem, "no such file", _near_sku(stem))]
+            [
+                problem(
+                    f"hwprofiles/gpus/{stem}.toml", "sku", stem, "no such file", nearest(stem, stems("gpus"))
+                )
+            ]
         )
     return _skus([stem], kinds)[stem]
 
@@ -98,10 +99,6 @@ def _named_rig(file: str, key: str, name: str) -> Path:
     end = "" if hint.endswith("?") else ";"
     way_out = f"{hint}{end} a file of your own is named with its path, such as ./lab.toml"
     raise ProfileError([problem(file, key, name, "rigproof has no rig of that name", way_out)])
-
-
-def _near_sku(stem: str) -> str:
-    return nearest(stem, stems("gpus"))
 
 
 def _chain(path: Path) -> tuple[list[Layer], list[str]]:

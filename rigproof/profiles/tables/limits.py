@@ -313,19 +313,19 @@ class Limits(Table):
     )
     run_threads_per_node: Positive | None = Field(
         default=None,
-        description="The same: threads of a node's raylet and agent.",
+        description="Threads of a node's raylet and agent.",
     )
     run_threads_per_worker: Positive | None = Field(
         default=None,
-        description="The same: threads of a worker.",
+        description="Threads of a worker.",
     )
     run_threads_per_context: Positive | None = Field(
         default=None,
-        description="The same: threads of a worker's CUDA context, in addition.",
+        description="Threads of a worker's CUDA context, in addition to the worker's own.",
     )
     run_threads_per_cpu: Positive | None = Field(
         default=None,
-        description="The same: threads that Ray starts for each CPU of the host.",
+        description="Threads that Ray starts for each CPU of the host.",
     )
     run_temp_mib: Positive | None = Field(
         default=None,

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.stages.registry import KINDS
@@ -21,6 +22,12 @@ class ProfileDesk:
 
     def load(self, text: str, name: str = "lab.toml") -> LoadedRig:
         return load_rig(str(self.write(text, name)), KINDS)
+
+    def lint(self, text: str) -> list[str]:
+        """What lint says of lab.toml; every line begins with the file, and has it no more here."""
+        found = lint_rig(self.load(text))
+        assert all(line.startswith("lab.toml: ") for line in found)
+        return [line.removeprefix("lab.toml: ") for line in found]
 
     def problems(self, text: str, name: str = "lab.toml") -> tuple[str, ...]:
         path = self.write(text, name)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigproof.profiles.auto import AUTO, FoundHost, hidden_here, profile_text, rig_of, rig_of_hosts
-from rigproof.profiles.documents.text import summary_lines
+from rigproof.profiles.auto import AUTO, FoundHost, hidden_here, rig_of, rig_of_hosts
+from rigproof.profiles.documents.text import profile_text, summary_lines
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_doubts, lint_rig
 from rigproof.profiles.loading.load import load_rig
@@ -250,3 +250,15 @@ def test_a_promised_gpu_that_a_setting_hides_is_known():
     assert hidden_here(here, host(H200)) == ()  # missing, not hidden
     assert hidden_here(load_rig("single-gpu", KINDS), half) == ()
     assert hidden_here(load_rig("dual-3090-3070", KINDS), HIDDEN) == ()  # of other machines
+
+
+@pytest.mark.parametrize(
+    ("cpus", "expected"), [(0.5, False), (1.0, False), (1.1, False), (1.25, True), (2.0, True)]
+)
+def test_a_cpu_as_the_device_that_is_all_of_the_host_leaves_no_band(cpus, expected):
+    assert rig_of(host(cpus=cpus), KINDS).cpu_of("host").enabled is expected
+
+
+def test_a_single_cpu_beside_a_gpu_is_held_in_its_band():
+    assert rig_of(host(H200, cpus=1.0), KINDS).cpu_of("host").enabled
+    assert rig_of(host(cpus=1.0), KINDS, require_gpu=True).cpu_of("host").enabled

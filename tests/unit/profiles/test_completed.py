@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rigproof.profiles.auto import completed, profile_text
+from rigproof.profiles.auto import completed
+from rigproof.profiles.documents.text import profile_text
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import all_skus, load_rig, over_defaults

@@ -6,11 +6,9 @@ import pytest
 
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
-from rigproof.profiles.planning.operands import CONTEXT_GIB
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sharing.stage import SharingSettings
-from rigproof.stages.sustained.stage import SustainedSettings
 from rigproof.stages.training.stage import TrainingSettings
 
 BASE = "dual-3090-3070"
@@ -38,24 +36,6 @@ def test_a_variant_shares_the_base_and_its_plan_can_work(name):
     assert loaded.cpu_of("pc1").band_percent == (70, 85)
     assert loaded.rig.limits.core_temperature_c == 80
     assert [device.sku_stem for device in loaded.devices()] == ["rtx-3090", "rtx-3070"]
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_workers_and_their_contexts_leave_the_headroom_free(name):
-    loaded = variant(name)
-    plan = make_plan(loaded, "standard")
-    for device in loaded.devices():
-        workers = plan.workers_of(device.subject)
-        taken_gib = sum(worker.vram_mib / 1024 + CONTEXT_GIB for worker in workers)
-        memory_gib = device.gpu.memory_gib or device.sku.memory_gib
-        assert taken_gib + loaded.rig.limits.headroom_gib <= memory_gib
-        assert sum(worker.gpu_share for worker in workers) <= 1
-
-
-def test_the_base_is_loadable_by_itself():
-    base = load_rig(BASE, KINDS)
-    assert base.rig.extends is None
-    assert base.settings(SustainedSettings).combined_floor_tflops == 78.1
 
 
 def test_balanced_is_the_base_with_a_cap_of_75_percent():

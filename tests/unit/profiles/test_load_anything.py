@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rigproof.profiles.auto import completed
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.load import load_rig, match_sku
+from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
@@ -202,9 +202,3 @@ def test_any_sku_tables_are_valid_or_reported(tables):
     if not found:
         MODELS.sku.model_validate(tables)
     assert all(line.startswith("hwprofiles/gpus/x.toml: ") for line in found)
-
-
-@SLOW
-@given(st.text(max_size=40))
-def test_any_device_name_is_matched_or_not(name):
-    assert match_sku(name, {}) is None

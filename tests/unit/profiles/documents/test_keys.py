@@ -6,7 +6,8 @@ import pytest
 
 from rigproof.profiles.documents.keys import keys_page
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.load import default_rig, profile_folder
+from rigproof.profiles.loading.files import profile_folder
+from rigproof.profiles.loading.load import default_rig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.levels import LEVELS

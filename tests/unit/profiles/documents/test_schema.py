@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from rigproof.profiles.documents.keys import rig_schema, sku_schema, xids_schema
-from rigproof.profiles.loading.load import profile_folder
+from rigproof.profiles.loading.files import profile_folder
 from rigproof.stages.registry import KINDS
 
 FOLDER = profile_folder()

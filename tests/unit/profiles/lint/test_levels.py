@@ -14,10 +14,6 @@ def test_a_rig_that_calls_less_of_a_level_that_level_is_refused(desk, key):
     assert line.startswith(f"lab.toml: levels.{key} = 0.01: not a setting of a rig")
 
 
-def test_a_rig_may_have_lengths_of_its_own(desk):
-    assert lint_rig(desk.load(f"{KNOWN}[stages.sustained]\nlength_s.soak = 60\n")) == []
-
-
 def at(desk, rate_hz, training_s=30):
     lengths = f"[stages.training]\nlength_s.standard = {training_s}\n"
     return desk.load(f"{KNOWN}[sampling]\nrate_hz = {rate_hz}\n{lengths}")
@@ -42,10 +38,6 @@ def test_a_rate_that_leaves_five_samples_is_fine(desk, rate_hz, training_s):
 
 def test_a_level_without_training_can_be_read_once_a_second(desk):
     assert lint_rig(at(desk, 1), "quick") == []
-
-
-def test_a_training_stage_that_is_shortened_is_no_matter_of_the_rate(desk):
-    assert lint_rig(desk.load(f"{KNOWN}[stages.training]\nlength_s.standard = 5\n")) == []
 
 
 JUDGED = [kind for kind in KINDS if kind.shortest_s]

@@ -2,16 +2,8 @@
 
 import pytest
 
-from rigproof.profiles.lint.rig import lint_rig
-
 CARD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n[[nodes.gpus]]\nsku = "rtx-3070"\n'
 PLANNED = CARD + "workers = 3\nvram_gib_per_worker = 1.5\ngemm_size = 4096\n"
-
-
-def problems(desk, text: str) -> list[str]:
-    found = lint_rig(desk.load(text))
-    assert all(line.startswith("lab.toml: ") for line in found)
-    return [line.removeprefix("lab.toml: ") for line in found]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +58,7 @@ def problems(desk, text: str) -> list[str]:
     ("place", "key"), [("[memory]\n", "memory."), ("memory.", "nodes[0].gpus[0].memory.")]
 )
 def test_a_policy_that_cannot_be_followed_is_reported_where_it_is_stated(desk, place, key, stated, expected):
-    assert problems(desk, f"{PLANNED}{place}{stated}\n") == [key + expected]
+    assert desk.lint(f"{PLANNED}{place}{stated}\n") == [key + expected]
 
 
 @pytest.mark.parametrize(
@@ -85,20 +77,19 @@ def test_a_policy_that_cannot_be_followed_is_reported_where_it_is_stated(desk, p
     ],
 )
 def test_a_policy_at_its_bounds_is_sound(desk, stated):
-    assert problems(desk, f"{PLANNED}[memory]\n{stated}\n") == []
+    assert desk.lint(f"{PLANNED}[memory]\n{stated}\n") == []
 
 
 def test_a_policy_that_is_switched_off_is_not_looked_at(desk):
     off = "[memory]\nenabled = false\nfraction_share = 0.1\nleast_size = 8192\nmonitor_s = 60\n"
-    assert problems(desk, PLANNED + off) == []
+    assert desk.lint(PLANNED + off) == []
 
 
 def test_a_cap_that_no_card_could_lift_says_to_fill_less(desk):
     text = CARD.replace("rtx-3070", "h200-sxm") + "vram_share = 0.992\n[memory]\nfraction_share = 0.99\n"
-    (line,) = (one for one in problems(desk, text) if "fraction_share" in one)  # nor do its contexts fit
+    (line,) = (one for one in desk.lint(text) if "fraction_share" in one)  # nor do its contexts fit
     assert line.endswith("are 137.95; write 1 or more, or fill less")
-    (line,) = problems(
-        desk,
+    (line,) = desk.lint(
         CARD + "memory_gib = 1\nvram_gib_per_worker = 0.1\ngemm_size = 64\nworkers = 1\n"
         "limits.headroom_gib = 0.125\nmemory.fraction_share = 0.01\n",
     )
@@ -106,9 +97,9 @@ def test_a_cap_that_no_card_could_lift_says_to_fill_less(desk):
 
 
 def test_the_defaults_of_a_card_that_is_too_small_for_them_are_no_mistake(desk):
-    assert problems(desk, CARD + "vram_gib_per_worker = 0.05\ngemm_size = 64\n") == []
+    assert desk.lint(CARD + "vram_gib_per_worker = 0.05\ngemm_size = 64\n") == []
 
 
 def test_a_cap_of_the_cpu_as_the_device_is_not_looked_at(desk):
     text = CARD.replace("rtx-3070", "unknown") + 'device = "cpu"\n[memory]\nfraction_share = 0.01\n'
-    assert problems(desk, text) == []
+    assert desk.lint(text) == []

@@ -2,15 +2,7 @@
 
 import pytest
 
-from rigproof.profiles.lint.rig import lint_rig
-
 CARD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n[[nodes.gpus]]\nsku = "rtx-3070"\n'
-
-
-def problems(desk, text: str) -> list[str]:
-    found = lint_rig(desk.load(text))
-    assert all(line.startswith("lab.toml: ") for line in found)
-    return [line.removeprefix("lab.toml: ") for line in found]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +73,7 @@ def problems(desk, text: str) -> list[str]:
     ],
 )
 def test_work_that_cannot_be_done_or_judged_is_refused(desk, stated, expected):
-    (line,) = problems(desk, CARD + stated)
+    (line,) = desk.lint(CARD + stated)
     assert line.startswith(expected)
 
 
@@ -101,4 +93,4 @@ def test_work_that_cannot_be_done_or_judged_is_refused(desk, stated, expected):
     ],
 )
 def test_work_that_can_be_done_is_sound(desk, stated):
-    assert problems(desk, CARD + stated) == []
+    assert desk.lint(CARD + stated) == []

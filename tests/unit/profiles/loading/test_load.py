@@ -132,7 +132,10 @@ def test_every_problem_of_a_file_is_reported_at_once(desk):
     [
         ("[cpu]\nband_percent = [70]\n", "cpu.band_percent = [70]: too few values"),
         ("[cpu]\nband_percent = [70, 80, 90]\n", "cpu.band_percent = [70, 80, 90]: too many values"),
-        ("[cpu]\nband_percent = [80, 80]\n", "cpu.band_percent = [80, 80]: low end equals high end"),
+        (
+            "[cpu]\nband_percent = [80, 80]\n",
+            "cpu.band_percent = [80, 80]: low end equals high end; write e.g. [70, 85]",
+        ),
         ("[cpu]\nband_percent = [80, 95]\n", "cpu.band_percent = [80, 95]: warn_percent 90 is below"),
         ("[cpu]\nband_percent = 70\n", "cpu.band_percent = 70: not a list"),
         ("[cpu]\nenabled = 1\n", "cpu.enabled = 1: neither true nor false"),

@@ -23,13 +23,6 @@ def test_workers_are_named_by_node_gpu_and_number(desk):
     assert {worker.cpus for worker in plan.workers} == {1}
 
 
-def test_the_dual_rig_gets_its_sizes_and_shares():
-    first, second = make_plan(load_rig("dual-3090-3070", KINDS), "standard").workers
-    assert (first.gemm_size, second.gemm_size) == (5120, 4096)
-    assert first.vram_mib == pytest.approx(0.72 * 24 * 1024)
-    assert second.vram_mib == pytest.approx(0.72 * 8 * 1024)
-
-
 @pytest.mark.parametrize("workers", [1, 2, 3, 6, 7, 11, 13, 64])
 def test_even_shares_fit_one_gpu_as_ray_counts_them(desk, workers):
     plan = make_plan(desk.load(HEAD + f'[[nodes.gpus]]\nsku = "h200-sxm"\nworkers = {workers}\n'), "quick")

@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
-from rigproof.profiles.planning.planning import device_plan, make_plan, unknown_memory
+from rigproof.profiles.planning.planning import device_plan, make_plan
 from support.rig_profile import MODELS, RIG, loaded_rig, stage_changes
 
 FILE = "hwprofiles/rigs/two-nodes.toml"
@@ -21,15 +21,6 @@ def rig_of(gpu, defaults=None, **node):
 def plan_of(gpu, defaults=None, **node):
     loaded = rig_of(gpu, defaults, **node)
     return device_plan(loaded, loaded.devices()[0])
-
-
-def missing(gpu, defaults=None, **node):
-    loaded = rig_of(gpu, defaults, **node)
-    return unknown_memory(loaded, loaded.devices()[0])
-
-
-def without(*names):
-    return {key: value for key, value in RIG["gpu_defaults"].items() if key not in names}
 
 
 def test_a_gpus_own_values_come_before_the_defaults():
@@ -55,13 +46,6 @@ def test_the_cpu_as_the_device_has_one_thread_where_none_is_stated():
     assert plan_of(cpu | {"cpus_per_worker": 3}).cpus == 3
 
 
-def test_memory_that_nobody_knows_is_the_only_problem_of_memory():
-    (line,) = missing({"sku": "unknown"})
-    assert "the memory size of this device is not known" in line
-    assert missing({"sku": "unknown", "vram_gib_per_worker": 4}) == []
-    assert missing({"sku": "unknown", "memory_gib": 4}) == []
-
-
 def test_the_stages_of_a_level_have_their_lengths():
     plan = make_plan(loaded_rig(), "standard")
     assert [(stage.name, stage.expected_s) for stage in plan.stages] == [
@@ -76,11 +60,6 @@ def test_the_stages_of_a_level_have_their_lengths():
     assert make_plan(loaded_rig(), "standard", 60.0).stage("sustained").settle_s == 8  # as in gemm
     with pytest.raises(KeyError):
         plan.stage("nobody's")
-
-
-def test_a_run_takes_its_stages_and_fifteen_seconds_to_start_and_stop():
-    plan = make_plan(loaded_rig(), "standard")
-    assert plan.expected_s == 15.0 + sum(stage.expected_s for stage in plan.stages)
 
 
 @pytest.mark.parametrize(("workers", "more_s"), [(1, 0.0), (2, 0.0), (3, 0.4), (7, 2.0)])
@@ -128,16 +107,9 @@ def lacking(*path):
     "path",
     [
         ("gpu_defaults", "vram_share"),
-        ("gpu_defaults", "cpu_thread_share"),
         ("timeouts", "stall_s"),
-        ("sampling", "rate_hz"),
-        ("memory", "least_size"),
         ("levels", "round_s", "standard"),
-        ("stages", "gemm", "settle_s", "standard"),
-        ("stages", "gemm", "measure_s"),
         ("stages", "sustained", "length_s", "soak"),
-        ("stages", "training", "length_s"),
-        ("stages", "feeding", "completions"),
         ("stages", "sharing"),
     ],
 )
