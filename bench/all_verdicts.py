@@ -24,10 +24,10 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
 
+from rigproof.judging.attempts import another_attempt  # noqa: E402
 from rigproof.judging.catalogue import FAULTS  # noqa: E402
 from rigproof.judging.expected_outcomes import whole_runs  # noqa: E402
 from rigproof.judging.laps import judge_all  # noqa: E402
-from rigproof.judging.second_chance import second_chance  # noqa: E402
 from rigproof.profiles.auto import completed  # noqa: E402
 from rigproof.profiles.loading.files import profile_folder  # noqa: E402
 from rigproof.profiles.loading.load import load_rig, over_defaults  # noqa: E402
@@ -83,7 +83,8 @@ def judged_run(place: tuple[str, str, str]) -> list[str]:
     name, level, fault = place
     said = f"simulated {name} {level} {fault or 'healthy'}"
     try:
-        recording = simulated_recording(rig(name), level, [fault] if fault else [], again=second_chance)
+        faults = [fault] if fault else []
+        recording = simulated_recording(rig(name), level, faults, another_attempt=another_attempt)
     except FaultError as error:
         return [json.dumps({"run": said, "refused": str(error)})]
     return lines(said, judge_all(recording))

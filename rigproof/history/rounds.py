@@ -121,7 +121,7 @@ def _rate(rounds: Sequence[Round]) -> float:
 def figure_rounds(recording: Recording, figure: FigureKind, subject: str) -> list[Round]:
     """The rounds behind a figure: those that its stage measured with the figure's labels.
 
-    If the stage was measured once more, those of the second time.
+    If the stage was attempted twice, those of the last attempt.
     """
     stage = KINDS.of_figure(figure)
     if stage.measured is not None:

@@ -1,15 +1,17 @@
-"""Rates that narrowly miss their limit are measured once more: when, and how both attempts are combined.
+"""Whether a stage that has just ended is attempted once more: if only its rates failed, and by little.
 
-The whole stage is repeated, before any of it is judged. Everything except such rates is judged by the worse
-of both attempts, so that a repeat hides nothing.
+The whole stage is repeated, before any of it is judged. `judge` combines both attempts.
 """
 
-from dataclasses import replace
-
 from rigproof.criteria.criterion import Criterion
-from rigproof.records.verdict import Outcome, Verdict, figure
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import is_marginal, judge, promised
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 
-# Events that rule out a second chance, whatever the stage's rates are.
+# Events that rule out another attempt, whatever the stage's rates are.
 HARD_EVENTS = (
     "agent_died",
     "gpu_lost",
@@ -24,53 +26,56 @@ HARD_EVENTS = (
     "wrong_result",
     "xid",
 )
-WORST_FIRST = (
-    Outcome.FAIL,
-    Outcome.NOT_MEASURED,
-    Outcome.WARN,
-    Outcome.NO_LIMIT,
-    Outcome.PASS,
-    Outcome.NOT_APPLICABLE,
-)
-GOOD = (Outcome.PASS, Outcome.WARN)
 
 
-def is_marginal(criterion: Criterion, verdict: Verdict, share: float | None) -> bool:
-    """Whether a rate failed by less than `share` of its limit. Without a share no rate is marginal."""
-    if not criterion.rate or not share or verdict.outcome is not Outcome.FAIL:
-        return False
-    if verdict.measured is None or verdict.limit is None:
-        return False
-    return verdict.limit * (1 - share) < verdict.measured < verdict.limit
+def another_attempt(recording: Recording, loaded: LoadedRig, stage: str) -> str:
+    """Why a stage that has just ended is attempted once more: which rate narrowly missed its limit.
+
+    Empty if it is not: if all rates pass, if one is far off, if anything else in the stage failed, if not all
+    workers finished it, or if it was attempted twice already.
+    """
+    run = recording.stages.get(stage)
+    if run is None or run.status != "finished" or stage in recording.first_attempts:
+        return ""
+    if any(one.kind in HARD_EVENTS and not one.t_s < run.start_s for one in recording.events):
+        return ""
+    evidence = Evidence(recording, loaded)
+    own = [one for one in CATALOGUE.values() if stage in one.loads(evidence.stages, evidence.kinds)]
+    rates, others = [one for one in own if one.rate], [one for one in own if not one.rate]
+    marginal: list[Verdict] = []
+    for criterion, verdict in _failures(rates, evidence):
+        if not _is_of(stage, criterion, verdict, evidence):
+            continue
+        if not is_marginal(criterion, verdict, evidence.marginal_share(verdict.subject)):
+            return ""
+        marginal.append(verdict)
+    if not marginal or _failures(others, evidence):
+        return ""
+    return _message(stage, marginal)
 
 
-def of_both(criterion: Criterion, first: Verdict, last: Verdict, share: float | None) -> Verdict:
-    """One verdict from two attempts: the worse, except for a rate that failed once, by less than `share`."""
-    failed, other = (first, last) if first.outcome is Outcome.FAIL else (last, first)
-    if is_marginal(criterion, failed, share) and other.outcome in GOOD:
-        return replace(
-            other,
-            outcome=Outcome.WARN,
-            detail=_joined(f"{_attempt(failed, first)} it was {_measured(failed)}", other.detail),
-            remedy=failed.remedy,
-            severity=failed.severity,
-        )
-    worse, better = sorted((last, first), key=lambda one: WORST_FIRST.index(one.outcome))
-    if criterion.rate and worse.outcome is Outcome.FAIL and better.measured is not None:
-        return replace(
-            worse, detail=_joined(f"{_attempt(better, first)} it was {_measured(better)}", worse.detail)
-        )
-    return worse
+def _is_of(stage: str, criterion: Criterion, verdict: Verdict, evidence: Evidence) -> bool:
+    """Whether it failed in this stage, and not in another one that the criterion judges, too."""
+    if verdict.from_s is None:
+        return stage in criterion.stages or not criterion.stages
+    window = evidence.whole_window(stage)
+    return window.from_s <= verdict.from_s <= window.to_s
 
 
-def _attempt(one: Verdict, first: Verdict) -> str:
-    return "the first time" if one is first else "the second time"
+def _failures(criteria: list[Criterion], evidence: Evidence) -> list[tuple[Criterion, Verdict]]:
+    subjects = (
+        (criterion, subject)
+        for criterion in criteria
+        for subject in promised(criterion, evidence.loaded, evidence.stages)
+    )
+    judged = ((criterion, judge(criterion, subject, evidence)) for criterion, subject in subjects)
+    return [pair for pair in judged if pair[1].outcome is Outcome.FAIL]
 
 
-def _measured(one: Verdict) -> str:
-    assert one.measured is not None
-    return figure(one.measured, one.unit, more_digits=1)
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
+def _message(stage: str, marginal: list[Verdict]) -> str:
+    first = marginal[0]
+    assert first.measured is not None
+    assert first.limit is not None
+    figures = ", ".join(figure_and_limit(first.measured, first.limit, first.unit, first.direction))
+    more = f" (and {len(marginal) - 1} more)" if len(marginal) > 1 else ""
+    return f"{stage} is measured once more: {first.subject} {first.criterion}: {figures}{more}"

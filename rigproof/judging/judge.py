@@ -10,10 +10,19 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.judging.attempts import of_both
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.subjects import RIG, subjects
-from rigproof.records.verdict import Direction, Outcome, Verdict, figure_and_limit
+from rigproof.records.verdict import Direction, Outcome, Verdict, figure, figure_and_limit
+
+WORST_FIRST = (
+    Outcome.FAIL,
+    Outcome.NOT_MEASURED,
+    Outcome.WARN,
+    Outcome.NO_LIMIT,
+    Outcome.PASS,
+    Outcome.NOT_APPLICABLE,
+)
+GOOD = (Outcome.PASS, Outcome.WARN)
 
 About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence
 
@@ -48,13 +57,55 @@ def promised(
 def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     """One verdict. Never raises because of a Recording's content; KeyError if the subject is not promised.
 
-    If a stage was measured once more, both attempts are judged (`of_both`).
+    If there were two attempts at a stage, both are judged (`of_attempts`).
     """
     last = _judged(criterion, subject, evidence)
-    if evidence.earlier is None:
+    if evidence.first_attempt is None:
         return last
-    first = _judged(criterion, subject, evidence.earlier)
-    return of_both(criterion, first, last, evidence.marginal_share(subject))
+    first = _judged(criterion, subject, evidence.first_attempt)
+    return of_attempts(criterion, first, last, evidence.marginal_share(subject))
+
+
+def is_marginal(criterion: Criterion, verdict: Verdict, share: float | None) -> bool:
+    """Whether a rate failed by less than `share` of its limit. Without a share no rate is marginal."""
+    if not criterion.rate or not share or verdict.outcome is not Outcome.FAIL:
+        return False
+    if verdict.measured is None or verdict.limit is None:
+        return False
+    return verdict.limit * (1 - share) < verdict.measured < verdict.limit
+
+
+def of_attempts(criterion: Criterion, first: Verdict, last: Verdict, share: float | None) -> Verdict:
+    """One verdict from two attempts: the worse, except for a rate that failed once, by less than `share`."""
+    failed, other = (first, last) if first.outcome is Outcome.FAIL else (last, first)
+    if is_marginal(criterion, failed, share) and other.outcome in GOOD:
+        return replace(
+            other,
+            outcome=Outcome.WARN,
+            detail=joined(f"{_attempt(failed, first)} it was {_measured(failed)}", other.detail),
+            remedy=failed.remedy,
+            severity=failed.severity,
+        )
+    worse, better = sorted((last, first), key=lambda one: WORST_FIRST.index(one.outcome))
+    if criterion.rate and worse.outcome is Outcome.FAIL and better.measured is not None:
+        return replace(
+            worse, detail=joined(f"{_attempt(better, first)} it was {_measured(better)}", worse.detail)
+        )
+    return worse
+
+
+def _attempt(one: Verdict, first: Verdict) -> str:
+    return "the first time" if one is first else "the second time"
+
+
+def _measured(one: Verdict) -> str:
+    assert one.measured is not None
+    return figure(one.measured, one.unit, more_digits=1)
+
+
+def joined(*parts: str) -> str:
+    """The parts of a detail that are not empty."""
+    return "; ".join(part for part in parts if part)
 
 
 def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
@@ -197,6 +248,3 @@ def _direction(criterion: Criterion, limit: Limit) -> Direction | None:
 def _finite(moment_s: float | None) -> float | None:
     """The time, or None if it is not finite; the finding counts all the same."""
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
-
-
-__all__ = ["judge", "not_judged", "promised"]

@@ -11,9 +11,8 @@ from typing import Any
 from rigproof.criteria.criterion import Criterion, Finding, Limit
 from rigproof.criteria.evidence.clocks import contradiction
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
-from rigproof.judging.attempts import GOOD, WORST_FIRST, is_marginal
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.judge import judge
+from rigproof.judging.judge import GOOD, WORST_FIRST, is_marginal, joined, judge
 from rigproof.judging.lap import judge_lap
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.champions import Champions
@@ -160,10 +159,10 @@ def of_all_laps(
 ) -> list[Verdict]:
     """One verdict for each criterion and subject, from those of each lap, which are in the same order.
 
-    It is that of the worst lap. A rate may once miss its limit by little, as when it is measured once more
-    (`attempts.py`): in one lap, if it was good in all others, which is a warning. `evidence`: of each lap.
-    If the run ended before its last lap did, what that kept from being measured has the figure of the laps
-    before, and is not measured all the same.
+    It is that of the worst lap. A rate may once miss its limit by little, as in one of two attempts at a
+    stage (`of_attempts`): in one lap, if it was good in all others, which is a warning. `evidence`: each
+    lap's. If the run ended before its last lap did, what that kept from being measured has the figure of the
+    laps before, and is not measured all the same.
     """
     if len(laps) == 1:
         return list(laps[0])
@@ -234,7 +233,7 @@ def _until_then(so_far: Verdict | None, ended: Verdict, good_in: str) -> Verdict
         case Outcome.NOT_APPLICABLE:
             return so_far if good_in else ended
         case Outcome.WARN:
-            detail = _joined(so_far.detail, ended.detail)
+            detail = joined(so_far.detail, ended.detail)
             return replace(so_far, outcome=Outcome.NOT_MEASURED, detail=detail, severity=None)
     return replace(so_far, outcome=Outcome.NOT_MEASURED, detail=good_in or ended.detail, remedy="")
 
@@ -256,12 +255,12 @@ def _worst(laps: Sequence[Verdict], criterion: Criterion, share: float | None, n
     if worst.of_run:
         return worst
     if worst.outcome is Outcome.NOT_MEASURED:
-        return replace(worst, detail=_joined(_in_laps([place + 1], number), worst.detail))
+        return replace(worst, detail=joined(_in_laps([place + 1], number), worst.detail))
     if worst.outcome in (Outcome.FAIL, Outcome.WARN):
-        return replace(worst, detail=_joined(_in_laps(_as_bad(laps, place), number), worst.detail))
+        return replace(worst, detail=joined(_in_laps(_as_bad(laps, place), number), worst.detail))
     if len({one.measured for one in laps}) == 1:
         return worst
-    return replace(worst, detail=_joined(worst.detail, f"{_in_laps([place + 1], number)}, the worst"))
+    return replace(worst, detail=joined(worst.detail, f"{_in_laps([place + 1], number)}, the worst"))
 
 
 def _unplaced(one: Verdict) -> bool:
@@ -291,10 +290,6 @@ def _in_laps(those: Sequence[int], number: int) -> str:
     if len(those) > LISTED_MAX:
         return f"in {len(those)} of {number} laps, first in lap {those[0]}"
     return f"in laps {', '.join(map(str, those[:-1]))} and {those[-1]} of {number}"
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
 
 
 def _figure(one: Verdict) -> float:

@@ -11,9 +11,9 @@ from typing import TextIO
 from rigproof import __version__
 from rigproof.cluster.driver.ground import Ground
 from rigproof.host.run_lock import Claim
+from rigproof.judging.attempts import another_attempt
 from rigproof.judging.lap import Key
 from rigproof.judging.laps import judge_all
-from rigproof.judging.second_chance import second_chance
 from rigproof.plugin.preparation import Prepared
 from rigproof.profiles.planning.plan import recorded
 from rigproof.records.champions import champions_event
@@ -86,7 +86,7 @@ class Run:
             ground=self._ground(),
             claim=None if self._clock else Claim.of(self.recording.run.run_id, self.writer.folder),
             wait_s=request.wait_s,
-            again=lambda stage: second_chance(self.recording, self._prepared.loaded, stage),
+            another_attempt=lambda stage: another_attempt(self.recording, self._prepared.loaded, stage),
         )
         opened = self._resources.enter_context(rig)
         if self._clock is None:

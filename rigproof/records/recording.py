@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sized
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Protocol, TypeVar, cast
 
 from rigproof.records.fields import table_name
@@ -73,6 +74,8 @@ _BY_SUBJECT: dict[type, str] = {
     ForeignMemory: "foreign_memory",
     ProcessWatch: "process_watches",
 }
+# Tables of which an attempt at a stage has its own part: of its rounds and of what the stage itself records.
+_OF_ALL_ATTEMPTS = frozenset(map(table_name, (GpuSample, HostSample, MemoryReading, PcieErrors)))
 _Kept = TypeVar("_Kept")
 
 
@@ -219,6 +222,25 @@ class Recording:
         """Every attempt at every stage, the first before the last one."""
         pairs = ((self.first_attempts.get(name), last) for name, last in self.stages.items())
         return [*self.earlier_laps, *(stage for pair in pairs for stage in pair if stage is not None)]
+
+    def of_attempt(self, *, first: bool) -> "Recording":
+        """What was recorded with one attempt at each stage: the first, or the last; itself if that is all.
+
+        Rounds and what stages record belong to the last attempt from its beginning on. Samples, readings and
+        events stay, whichever attempt they are of: nothing that went wrong in either is forgotten.
+        """
+        if not self.first_attempts:
+            return self
+        begins_s = {name: self.stages[name].start_s for name in self.first_attempts}
+        own = {name: (-inf, t_s) if first else (t_s, inf) for name, t_s in begins_s.items()}
+        tables = {
+            name: rows if name in _OF_ALL_ATTEMPTS else rows.between(-inf, inf, own)
+            for name, rows in self.tables.items()
+        }
+        if first:
+            stages = self.stages | self.first_attempts
+            return replace(self, stages=stages, first_attempts={}, tables=tables)
+        return replace(self, tables=tables)
 
     def is_last(self, record: StageRecord | Event) -> bool:
         """Whether a record belongs to the last attempt at its stage in its lap, or to no stage."""

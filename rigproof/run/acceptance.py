@@ -21,22 +21,16 @@ from rigproof.stages.kind import StageKind, StageWork
 from rigproof.stages.registry import KINDS
 
 Sink = Callable[[Record | Sample], None]
-Again = Callable[[str], str]
-
-
-def never_again(_stage: str) -> str:
-    """Measure nothing a second time."""
-    return ""
 
 
 class AcceptanceRun:
     """Owns the cluster during a run. Each stage runs in the plan's order, once in each lap.
 
-    `again` is called with the name of each stage that has ended, if there is only one lap. It returns why the
-    stage must be measured once more, or an empty text. `sink` adds to `recording`. `needed` are the names of
-    the stages that will be judged. `on_tick` is called about twice a second while a stage runs, `say` with
-    what is done before, and `ended` with each part of that, once it is over. `here`: what was found on
-    this machine, if known. `claim` and `wait_s`: as of RigCluster.
+    `another_attempt` is called with the name of each stage that has ended, if there is only one lap. It
+    returns why the stage must be attempted once more, or an empty text. `sink` adds to `recording`. `needed`
+    are the names of the stages that will be judged. `on_tick` is called about twice a second while a stage
+    runs, `say` with what is done before, and `ended` with each part of that, once it is over. `here`: what
+    was found on this machine, if known. `claim` and `wait_s`: as of RigCluster.
     """
 
     def __init__(
@@ -52,7 +46,7 @@ class AcceptanceRun:
         now_s: Callable[[], float],
         on_tick: Callable[[], None],
         ground: Ground | None = None,
-        again: Again = never_again,
+        another_attempt: Callable[[str], str] = lambda _stage: "",
         say: Say = say_nothing,
         ended: Say = say_nothing,
         here: HostInventory | None = None,
@@ -66,7 +60,7 @@ class AcceptanceRun:
         self._needed = needed
         self._on_tick = on_tick
         self._now_s = now_s
-        self._again = again
+        self._another_attempt = another_attempt
         self._counted = False
         self._lap = 1
         self.cluster = RigCluster(
@@ -108,7 +102,7 @@ class AcceptanceRun:
             wanted = planned.name == name or planned.name in self._needed
             if wanted and planned.name not in self.recording.stages:
                 self._run(planned)
-                if self._plan.laps == 1 and (reason := self._again(planned.name)):
+                if self._plan.laps == 1 and (reason := self._another_attempt(planned.name)):
                     self._sink(Event(self._now_s(), "measured_again", "rig", reason, planned.name))
                     self._run(planned)
             if planned.name == name:

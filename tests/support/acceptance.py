@@ -115,7 +115,7 @@ PRELOADED = (
     *("rigproof.report.page.page", "rigproof.profiles.lint.rig"),
     *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal"),
     *("rigproof.report.files.metrics", "rigproof.report.files.summary_md", "rigproof.records.disk.store"),
-    *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.second_chance"),
+    *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.attempts"),
 )
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload([*PRELOADED, "support.before_forks"])

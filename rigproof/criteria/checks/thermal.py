@@ -200,10 +200,10 @@ def throttle(device: DeviceEvidence) -> Finding:
     ran = (one for one in device.evidence.stages if one in device.evidence.recording.stages)
     stages = dict.fromkeys((*loaded, *ran))
     found = [_slowed(device, stage) for stage in stages]
-    earlier = device.evidence.earlier
-    if earlier is not None:
-        again = device.evidence.recording.first_attempts
-        found += [_slowed(earlier.device(device.subject), stage) for stage in again]
+    before = device.evidence.first_attempt
+    if before is not None:
+        twice = device.evidence.recording.first_attempts
+        found += [_slowed(before.device(device.subject), stage) for stage in twice]
     limit = device.limit("throttle_share").times(100)
     worst = max(found, key=lambda one: one.share)
     number = sum(len(one.events) for one in found)

@@ -9,7 +9,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -52,7 +51,8 @@ class Evidence:
     """A Recording with the profile that it is judged by, and the champions that floors come from.
 
     The champions are those that the run recorded, unless others are given; an empty mapping means none.
-    `planned_by`: the profile that the run was planned by, if it is judged by another one.
+    `planned_by`: the profile that the run was planned by, if it is judged by another one. Of a stage that was
+    measured twice it is about the last attempt, or the `first`.
     """
 
     def __init__(
@@ -61,13 +61,14 @@ class Evidence:
         loaded: LoadedRig,
         champions: Champions | None = None,
         planned_by: LoadedRig | None = None,
+        *,
+        first: bool = False,
     ) -> None:
-        self.recording = recording
+        self._all_attempts = recording
+        self.recording = recording.of_attempt(first=first)
         self.loaded = loaded
         self.planned_by = planned_by if planned_by is not None else loaded
         self._champions = champions
-        # Of a stage that was measured once more, only rounds that ended in this span of run time count.
-        self._spans = {name: (recording.stages[name].start_s, math.inf) for name in recording.first_attempts}
         # The figures by which devices are compared, made on first use: by name and by device.
         self.compared: dict[str, dict[str, Any]] = defaultdict(dict)
         self._kept: dict[Hashable, Any] = {}
@@ -76,23 +77,16 @@ class Evidence:
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
 
     @cached_property
-    def earlier(self) -> "Evidence | None":
-        """The same run with the first attempt at each stage that was measured twice; None if none was."""
-        recording = self.recording
-        if not recording.first_attempts:
+    def first_attempt(self) -> "Evidence | None":
+        """The run by the first attempt at each stage that was measured twice; None if none was."""
+        if not self.recording.first_attempts:
             return None
-        first = {name: (-math.inf, since_s) for name, (since_s, _) in self._spans.items()}
-        stages = recording.stages | recording.first_attempts
-        once = replace(recording, stages=stages, first_attempts={})
-        found = Evidence(once, self.loaded, self._champions, self.planned_by)
-        found._spans = first
-        found._stage_spans = self._stage_spans
-        return found
+        return Evidence(self._all_attempts, self.loaded, self._champions, self.planned_by, first=True)
 
     @property
     def attempts(self) -> "tuple[Evidence, ...]":
         """This one, and that with the first attempts, if there were two at a stage."""
-        return (self,) if self.earlier is None else (self, self.earlier)
+        return (self,) if self.first_attempt is None else (self, self.first_attempt)
 
     def marginal_share(self, subject: str) -> float | None:
         """The largest share of its limit by which a rate may miss it and still be measured once more."""
@@ -213,9 +207,7 @@ class Evidence:
 
     def rounds(self, subject: str) -> Rounds:
         """The rounds of one device, as recorded: a round without a finite time must not vanish."""
-        return self.kept_for_subject(
-            ("rounds", subject), lambda: self._this_attempt(Rounds.of_subject(self._rows, subject))
-        )
+        return self.kept_for_subject(("rounds", subject), lambda: Rounds.of_subject(self._rows, subject))
 
     @property
     def _rows(self) -> Rows[Round]:
@@ -255,35 +247,23 @@ class Evidence:
 
     @property
     def _moved_clocks(self) -> dict[str, Disturbed]:
-        return self.kept("moved clocks", lambda: moved_clocks(self._all_rounds, self._stage_spans))
+        return self.kept("moved clocks", self._find_moved_clocks)
 
-    @cached_property
-    def _stage_spans(self) -> dict[str, tuple[float, float]]:
-        """From when to when each stage that ended ran, in all its attempts; run time."""
-        recording = self.recording
-        return {
+    def _find_moved_clocks(self) -> dict[str, Disturbed]:
+        """By all attempts: with a clock that moved, a round may seem to be of the other one."""
+        recording = self._all_attempts
+        spans = {
             name: (recording.first_attempts.get(name, stage).start_s, stage.end_s)
             for name, stage in recording.stages.items()
             if stage.end_s is not None
         }
-
-    def _this_attempt(self, rounds: Rounds) -> Rounds:
-        """The rounds without those of the other attempt at their stage."""
-        for name, (from_s, to_s) in self._spans.items():
-            other = rounds.same("stage", name) & ((rounds.t_s < from_s) | (rounds.t_s >= to_s))
-            rounds = rounds.only(~other)
-        return rounds
+        one_attempt = recording is self.recording
+        rounds = self._all_rounds if one_attempt else Rounds(copy(recording.rounds).columns)
+        return moved_clocks(rounds, spans)
 
     def records(self, kind: type[Kept], subject: str) -> list[Kept]:
         """A stage's own records of this type about one device, in the order in which they came."""
-        found = self.kept_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))
-        whole = (-math.inf, math.inf)
-        return [
-            one
-            for one in found
-            if not one.t_s < self._spans.get(one.stage, whole)[0]
-            and not one.t_s >= self._spans.get(one.stage, whole)[1]
-        ]
+        return self.kept_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))
 
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The result of `make`, made once and kept: for small data, or data that every subject needs."""
@@ -318,8 +298,8 @@ class Evidence:
     def release(self) -> None:
         """Release what was kept for subjects, once they have been judged."""
         self._kept_for_subject.clear()
-        if self.earlier is not None:
-            self.earlier.release()
+        if self.first_attempt is not None:
+            self.first_attempt.release()
 
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:
@@ -345,7 +325,7 @@ class Evidence:
         """
 
         def found() -> list[tuple[str, str]]:
-            rigs, recording = (self.loaded, self.planned_by), self.recording
+            rigs, recording = (self.loaded, self.planned_by), self._all_attempts
             known = {one.subject for rig in rigs for one in rig.devices()} | {*recording.gpus}
             if kind == "":
                 known |= {RIG, *recording.nodes, *(node.name for rig in rigs for node in rig.rig.nodes)}
@@ -457,8 +437,6 @@ class Evidence:
         if self._moved_clocks:  # `require_clock` reports it
             return -math.inf, math.inf
         every = rounds.same("stage", stage.name) & np.isfinite(rounds.begins_s)
-        attempt_s = self._spans.get(stage.name, (-math.inf, math.inf))
-        every &= (rounds.t_s >= attempt_s[0]) & (rounds.t_s < attempt_s[1])
         known = stage.name in self.kinds and self.kinds[stage.name].by_device
         if stage.status != "finished" or not known or not every.any():
             return stage.start_s, math.inf if stage.end_s is None else stage.end_s
@@ -478,6 +456,6 @@ class Evidence:
 
     @cached_property
     def _last_moment_s(self) -> float:
-        recording = self.recording
+        recording = self._all_attempts
         ends = [rows.last_s() for rows in (recording.gpu_samples, recording.host_samples, recording.rounds)]
         return max((end_s for end_s in ends if end_s is not None), default=-math.inf)

@@ -199,7 +199,7 @@ class Limits(Table):
         default=None,
         description="A stage is measured once more if a rate misses its limit by less than this share of "
         "the limit. 0: never.",
-        json_schema_extra=Meaningful(highest=0.08, above="gives stragglers a second chance"),
+        json_schema_extra=Meaningful(highest=0.08, above="gives stragglers another attempt"),
     )
     # A rig that fails at every other task trains nothing.
     success_share: Share | None = Field(

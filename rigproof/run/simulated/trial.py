@@ -10,7 +10,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.identity import RunInfo
 from rigproof.records.recording import Recording
-from rigproof.run.acceptance import AcceptanceRun, never_again
+from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.simulated.ground import simulated_ground
 from rigproof.run.simulated.stages import heard_by
 from rigproof.simulation.clock import SimulatedClock
@@ -28,12 +28,12 @@ def simulated_recording(
     faults: Iterable[str] = (),
     *,
     seed: int = 0,
-    again: Callable[[Recording, LoadedRig, str], str] | None = None,
+    another_attempt: Callable[[Recording, LoadedRig, str], str] = lambda _recording, _loaded, _stage: "",
 ) -> Recording:
     """The recording of an acceptance of this rig with these faults, kept in memory only.
 
-    `again` returns why a stage that has ended must be measured once more (`second_chance`), or an empty text;
-    without it no stage is.
+    `another_attempt` returns why a stage that has ended must be attempted once more, or an empty text; by
+    default no stage is.
     What the profile leaves open comes from `simulated_inventory`; all its devices have to be GPUs.
 
     Raises:
@@ -66,7 +66,7 @@ def simulated_recording(
         now_s=clock.now_s,
         on_tick=_nothing_to_show,
         ground=simulated_ground(rig, clock, inline=True),
-        again=never_again if again is None else lambda stage: again(recording, loaded, stage),
+        another_attempt=lambda stage: another_attempt(recording, loaded, stage),
     )
     with acceptance:
         acceptance.finished()

@@ -349,8 +349,8 @@ def test_what_the_first_attempt_holds_is_let_go_too(bench):
     bench.recording.first_attempts["gemm"] = bench.recording.stages["gemm"]
     found, made = evidence(bench), []
     for _ in range(2):
-        assert found.earlier is not None
-        found.earlier.kept_for_subject("key", lambda: made.append("held"))
+        assert found.first_attempt is not None
+        found.first_attempt.kept_for_subject("key", lambda: made.append("held"))
         found.release()
     assert made == ["held", "held"]
 
@@ -368,8 +368,8 @@ def test_what_ends_as_the_second_attempt_begins_belongs_to_that_one(bench, stage
     bench.recording.first_attempts[stage] = bench.recording.stages[stage]
     bench.stage(stage, start_s=every[middle])
     last = evidence(bench)
-    assert last.earlier is not None
-    assert (ends_s(last.earlier, stage), ends_s(last, stage)) == (every[:middle], every[middle:])
+    assert last.first_attempt is not None
+    assert (ends_s(last.first_attempt, stage), ends_s(last, stage)) == (every[:middle], every[middle:])
 
 
 def test_only_cuda_devices_have_a_uuid_that_cards_share(bench):

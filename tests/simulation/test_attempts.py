@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from rigproof.history.rounds import figure_rounds
+from rigproof.judging.attempts import another_attempt
 from rigproof.judging.laps import judge_all
-from rigproof.judging.second_chance import second_chance
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.records.measurements import Event
@@ -33,8 +33,8 @@ ONCE, ALWAYS = f"straggler@{SLOW}:by=7%,for=100%", f"straggler@{SLOW}:by=7%"
 
 @cache
 def recorded(*faults: str, forced: bool = False) -> Recording:
-    again = (lambda *_: "for the test") if forced else second_chance
-    return simulated_recording(FOUR, "quick", faults, again=again)
+    another = (lambda *_: "for the test") if forced else another_attempt
+    return simulated_recording(FOUR, "quick", faults, another_attempt=another)
 
 
 def judged(recording):
@@ -72,7 +72,7 @@ def test_a_rate_that_misses_it_twice_fails_with_both_figures_and_is_not_measured
     bad, own = judged(recording)
     assert bad == {(PEER, SLOW): Outcome.FAIL}
     assert own.detail.startswith("the first time it was 9")
-    assert second_chance(recording, FOUR, "sustained") == ""
+    assert another_attempt(recording, FOUR, "sustained") == ""
 
 
 @pytest.mark.parametrize(
@@ -88,25 +88,25 @@ def test_a_rate_that_misses_it_twice_fails_with_both_figures_and_is_not_measured
         (ALWAYS, "xid@n1/gpu2"),
     ],
 )
-def test_nothing_else_gets_a_second_chance(faults):
+def test_nothing_else_gets_another_attempt(faults):
     recording = recorded(*faults)
     assert (again(recording), recording.first_attempts) == ([], {})
 
 
 def test_an_interrupted_run_gets_none():
     recording = simulated_recording(FOUR, "quick", (ALWAYS,))
-    assert second_chance(recording, FOUR, "sustained") != ""
-    assert second_chance(recording, FOUR, "gemm") == second_chance(recording, FOUR, "training") == ""
+    assert another_attempt(recording, FOUR, "sustained") != ""
+    assert another_attempt(recording, FOUR, "gemm") == another_attempt(recording, FOUR, "training") == ""
     stopped = Event(30.0, "interrupted", "rig", "stopped by SIGTERM")
-    assert second_chance(replace(recording, events=[stopped]), FOUR, "sustained") == ""
+    assert another_attempt(replace(recording, events=[stopped]), FOUR, "sustained") == ""
     partial = replace(recording.stages["sustained"], status="partial")
-    assert second_chance(replace(recording, stages={"sustained": partial}), FOUR, "sustained") == ""
+    assert another_attempt(replace(recording, stages={"sustained": partial}), FOUR, "sustained") == ""
 
 
 def test_without_a_share_nothing_is_measured_again():
     limits = FOUR.rig.limits.model_copy(update={"marginal_share": 0.0})
     strict = replace(FOUR, rig=FOUR.rig.model_copy(update={"limits": limits}))
-    assert again(simulated_recording(strict, "quick", (ALWAYS,), again=second_chance)) == []
+    assert again(simulated_recording(strict, "quick", (ALWAYS,), another_attempt=another_attempt)) == []
 
 
 @pytest.mark.parametrize(
