@@ -31,14 +31,14 @@ from rigproof.criteria.checks import (
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
-from rigproof.criteria.evidence import sensor_faults
+from rigproof.criteria.evidence import sensor_rules
 from rigproof.simulation.faults.kinds import FaultKind, Faults
 from rigproof.stages.registry import KINDS
 
 BEFORE_STAGES = (cluster, inventory, driver, modes, distribution, activity, disturbance)
 AFTER_STAGES = (
     *(compute, memory, memory_errors, transfer, pcie_errors, thermal, thermal_faults, thermal_margin),
-    *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, host_limits, sensor_faults),
+    *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, host_limits, sensor_rules),
 )
 
 

@@ -194,7 +194,7 @@ def _in_words(criterion: Criterion, finding: Finding) -> str:
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
     """Only a complete load can pass; a failure in a part of it still counts."""
-    incomplete = evidence.kept(("incomplete", criterion.name), lambda: _incomplete(criterion, evidence))
+    incomplete = evidence.cached(("incomplete", criterion.name), lambda: _incomplete(criterion, evidence))
     if incomplete:
         raise NotMeasured(incomplete)
 
@@ -215,7 +215,7 @@ def _incomplete(criterion: Criterion, evidence: Evidence) -> str:
 def _loads(criterion: Criterion, evidence: Evidence) -> tuple[str, ...]:
     """The stages of the run that it judges."""
     key = ("loads", criterion.name)
-    return evidence.kept(key, lambda: criterion.loads(evidence.stages, evidence.kinds))
+    return evidence.cached(key, lambda: criterion.loads(evidence.stages, evidence.kinds))
 
 
 def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:

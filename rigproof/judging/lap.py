@@ -69,7 +69,7 @@ def _judge_in_processes(evidence: Evidence, nodes: Sequence[Sequence[Key]], proc
                 verdicts += judged
                 for attempt, own in zip(evidence.attempts, figures, strict=True):
                     for name, by_device in own.items():
-                        attempt.compared[name].update(by_device)
+                        attempt.shared_figures[name].update(by_device)
     except BrokenProcessPool:  # somebody ended one, such as the kernel for want of memory
         return _judge(evidence, nodes)
     return verdicts
@@ -84,4 +84,4 @@ def _take(evidence: Evidence) -> None:
 
 def _judge_share(nodes: Sequence[Sequence[Key]]) -> tuple[list[Verdict], *tuple[Figures, ...]]:
     (evidence,) = _TAKEN
-    return _judge(evidence, nodes), *(dict(one.compared) for one in evidence.attempts)
+    return _judge(evidence, nodes), *(dict(one.shared_figures) for one in evidence.attempts)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from rigproof.criteria.checks.activity import active_in
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.fed import WAITED
-from rigproof.criteria.evidence.idle import idled
+from rigproof.criteria.evidence.fed import WAITED, idled
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.planning.subjects import RIG

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rigproof.criteria.evidence.reasons import NAMES
+from rigproof.criteria.evidence.counters import NAMES
 from rigproof.monitor.snapshot import RunDevice
 from rigproof.records.samples import GpuSample
 

@@ -9,7 +9,7 @@ from operator import or_
 from typing import TypeVar
 
 from rigproof.cluster.actors.messages import AgentFacts
-from rigproof.criteria.evidence.idle import idles
+from rigproof.criteria.evidence.fed import idles
 from rigproof.monitor.snapshot import GpuNow, NodeNow
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.limits import Limits

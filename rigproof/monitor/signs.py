@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rigproof.criteria.evidence.reasons import THROTTLE, names_of
+from rigproof.criteria.evidence.counters import THROTTLE, names_of
 from rigproof.monitor.gathering import RECENT_S, STALE_S
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunNow, Snapshot
 from rigproof.records.verdict import Direction, count_of, figure, figure_and_limit, limit_text

@@ -12,7 +12,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import BOOST_S, load_of
-from rigproof.criteria.evidence.spans import JOINING_S
+from rigproof.criteria.evidence.rounds import JOINING_S
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
+from rigproof.criteria.evidence.clocks import within
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages
 from rigproof.criteria.evidence.power_limits import (
@@ -16,7 +17,6 @@ from rigproof.criteria.evidence.power_limits import (
 )
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece, require_in_time
 from rigproof.criteria.evidence.slowed import slowed_by
-from rigproof.criteria.evidence.standstills import within
 from rigproof.criteria.evidence.windows import Window, without_work
 from rigproof.profiles.kinds.stages import DUTIES, Duty, StageKinds
 from rigproof.records.measurements import Event, Labels

@@ -7,20 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
-from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
-from rigproof.criteria.evidence.fed import remedy_if_waited
-from rigproof.criteria.evidence.idle import idled
-from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
-from rigproof.criteria.evidence.pieces import Piece, PieceReadings
-from rigproof.criteria.evidence.power_limits import enforced_power_within, keeps_power_limit
-from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.reasons import (
+from rigproof.criteria.evidence.counters import (
     EXPLAINS_LOW_CLOCK,
     NAMES,
     POWER_CAP,
     SET_BY_USER,
     names_of,
 )
+from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
+from rigproof.criteria.evidence.fed import idled, remedy_if_waited
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, PieceReadings, over_loads
+from rigproof.criteria.evidence.power_limits import enforced_power_within, keeps_power_limit
 from rigproof.criteria.evidence.sensors import (
     POWER,
     piece_readings,
@@ -28,6 +25,7 @@ from rigproof.criteria.evidence.sensors import (
     readings_by_piece,
     require_moving,
 )
+from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome

@@ -61,7 +61,7 @@ def require_promised_then(evidence: Evidence, subject: str) -> None:
     A run mentions each node and GPU of its own profile; so this run is of another profile.
     """
     events = evidence.recording.events
-    mentioned = evidence.kept("mentioned", lambda: frozenset(event.subject for event in events))
+    mentioned = evidence.cached("mentioned", lambda: frozenset(event.subject for event in events))
     if any(one == subject or one.startswith(f"{subject}/") for one in mentioned):
         return
     known = ", ".join(sorted({*evidence.recording.nodes, *evidence.recording.gpus})) or "nothing"

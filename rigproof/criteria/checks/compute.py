@@ -166,7 +166,7 @@ def _references(evidence: Evidence) -> References:
         cards = {one.subject for one in evidence.devices if not one.is_cpu}
         return References(one for one in evidence.events.of_kind("reference") if one.subject in cards)
 
-    return evidence.kept("references", gathered)
+    return evidence.cached("references", gathered)
 
 
 def _differences(references: References, subject: str) -> list[Difference]:

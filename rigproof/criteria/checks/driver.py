@@ -54,7 +54,7 @@ def driver(node: NodeEvidence) -> Finding:
     if limits.driver_mixed:
         source = source or node.evidence.source_of("limits.driver_mixed")
         return Finding(Outcome.PASS, detail=f"driver {version}; the profile lets nodes differ", source=source)
-    usual = node.evidence.kept("drivers", lambda: Counter(_versions(node).values())).most_common(2)
+    usual = node.evidence.cached("drivers", lambda: Counter(_versions(node).values())).most_common(2)
     if len(usual) > 1 and version != (usual[0][0] if usual[0][1] > usual[1][1] else None):
         different = ", ".join(f"{name} has {v}" for name, v in _versions(node).items() if v != version)
         return Finding(Outcome.FAIL, detail=f"driver {version} here, but {different}", remedy=DIFFERENT)

@@ -16,11 +16,10 @@ from rigproof.criteria.criterion import (
     NotMeasured,
     pass_or_fail,
 )
-from rigproof.criteria.evidence.coverage import require_coverage
+from rigproof.criteria.evidence.clocks import NONE, TOLD_S, within
 from rigproof.criteria.evidence.cpu_use import CpuSecond, cpu_seconds, load_report, taken, users
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.standstills import NONE, TOLD_S, within
-from rigproof.criteria.evidence.windows import Window
+from rigproof.criteria.evidence.windows import Window, require_coverage
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.node import CpuLoad
 from rigproof.records.measurements import Event

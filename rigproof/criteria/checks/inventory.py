@@ -85,7 +85,7 @@ def _with_vbios(device: DeviceEvidence) -> Finding:
     if own.vbios_version is None or own.brand not in DATA_CENTRE:
         return found
     alike = [one for one in device.evidence.recording.gpus.values() if one.name == own.name]
-    versions = device.evidence.kept(
+    versions = device.evidence.cached(
         ("vbios", own.name), lambda: Counter(one.vbios_version for one in alike if one.vbios_version)
     )
     usual, number = versions.most_common(1)[0]

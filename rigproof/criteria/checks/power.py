@@ -7,17 +7,16 @@ import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
-from rigproof.criteria.evidence.pieces import Piece
+from rigproof.criteria.evidence.fed import nearest_edge, power_failure
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, over_loads
 from rigproof.criteria.evidence.power_limits import (
     enforced_power_w,
     enforced_power_within,
     has_no_power_limit,
     keeps_power_limit,
 )
-from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.sensors import readings_by_piece, require_possible
-from rigproof.criteria.evidence.working_range import nearest_edge, power_failure
+from rigproof.criteria.evidence.series import Readings
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome

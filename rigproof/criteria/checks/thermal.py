@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
-from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.readings import Readings
-from rigproof.criteria.evidence.reasons import (
+from rigproof.criteria.evidence.counters import (
     COUNTERS,
     POWER_BRAKE,
     THERMAL,
@@ -17,9 +15,11 @@ from rigproof.criteria.evidence.reasons import (
     durations_text,
     names_of,
 )
+from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.fed import temperature_failure
 from rigproof.criteria.evidence.sensors import require_moving, require_possible
+from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import Window
-from rigproof.criteria.evidence.working_range import temperature_failure
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.tables.sku import TemperatureLimits
 from rigproof.records.verdict import Outcome, count_of

@@ -2,7 +2,7 @@
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.series import Readings
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome

@@ -7,8 +7,7 @@ import numpy as np
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.fed import remedy_if_waited
-from rigproof.criteria.evidence.idle import idled
+from rigproof.criteria.evidence.fed import idled, remedy_if_waited
 from rigproof.criteria.evidence.link import (
     GENERATIONS,
     LANES,
@@ -17,8 +16,7 @@ from rigproof.criteria.evidence.link import (
     link_name,
     replays_allowed,
 )
-from rigproof.criteria.evidence.loads import Load, over_loads
-from rigproof.criteria.evidence.pieces import Piece, PieceReadings
+from rigproof.criteria.evidence.loads import Load, Piece, PieceReadings, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters

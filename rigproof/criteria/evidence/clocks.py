@@ -1,12 +1,21 @@
-"""Whether the times of a run fit together: those of its stages, and each node's work with its stages."""
+"""Whether the times of a run fit together: those of its stages, and each node's work with its stages.
+
+And when a whole host stood still, as a virtual machine does that its hypervisor stops for a moment.
+Then neither was a sensor read nor did a round of any of its devices end, and the responsiveness probe, a
+process of its own, woke up late. That is no failure of a card: heat and a weak power supply make rounds
+slower, they make no hole. So such a time, and the rounds that it cut into, count in no rate. A card that
+pauses by itself leaves the probe as it is, and all of its time counts, also where only the sampling was late.
+"""
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
 
 import numpy as np
+import numpy.typing as npt
 
 from rigproof.criteria.criterion import Disturbed
 from rigproof.criteria.evidence.rounds import Mask, Rounds
+from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.valid_rounds import possible
 from rigproof.records.measurements import Stage
 
@@ -15,6 +24,11 @@ REMEDY = (
     "find out what stopped or moved a clock (a virtual machine that was suspended or migrated, a machine "
     "that slept), and run again"
 )
+GAP_STEPS = 1.5  # between two samples; 0.12 s was the longest at 10 Hz on H100 and H200
+TOLD_S = 0.5  # after a standstill, within which the probe reports it: it does four times a second
+PROBED_S = 0.01  # by which the probe's delay is shorter than what kept it from waking up
+Spans = npt.NDArray[np.float64]  # (n, 2): when each begins and ends, run time
+NONE: Spans = np.empty((0, 2))
 
 
 def contradiction(attempts: Iterable[Stage]) -> str:
@@ -80,3 +94,60 @@ def _moved(stage: str, rounds: Rounds, own: Mask, span: tuple[float, float]) -> 
     return from_s, (
         f"work of the {stage} stage until t={ends_s[-1]:.0f} s{after}, which ended at t={span[1]:.0f} s"
     )
+
+
+def gaps_of(times_s: Floats, rate_hz: float) -> Spans:
+    """The gaps in samples at these times that a grid of `rate_hz` does not explain."""
+    (places,) = np.nonzero(np.diff(times_s) > GAP_STEPS / rate_hz)
+    return np.stack((times_s[places], times_s[places + 1]), axis=1)
+
+
+def standstills(gaps: Spans, ends_s: Floats, rate_hz: float) -> Spans:
+    """The gaps in which no round ended, but for a step of the grid at each end, where the host still ran."""
+    inside_s, step_s = np.sort(ends_s), 1 / rate_hz
+    before = inside_s.searchsorted(gaps[:, 0] + step_s, "right")
+    return gaps[inside_s.searchsorted(gaps[:, 1] - step_s) <= before]
+
+
+def awake(gaps: Spans, reported_s: Floats, delays_s: Floats, rate_hz: float) -> Mask:
+    """The gaps (n,) in which the probe woke up in time, by the delays that it reported just after.
+
+    A gap is longer than the standstill by a step of the grid at each end, at most, and the standstill has
+    at least what is over one step in GAP_STEPS. Without a report nobody knows.
+    """
+    step_s = 1 / rate_hz
+    least_s = np.maximum(np.diff(gaps).ravel() - 2 * step_s, (GAP_STEPS - 1) * step_s) - PROBED_S
+    near = (gaps[:, 1:] <= reported_s) & (reported_s <= gaps[:, 1:] + TOLD_S)
+    longest_s = np.where(near, delays_s, -np.inf).max(axis=1, initial=-np.inf)
+    found: Mask = np.isfinite(longest_s) & (longest_s < least_s)
+    return found
+
+
+def cut_into(rounds: Rounds, still: Spans, share: float) -> Mask:
+    """The verified rounds of which a standstill took more than `share`. An unverified one always counts."""
+    found = np.zeros(len(rounds), np.bool_)
+    begins_s, ends_s, verified = rounds.begins_s, rounds.t_s, rounds.same("verified", True)
+    with np.errstate(invalid="ignore"):  # an endless round, which is no valid measurement
+        felt_s = share * rounds.seconds
+    for from_s, to_s in still.tolist():
+        overlap_s = np.minimum(ends_s, to_s) - np.maximum(begins_s, from_s)
+        found |= verified & (overlap_s > felt_s)
+    return found
+
+
+def uncounted(rounds: Rounds, still: Spans) -> Spans:
+    """From when to when nothing of a device counts: each standstill, and the `rounds` that it cut into."""
+    begins_s, ends_s = rounds.begins_s, rounds.t_s
+    found: list[tuple[float, float]] = []
+    for from_s, to_s in still.tolist():
+        cut = (begins_s < to_s) & (ends_s > from_s)
+        first_s, last_s = begins_s[cut].min(initial=from_s), ends_s[cut].max(initial=to_s)
+        if found and first_s < found[-1][1]:
+            first_s = found.pop()[0]
+        found.append((float(first_s), float(last_s)))
+    return np.asarray(found).reshape(-1, 2)
+
+
+def within(spans: Spans, from_s: float, to_s: float) -> float:
+    """How much of the time from `from_s` to `to_s` these spans take, in seconds."""
+    return float((spans.clip(from_s, to_s) @ (-1.0, 1.0)).sum())

@@ -73,7 +73,7 @@ def promised_equals(device: DeviceEvidence) -> list[DeviceEvidence]:
 
 def found_of_model(device: DeviceEvidence) -> int:
     """How many cards of its model were found in the run, itself included."""
-    return device.evidence.kept("cards by name", lambda: _by_name(device.evidence))[device.identity.name]
+    return device.evidence.cached("cards by name", lambda: _by_name(device.evidence))[device.identity.name]
 
 
 def _by_name(evidence: Evidence) -> Counter[str]:

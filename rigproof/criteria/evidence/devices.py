@@ -6,14 +6,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigproof.criteria.criterion import Disturbed, Limit, NotApplicable, NotMeasured
-from rigproof.criteria.evidence.coverage import uncovered
-from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.clocks import Spans, cut_into, uncounted
 from rigproof.criteria.evidence.rounds import Mask, Rounds
-from rigproof.criteria.evidence.series import Series
+from rigproof.criteria.evidence.series import Floats, Series
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
-from rigproof.criteria.evidence.standstills import Spans, cut_into, uncounted
 from rigproof.criteria.evidence.valid_rounds import require_told, require_valid
-from rigproof.criteria.evidence.windows import Window
+from rigproof.criteria.evidence.windows import Window, uncovered
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
@@ -25,7 +23,7 @@ from rigproof.records.verdict import figure
 if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
 
-Kept = TypeVar("Kept", bound=StageRecord)
+Own = TypeVar("Own", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
 GB = "GB"  # 10^9 bytes: the unit of copies
@@ -74,9 +72,9 @@ class DeviceEvidence:
         self.subject = device.subject
         self.node_name = device.node
 
-    def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The result of `make`, made once and kept until the evidence is released."""
-        return self.evidence.kept_for_subject((self.subject, key), make)
+        return self.evidence.cached_for_subject((self.subject, key), make)
 
     @property
     def found(self) -> bool:
@@ -125,9 +123,9 @@ class DeviceEvidence:
                 self._highest_mhz(),
             )
             # Most devices of a rig have the same.
-            return self.evidence.kept(("silicon", facts), lambda: Silicon(self.evidence.loaded, *facts))
+            return self.evidence.cached(("silicon", facts), lambda: Silicon(self.evidence.loaded, *facts))
 
-        return self.kept("silicon", known)
+        return self.cached("silicon", known)
 
     def _highest_mhz(self) -> float | None:
         """NVML's highest SM clock; for an overclocked card, which reads higher, the highest reading."""
@@ -163,15 +161,15 @@ class DeviceEvidence:
         """The limits that were asked for, by name and stage: the same for all devices with the rig's."""
         own, below = self.device.stages, self.evidence.loaded.stages
         same = self._has_rig_limits and all(own[name] is below[name] for name in own)
-        return self.evidence.kept("limits", dict) if same else {}
+        return self.evidence.cached("limits", dict) if same else {}
 
     @property
     def _has_rig_limits(self) -> bool:
         return self.device.limits is self.evidence.loaded.rig.limits
 
-    def kept_by_limits(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """As `kept`, for what follows from `key` and the limits: once for all that have the rig's."""
-        return (self.evidence if self._has_rig_limits else self).kept(key, make)
+    def cached_by_limits(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """The result of `make`, which follows from the limits: made once for all that have the rig's."""
+        return (self.evidence if self._has_rig_limits else self).cached(key, make)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
@@ -219,7 +217,7 @@ class DeviceEvidence:
             own_s = rounds.t_s[rounds.same("stage", stage) & (rounds.t_s <= end_s)]
             return load._replace(to_s=float(own_s.max(initial=load.to_s)))
 
-        return self.kept(("worked", stage), made)
+        return self.cached(("worked", stage), made)
 
     def loaded_samples(self, window: Window) -> Series[GpuSample]:
         """The samples inside a window."""
@@ -242,7 +240,7 @@ class DeviceEvidence:
 
     def uncovered(self, window: Window) -> str:
         """Why the samples do not cover the window, with {what} was read; empty if they do."""
-        return self.kept(
+        return self.cached(
             ("uncovered", window), lambda: self._uncovered(self.loaded_samples(window).times_s, window)
         )
 
@@ -266,7 +264,7 @@ class DeviceEvidence:
         or if its node's clock moved.
         """
         self.evidence.require_clock(self.node_name)
-        return self.kept(("stage", stage), lambda: self._valid(stage))
+        return self.cached(("stage", stage), lambda: self._valid(stage))
 
     def _valid(self, stage: str) -> Rounds:
         rounds, kinds = self.all_rounds, self.evidence.kinds
@@ -318,12 +316,12 @@ class DeviceEvidence:
             rounds, still = self.evidence.rounds(self.subject), self.evidence.standstills(self.node_name)
             return rounds.only(~self._cut_into(rounds, still)) if len(still) else rounds
 
-        return self.kept("rounds", made)
+        return self.cached("rounds", made)
 
     @property
     def own(self) -> Mask:
         """Which of them it did itself."""
-        return self.kept("own", lambda: self.all_rounds.same("device", None, self.device.gpu.device))
+        return self.cached("own", lambda: self.all_rounds.same("device", None, self.device.gpu.device))
 
     @property
     def uncounted(self) -> Spans:
@@ -336,13 +334,13 @@ class DeviceEvidence:
             rounds = self.evidence.rounds(self.subject)
             return uncounted(rounds.only(self._cut_into(rounds, still)), still)
 
-        return self.kept("uncounted", made)
+        return self.cached("uncounted", made)
 
     def _cut_into(self, rounds: Rounds, still: Spans) -> Mask:
         least = self.optional_limit("standstill_share")
         return cut_into(rounds, still, 0.0 if least is None else least.value)
 
-    def records(self, kind: type[Kept], stage: str) -> list[Kept]:
+    def records(self, kind: type[Own], stage: str) -> list[Own]:
         """One stage's own records of this type."""
         return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
 
@@ -353,7 +351,7 @@ class DeviceEvidence:
 
     def counters(self, moment: str) -> GpuCounters | None:
         """Error counters: the first reading before the load, or the last after it."""
-        read = self.kept("counters", lambda: self.evidence.counters(self.subject))
+        read = self.cached("counters", lambda: self.evidence.counters(self.subject))
         found = [one for one in read if one.moment == moment]
         return None if not found else found[0] if moment == "before" else found[-1]
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rigproof.criteria.criterion import Disturbed, NotMeasured
-from rigproof.criteria.evidence.clocks import contradiction, moved_clocks
+from rigproof.criteria.evidence.clocks import Spans, awake, contradiction, gaps_of, moved_clocks, standstills
 from rigproof.criteria.evidence.cpu_use import excused
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import EventIndex
@@ -25,7 +25,6 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
 from rigproof.criteria.evidence.series import Series, grouped
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.criteria.evidence.standstills import Spans, awake, gaps_of, standstills
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -40,7 +39,7 @@ from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 Made = TypeVar("Made")
-Kept = TypeVar("Kept", bound=StageRecord)
+Own = TypeVar("Own", bound=StageRecord)
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
 ENDED = ("finished", "partial", "failed")  # a stage that was not aborted
@@ -70,9 +69,9 @@ class Evidence:
         self.planned_by = planned_by if planned_by is not None else loaded
         self._champions = champions
         # The figures by which devices are compared, made on first use: by name and by device.
-        self.compared: dict[str, dict[str, Any]] = defaultdict(dict)
-        self._kept: dict[Hashable, Any] = {}
-        self._kept_for_subject: dict[Hashable, Any] = {}
+        self.shared_figures: dict[str, dict[str, Any]] = defaultdict(dict)
+        self._cached: dict[Hashable, Any] = {}
+        self._cached_for_subject: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
 
@@ -103,7 +102,7 @@ class Evidence:
 
     def devices_on(self, node: str) -> tuple[DeviceEvidence, ...]:
         """The evidence about the promised devices of a node, in the profile's order."""
-        return self.kept("devices by node", self._by_node).get(node, ())
+        return self.cached("devices by node", self._by_node).get(node, ())
 
     def _by_node(self) -> dict[str, tuple[DeviceEvidence, ...]]:
         found: dict[str, list[DeviceEvidence]] = defaultdict(list)
@@ -117,7 +116,7 @@ class Evidence:
 
     def shared(self, scope: SharedScope, subject: str) -> SharedEvidence:
         """The evidence about one promised pair or group; KeyError if it is not promised."""
-        promised: dict[str, SharedEvidence] = self.kept(
+        promised: dict[str, SharedEvidence] = self.cached(
             ("shared", scope),
             lambda: {one.text: SharedEvidence(self, one) for one in subjects(self.loaded, scope)},
         )
@@ -151,7 +150,7 @@ class Evidence:
 
     @property
     def _recorded_plan(self) -> Plan | str:
-        return self.kept("plan", lambda: recorded_plan(self.recording, self.planned_by))
+        return self.cached("plan", lambda: recorded_plan(self.recording, self.planned_by))
 
     @cached_property
     def judged_plan(self) -> Plan:
@@ -181,42 +180,42 @@ class Evidence:
 
     def gpu_samples(self, subject: str) -> Series[GpuSample]:
         """The samples of one device."""
-        return self.kept_for_subject(
+        return self.cached_for_subject(
             ("gpu samples", subject), lambda: Series.of(self.recording.gpu_samples, subject)
         )
 
     def host_samples(self, subject: str) -> Series[HostSample]:
         """The samples of one node."""
-        return self.kept_for_subject(
+        return self.cached_for_subject(
             ("host samples", subject), lambda: Series.of(self.recording.host_samples, subject)
         )
 
     def memory(self, subject: str) -> Series[MemoryReading]:
         """The allocator readings of one device."""
-        return self.kept_for_subject(("memory", subject), lambda: Series.of(self.recording.memory, subject))
+        return self.cached_for_subject(("memory", subject), lambda: Series.of(self.recording.memory, subject))
 
     def counters(self, subject: str) -> list[GpuCounters]:
         """The error counters of one device, in the order of time."""
-        index = self.kept("counters", lambda: grouped(self.recording.counters))
+        index = self.cached("counters", lambda: grouped(self.recording.counters))
         return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def boots(self, subject: str) -> list[BootReading]:
         """The boot ids read on one node, in the order of time."""
-        index = self.kept("boots", lambda: grouped(self.recording.boots))
+        index = self.cached("boots", lambda: grouped(self.recording.boots))
         return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def rounds(self, subject: str) -> Rounds:
         """The rounds of one device, as recorded: a round without a finite time must not vanish."""
-        return self.kept_for_subject(("rounds", subject), lambda: Rounds.of_subject(self._rows, subject))
+        return self.cached_for_subject(("rounds", subject), lambda: Rounds.of_subject(self._rows, subject))
 
     @property
     def _rows(self) -> Rows[Round]:
         """Of one moment: columns and places do not fit together once rounds were added in between."""
-        return self.kept("rows", lambda: copy(self.recording.rounds))
+        return self.cached("rows", lambda: copy(self.recording.rounds))
 
     @property
     def _all_rounds(self) -> Rounds:
-        return self.kept("rounds", lambda: Rounds(self._rows.columns))
+        return self.cached("rounds", lambda: Rounds(self._rows.columns))
 
     def standstills(self, node: str) -> Spans:
         """When this node stood still."""
@@ -233,7 +232,7 @@ class Evidence:
             ends_s = [self.rounds(one.subject).t_s for one in self.devices_on(node)]
             return standstills(gaps, np.concatenate(ends_s) if ends_s else np.empty(0), self.rate_hz)
 
-        return self.kept(("standstills", node), found)
+        return self.cached(("standstills", node), found)
 
     def require_clock(self, node: str) -> None:
         """Disturbed if this node's clock and the driver's came apart: its work is not in its stages."""
@@ -247,7 +246,7 @@ class Evidence:
 
     @property
     def _moved_clocks(self) -> dict[str, Disturbed]:
-        return self.kept("moved clocks", self._find_moved_clocks)
+        return self.cached("moved clocks", self._find_moved_clocks)
 
     def _find_moved_clocks(self) -> dict[str, Disturbed]:
         """By all attempts: with a clock that moved, a round may seem to be of the other one."""
@@ -261,30 +260,30 @@ class Evidence:
         rounds = self._all_rounds if one_attempt else Rounds(copy(recording.rounds).columns)
         return moved_clocks(rounds, spans)
 
-    def records(self, kind: type[Kept], subject: str) -> list[Kept]:
+    def records(self, kind: type[Own], subject: str) -> list[Own]:
         """A stage's own records of this type about one device, in the order in which they came."""
-        return self.kept_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))
+        return self.cached_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))
 
-    def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result of `make`, made once and kept: for small data, or data that every subject needs."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        found: Made = self._kept[key]
+    def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """The result of `make`, made once: for small data, or data that every subject needs."""
+        if key not in self._cached:
+            self._cached[key] = make()
+        found: Made = self._cached[key]
         return found
 
-    def kept_for_subject(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """As `kept`, but only until `release`: for large data."""
-        if key not in self._kept_for_subject:
-            self._kept_for_subject[key] = make()
-        found: Made = self._kept_for_subject[key]
+    def cached_for_subject(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """The result of `make`, made once until `release`: for large data."""
+        if key not in self._cached_for_subject:
+            self._cached_for_subject[key] = make()
+        found: Made = self._cached_for_subject[key]
         return found
 
-    def figure_of(self, name: str, subject: str, make: Callable[[], Made]) -> Made:
+    def shared_figure(self, name: str, subject: str, make: Callable[[], Made]) -> Made:
         """The result of `make`, made once; if it raises NotMeasured, that is raised again each time.
 
-        It is kept with the device's verdicts, so that others can be compared with it (`compared`).
+        It is cached with the device's verdicts, so that others can be compared with it (`shared_figures`).
         """
-        known = self.compared[name]
+        known = self.shared_figures[name]
         if subject not in known:
             try:
                 known[subject] = make()
@@ -296,8 +295,8 @@ class Evidence:
         return found
 
     def release(self) -> None:
-        """Release what was kept for subjects, once they have been judged."""
-        self._kept_for_subject.clear()
+        """Release what was cached for subjects, once they have been judged."""
+        self._cached_for_subject.clear()
         if self.first_attempt is not None:
             self.first_attempt.release()
 
@@ -312,7 +311,7 @@ class Evidence:
 
     def began(self, stage: Stage) -> frozenset[str]:
         """The workers that began a stage."""
-        return self.kept(("began", stage.name), lambda: frozenset(stage.workers))
+        return self.cached(("began", stage.name), lambda: frozenset(stage.workers))
 
     @cached_property
     def events(self) -> EventIndex:
@@ -339,7 +338,7 @@ class Evidence:
                 known |= {one.text for rig in rigs for scope in SHARED_SCOPES for one in subjects(rig, scope)}
             return [one for one in unknown if one[0] not in known]
 
-        return self.kept(("unplaced", kind), found)
+        return self.cached(("unplaced", kind), found)
 
     def require_placed(self, node: str, kind: str | type[StageRecord] = "") -> None:
         """NotMeasured if an event or a record of this kind is of nothing there is, on this node or none."""
@@ -395,11 +394,11 @@ class Evidence:
 
     def stages_with(self, *duties: Duty) -> tuple[str, ...]:
         """The stages that have one of these duties."""
-        return self.kept(("duties", duties), lambda: self.kinds.with_duty(self.stages, duties))
+        return self.cached(("duties", duties), lambda: self.kinds.with_duty(self.stages, duties))
 
     def loaded_window(self, name: str) -> Window:
         """When all workers of the stage were under load. Not `complete` if the stage was aborted."""
-        return self.kept(("loaded", name), lambda: self._loaded_window(self.stage(name)))
+        return self.cached(("loaded", name), lambda: self._loaded_window(self.stage(name)))
 
     def whole_window(self, name: str) -> Window:
         """From the beginning of a stage to its end; if it was aborted, to the last record of the run."""

@@ -1,17 +1,51 @@
-"""How well the host kept a device supplied with work, in a stage that feeds it."""
+"""How busy a device was kept: how well its host fed it, whether it idled, and its working ranges."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, pass_or_fail
+from rigproof.criteria.evidence.clocks import NONE, Spans, within
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.evidence.power_limits import enforced_power_within
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.standstills import NONE, Spans, within
+from rigproof.criteria.evidence.sensors import moving_readings, power_field
 from rigproof.criteria.evidence.windows import Window
 
 WAITED = "see feeding.idle_gaps: a card that waits for rewards lowers its clock and its link"  # a remedy
+
+
+def idles(
+    used_percent: float | None,
+    drawn_w: float | None,
+    enforced_w: float | None,
+    least_used_share: float,
+    least_drawn_share: float,
+) -> bool:
+    """Whether both utilisation and power are below those of an active device; power counts if it is known.
+
+    False without a utilisation: a card whose clock is stuck draws little, too, but is busy. The shares are
+    `limits.active_utilization_share`, and `limits.active_power_share` of the enforced limit.
+    """
+    if used_percent is None or used_percent >= 100 * least_used_share:
+        return False
+    return drawn_w is None or enforced_w is None or drawn_w < least_drawn_share * enforced_w
+
+
+def idled(device: DeviceEvidence, from_s: float | None, length_s: float | None) -> bool:
+    """Whether the driver shows that it idled there (run time); False if that was not read."""
+    if from_s is None or length_s is None:
+        return False
+    window = Window(from_s, from_s + length_s)
+    read = device.loaded_samples(window)
+    used, drawn = read.readings("utilization_percent"), read.readings(power_field(device))
+    try:
+        shares = [device.limit(name).value for name in ("active_utilization_share", "active_power_share")]
+        enforced_w = enforced_power_within(device, window)
+    except NotMeasured:  # no such limit, or readings that cannot be
+        return False
+    return idles(used.mean if used else None, drawn.mean if drawn else None, enforced_w, *shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +103,44 @@ def remedy_if_waited(device: DeviceEvidence) -> str:
     if most is None or fed(device).idle_share <= most.value:
         return ""
     return WAITED
+
+
+def power_failure(device: DeviceEvidence) -> Finding | None:
+    """A failure if the mean power is outside `limits.working_power_w`; None if inside or not stated."""
+    samples_have_it = device.samples.recorded("power_w")
+    return _failure(device, "working_power_w", "power_w" if samples_have_it else "power_average_w", "power")
+
+
+def temperature_failure(device: DeviceEvidence) -> Finding | None:
+    """The same for the mean core temperature and `limits.working_temperature_c`."""
+    return _failure(device, "working_temperature_c", "core_temperature_c", "core temperature")
+
+
+def nearest_edge(value: float, allowed: tuple[float, float], source: str) -> Limit:
+    """The edge of a range that a value is closest to, as a limit."""
+    low, high = allowed
+    if abs(value - low) < abs(value - high):
+        return Limit(low, source, "at_least")
+    return Limit(high, source, "at_most")
+
+
+def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding | None:
+    """NotMeasured if a range is stated and the stage ran, but the sensor was not read."""
+    allowed: tuple[float, float] | None = getattr(device.device.limits, key)
+    stages = device.evidence.stages_with("fed")
+    if allowed is None or not any(one in device.evidence.recording.stages for one in stages):
+        return None
+    window = fed(device).window
+    mean = moving_readings(device, window, field, what).mean
+    low, high = allowed
+    if low <= mean <= high:
+        return None
+    return pass_or_fail(
+        mean,
+        nearest_edge(mean, allowed, device.source_of(f"limits.{key}")),
+        good=False,
+        detail=f"mean {what} in the {stages[0]} stage; allowed: {low:g} to {high:g}",
+        remedy="see in the report what the card waited for, or state another range",
+        from_s=window.from_s,
+        length_s=window.length_s,
+    )

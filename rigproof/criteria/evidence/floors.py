@@ -174,7 +174,7 @@ def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
         return None
     powers_w = (gpu.power_limit_default_w, gpu.power_limit_w)
     key = ("sku floor", device.device.sku_stem, done.figure.name, done.here, *powers_w)
-    return device.kept_by_limits(key, lambda: _sku_floor(device, sku, done))
+    return device.cached_by_limits(key, lambda: _sku_floor(device, sku, done))
 
 
 def _sku_floor(device: DeviceEvidence, sku: Sku, done: Measured) -> Limit | None:

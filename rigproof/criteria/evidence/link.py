@@ -6,7 +6,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import Window
 
 GENERATIONS, LANES = range(1, 11), range(1, 33)  # PCIe knows no other values

@@ -92,8 +92,8 @@ def foreign_lives(device: DeviceEvidence, lives: Sequence[Life], begin_s: float)
     Raises NotApplicable if they cannot be distinguished.
     """
     evidence, node = device.evidence, device.device.node
-    own = evidence.kept("worker pids", lambda: _worker_pids(evidence)).get(node, frozenset())
-    if evidence.kept(("pids agree", node), lambda: _agree(evidence, node, own)):
+    own = evidence.cached("worker pids", lambda: _worker_pids(evidence)).get(node, frozenset())
+    if evidence.cached(("pids agree", node), lambda: _agree(evidence, node, own)):
         return Foreign(tuple(one for one in lives if not _is_own(one, own)), named=True)
     workers = evidence.workers_by_uuid.get(device.identity.uuid, [])
     return Foreign(_by_arrival(device, lives, workers, begin_s), named=False)
@@ -117,7 +117,7 @@ def _seen(evidence: Evidence) -> dict[str, list[GpuProcess]]:
 
 def _agree(evidence: Evidence, node: str, own: frozenset[int]) -> bool:
     """Whether the driver reports the pids that our workers have by themselves."""
-    here = evidence.kept("processes by node", lambda: _seen(evidence)).get(node, ())
+    here = evidence.cached("processes by node", lambda: _seen(evidence)).get(node, ())
     return not own or any(one.belongs_to(own) for one in here)
 
 

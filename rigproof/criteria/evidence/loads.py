@@ -8,24 +8,102 @@ stage's `window`. What is left out of the window and why: docs/judged.md.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.pieces import Piece
-from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.spans import JOINING_S, unbroken
+from rigproof.criteria.evidence.rounds import JOINING_S, Rounds, unbroken
+from rigproof.criteria.evidence.series import Floats, Series
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.verdict import Outcome, count_of
 
+Numbers = npt.NDArray[np.intp]
 BOOST_S = 2.0  # from a device's first round in a stage: until its clock has come down to the power cap
 SHORTEST_S = 1.0  # of a load without a break: a shorter one is over before the sensors follow
 # Long stretches are judged in quarters, so that a fault that begins late is not averaged away: a continuous
 # load of any length, any other stretch if a quarter of it has two values of NVML's slowest sensor.
 QUARTERS, QUARTERED_S = 4, 8.0
 FEWEST_SAMPLES = 5  # of a piece: with fewer, two samples decide the median; it is joined with its neighbours
+
+
+class Piece(NamedTuple):
+    """Measured work that is judged as one: a stretch, a part of one, or several short neighbours.
+
+    Some twenty are made for each device: a dataclass would take three times as long.
+    """
+
+    stretches: tuple[Window, ...]
+    places: tuple[slice, ...]  # of the samples in each, in the device's series
+
+    @classmethod
+    def of(cls, pieces: Sequence["Piece"]) -> "Piece":
+        """Neighbouring pieces joined into one."""
+        if len(pieces) == 1:
+            return pieces[0]
+        stretches = tuple(one for piece in pieces for one in piece.stretches)
+        return cls(stretches, tuple(one for piece in pieces for one in piece.places))
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+        return sum(one.stop - one.start for one in self.places)
+
+    @property
+    def span(self) -> Window:
+        """From its beginning to its end, including the time between its stretches."""
+        return Window(self.stretches[0].from_s, self.stretches[-1].to_s)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds of measured work in it."""
+        return sum(stretch.length_s for stretch in self.stretches)
+
+
+class PieceReadings:
+    """What a sensor of one device read in some pieces; each array has a value for each of `pieces`.
+
+    `parts` are the samples of each piece, NaN where a sample lacks it; a figure of a piece without readings
+    is NaN.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], series: Series[Any], field: str) -> None:
+        self.pieces = pieces
+        numbers = series.numbers(field)
+        self.parts = [np.concatenate([numbers[place] for place in piece.places]) for piece in pieces]
+        self._known = [part[~np.isnan(part)] for part in self.parts]
+
+    @property
+    def counts(self) -> Numbers:
+        """The number of readings."""
+        return np.asarray([len(one) for one in self._known])
+
+    @cached_property
+    def means(self) -> Floats:
+        """The mean."""
+        return self._each(np.mean)
+
+    @cached_property
+    def medians(self) -> Floats:
+        """The median."""
+        return self._each(np.median)
+
+    @cached_property
+    def upper_medians(self) -> Floats:
+        """The highest value that at least half of the readings reach."""
+        return self._each(lambda one: np.sort(one)[len(one) // 2])
+
+    @cached_property
+    def lowest(self) -> Floats:
+        """The lowest reading."""
+        return self._each(np.min)
+
+    def _each(self, figure: Callable[[Floats], Any]) -> Floats:
+        return np.asarray([figure(one) if len(one) else np.nan for one in self._known], np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +150,7 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
             raise NotMeasured(f"{stage} was never measured for {SHORTEST_S:g} s without a break")
         return Load(stage, device.evidence.kinds[stage].duty, window, pieces)
 
-    return device.kept(("load", stage), made)
+    return device.cached(("load", stage), made)
 
 
 def loads_of(device: DeviceEvidence) -> list[Load]:

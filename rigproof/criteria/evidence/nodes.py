@@ -1,5 +1,8 @@
-"""The evidence about one node. Missing data raises NotMeasured with the reason."""
+"""The evidence about one promised node, and the hosts of its kind. Missing data raises NotMeasured."""
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from rigproof.criteria.criterion import Limit, NotMeasured
@@ -8,6 +11,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.fields import table_name
@@ -16,12 +20,17 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import StageRecord
 from rigproof.records.samples import HostSample
 from rigproof.records.verdict import count_of
+from rigproof.simulation.host import SimulatedHost
 
 if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
 
-Kept = TypeVar("Kept", bound=StageRecord)
+
+Own = TypeVar("Own", bound=StageRecord)
 Settings = TypeVar("Settings", bound=StageSettings)
+# Firmware takes some of the memory for itself, so that hosts with the same modules differ by up to 1 %; the
+# smallest module of a fully equipped server is 1/24 of its memory.
+SAME_RAM = 0.03
 
 
 class NodeEvidence:
@@ -101,7 +110,7 @@ class NodeEvidence:
         everything = self.evidence.rounds(self.subject)
         return everything.only(everything.same("stage", stage) & ~everything.same("verified", True))
 
-    def record(self, kind: type[Kept], stage: str, missing: str) -> Kept:
+    def record(self, kind: type[Own], stage: str, missing: str) -> Own:
         """The one record of this type that a stage made about the node.
 
         Raises NotMeasured if there is none, with `missing` as the reason, or if there are several: which of
@@ -141,3 +150,55 @@ class NodeEvidence:
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern this node."""
         return self.evidence.events.of(self.subject, *kinds)
+
+
+def alike(node: NodeEvidence) -> Iterator[NodeEvidence]:
+    """The other nodes with the same CPU model, as many usable CPUs and as much RAM; none if that is unknown.
+
+    So a host with a missing memory module or a lower limit of its container has no equal.
+    """
+    own = node.identity
+    for other in node.evidence.nodes:
+        if other.subject == node.subject or not other.found or own.cpu_model is None:
+            continue
+        its = other.identity
+        if (its.cpu_model, its.cpus) == (own.cpu_model, own.cpus) and _same_ram(its.ram_gib, own.ram_gib):
+            yield other
+
+
+def _same_ram(one_gib: float, other_gib: float) -> bool:
+    return abs(one_gib - other_gib) <= SAME_RAM * max(one_gib, other_gib)
+
+
+def no_equal(loaded: LoadedRig, node: str) -> str:
+    """Why the rates of this node of a simulated rig are judged by no other host; empty if they are."""
+    hosts = {one.name: SimulatedHost(loaded, one.name, (), seed=0) for one in loaded.rig.nodes}
+    own = hosts.pop(node)
+    equal = any(one.cpus == own.cpus and _same_ram(one.ram_gib(), own.ram_gib()) for one in hosts.values())
+    return "" if equal else "there is neither another host of its kind nor a floor"
+
+
+def host_floor(
+    node: NodeEvidence,
+    table: type[StageSettings],
+    stage: str,
+    stated: str,
+    rate_of: Callable[[NodeEvidence], float],
+) -> Limit | None:
+    """The floor of a host's rate: the one `stated`, else `peer_share` of the median of the hosts of its kind.
+
+    None if none is stated and no other host was measured. `rate_of` gives a host's rate, and raises
+    NotMeasured for one that cannot be compared.
+    """
+    floor = node.stage_limit(table, stage, stated)
+    if floor is not None:
+        return floor
+    rates = []
+    for other in alike(node):
+        with suppress(NotMeasured):
+            rates.append(rate_of(other))
+    share = node.stage_limit(table, stage, "peer_share")
+    if not rates or share is None:
+        return None
+    others = "the other host" if len(rates) == 1 else f"the median of {len(rates)} other hosts"
+    return Limit(share.value * median(rates), f"{share.value:g} of {others} of this kind; {share.source}")

@@ -48,19 +48,19 @@ def enforced_power_within(device: DeviceEvidence, window: Window) -> float | Non
     """W, the median of the limits read in a window, else the one at the start; None if there is none."""
     limit_w = device.identity.power_limit_w
     if not keeps_power_limit(device):
-        limit_w = device.kept(("power limit", window), lambda: _median_limit_w(device, window))
+        limit_w = device.cached(("power limit", window), lambda: _median_limit_w(device, window))
     return _known(limit_w)
 
 
 def keeps_power_limit(device: DeviceEvidence) -> bool:
     """Whether every power limit that was read is the one at the start; NotMeasured if one is impossible."""
 
-    def kept() -> bool:
+    def keeps() -> bool:
         require_possible(device, "power_limit_w", "power limit")
         read = device.samples.readings("power_limit_w")
         return not read or read.lowest == read.highest == device.identity.power_limit_w
 
-    return device.kept("keeps power limit", kept)
+    return device.cached("keeps power limit", keeps)
 
 
 def _median_limit_w(device: DeviceEvidence, window: Window) -> float | None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.clocks import Spans
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.power_limits import share_left
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.standstills import Spans
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
@@ -66,7 +66,7 @@ def steady(device: DeviceEvidence) -> Steady:
         window = device.evidence.complete_window(stage)
         return Steady(device.possible(stage).verified, window, device.uncounted)
 
-    return device.kept("steady", made)
+    return device.cached("steady", made)
 
 
 def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
@@ -74,7 +74,7 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
 
     Once the device has settled, all verified work counts, that of a replaced worker too.
     """
-    return device.kept("settled", lambda: _settled(device))
+    return device.cached("settled", lambda: _settled(device))
 
 
 def _settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
@@ -109,7 +109,7 @@ def sustained_rate(device: DeviceEvidence) -> SustainedRate:
             device.silicon.require_possible([(precision, rate)])
         return SustainedRate(rate, precision)
 
-    return device.evidence.figure_of("sustained rate", device.subject, measured)
+    return device.evidence.shared_figure("sustained rate", device.subject, measured)
 
 
 def rate_or_none(device: DeviceEvidence) -> SustainedRate | None:
@@ -148,7 +148,7 @@ def precision_rate(device: DeviceEvidence, precision: str) -> PrecisionRate | No
         rounds = rounds.only(rounds.labelled("precision", precision))
         return PrecisionRate(rounds, rounds.rate()) if len(rounds) else None
 
-    return device.kept(("precision rate", precision), measured)
+    return device.cached(("precision rate", precision), measured)
 
 
 def _stage_of_arms(evidence: Evidence) -> str:
@@ -216,14 +216,14 @@ def peers_of(device: DeviceEvidence, name: Hashable, group_of: GroupOf) -> Peers
     if own is None:
         return None
     group, rate = own
-    members = evidence.kept(("peers", name), lambda: _members(evidence, group_of))[group]
+    members = evidence.cached(("peers", name), lambda: _members(evidence, group_of))[group]
     limits_w = (device.identity.power_limit_w, device.identity.power_limit_default_w)
 
     def under_own_limit() -> list[float]:
         left = ((one, share_left(device, limit_w)) for one, limit_w in members)
         return sorted(one * share for one, share in left if share is not None)
 
-    rates = evidence.kept(("peers", name, group, limits_w), under_own_limit)
+    rates = evidence.cached(("peers", name, group, limits_w), under_own_limit)
     number = len(rates) - 1
     return Peers(number, median_of_others(rates, rate)) if number else None
 

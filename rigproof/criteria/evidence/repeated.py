@@ -13,9 +13,8 @@ import numpy as np
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import BOOST_S
-from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.rounds import Mask, Rounds
-from rigproof.criteria.evidence.spans import JOINING_S, unbroken
+from rigproof.criteria.evidence.rounds import JOINING_S, Mask, Rounds, unbroken
+from rigproof.criteria.evidence.series import Floats
 from rigproof.profiles.kinds.stages import DUTIES
 
 QUARTERS = 4

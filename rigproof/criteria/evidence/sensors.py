@@ -28,14 +28,21 @@ from operator import attrgetter
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence import energy
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.loads import Load
-from rigproof.criteria.evidence.pieces import PieceReadings
-from rigproof.criteria.evidence.readings import FEWEST, Floats, Readings
-from rigproof.criteria.evidence.sensor_temperatures import SHORTEST_STILL_S, STEP_STILL_S, Drawn, still_since
-from rigproof.criteria.evidence.sensor_times import EARLY_S, SHIFT_S, out_of_time
-from rigproof.criteria.evidence.series import require_finite
+from rigproof.criteria.evidence.loads import Load, PieceReadings
+from rigproof.criteria.evidence.sensor_rules import (
+    EARLY_S,
+    ENERGY_SHARE,
+    SHIFT_S,
+    SHORTEST_STILL_S,
+    STEP_STILL_S,
+    Drawn,
+    against_energy,
+    mean_by_energy,
+    out_of_time,
+    still_since,
+)
+from rigproof.criteria.evidence.series import FEWEST, Floats, Readings, require_finite
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import DUTIES
@@ -73,7 +80,7 @@ def require_moving(device: DeviceEvidence, window: Window, field: str, what: str
         raise NotMeasured(
             "temperature, power and clock did not change at all under load: the sensors are frozen"
         )
-    reason = device.kept(("doubt", field), lambda: _doubt(device, field, what))
+    reason = device.cached(("doubt", field), lambda: _doubt(device, field, what))
     if reason:
         raise NotMeasured(reason)
 
@@ -112,7 +119,7 @@ def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
 
 def power_field(device: DeviceEvidence) -> str:
     """Instant power if the driver reports it, else the average over a second."""
-    return device.kept("power field", lambda: POWER[0] if device.samples.readings(POWER[0]) else POWER[1])
+    return device.cached("power field", lambda: POWER[0] if device.samples.readings(POWER[0]) else POWER[1])
 
 
 def _all_still(device: DeviceEvidence, window: Window) -> bool:
@@ -122,7 +129,7 @@ def _all_still(device: DeviceEvidence, window: Window) -> bool:
         samples = device.loaded_samples(window)
         return all(_is_constant(samples.readings(name)) for name in CORE)
 
-    return device.kept(("frozen", window), constant)
+    return device.cached(("frozen", window), constant)
 
 
 def _is_constant(pairs: Readings) -> bool:
@@ -208,13 +215,13 @@ def _still_power(device: DeviceEvidence, pairs: Readings, field: str) -> str:
 
 
 def _energy_differs(device: DeviceEvidence, from_s: float, to_s: float, power_w: float) -> bool:
-    drawn_w = energy.mean_by_energy(device, from_s, to_s)
-    return drawn_w > 0 and abs(drawn_w - power_w) > energy.SHARE / 2 * power_w
+    drawn_w = mean_by_energy(device, from_s, to_s)
+    return drawn_w > 0 and abs(drawn_w - power_w) > ENERGY_SHARE / 2 * power_w
 
 
 def _against_energy(device: DeviceEvidence, field: str) -> str:
     """Rule 3."""
-    apart = energy.against_energy(device, field)
+    apart = against_energy(device, field)
     if apart is None:
         return ""
     begun_s, read_w, by_energy_w = apart
@@ -233,7 +240,7 @@ def _still_temperature(device: DeviceEvidence, pairs: Readings, what: str) -> st
     from_s, to_s = float(pairs.times_s[0]), float(pairs.times_s[-1])
     if len(power) < FEWEST or not STEP_STILL_S <= to_s - from_s <= LONGEST_S:
         return ""
-    drawn = device.kept(("drawn", from_s, to_s), lambda: Drawn(power, from_s, to_s))
+    drawn = device.cached(("drawn", from_s, to_s), lambda: Drawn(power, from_s, to_s))
     still = still_since(pairs, pairs.repeated(SHORTEST_STILL_S), drawn)
     return "" if still is None else f"{_at(device, still[0])}the {what} {still[1]}: the sensor is frozen"
 
@@ -255,7 +262,7 @@ def _out_of_time(device: DeviceEvidence, early_s: float = SHIFT_S) -> str:
         own = device.all_rounds.only(device.own)
         return out_of_time(own, device.samples.readings(power_field(device)), early_s)
 
-    return device.kept(("time", early_s), found)
+    return device.cached(("time", early_s), found)
 
 
 # Another card
@@ -282,7 +289,7 @@ def _same_as_another(device: DeviceEvidence) -> str:
                 )
         return ""
 
-    return device.kept("same as another", found)
+    return device.cached("same as another", found)
 
 
 def _equal_for_long(own: Floats, theirs: Floats) -> int | None:

@@ -93,7 +93,7 @@ def strangers_of(device: DeviceEvidence) -> tuple[Stranger, ...]:
 
     Raises NotMeasured if its processes were not watched, NotApplicable if the driver does not list them.
     """
-    return device.kept("strangers", lambda: _strangers(device))
+    return device.cached("strangers", lambda: _strangers(device))
 
 
 def require_watched(device: DeviceEvidence) -> None:
@@ -272,7 +272,7 @@ def _foreign(device: DeviceEvidence) -> Foreign:
         records = _by_device(device.evidence).get(device.subject, ())
         return foreign_lives(device, lives_of(records), _begin_s(device))
 
-    return device.kept("foreign processes", made)
+    return device.cached("foreign processes", made)
 
 
 def _by_device(evidence: Evidence) -> Mapping[str, list[GpuProcess]]:
@@ -282,7 +282,7 @@ def _by_device(evidence: Evidence) -> Mapping[str, list[GpuProcess]]:
             found[one.subject].append(one)
         return found
 
-    return evidence.kept("processes", made)
+    return evidence.cached("processes", made)
 
 
 def _watch(device: DeviceEvidence) -> ProcessWatch:
@@ -310,4 +310,4 @@ def _load(device: DeviceEvidence) -> Window:
         ends_s = [math.inf if one.end_s is None else one.end_s for one in stages]
         return Window(min(one.start_s for one in stages), max(ends_s))
 
-    return device.evidence.kept("all stages", made)
+    return device.evidence.cached("all stages", made)

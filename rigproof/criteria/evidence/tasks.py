@@ -66,7 +66,7 @@ def rounds_by_device(device: DeviceEvidence) -> tuple[Rounds, Rounds]:
     def divided() -> tuple[Rounds, Rounds]:
         return device.all_rounds.only(device.own), device.all_rounds.only(~device.own)
 
-    return device.kept("rounds by device", divided)
+    return device.cached("rounds by device", divided)
 
 
 def _ends(

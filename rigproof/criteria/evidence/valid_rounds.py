@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.rounds import Mask, Rounds
-from rigproof.criteria.evidence.spans import overlaps
+from rigproof.criteria.evidence.rounds import Mask, Rounds, overlaps
+from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import LONGEST_S
 from rigproof.profiles.kinds.stages import Label, StageKinds
 from rigproof.records.fields import LABELS

@@ -27,7 +27,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Reached:
     """The share of a reference that a card reaches in a stage."""
 
     stage: str
@@ -36,18 +36,18 @@ class Kept:
 
 
 def works_of(device: DeviceEvidence) -> Mapping[Work, Done]:
-    """All work that it repeats in the stages that are held against others. Kept for its peers."""
+    """All work that it repeats in the stages that are held against others. Cached for its peers."""
 
     def measured() -> Mapping[Work, Done]:
         kinds = device.evidence.kinds
         return {work: done for work, done in _works(device).items() if kinds[work[0]].held_against}
 
-    return device.evidence.figure_of("works", device.subject, measured)
+    return device.evidence.shared_figure("works", device.subject, measured)
 
 
 def _works(device: DeviceEvidence) -> Mapping[Work, Done]:
     """All work that it repeats, of every stage whose rounds are valid."""
-    return device.kept("works", lambda: dict(_done(device)))
+    return device.cached("works", lambda: dict(_done(device)))
 
 
 def _done(device: DeviceEvidence) -> Iterator[tuple[Work, Done]]:
@@ -70,7 +70,7 @@ def _done(device: DeviceEvidence) -> Iterator[tuple[Work, Done]]:
 # Against itself
 
 
-def beside_itself(device: DeviceEvidence) -> Iterator[Kept]:
+def beside_itself(device: DeviceEvidence) -> Iterator[Reached]:
     """The share that its work of each stage reaches of what its own other stages let expect.
 
     That of the fastest work; of the slowest one, if all must reach it.
@@ -90,7 +90,7 @@ def beside_itself(device: DeviceEvidence) -> Iterator[Kept]:
         amounts = [need.amount(told) for need in reference.needs]
         if all(rates) and all(amounts):
             needed_s = sum(amount / rate for amount, rate in zip(amounts, rates, strict=True))
-            yield Kept(stage, done.rate * needed_s, f"its own {reference.words}")
+            yield Reached(stage, done.rate * needed_s, f"its own {reference.words}")
 
 
 def _other_rate(device: DeviceEvidence, works: Mapping[Work, Done], work: Work, need: Need) -> float:
@@ -110,7 +110,7 @@ def _other_rate(device: DeviceEvidence, works: Mapping[Work, Done], work: Work, 
 # Against its peers
 
 
-def beside_peers(device: DeviceEvidence, *, of_host: bool) -> Iterator[Kept]:
+def beside_peers(device: DeviceEvidence, *, of_host: bool) -> Iterator[Reached]:
     """For each stage, the time that its peers would have taken for its work, as a share of its own.
 
     `of_host`: only peers of its host, with which it shares whatever the host takes part in.
@@ -125,7 +125,7 @@ def beside_peers(device: DeviceEvidence, *, of_host: bool) -> Iterator[Kept]:
                 done, words = works[work], peers.in_words
                 own_s, needed_s = own_s + done.seconds, needed_s + done.seconds * done.rate / peers.middle
         if own_s:
-            yield Kept(stage, needed_s / own_s, f"{words} of {device.device.sku_stem}")
+            yield Reached(stage, needed_s / own_s, f"{words} of {device.device.sku_stem}")
 
 
 def _grouped(work: Work, *, of_host: bool) -> GroupOf:

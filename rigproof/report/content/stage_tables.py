@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rigproof.criteria.evidence.reasons import COUNTERS, NAMES, counted_s
+from rigproof.criteria.evidence.counters import COUNTERS, NAMES, counted_s
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure

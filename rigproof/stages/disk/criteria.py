@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, pass_or_fail
-from rigproof.criteria.evidence.hosts import host_floor
-from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.criteria.evidence.nodes import NodeEvidence, host_floor
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure

@@ -1,6 +1,6 @@
 """A simulated disk: chunks written and read back."""
 
-from rigproof.criteria.evidence.hosts import no_equal
+from rigproof.criteria.evidence.nodes import no_equal
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Phase
 from rigproof.simulation.faults.kinds import FaultKind

@@ -20,9 +20,9 @@ from rigproof.criteria.evidence.cpu_use import TOLD_PERCENT, cpu_seconds, taken
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import fed, fed_by
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import moving_readings, require_in_time
+from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Round

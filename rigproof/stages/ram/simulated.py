@@ -1,6 +1,6 @@
 """Simulated RAM: copies, then patterns over a part of what is free."""
 
-from rigproof.criteria.evidence.hosts import no_equal
+from rigproof.criteria.evidence.nodes import no_equal
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind

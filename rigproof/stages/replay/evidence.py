@@ -54,7 +54,7 @@ def replayed(device: DeviceEvidence) -> Replayed:
             raise NotMeasured("no training step was replayed" + (f": {cause}" if cause else ""))
         return _read(events[-1], device.records(StepDigest, STAGE))
 
-    return device.evidence.figure_of("replayed steps", device.subject, read)
+    return device.evidence.shared_figure("replayed steps", device.subject, read)
 
 
 def first_difference(device: DeviceEvidence) -> tuple[FirstDifference | None, int]:
@@ -62,7 +62,7 @@ def first_difference(device: DeviceEvidence) -> tuple[FirstDifference | None, in
     own = replayed(device)
     if device.is_cpu:  # there, libraries choose the algorithm by the CPU's instructions
         return None, 0
-    found = device.evidence.kept("replays compared", lambda: _compared(device.evidence))
+    found = device.evidence.cached("replays compared", lambda: _compared(device.evidence))
     cards, differences = found[own.kind]
     return differences.get(device.subject), len(cards) - 1
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
+from rigproof.criteria.evidence.clocks import NONE, Spans
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.floors import SLOW
 from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
-from rigproof.criteria.evidence.standstills import NONE, Spans
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording

@@ -90,7 +90,7 @@ def training_steps(device: DeviceEvidence) -> TrainingSteps:
                 raise NotMeasured(f"the losses of its steps in {precision} were not reported")
         return steps
 
-    return device.evidence.figure_of("training steps", device.subject, measured)
+    return device.evidence.shared_figure("training steps", device.subject, measured)
 
 
 def outcomes(device: DeviceEvidence) -> list[Event]:

@@ -144,7 +144,7 @@ def _spans(device: DeviceEvidence, direction: str, *companies: str) -> list[tupl
 
 
 def _found(device: DeviceEvidence, direction: str) -> Found:
-    return device.kept(("transfers", direction), lambda: measured(device, direction))
+    return device.cached(("transfers", direction), lambda: measured(device, direction))
 
 
 def _fallen(device: DeviceEvidence) -> dict[str, Limit]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured
+from rigproof.criteria.evidence.counters import POWER_BRAKE, THERMAL, THROTTLE, names_of
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.reasons import POWER_BRAKE, THERMAL, THROTTLE, names_of
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome

@@ -16,9 +16,8 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.link import FIELDS, best_link, link_name, replays_allowed
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import Series
+from rigproof.criteria.evidence.series import Readings, Series
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.recording import Recording

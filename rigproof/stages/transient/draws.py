@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rigproof.criteria.evidence.readings import Floats, Readings
+from rigproof.criteria.evidence.series import Floats, Readings
 from rigproof.criteria.evidence.windows import Window
 
 

@@ -15,8 +15,8 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rates import rate_or_none, settled
-from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import figure

@@ -210,7 +210,7 @@ def test_several_processes_give_the_verdicts_that_one_gives(bench, processes):
     assert [one.criterion for one in found] == sorted(
         (one.criterion for one in found), key=list(CATALOGUE).index
     )
-    assert set(evidence.compared["training steps"]) == {GPU, OTHER}
+    assert set(evidence.shared_figures["training steps"]) == {GPU, OTHER}
 
 
 def test_the_share_of_a_process_that_dies_is_judged_all_the_same(bench, monkeypatch):
@@ -229,9 +229,9 @@ def test_what_was_kept_of_a_node_is_released_before_the_next(bench, monkeypatch)
     held, real = [], Evidence.release
 
     def release(self):
-        held.append({key[0] for key in self._kept_for_subject if key[0] in (GPU, OTHER)})
+        held.append({key[0] for key in self._cached_for_subject if key[0] in (GPU, OTHER)})
         real(self)
-        assert not self._kept_for_subject
+        assert not self._cached_for_subject
 
     monkeypatch.setattr(Evidence, "release", release)
     bench.verdicts()

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.checks.clock import _at_its_cap, _drawn_while_low, _means_mhz
+from rigproof.criteria.evidence.counters import names_of
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, load_of
-from rigproof.criteria.evidence.reasons import names_of
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Outcome, sentence
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.checks.thermal import _sustained
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.series import Readings
 from rigproof.records.measurements import Stage
 from rigproof.records.verdict import Outcome, sentence
 

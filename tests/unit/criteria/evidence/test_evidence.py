@@ -335,13 +335,13 @@ def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
     found = evidence(bench)
     made = []
     for _ in range(2):
-        found.kept_for_subject("key", lambda: made.append("held"))
-        found.kept("key", lambda: made.append("kept"))
-        found.device(GPU).kept("key", lambda: made.append("own"))
+        found.cached_for_subject("key", lambda: made.append("held"))
+        found.cached("key", lambda: made.append("kept"))
+        found.device(GPU).cached("key", lambda: made.append("own"))
     found.release()
-    found.kept_for_subject("key", lambda: made.append("again"))
-    found.kept("key", lambda: made.append("never"))
-    found.device(GPU).kept("key", lambda: made.append("its own again"))
+    found.cached_for_subject("key", lambda: made.append("again"))
+    found.cached("key", lambda: made.append("never"))
+    found.device(GPU).cached("key", lambda: made.append("its own again"))
     assert made == ["held", "kept", "own", "again", "its own again"]
 
 
@@ -350,7 +350,7 @@ def test_what_the_first_attempt_holds_is_let_go_too(bench):
     found, made = evidence(bench), []
     for _ in range(2):
         assert found.first_attempt is not None
-        found.first_attempt.kept_for_subject("key", lambda: made.append("held"))
+        found.first_attempt.cached_for_subject("key", lambda: made.append("held"))
         found.release()
     assert made == ["held", "held"]
 

@@ -1,12 +1,24 @@
-"""What a device did under load: where each stage is judged, and which finding of several stands."""
+"""What a device did under load, and the pieces in which it is judged."""
+
+import math
 
 import pytest
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.loads import load_of, measured_stretches, over_loads, over_stages
+from rigproof.criteria.evidence.loads import (
+    Piece,
+    PieceReadings,
+    load_of,
+    measured_stretches,
+    over_loads,
+    over_stages,
+)
+from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import TFLOP, Round
+from rigproof.records.rows import Rows
+from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Outcome
 
 GPU = "pc1/gpu0"
@@ -18,6 +30,9 @@ UNLIMITED = Finding(Outcome.NO_LIMIT, 5.0, detail="no limit")
 WARNED = Finding(Outcome.WARN, 99.0, LIMIT, "hm")
 FAILED = Finding(Outcome.FAIL, 99.0, LIMIT, "under")
 WORSE = Finding(Outcome.FAIL, 50.0, LIMIT, "far under")
+ONE, TWO, THREE, FOUR = (8.0, 10.0), (12.0, 14.0), (16.0, 18.0), (20.0, 21.0)
+# Once a second; None where a sample lacks the power.
+POWER_W = [5.0, None, 1.0, 3.0, 99.0, 2.0, 4.0, 6.0, 8.0, None, None]
 
 
 def device_of(bench):
@@ -217,9 +232,6 @@ def pieces_of(bench, stage, shortest_s=0.0):
     return [[(one.from_s, one.to_s) for one in piece.stretches] for piece in pieces]
 
 
-ONE, TWO, THREE, FOUR = (8.0, 10.0), (12.0, 14.0), (16.0, 18.0), (20.0, 21.0)
-
-
 @pytest.fixture
 def in_stretches(bench):
     """Three stretches of 2 s in gemm, and one of 1 s."""
@@ -341,3 +353,36 @@ def test_measured_work_counts_from_two_seconds_into_its_stage_on(bench, phase, f
     (stretch,) = measured_stretches(device)
     assert stretch.from_s == pytest.approx(from_s)
     assert stretch.length_s > 0
+
+
+def piece(*places):
+    return Piece(tuple(Window(one.start, one.stop) for one in places), places)
+
+
+def test_the_figures_of_each_piece_are_of_the_readings_in_all_its_stretches():
+    series = Series.of(
+        Rows.of_records(
+            GpuSample, [GpuSample(float(t_s), "a", power_w=value) for t_s, value in enumerate(POWER_W)]
+        ),
+        "a",
+    )
+    pieces = [piece(slice(0, 2), slice(2, 4)), piece(slice(5, 9)), piece(slice(9, 11))]
+    found = PieceReadings(pieces, series, "power_w")
+    assert found.counts.tolist() == [3, 4, 0]
+    for figure, expected in (
+        ("means", [3.0, 5.0, math.nan]),
+        ("medians", [3.0, 5.0, math.nan]),
+        ("upper_medians", [3.0, 6.0, math.nan]),
+        ("lowest", [1.0, 2.0, math.nan]),
+    ):
+        assert getattr(found, figure).tolist() == pytest.approx(expected, nan_ok=True)
+    assert list(map(len, found.parts)) == [4, 4, 2]  # with those that lack it
+
+
+def test_joined_pieces_keep_all_their_stretches():
+    first = Piece((Window(0, 2),), (slice(0, 3),))
+    second = Piece((Window(5, 6), Window(8, 9)), (slice(5, 7), slice(8, 10)))
+    joined = Piece.of([first, second])
+    assert joined.stretches == (Window(0, 2), Window(5, 6), Window(8, 9))
+    assert (joined.samples, joined.span, joined.length_s) == (7, Window(0, 9), 4)
+    assert Piece.of([first]) is first

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
