@@ -7,14 +7,12 @@ is a wait that passed its deadline while they left the host next to nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
@@ -102,7 +100,7 @@ def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
     """The whole seconds of a window that have samples of the CPU."""
     samples, slices = node.loaded_samples(window), window.slices(WINDOW_S)
     names = ("cpu_percent", "own_percent", "stolen_percent", "throttled_percent", "crowded_percent")
-    columns = [_values_by_slice(samples.readings(name), slices) for name in names]
+    columns = [samples.readings(name).by_slice(slices) for name in names]
     return [
         CpuSecond(
             from_s=piece.from_s,
@@ -116,16 +114,6 @@ def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
         for piece, used, own, stolen, throttled, crowded in zip(slices, *columns, strict=True)
         if used
     ]
-
-
-def _values_by_slice(readings: Readings, slices: Sequence[Window]) -> list[list[float]]:
-    """The values in each of the adjacent slices."""
-    if not slices:
-        return []
-    edges_s = [*(piece.from_s for piece in slices), slices[-1].to_s]
-    bounds = np.searchsorted(readings.times_s, edges_s).tolist()
-    values = readings.values.tolist()
-    return [values[start:end] for start, end in pairwise(bounds)]
 
 
 def excused(evidence: "Evidence", wait: Event) -> Event:

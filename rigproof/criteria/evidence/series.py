@@ -57,6 +57,15 @@ class Readings:
         """The pairs of run time and value."""
         return zip(self.times_s.tolist(), self.values.tolist(), strict=True)
 
+    def by_slice(self, slices: Sequence[Window]) -> list[list[float]]:
+        """The values in each of the adjacent slices."""
+        if not slices:
+            return []
+        edges_s = [*(one.from_s for one in slices), slices[-1].to_s]
+        bounds = np.searchsorted(self.times_s, edges_s).tolist()
+        values = self.values.tolist()
+        return [values[start:end] for start, end in pairwise(bounds)]
+
     def within(self, from_s: float, to_s: float) -> "Readings":
         """Those from one moment to another, both included."""
         first, end = self.times_s.searchsorted(from_s), self.times_s.searchsorted(to_s, "right")

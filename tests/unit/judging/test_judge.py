@@ -3,6 +3,9 @@
 import contextlib
 import json
 from dataclasses import replace
+from inspect import isfunction
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,29 +30,8 @@ from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from rigproof.stages.feeding.stage import RewardBatch
+from support import fault_changes
 from support.directions import agrees
-from support.fault_changes import (
-    clock_is_stuck,
-    cpu_takes_over,
-    every_result_is_wrong,
-    gpu_is_hidden,
-    gpu_is_idle,
-    gpu_is_lost,
-    gpu_is_missing,
-    heat_throttles,
-    memory_runs_out,
-    node_is_missing,
-    nvml_hangs,
-    others_hold_memory,
-    products_differ,
-    rewards_are_slow,
-    sag,
-    sharing_collapses,
-    stranger_computes,
-    stranger_crashes,
-    stranger_takes_memory,
-    tensor_cores_are_unused,
-)
 from support.rig_profile import CANNED, stage_changes
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
@@ -287,132 +269,78 @@ def test_a_stage_that_was_broken_off_lets_nothing_pass_that_needs_it(bench, stat
 strange = st.sampled_from([float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 1e-300, 1e15])
 floats = strange | st.floats(0, 1000)
 moments = st.floats(0, 80) | floats
-maybe = st.none() | floats
-subjects = st.sampled_from([GPU, OTHER, "pc1", "pc2", "rig"])
-stages = st.sampled_from(["gemm", "sustained"])
-workers = st.sampled_from(["pc1/gpu0#0", "pc1/gpu0#1", "pc2/gpu0#0"])
-links = st.none() | st.sampled_from([0, 1, 5, 16, -1, 2**40])
-counts = st.none() | st.integers(-1, 2**40)
 words = st.text(max_size=5)
-gpu_samples = st.builds(
-    GpuSample,
-    moments,
-    subjects,
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    counts,
-    links,
-    links,
+BY_TYPE = {float: floats, int: st.integers(-1, 2**40), bool: st.booleans(), str: words}
+BY_NAME = {
+    "t_s": moments,
+    "start_s": moments,
+    "from_s": moments,
+    "end_s": st.none() | moments,
+    "loaded_from_s": st.none() | moments,
+    "loaded_to_s": st.none() | moments,
+    "subject": st.sampled_from([GPU, OTHER, "pc1", "pc2", "rig"]),
+    "stage": st.sampled_from(["gemm", "sustained"]),
+    "worker": st.sampled_from(["pc1/gpu0#0", "pc1/gpu0#1", "pc2/gpu0#0"]),
+}
+
+
+def records(kind, /, *, only=None, **given):
+    """Strange records of this type: what is not given, by the name of the field or else its type.
+
+    `only`: so many of its fields, the others have their defaults.
+    """
+    strategies = {}
+    for name, hint in list(get_type_hints(kind).items())[:only]:
+        known = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
+        choices = [one for part in known for one in get_args(part) if get_origin(part) is Literal]
+        by_type = [BY_TYPE[one] for one in known if one in BY_TYPE]
+        by_type += [st.sampled_from(choices)] if choices else []
+        by_type += [st.none()] if type(None) in known else []
+        if by_type:
+            strategies[name] = st.one_of(by_type)
+    known = {name: one for name, one in BY_NAME.items() if name in strategies}
+    return st.builds(kind, **strategies | known | given)
+
+
+gpu_samples = records(GpuSample, only=14)
+host_samples = records(
+    HostSample, core_percent=st.none(), wakeup_delays_ms=st.none() | st.tuples(floats), only=10
 )
-host_samples = st.builds(
-    HostSample,
-    moments,
-    subjects,
-    maybe,
-    st.none(),
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    maybe,
-    st.none() | st.tuples(floats),
-)
-rounds = st.builds(
+rounds = records(
     Round,
-    moments,
-    stages,
-    workers,
-    subjects,
-    st.sampled_from(["warmup", "measure"]),
-    floats,
-    floats,
-    st.sampled_from(["TFLOP", "GB"]),
-    st.booleans(),
-    st.fixed_dictionaries({}, optional={"precision": st.sampled_from(["fp32", "bf16"]), "size": st.just(64)}),
+    unit=st.sampled_from(["TFLOP", "GB"]),
+    labels=st.fixed_dictionaries(
+        {}, optional={"precision": st.sampled_from(["fp32", "bf16"]), "size": st.just(64)}
+    ),
+    only=9,
 )
 others = st.one_of(
-    st.builds(
-        Stage,
-        stages,
-        moments,
-        st.none() | moments,
-        st.sampled_from(["running", "finished", "partial", "failed", "interrupted"]),
-        st.just(()),
-        st.none() | moments,
-        st.none() | moments,
-    ),
-    st.builds(
+    records(Stage, name=BY_NAME["stage"], only=8),
+    records(
         Event,
-        moments,
-        st.sampled_from(sorted(EVENT_KINDS)),
-        subjects,
-        words,
-        st.none() | stages,
-        st.none() | workers,
-        st.dictionaries(st.sampled_from(["xid", "count", "limit_s"]), st.integers() | words | floats),
+        kind=st.sampled_from(sorted(EVENT_KINDS)),
+        stage=st.none() | BY_NAME["stage"],
+        worker=st.none() | BY_NAME["worker"],
+        data=st.dictionaries(st.sampled_from(["xid", "count", "limit_s"]), st.integers() | words | floats),
+        only=6,
     ),
-    st.builds(
-        MemoryReading,
-        moments,
-        stages,
-        workers,
-        subjects,
-        floats,
-        floats,
-        floats,
-        maybe,
-        maybe,
-        counts,
-        counts,
-    ),
-    st.builds(
-        GpuCounters,
-        moments,
-        subjects,
-        st.sampled_from(["before", "after"]),
-        counts,
-        counts,
-        counts,
-        counts,
-        st.none() | st.booleans(),
-        st.none() | st.booleans(),
-        counts,
-        counts,
-    ),
-    st.builds(ForeignMemory, moments, subjects, maybe, st.none() | st.tuples(st.integers(1, 9))),
-    st.builds(
+    records(MemoryReading),
+    records(GpuCounters, only=11),
+    records(ForeignMemory, pids=st.none() | st.tuples(st.integers(1, 9)), only=4),
+    records(
         GpuProcess,
-        moments,
-        subjects,
-        st.sampled_from([100, 101, 5263]),
-        st.booleans(),
-        st.booleans(),
-        maybe,
-        maybe,
-        st.none() | words,
-        st.none() | words,
-        st.sampled_from([(), (100,), (7, 1)]),
+        pid=st.sampled_from([100, 101, 5263]),
+        parents=st.sampled_from([(), (100,), (7, 1)]),
+        only=10,
     ),
-    st.builds(ProcessWatch, moments, subjects, moments, st.integers(0, 9), moments, st.booleans()),
-    st.builds(
+    records(ProcessWatch, readings=st.integers(0, 9)),
+    records(
         WorkerIdentity,
-        workers,
-        subjects,
-        st.just("pc1"),
-        st.just("cuda"),
-        st.sampled_from([f"GPU-{GPU}", f"GPU-{OTHER}", "GPU-x"]),
-        st.just(1),
-        moments,
-        words,
-        st.none(),
-        st.just(("bf16",)),
+        node=st.just("pc1"),
+        device=st.just("cuda"),
+        uuid=st.sampled_from([f"GPU-{GPU}", f"GPU-{OTHER}", "GPU-x"]),
+        precisions=st.just(("bf16",)),
+        only=10,
     ),
 )
 
@@ -433,28 +361,12 @@ def test_no_recording_makes_judging_raise_or_a_figure_that_is_not_finite(new_ben
 
 SHARES = ("throttle_share", "success_share", "active_work_share", "peer_share", "idle_share")
 NUMBERS = ("ooms", "ecc_uncorrected", "throttle_events", "remapped_rows_fail", "retired_pages_fail")
-CHANGES = (
-    clock_is_stuck,
-    cpu_takes_over,
-    every_result_is_wrong,
-    gpu_is_hidden,
-    gpu_is_idle,
-    gpu_is_lost,
-    gpu_is_missing,
-    heat_throttles,
-    memory_runs_out,
-    node_is_missing,
-    nvml_hangs,
-    others_hold_memory,
-    products_differ,
-    rewards_are_slow,
-    sag,
-    sharing_collapses,
-    stranger_computes,
-    stranger_crashes,
-    stranger_takes_memory,
-    tensor_cores_are_unused,
-)
+CHANGES = [
+    one
+    for name, one in vars(fault_changes).items()
+    if isfunction(one)
+    and name not in ("replace", "leave_free", "hold_memory")  # these have figures to be given
+]
 DEGREES = ("core_temperature_c", "memory_temperature_c", "headroom_gib")
 
 
@@ -524,7 +436,7 @@ def test_fewer_samples_never_turn_a_failure_of_coverage_into_a_pass(new_bench, k
 
 
 def test_what_somebody_else_explains_says_since_when_where_that_is_known(bench):
-    stranger_takes_memory(bench)
+    fault_changes.stranger_takes_memory(bench)
     own = bench.verdict("memory.no_oom", GPU).detail.partition("so this is not the card's own: ")[2]
     assert own == "1 OOM, limit 0, from t=50 s"
 

@@ -10,7 +10,6 @@ from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import (
     Window,
     require_coverage,
-    values_by_slice,
     without_work,
     work_by_slice,
 )
@@ -62,12 +61,12 @@ def test_parts_are_equal_and_cover_the_window():
 
 def test_values_fall_into_the_slice_of_their_moment():
     pairs = [(-0.1, 1), (0.0, 2), (0.99, 3), (1.0, 4), (2.0, 5)]
-    assert values_by_slice(Readings.of_pairs(pairs), Window(0, 2).slices(1)) == [[2, 3], [4]]
+    assert Readings.of_pairs(pairs).by_slice(Window(0, 2).slices(1)) == [[2, 3], [4]]
 
 
 def test_without_slices_there_is_nothing():
     assert work_in([work(1, 1)], ()) == []
-    assert values_by_slice(Readings.of_pairs([(0, 1)]), ()) == []
+    assert Readings.of_pairs([(0, 1)]).by_slice(()) == []
 
 
 def test_a_window_shorter_than_a_slice_has_none():
@@ -83,11 +82,6 @@ def test_work_is_put_into_its_slice_wherever_the_slices_begin_and_however_wide_t
     assert work_in([work(105.0, 2.0, 10)], slices) == [0.0, 5.0, 5.0, 0.0]
     assert work_in([work(108.0, 0.5, 10), work(100.5, 1.0, 10)], slices) == [5.0, 0.0, 0.0, 10.0]
     assert work_in([work(101.0, 1.0, 10)], slices[:1]) == [10.0]
-
-
-def test_values_fall_into_one_of_three_slices():
-    pairs = [(9.9, 0), (10.0, 1), (11.0, 2), (12.9, 3), (13.0, 4)]
-    assert values_by_slice(Readings.of_pairs(pairs), Window(10, 13).slices(1)) == [[1], [2], [3]]
 
 
 def test_slices_may_be_shorter_than_a_second():
