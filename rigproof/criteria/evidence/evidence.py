@@ -1,17 +1,13 @@
-"""What criteria see: a Recording and its profile, indexed once, with a view for each device and node.
+"""What criteria see: an indexed Recording and its profile, its stages, and a view of each device and node.
 
-Everything is indexed on first use, and in linear time: a soak has some 300,000 samples, five minutes of
-16,384 GPUs have five million. What was made for a subject is released after it was judged. Missing data
-raises NotMeasured with the reason, so that a criterion cannot pass by ignoring it.
+Missing data raises NotMeasured with the reason, so that a criterion cannot pass by ignoring it.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable
 from copy import copy
 from functools import cached_property
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,10 +16,10 @@ from rigproof.criteria.evidence.clocks import Spans, awake, contradiction, gaps_
 from rigproof.criteria.evidence.cpu_use import excused
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import EventIndex
+from rigproof.criteria.evidence.indexed import IndexedRecording
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import plan_of, recorded_plan
-from rigproof.criteria.evidence.series import Series, grouped
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import Duty, StageKinds
@@ -32,11 +28,8 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.fields import table_name
-from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording, StageRecord
-from rigproof.records.rows import Rows
-from rigproof.records.samples import GpuSample, HostSample
 
 Made = TypeVar("Made")
 Own = TypeVar("Own", bound=StageRecord)
@@ -46,7 +39,7 @@ ENDED = ("finished", "partial", "failed")  # a stage that was not aborted
 APART_S = 1.0  # the driver's record of a load and its rounds are equal; only clocks keep them apart
 
 
-class Evidence:
+class Evidence(IndexedRecording):
     """A Recording with the profile that it is judged by, and the champions that floors come from.
 
     The champions are those that the run recorded, unless others are given; an empty mapping means none.
@@ -63,15 +56,10 @@ class Evidence:
         *,
         first: bool = False,
     ) -> None:
-        self._all_attempts = recording
-        self.recording = recording.of_attempt(first=first)
+        super().__init__(recording, first=first)
         self.loaded = loaded
         self.planned_by = planned_by if planned_by is not None else loaded
         self._champions = champions
-        # The figures by which devices are compared, made on first use: by name and by device.
-        self.shared_figures: dict[str, dict[str, Any]] = defaultdict(dict)
-        self._cached: dict[Hashable, Any] = {}
-        self._cached_for_subject: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
 
@@ -81,6 +69,12 @@ class Evidence:
         if not self.recording.first_attempts:
             return None
         return Evidence(self._all_attempts, self.loaded, self._champions, self.planned_by, first=True)
+
+    def release(self) -> None:
+        """Release what was cached for subjects in both attempts."""
+        super().release()
+        if self.first_attempt is not None:
+            self.first_attempt.release()
 
     @property
     def attempts(self) -> "tuple[Evidence, ...]":
@@ -102,8 +96,9 @@ class Evidence:
 
     def devices_on(self, node: str) -> tuple[DeviceEvidence, ...]:
         """The evidence about the promised devices of a node, in the profile's order."""
-        return self.cached("devices by node", self._by_node).get(node, ())
+        return self._by_node.get(node, ())
 
+    @cached_property
     def _by_node(self) -> dict[str, tuple[DeviceEvidence, ...]]:
         found: dict[str, list[DeviceEvidence]] = defaultdict(list)
         for device in self._devices.values():
@@ -148,9 +143,9 @@ class Evidence:
             raise NotMeasured(plan)
         return plan
 
-    @property
+    @cached_property
     def _recorded_plan(self) -> Plan | str:
-        return self.cached("plan", lambda: recorded_plan(self.recording, self.planned_by))
+        return recorded_plan(self.recording, self.planned_by)
 
     @cached_property
     def judged_plan(self) -> Plan:
@@ -177,45 +172,6 @@ class Evidence:
     def nodes(self) -> tuple[NodeEvidence, ...]:
         """Every promised node, in the profile's order."""
         return tuple(self._nodes.values())
-
-    def gpu_samples(self, subject: str) -> Series[GpuSample]:
-        """The samples of one device."""
-        return self.cached_for_subject(
-            ("gpu samples", subject), lambda: Series.of(self.recording.gpu_samples, subject)
-        )
-
-    def host_samples(self, subject: str) -> Series[HostSample]:
-        """The samples of one node."""
-        return self.cached_for_subject(
-            ("host samples", subject), lambda: Series.of(self.recording.host_samples, subject)
-        )
-
-    def memory(self, subject: str) -> Series[MemoryReading]:
-        """The allocator readings of one device."""
-        return self.cached_for_subject(("memory", subject), lambda: Series.of(self.recording.memory, subject))
-
-    def counters(self, subject: str) -> list[GpuCounters]:
-        """The error counters of one device, in the order of time."""
-        index = self.cached("counters", lambda: grouped(self.recording.counters))
-        return sorted(index.get(subject, ()), key=attrgetter("t_s"))
-
-    def boots(self, subject: str) -> list[BootReading]:
-        """The boot ids read on one node, in the order of time."""
-        index = self.cached("boots", lambda: grouped(self.recording.boots))
-        return sorted(index.get(subject, ()), key=attrgetter("t_s"))
-
-    def rounds(self, subject: str) -> Rounds:
-        """The rounds of one device, as recorded: a round without a finite time must not vanish."""
-        return self.cached_for_subject(("rounds", subject), lambda: Rounds.of_subject(self._rows, subject))
-
-    @property
-    def _rows(self) -> Rows[Round]:
-        """Of one moment: columns and places do not fit together once rounds were added in between."""
-        return self.cached("rows", lambda: copy(self.recording.rounds))
-
-    @property
-    def _all_rounds(self) -> Rounds:
-        return self.cached("rounds", lambda: Rounds(self._rows.columns))
 
     def standstills(self, node: str) -> Spans:
         """When this node stood still."""
@@ -244,11 +200,8 @@ class Evidence:
         if node in moved:
             raise moved[node].worded(moved[node].reason)
 
-    @property
+    @cached_property
     def _moved_clocks(self) -> dict[str, Disturbed]:
-        return self.cached("moved clocks", self._find_moved_clocks)
-
-    def _find_moved_clocks(self) -> dict[str, Disturbed]:
         """By all attempts: with a clock that moved, a round may seem to be of the other one."""
         recording = self._all_attempts
         spans = {
@@ -259,59 +212,6 @@ class Evidence:
         one_attempt = recording is self.recording
         rounds = self._all_rounds if one_attempt else Rounds(copy(recording.rounds).columns)
         return moved_clocks(rounds, spans)
-
-    def records(self, kind: type[Own], subject: str) -> list[Own]:
-        """A stage's own records of this type about one device, in the order in which they came."""
-        return self.cached_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))
-
-    def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result of `make`, made once: for small data, or data that every subject needs."""
-        if key not in self._cached:
-            self._cached[key] = make()
-        found: Made = self._cached[key]
-        return found
-
-    def cached_for_subject(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result of `make`, made once until `release`: for large data."""
-        if key not in self._cached_for_subject:
-            self._cached_for_subject[key] = make()
-        found: Made = self._cached_for_subject[key]
-        return found
-
-    def shared_figure(self, name: str, subject: str, make: Callable[[], Made]) -> Made:
-        """The result of `make`, made once; if it raises NotMeasured, that is raised again each time.
-
-        It is cached with the device's verdicts, so that others can be compared with it (`shared_figures`).
-        """
-        known = self.shared_figures[name]
-        if subject not in known:
-            try:
-                known[subject] = make()
-            except NotMeasured as reason:
-                known[subject] = reason
-        found: Made | NotMeasured = known[subject]
-        if isinstance(found, NotMeasured):
-            raise found.worded(found.reason)
-        return found
-
-    def release(self) -> None:
-        """Release what was cached for subjects, once they have been judged."""
-        self._cached_for_subject.clear()
-        if self.first_attempt is not None:
-            self.first_attempt.release()
-
-    @cached_property
-    def subjects_by_uuid(self) -> dict[str, list[str]]:
-        """The CUDA devices found with each UUID: one, unless two subjects got the same card."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for subject, gpu in self.recording.gpus.items():
-            if gpu.device == "cuda":
-                found[gpu.uuid].append(subject)
-        return found
-
-    def began(self, stage: Stage) -> frozenset[str]:
-        """The workers that began a stage."""
-        return self.cached(("began", stage.name), lambda: frozenset(stage.workers))
 
     @cached_property
     def events(self) -> EventIndex:
@@ -348,22 +248,6 @@ class Evidence:
                 raise NotMeasured(
                     f"{what}: of {subject or 'nobody'}, which is no device of the rig or of the run"
                 )
-
-    @cached_property
-    def workers(self) -> dict[str, list[WorkerIdentity]]:
-        """The workers by the device that they were planned for."""
-        found: dict[str, list[WorkerIdentity]] = defaultdict(list)
-        for worker in self.recording.workers:
-            found[worker.subject].append(worker)
-        return found
-
-    @cached_property
-    def workers_by_uuid(self) -> dict[str, list[WorkerIdentity]]:
-        """The workers by the UUID of the device that they really got."""
-        found: dict[str, list[WorkerIdentity]] = defaultdict(list)
-        for worker in self.recording.workers:
-            found[worker.uuid].append(worker)
-        return found
 
     def stage(self, name: str) -> Stage:
         """The stage; NotMeasured if it did not run, or at no time that can be."""
@@ -452,9 +336,3 @@ class Evidence:
         if not window.complete:
             raise NotMeasured(f"the {name} stage was aborted")
         return window
-
-    @cached_property
-    def _last_moment_s(self) -> float:
-        recording = self._all_attempts
-        ends = [rows.last_s() for rows in (recording.gpu_samples, recording.host_samples, recording.rounds)]
-        return max((end_s for end_s in ends if end_s is not None), default=-math.inf)

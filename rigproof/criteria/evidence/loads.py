@@ -143,8 +143,7 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
     def made() -> Load:
         window = device.evidence.complete_window(stage)
         if not len(device.rounds(stage).measured):
-            cause = device.cause()
-            raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
+            raise device.unmeasured(f"no round of {stage} was measured")
         pieces = _pieces(device, stage)
         if not pieces:
             raise NotMeasured(f"{stage} was never measured for {SHORTEST_S:g} s without a break")

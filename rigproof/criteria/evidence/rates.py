@@ -83,8 +83,7 @@ def _settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     verified = device.possible(stage).verified
     start_s = steady(device).from_s
     if start_s == math.inf:
-        cause = device.cause()
-        raise NotMeasured(f"no verified rounds in the {stage} stage" + (f": {cause}" if cause else ""))
+        raise device.unmeasured(f"no verified rounds in the {stage} stage")
     if start_s >= window.to_s:
         raise NotMeasured("its first verified round began after the load had ended")
     if window.to_s - start_s < LEAST_SETTLED_SHARE * window.length_s:

@@ -102,9 +102,7 @@ def require_watched(device: DeviceEvidence) -> None:
     if watch.from_s > load.from_s:
         raise NotMeasured(f"its processes were only watched from t={watch.from_s:.0f} s on")
     if not watch.t_s >= load.to_s - LONGEST_GAP_S:
-        cause = device.cause()
-        why = f"its processes were only watched until t={watch.t_s:.0f} s"
-        raise NotMeasured(why + (f": {cause}" if cause else ""))
+        raise device.unmeasured(f"its processes were only watched until t={watch.t_s:.0f} s")
     if not watch.longest_gap_s <= LONGEST_GAP_S:
         raise NotMeasured(f"its processes were not watched for {watch.longest_gap_s:.0f} s")
 
@@ -288,8 +286,7 @@ def _by_device(evidence: Evidence) -> Mapping[str, list[GpuProcess]]:
 def _watch(device: DeviceEvidence) -> ProcessWatch:
     watch = device.evidence.recording.process_watches.get(device.subject)
     if watch is None:
-        cause = device.cause()
-        raise NotMeasured("its processes were not watched" + (f": {cause}" if cause else ""))
+        raise device.unmeasured("its processes were not watched")
     if watch.readings < 1:
         for event in device.events("nvml_error"):
             if event.data.get("query") in LISTS:
