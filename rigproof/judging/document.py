@@ -7,7 +7,7 @@ from pathlib import Path
 from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.expected_outcomes import shown_by
-from rigproof.judging.fault_page import faults_page
+from rigproof.judging.fault_page import faults_page, filled
 from rigproof.profiles.documents.keys import keys_page, rig_schema, sku_schema, xids_schema
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.profiles.planning.subjects import Scope
@@ -15,64 +15,6 @@ from rigproof.records.verdict import SEVERITIES, Outcome
 from rigproof.stages.registry import KINDS
 
 CHECKOUT = Path(__file__).parents[2]
-INTRODUCTION = """\
-# Criteria
-
-Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
-
-This page says of each criterion what it judges, where its limit comes from and what to do if it fails. A
-failure names it; in a terminal `rigproof accept -v` shows the names beside the titles. Each is a function
-from the recording to one verdict for each promised subject:
-
-| Outcome | Meaning |
-|---|---|
-| `pass` | measured, and within its limit |
-| `warn` | measured, not a failure, but worth a look |
-| `fail` | outside its limit: the rig is REJECTED |
-| `not_measured` | it should have been measured and was not, or not enough of it: the run is INCOMPLETE |
-| `not_applicable` | the hardware cannot provide it, and it was not promised: it decides nothing |
-| `no_limit` | measured, but no limit is known: it becomes the baseline |
-
-{index}
-## Rules for all of them
-
-A failure or warning has a severity, which says what kind of action it asks for: its criterion's, unless what
-was found needs another one. A failure that follows from another has none of its own.
-
-| Severity | What to do |
-|---|---|
-{severities}
-
-These hold for every criterion:
-
-- **Not measured never passes.** A sensor counts as read if at least `limits.sample_coverage_share` of the
-  samples due under load gave a reading. Power that does not change at all in 10 s or more of load, or a
-  temperature that has not changed since before the load, comes from a frozen sensor; if power, core
-  temperature and clock are all frozen, no reading of that GPU counts.
-- A figure that is not finite is not measured.
-- An aborted stage can make a criterion fail, but not pass.
-- A criterion is only not applicable if the hardware or its driver cannot provide the data: the SKU file lists
-  the sensor in `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events, has no power
-  limit, or cannot list or distinguish processes; the boot id cannot be read, or is a container's own; an
-  unknown card has no ECC, has no such precision, or lacked a sensor from the beginning while NVML answered
-  everything else; no other GPU of its kind has its power limit, or can be compared with it bit by bit. A
-  sensor that went silent during the run is not measured, on any card.
-- What others do to the measurement is no failure of the rig: a criterion that a foreign process, a
-  hypervisor or a container's limit kept from measuring is not measured, with the cause and what to do before
-  the next run. A criterion that judges the surroundings alone never fails.
-- If a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
-- If a rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
-  `scaling`) misses its limit by less than `limits.marginal_share` of it, and nothing else in its stage
-  failed, the whole stage is measured once more before any of it is judged. A rate that passes only once
-  warns, with both figures; one that misses its limit twice fails. Everything else is judged by the worse of
-  both attempts.
-- A soak goes round its stages: [each lap is judged by itself](running.md#a-soak-goes-round-its-stages), and
-  the rig by its worst one.
-- Work only counts if its result was verified.
-- A limit has a direction: at least (≥), at most (≤) or equal (=). Figures at the limit pass. A figure that is
-  good although it is beyond the limit, such as a clock that the power cap explains, has that reason
-  instead of a limit.
-"""
 SCOPES: dict[Scope, str] = {
     "device": "each promised device",
     "node": "each promised node",
@@ -100,24 +42,12 @@ def documents() -> dict[Path, str]:
 
 def criteria_page() -> str:
     """docs/criteria.md."""
-    families: dict[str, list[Criterion]] = {}  # each gets one heading, wherever its criteria are in the code
-    for criterion in CATALOGUE.values():
-        families.setdefault(criterion.family, []).append(criterion)
-    sections = [
-        "\n".join([f"## {family}", "", *map(_entry, members)]) for family, members in families.items()
-    ]
-    severities = "\n".join(f"| `{name}` | {what} |" for name, what in SEVERITIES.items())
-    introduction = INTRODUCTION.replace("{index}", "\n".join(_index())).replace("{severities}", severities)
-    return "\n".join([introduction, *sections]).rstrip() + "\n"
+    parts = {"titles": _titles(), "severities": _severities(), "criteria": [_criteria()]}
+    return filled(CHECKOUT / "docs" / "criteria.md", parts)
 
 
-def _index() -> Iterator[str]:
+def _titles() -> Iterator[str]:
     """Each criterion by the title that tables show, with its name, which is also its anchor, and its test."""
-    yield "## By title\n"
-    yield (
-        "Tables call a criterion by its title. Sentences, verdict.json and metrics have its name, and a\n"
-        "test of `tests/hardware`, which junit.xml lists, judges it.\n"
-    )
     yield "| In tables | Name | Test |"
     yield "|---|---|---|"
     for one in sorted(CATALOGUE.values(), key=lambda one: one.title.lower()):
@@ -126,7 +56,21 @@ def _index() -> Iterator[str]:
             f"| {one.title} | [{one.name}](#{one.name.replace('.', '')}) | "
             f"`test_{one.family}.py::test_{what}` |"
         )
-    yield ""
+
+
+def _severities() -> Iterator[str]:
+    yield "| Severity | What to do |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | {what} |" for name, what in SEVERITIES.items())
+
+
+def _criteria() -> str:
+    """A heading for each family, wherever its criteria are in the code, and its criteria."""
+    families: dict[str, list[Criterion]] = {}
+    for criterion in CATALOGUE.values():
+        families.setdefault(criterion.family, []).append(criterion)
+    sections = [[f"## {family}", *map(_entry, members)] for family, members in families.items()]
+    return "\n\n".join(text for section in sections for text in section)
 
 
 def _entry(criterion: Criterion) -> str:
@@ -154,7 +98,7 @@ def _entry(criterion: Criterion) -> str:
     named = {title: _named(shown_by(criterion, outcome)) for title, outcome in shown.items()}
     rows += [(title, faults) for title, faults in named.items() if faults]
     table = [f"- **{title}:** {text}." for title, text in rows]
-    return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table, ""])
+    return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table])
 
 
 def _needs(criterion: Criterion) -> str:

@@ -1,6 +1,6 @@
 """The faults for readers: docs/faults.md, and `rigproof lint --faults`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
@@ -11,47 +11,6 @@ from rigproof.simulation.faults.parsing import ARRIVES_WITH
 from rigproof.stages.registry import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
-INTRODUCTION = """\
-# Faults
-
-Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
-
-## By what you see
-
-If you see a trouble and do not know its name yet, find it in this table. `rigproof accept --level standard`
-says which of these criteria fails, or could not be measured and why, and on which card. `--simulate --inject
-FAULT` shows beforehand how that looks.
-
-{symptoms}
-
-## All faults
-
-A simulated rig can have every fault below: `rigproof accept --simulate --hwprofile RIG --inject
-FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject a fault hits the first GPU or
-node. `rigproof lint --faults` also prints this list.
-
-- `stage=`: the only stage in which it acts; `after=` and `for=` then count in that stage. Without it they
-  count from the beginning of the continuous stage (sustained), or of the only stage in which it can act,
-  and a fault without an end lasts to the end of the run. A fault that would never act, or that could not
-  be detected, is refused.
-- `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
-- `by=`: a share (`by=15%`); for `sensor-shifted` also a delay (`by=5s`). `to=`: a value, in the unit of what
-  it changes.
-- `lap=`: the lap of a soak in which it begins, by default the first; for every fault that has `stage=`. A
-  fault that acts in a single stage, by `stage=` or since it can act in no other, acts in this lap alone;
-  any other one without an end lasts through the laps after it, too.
-- `code=`: an Xid. `field=`: a sensor.
-"""
-MATRIX = """\
-## What each changes
-
-At level extended each fault changes these verdicts and no others. The criteria that the fault is made for are
-bold; other subjects than its own are named. `docs/faults.toml` has them, as simulated runs wrote them: on
-the rig of `tests/support/fault_matrix.toml` (two nodes, three H200), or on two RTX 3090 if an H200 cannot
-have them.
-
-| Fault | Fails | Warns | Not measured | Why |
-|---|---|---|---|---|"""
 # In an owner's words: the faults that show so, the criteria that tell them, and where more is said.
 SYMPTOMS = (
     (
@@ -105,36 +64,33 @@ SYMPTOMS = (
         "[runs before and after](reports.md#the-history-of-rates)",
     ),
 )
-LATE = """\
-## From 80 % of the continuous stage (sustained) on
 
-Every fault with `after=` that begins in the last fifth of the stage and lasts to its end is detected by the
-criterion that it is made for, except these, which need other keys or are detected in another way:
-"""
-LAPS = """\
-## In one lap of a soak
 
-A fault that acts in a single lap (`lap=`) is detected as in a run of one lap, and the verdict names the lap;
-a rate that misses its limit by little in that lap alone warns. Only several laps show a lone card that is
-a little slower from one of them on: `throughput-sag:lap=2,after=0,by=7%` fails `throughput.sustained`,
-which is held against the best lap, and changes no other verdict. With `lap=1` nothing shows it, and in the
-last lap alone it warns.
-"""
-BY_STAGE = """\
-## Stage by stage
+def filled(page: Path, parts: Mapping[str, Iterable[str]]) -> str:
+    """The page with these lines between the marks of each part: `<!-- made: NAME -->` and `<!-- end -->`.
 
-Every fault of a GPU that can act in a stage is detected there, by the criterion that it is made for, even if
-the stage is as short as its level allows, except these, which need other keys or are detected in another
-way:
-"""
+    ValueError if it lacks the marks of one.
+    """
+    text = page.read_text(encoding="utf-8")
+    for name, lines in parts.items():
+        before, begin, rest = text.partition(f"<!-- made: {name} -->\n\n")
+        _, end, after = rest.partition("\n\n<!-- end -->")
+        if not (begin and end):
+            raise ValueError(f"{page} lacks the marks of its part {name}")
+        text = "".join([before, begin, "\n".join(lines), end, after])
+    return text
 
 
 def faults_page() -> str:
     """The whole page."""
-    introduction = INTRODUCTION.replace("{symptoms}", "\n".join(_symptoms()))
-    lines = [introduction, *_table(), "", MATRIX, *map(_row, whole_runs())]
-    lines += ["", LATE, *_late(), "", LAPS, BY_STAGE, *_by_stage()]
-    return "\n".join(lines) + "\n"
+    parts = {
+        "symptoms": _symptoms(),
+        "faults": _table(),
+        "changes": _changes(),
+        "late": _late(),
+        "by_stage": _by_stage(),
+    }
+    return filled(PAGE, parts)
 
 
 def listing() -> Iterator[str]:
@@ -191,6 +147,12 @@ def _acts(fault: FaultKind) -> str:
     if stages == [name for name, duty in every.items() if duty != "idle"]:
         return "every GPU stage"
     return ", ".join(stages) or "the whole run"
+
+
+def _changes() -> Iterator[str]:
+    yield "| Fault | Fails | Warns | Not measured | Why |"
+    yield "|---|---|---|---|---|"
+    yield from map(_row, whole_runs())
 
 
 def _row(case: Case) -> str:

@@ -3,12 +3,22 @@ import pytest
 from rigproof.host.package import suite_folder
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.document import criteria_page, documents
+from rigproof.judging.fault_page import filled
 
 
 def test_what_is_made_from_the_code_is_committed_as_it_is_made():
     for path, text in documents().items():
         current = path.read_text(encoding="utf-8") == text
         assert current, f"write {path} anew: python -m rigproof.judging.document"
+
+
+def test_a_page_keeps_what_people_wrote_and_must_have_the_marks_of_each_part(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Own words\n\n<!-- made: rows -->\n\nold\n\n<!-- end -->\n\nMore of them.\n")
+    new = "# Own words\n\n<!-- made: rows -->\n\n1\n2\n\n<!-- end -->\n\nMore of them.\n"
+    assert filled(page, {"rows": ["1", "2"]}) == new
+    with pytest.raises(ValueError, match="lacks the marks of its part others"):
+        filled(page, {"others": ["1"]})
 
 
 def test_every_family_has_the_heading_that_failures_point_to():
