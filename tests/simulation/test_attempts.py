@@ -103,12 +103,6 @@ def test_an_interrupted_run_gets_none():
     assert another_attempt(replace(recording, stages={"sustained": partial}), FOUR, "sustained") == ""
 
 
-def test_without_a_share_nothing_is_measured_again():
-    limits = FOUR.rig.limits.model_copy(update={"marginal_share": 0.0})
-    strict = replace(FOUR, rig=FOUR.rig.model_copy(update={"limits": limits}))
-    assert again(simulated_recording(strict, "quick", (ALWAYS,), another_attempt=another_attempt)) == []
-
-
 @pytest.mark.parametrize(
     ("fault", "criterion"),
     [

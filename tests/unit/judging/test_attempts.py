@@ -129,13 +129,15 @@ def test_one_card_that_misses_its_floor_by_little_is_named_with_both_figures(mar
     )
 
 
-@pytest.mark.parametrize("change", ["absent", "partial", "repeated"])
+@pytest.mark.parametrize("change", ["absent", "partial", "repeated", "no share"])
 def test_a_stage_that_did_not_run_or_not_to_its_end_or_twice_before_gets_none(marginal, change):
     own = marginal.recording.stages[STAGE]
     if change == "absent":
         del marginal.recording.stages[STAGE]
     elif change == "partial":
         marginal.stage(STAGE, status="partial")
+    elif change == "no share":
+        marginal.limits(marginal_share=0.0)
     else:
         marginal.recording.first_attempts[STAGE] = own
     assert reason_of(marginal) == ""

@@ -34,7 +34,10 @@ GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 TABLES = ("gpu_samples", "host_samples", "rounds", "events", "memory")
 SAMPLES = Path(__file__).resolve().parents[4] / "reports" / "samples"
 RATES = ("throughput.stability", "throughput.sustained", "throughput.peer_outlier", "activity.gpu_active")
-OTHERS = ("throughput.gemm_fp32", "throughput.gemm_fp8", "training.step", "scaling.sharing")
+OTHERS = (
+    *("throughput.gemm_fp32", "throughput.gemm_fp8", "training.step", "scaling.sharing"),
+    *("memory.bandwidth", "feeding.idle_gaps", "transfer.h2d", "power.transient"),
+)
 
 
 def jump(bench, at_s, by_s):
@@ -128,9 +131,6 @@ def test_work_on_a_clock_that_was_not_read_to_within_a_second_is_not_measured(be
 def test_a_stage_that_nobody_took_may_end_before_its_common_start(loaded_from_s, fits):
     stage = Stage("transient", 21.4, 21.1, "failed", loaded_from_s=loaded_from_s)
     assert (contradiction([stage]) == "") is fits
-
-
-OTHERS += ("memory.bandwidth", "feeding.idle_gaps", "transfer.h2d", "power.transient")
 
 
 @cache

@@ -69,11 +69,21 @@ def test_only_the_clock_while_the_judged_rounds_ran_counts():
     assert bench.verdict(BF16, GPU).limit == pytest.approx(0.6 * 132 * 2048 * 2 * 1980e6 / 1e12)
 
 
-def test_a_card_whose_clock_was_not_read_has_no_floor_and_is_not_passed():
-    bench = unknown()
-    bench.samples(GPU, 5, sm_clock_mhz=None)
+@pytest.mark.parametrize(
+    ("sms", "clock_mhz", "why"),
+    [
+        (132, None, "only 0 of the 25 readings of the SM clock due under load"),
+        (132, 1_500_000, "the SM clock reads 1.5e+06 MHz"),
+        (None, 1980, "no worker reported how many SMs this card has, which its floor is based on"),
+        (132_000, 1980, "its workers report 132000 streaming multiprocessors, more than a card has"),
+    ],
+)
+def test_without_a_clock_and_multiprocessors_that_can_be_there_is_no_floor_and_no_pass(sms, clock_mhz, why):
+    bench = unknown(sms=sms)
+    bench.samples(GPU, 5, sm_clock_mhz=clock_mhz)
     verdict = bench.verdict(BF16, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
+    assert why in verdict.detail
 
 
 def test_the_clock_is_due_in_all_stretches_of_the_rounds():
@@ -86,12 +96,6 @@ def test_the_clock_is_due_in_all_stretches_of_the_rounds():
     verdict = bench.verdict(SUSTAINED, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail.endswith(" of the 290 readings of the SM clock due under load")
-
-
-def test_a_card_whose_sms_are_unknown_is_not_passed():
-    verdict = unknown(sms=None).verdict(BF16, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "no worker reported how many SMs this card has, which its floor is based on"
 
 
 @pytest.mark.parametrize(
@@ -154,14 +158,6 @@ def test_a_champion_of_an_unknown_card_counts_where_it_is_higher(tflops, expecte
     best = ChampionRate(tflops, "TFLOP/s", 700, labels, 1, "run-7")
     bench.champions = {f"GPU-{GPU}": {"gemm_bf16_tflops": (best,)}}
     assert bench.verdict(BF16, GPU).limit == pytest.approx(expected)
-
-
-def test_a_clock_that_no_card_has_makes_no_floor():
-    bench = unknown()
-    bench.samples(GPU, 5, sm_clock_mhz=1_500_000)
-    verdict = bench.verdict(BF16, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert "the SM clock reads 1.5e+06 MHz" in verdict.detail
 
 
 def test_a_figure_of_the_sku_file_needs_no_architecture():
@@ -298,10 +294,3 @@ def test_the_rate_classes_are_those_of_printed_peaks(
 ):
     (table,) = [one for one in ARCHITECTURES if one["compute_capability"] == capability]
     assert table[rate_class][precision] * sms * 2 * boost_mhz / 1e6 == pytest.approx(printed, rel=0.005)
-
-
-def test_no_card_has_a_thousand_multiprocessors_more_than_the_largest():
-    bench = bench_of(sms=132_000, nodes=UNKNOWN)
-    verdict = bench.verdict(BF16, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "its workers report 132000 streaming multiprocessors, more than a card has"

@@ -35,22 +35,19 @@ def test_a_pass_stays_a_pass(bench):
     assert [(one.criterion, one.outcome) for one in bad] == [(UNDISTURBED, NOT_MEASURED)]
 
 
-def test_a_stranger_of_another_stage_explains_nothing(bench):
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"from_s": 94, "gone_s": 110, "sm_percent": [60]},  # in another stage
+        {"from_s": 45, "subject": OTHER, "sm_percent": [60]},
+        {"from_s": 45, "sm_percent": [1]},  # it rests
+    ],
+)
+def test_a_stranger_that_did_not_compute_here_and_then_explains_no_rate(bench, fields):
     bench.slow(GPU, 0.5)
-    bench.stranger(94, gone_s=110, sm_percent=[60])
-    assert bench.verdict(SUSTAINED, GPU).outcome is FAIL
-
-
-def test_a_stranger_of_another_card_explains_nothing(bench):
-    bench.slow(GPU, 0.5)
-    bench.stranger(45, subject=OTHER, sm_percent=[60])
-    assert bench.verdict(SUSTAINED, GPU).outcome is FAIL
-
-
-def test_a_stranger_that_rests_explains_no_rate(bench):
-    bench.slow(GPU, 0.5)
-    bench.stranger(45, sm_percent=[1])
-    assert outcomes(bench, SUSTAINED, UNDISTURBED) == [FAIL, NOT_MEASURED]
+    bench.stranger(**fields)
+    assert outcomes(bench, SUSTAINED) == [FAIL]
+    assert outcomes(bench, UNDISTURBED, subject=fields.get("subject", GPU)) == [NOT_MEASURED]
 
 
 def test_where_it_is_unknown_who_uses_the_sms_a_stranger_explains_a_rate_by_being_there(bench):
