@@ -85,7 +85,8 @@ def measured(given: argparse.Namespace) -> dict:
             _spec(given), device, reporter, VramPolicy(_spec(given).memory, device, reporter)
         )
         memory.fill()
-        comparing = Comparing(memory, make(memory.chunks), device, reporter)
+        passes = make(memory.chunks)
+        comparing = Comparing(memory, passes, device, reporter)
         bare, arms = [], []
         bare_rates(device, memory, 1)
         pass_rates(comparing, given.pattern, 1)
@@ -99,7 +100,7 @@ def measured(given: argparse.Namespace) -> dict:
         bare_s, passes_s = (sum(gb / rate for rate in rates.values()) for rates in (mean, each))
         result.update(
             {
-                "passes_by": comparing.by,
+                "passes_by": passes.name,
                 "reason": reason,
                 "gib": memory.mib / 1024,
                 "bare_gbps": bare,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
-from rigproof.stages.pattern.damage import WORD_BYTES
+from rigproof.devices.verification import as_hex
+from rigproof.stages.pattern.damage import WORD_BYTES, bits_in_words, bits_of
 from rigproof.stages.pattern.filling import TestedMemory
-from rigproof.stages.pattern.locating import Located, as_word, locate
 from rigproof.stages.pattern.passes import MOST_FOUND, Compared, Content, Found, Passes
 from rigproof.stages.pattern.stage import VramError
 
@@ -39,11 +39,6 @@ class Comparing:
         self._recorded = 0
         self._compared = self._most = self._bad_passes = self._passes_done = 0
 
-    @property
-    def by(self) -> str:
-        """What does the passes."""
-        return self._passes.name
-
     def write(self, content: Content) -> Pass:
         """Write all words; whether they are right shows when they are compared."""
         start = self._device.mark()
@@ -66,7 +61,7 @@ class Comparing:
         self.memory.mend(canary.number, content)
         wrong = result.wrong - seen
         if wrong > 0:
-            found = tuple(one for one in result.found if one != canary)
+            found = [one for one in result.found if one != canary]
             self._found_wrong(wrong, found, content, "invert" if invert else "check", t_s)
         doubt = self._doubt(result, seen=seen)
         if doubt:
@@ -120,14 +115,14 @@ class Comparing:
         self, wrong: int, found: Sequence[Found], content: Content, operation: str, t_s: float
     ) -> None:
         """Read the wrong words again, and report them."""
-        located = locate(self.memory, found, content)
-        hard = sum(one.hard for one in located)
+        located = self._located(found, content, operation, t_s)
+        hard = sum(one.kind == "hard" for one in located)
         self._most = max(self._most, wrong)
         self._bad_passes += 1
         for one in located[: RECORDED - self._recorded]:
-            self._reporter.context.emit(self._record(one, content.pattern, operation, t_s))
+            self._reporter.context.emit(one)
         self._recorded = min(RECORDED, self._recorded + len(located))
-        first = f", the first at {located[0].text}" if located else ""
+        first = f", the first at {_in_words(located[0])}" if located else ""
         self._reporter.wrong_result(
             f"{content.pattern}: {wrong} of {self.memory.words} words{first}",
             {
@@ -139,23 +134,44 @@ class Comparing:
             },
         )
 
-    def _record(self, one: Located, pattern: str, operation: str, t_s: float) -> VramError:
-        context = self._reporter.context
-        return VramError(
-            t_s=t_s,
-            stage=self._reporter.stage,
-            worker=context.worker,
-            subject=context.subject,
-            pattern=pattern,
-            operation=operation,
-            chunk=one.chunk,
-            word=one.place,
-            offset=one.offset,
-            address=f"{one.address:x}",
-            expected=as_word(one.expected),
-            read=as_word(one.read),
-            again=as_word(one.again),
-            bits=" ".join(map(str, one.bits)),
-            kind="hard" if one.hard else "soft",
-            mended=one.mended,
-        )
+    def _located(
+        self, found: Sequence[Found], content: Content, operation: str, t_s: float
+    ) -> list[VramError]:
+        """Read each word again, past the caches, then write and read it; they hold `content`'s words then."""
+        memory, context = self.memory, self._reporter.context
+        expected = [content.word(one.number) for one in found]
+        memory.evict()
+        again = [memory.read(one.number) for one in found]
+        for one, word in zip(found, expected, strict=True):
+            memory.put(one.number, word)
+        memory.evict()
+        errors = []
+        for one, word, second in zip(found, expected, again, strict=True):
+            chunk, place = memory.place(one.number)
+            error = VramError(
+                t_s=t_s,
+                stage=self._reporter.stage,
+                worker=context.worker,
+                subject=context.subject,
+                pattern=content.pattern,
+                operation=operation,
+                chunk=chunk,
+                word=place,
+                offset=one.number * WORD_BYTES,
+                address=f"{memory.address(one.number):x}",
+                expected=as_hex(word),
+                read=as_hex(one.read),
+                again=as_hex(second),
+                bits=" ".join(map(str, bits_of(word ^ one.read))),
+                kind="hard" if second != word else "soft",
+                mended=memory.read(one.number) == word,
+            )
+            errors.append(error)
+        return errors
+
+
+def _in_words(one: VramError) -> str:
+    """`0x7f2a40001000 (byte 68719480832): expected …, read … (bit 17), hard`."""
+    kind = "hard, right once rewritten" if one.kind == "hard" and one.mended else one.kind
+    bits = bits_in_words(one.bits.split())
+    return f"0x{one.address} (byte {one.offset}): expected {one.expected}, read {one.read} ({bits}), {kind}"

@@ -18,7 +18,7 @@ def bits_of(differing: int) -> tuple[int, ...]:
     return tuple(bit for bit in range(64) if differing >> bit & 1)
 
 
-def bits_in_words(bits: Sequence[int]) -> str:
+def bits_in_words(bits: Sequence[int | str]) -> str:
     """`bit 17`, `bits 3, 17`, `60 bits`."""
     if len(bits) > BITS_SHOWN:
         return f"{len(bits)} bits"
@@ -31,17 +31,11 @@ def in_common(errors: Sequence[VramError]) -> str:
         return ""
     differing = [int(one.expected, 16) ^ int(one.read, 16) for one in errors]
     shared = bits_of(reduce(and_, differing))
-    parts = []
-    if shared and len(set(differing)) == 1:
-        parts.append(f"all in {bits_in_words(shared)}")
-    elif shared:
-        parts.append(f"all with {bits_in_words(shared)}")
-    else:
-        parts.append("in different bits")
+    which = "in different bits"
+    if shared:
+        which = f"all {'with' if len(set(differing)) > 1 else 'in'} {bits_in_words(shared)}"
     distance = _distance(sorted({one.offset for one in errors}))
-    if distance:
-        parts.append(distance)
-    return ", ".join(parts)
+    return f"{which}, {distance}" if distance else which
 
 
 def _distance(offsets: Sequence[int]) -> str:

@@ -94,20 +94,16 @@ class TritonPasses(Passes):
         self._found = torch.zeros(2 * MOST_FOUND, dtype=torch.int64, device=where)
 
     def write(self, content: Content) -> None:
-        """Queue a kernel per chunk."""
         self._launch(content, read=False, write=True)
 
     def prepare(self) -> None:
-        """Clear all counts."""
         for counts in (self._right, self._counted, self._found):
             counts.zero_()
 
     def compare(self, content: Content, *, invert: bool) -> None:
-        """Queue a kernel per chunk."""
         self._launch(content, read=True, write=invert)
 
     def result(self) -> Compared:
-        """Fetch the counts."""
         right, wrong = int(self._right.sum(dtype=torch.int64)), int(self._counted)
         pairs = self._found.view(-1, 2)[: min(wrong, MOST_FOUND)].tolist()
         return Compared(right, wrong, tuple(Found(*pair) for pair in pairs))

@@ -112,20 +112,17 @@ class TorchPasses(Passes):
         self._found: list[Found] = []
 
     def write(self, content: Content) -> None:
-        """Make the words of each slice, and copy them to it."""
         for part, numbers in self._slices():
             part.copy_(content.words(numbers))
 
     def prepare(self) -> None:
-        """Forget the last comparison."""
         self._right = self._wrong = 0
         self._found = []
 
     def compare(self, content: Content, *, invert: bool) -> None:
-        """Each word is read once, into a copy that everything else is done with."""
         for part, numbers in self._slices():
             expected = content.words(numbers)
-            got = self._read(part)
+            got = self._read(part)  # once; everything else is done with this copy
             same = got == expected
             right = int(same.sum())
             self._right += right
@@ -141,7 +138,6 @@ class TorchPasses(Passes):
                 part[same] = ~expected[same]
 
     def result(self) -> Compared:
-        """What was counted so far."""
         return Compared(self._right, self._wrong, tuple(self._found))
 
     @staticmethod

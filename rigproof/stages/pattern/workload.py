@@ -3,13 +3,13 @@
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.vram_policy import VramPolicy
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import Labels, Phase
 from rigproof.stages.pattern.choosing import choose
 from rigproof.stages.pattern.comparing import Comparing, Pass
 from rigproof.stages.pattern.filling import MIB, TestedMemory
@@ -26,14 +26,6 @@ WAIT_S = 0.05
 Disturb = Callable[[TestedMemory, Content], None]
 
 
-@dataclass(frozen=True, slots=True)
-class NoRoom:
-    """A pass had no room of its own, although `beside_mib` were to be left for it."""
-
-    error_text: str
-    beside_mib: float
-
-
 def run_pattern(
     spec: PatternSpec, device: Device, context: WorkerContext, disturb: Disturb | None = None
 ) -> None:
@@ -46,39 +38,27 @@ def run_pattern(
     policy = VramPolicy(spec.memory, device, reporter)
     try:
         policy.begin()
-        failure = _tested(spec, device, reporter, policy, disturb)
-        device.empty_cache()
-        if failure is not None:
-            policy.failed(failure.error_text, failure.beside_mib, recovered=False)
-            raise MemoryError(f"no room beside the memory under test: {failure.error_text}")
+        with own_kernel_cache():
+            make, reason = choose(device)
+            memory = TestedMemory(spec, device, reporter, policy)
+            try:
+                memory.fill()
+                beside_mib = memory.available_mib - memory.mib
+
+                def test() -> None:
+                    passes = make(memory.chunks)
+                    message = f"passes by {passes.name}" + (f": {reason}" if reason else "")
+                    reporter.event("pattern_kernels", message, {"by": passes.name, "reason": reason})
+                    Laps(spec, Comparing(memory, passes, device, reporter), policy, reporter, disturb).run()
+
+                failure = failed_allocation(device, test)
+            finally:
+                memory.release()
+        if failure:
+            policy.failed(failure, beside_mib, recovered=False)
+            raise MemoryError(f"no room beside the memory under test: {failure}")
     finally:
         policy.end()
-
-
-def _tested(
-    spec: PatternSpec, device: Device, reporter: Reporter, policy: VramPolicy, disturb: Disturb | None
-) -> NoRoom | None:
-    """Test. Returns a pass's failure to get memory of its own: a traceback would keep everything alive."""
-    with own_kernel_cache():
-        make, reason = choose(device)
-        memory = TestedMemory(spec, device, reporter, policy)
-        try:
-            memory.fill()
-            passes = make(memory.chunks)
-            reporter.event(
-                "pattern_kernels",
-                f"passes by {passes.name}" + (f": {reason}" if reason else ""),
-                {"by": passes.name, "reason": reason},
-            )
-            Laps(spec, Comparing(memory, passes, device, reporter), policy, reporter, disturb).run()
-        except (RuntimeError, MemoryError) as error:
-            if memory.chunks and device.is_out_of_memory(error):
-                text = str(error) or type(error).__name__
-                return NoRoom(text, memory.available_mib - memory.mib)
-            raise
-        finally:
-            memory.release()
-    return None
 
 
 class Laps:
@@ -175,19 +155,13 @@ class Laps:
         heat: str = "",
     ) -> None:
         passes = 2 if operation == "invert" else 1
-        labels: dict[str, str | int] = {
-            "pattern": content.pattern,
-            "operation": operation,
-            "size": self._size,
-        }
-        if heat:
-            labels["heat"] = heat
+        labels: Labels = {"pattern": content.pattern, "operation": operation, "size": self._size}
         self._reporter.round(
             phase=phase,
             seconds=done.seconds,
             work=passes * self._comparing.memory.mib * MIB / 1e9,
             unit=GB,
             verified=verified,
-            labels=labels,
+            labels={**labels, "heat": heat} if heat else labels,
             t_s=done.t_s,
         )
