@@ -39,7 +39,7 @@ class Judge:
         self, shape: Shape, precision: str, reference: Sequence[float] | None = None, *, sound: bool = True
     ) -> None:
         self._shape = shape
-        self._precision = precision
+        self.precision = precision
         self._reference = reference
         self.sound = sound
         self.losses: list[float] = []  # before each of the first updates that were made
@@ -65,30 +65,28 @@ class Judge:
         self._steps += steps.count
         self.overflows += steps.overflows
         if not wrong and self.sound and self.overflows >= MOST_OVERFLOWS and len(self.losses) < TRAJECTORY:
-            self.sound, wrong = (
-                False,
-                f"{self.overflows} steps without a finite gradient in {self._precision}",
-            )
+            self.sound = False
+            wrong = f"{self.overflows} steps without a finite gradient in {self.precision}"
         return self.sound and not wrong and not steps.overflows, wrong
 
     def _wrong(self, loss: float, norm: float) -> str:
         self.last = loss
         if not math.isfinite(loss):
             self.sound = False
-            return f"the loss is {loss} in {self._precision}"
+            return f"the loss is {loss} in {self.precision}"
         if self.first is None:
             self.first = loss
             if not self._shape.may_be_first(loss):
                 self.sound = False
                 expected = self._shape.first_loss
-                return f"the untrained model's loss is {loss:.4f} in {self._precision}, not {expected:.4f}"
+                return f"the untrained model's loss is {loss:.4f} in {self.precision}, not {expected:.4f}"
         if not math.isfinite(norm):
-            return "" if self._precision == "fp16" else f"a gradient is {norm} in {self._precision}"
+            return "" if self.precision == "fp16" else f"a gradient is {norm} in {self.precision}"
         if len(self.losses) < TRAJECTORY:
             self.losses.append(loss)
             return self._apart(len(self.losses) - 1, loss)
         if loss >= self.first:
-            return f"the loss has not fallen in {self._precision}: {loss:.4f} after {self.first:.4f}"
+            return f"the loss has not fallen in {self.precision}: {loss:.4f} after {self.first:.4f}"
         return ""
 
     def _apart(self, place: int, loss: float) -> str:
@@ -97,10 +95,10 @@ class Judge:
         expected = self._reference[place]
         difference = abs(loss - expected) / expected
         self.difference = max(self.difference, difference)
-        if difference <= tolerance(self._precision):
+        if difference <= tolerance(self.precision):
             return ""
         self.sound = False
         return (
-            f"loss {place + 1} is {loss:.5f} in {self._precision} and {expected:.5f} in fp32: "
-            f"{difference:.2g} apart, tolerance {tolerance(self._precision):.2g}"
+            f"loss {place + 1} is {loss:.5f} in {self.precision} and {expected:.5f} in fp32: "
+            f"{difference:.2g} apart, tolerance {tolerance(self.precision):.2g}"
         )

@@ -1,5 +1,6 @@
 """The training stage's workload: compares precisions, searches for the largest batch, sweeps batch sizes."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -8,13 +9,13 @@ import torch
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.transformer.shape import Shape, shape_for
 from rigproof.devices.vram_policy import VramPolicy
-from rigproof.stages.training.batch_search import BatchSearch, PeakLine
+from rigproof.stages.training.batch_search import BatchSearch
 from rigproof.stages.training.checks import REFERENCE, tolerance
-from rigproof.stages.training.memory import limit_mib
-from rigproof.stages.training.run import PROBE_STEPS, Result, Runner, StoppedEarly
+from rigproof.stages.training.run import PROBE_STEPS, Part, Result, Runner, StoppedEarly, limit_mib
 from rigproof.stages.training.stage import TrainingSpec
 
 # Shares of the parts in the stage's remaining time.
@@ -48,14 +49,15 @@ def _runner(
     spec: TrainingSpec, shape: Shape, device: Device, reporter: Reporter, policy: VramPolicy
 ) -> Runner:
     """The model on the device. Raises MemoryError if even its weights do not fit."""
-    try:
-        return Runner(shape, device, reporter, policy, tf32=spec.tf32, round_s=spec.round_s)
-    except (RuntimeError, MemoryError) as error:
-        if not device.is_out_of_memory(error):
-            raise
-        failure = str(error) or type(error).__name__
-    policy.failed(failure, shape.held_mib, recovered=False)
-    raise MemoryError(f"no room for a model of width {shape.width}: {failure}")
+    made: list[Runner] = []
+
+    def make() -> None:
+        made.append(Runner(shape, device, reporter, policy, tf32=spec.tf32, round_s=spec.round_s))
+
+    if failure := failed_allocation(device, make):
+        policy.failed(failure, shape.held_mib, recovered=False)
+        raise MemoryError(f"no room for a model of width {shape.width}: {failure}")
+    return made[0]
 
 
 @contextmanager
@@ -88,9 +90,8 @@ class TrainingStage:
         self._precision = self._precisions[-1]  # that search and sweep train in
         self._limit_mib = limit_mib(spec, device)
         held_mib = runner.shape.held_mib
-        self._lines = {precision: PeakLine(held_mib) for precision in self._precisions}
+        self._searches = {one: BatchSearch(held_mib, self._limit_mib) for one in self._precisions}
         self._example_s = 0.0  # a step's time per example in that precision; less in a larger batch
-        self._failed: int | None = None  # the smallest batch whose allocation failed in that precision
 
     def work(self, started_s: float) -> None:
         """Do all parts. Raises StoppedEarly if the workload is asked to stop."""
@@ -120,26 +121,34 @@ class TrainingStage:
     def _comparable_batch(self) -> int:
         """The planned batch, or the largest that fits in fp32, which takes the most memory."""
         planned = min(self._policy.batch(self._spec.batch), self._runner.shape.most_examples)
-        search = BatchSearch(self._lines["fp32"], self._limit_mib, most=planned)
-        while (batch := search.next()) is not None:
-            result = self._runner.probe("fp32", batch, "precision")
-            if isinstance(result, Result):
-                search.measured(batch, result.peak_mib)
-            else:
-                search.failed(batch)
-                self._out_of_memory(result, "fp32", batch, recovered=batch > 1)
-        if search.largest is None:
+        self._probe(REFERENCE, "precision", planned, math.inf)
+        search, allowed = self._searches[REFERENCE], f"of {self._limit_mib:.0f} MiB allowed"
+        largest = search.largest(planned)
+        if largest is None:
             raise MemoryError(
-                f"a step of one example takes {search.line.at(1):.0f} MiB of {self._limit_mib:.0f} MiB "
-                "allowed: lower training.model_share or training.sequence, or free the device's memory"
+                f"a step of one example takes {search.predicted_mib(1):.0f} MiB {allowed}: lower "
+                "training.model_share or training.sequence, or free the device's memory"
             )
-        if search.largest < planned:
-            why = (
-                f"{planned} are predicted to take {search.line.at(planned):.0f} MiB "
-                f"of {self._limit_mib:.0f} MiB allowed"
-            )
-            self._policy.decided("batch_size", planned, search.largest, "examples", why)
-        return search.largest
+        if largest < planned:
+            why = f"{planned} are predicted to take {search.predicted_mib(planned):.0f} MiB {allowed}"
+            self._policy.decided("batch_size", planned, largest, "examples", why)
+        return largest
+
+    def _probe(self, precision: str, part: Part, most: int, end_s: float) -> bool:
+        """Try batches up to `most` until the largest that fits is known; False if time was over before."""
+        search = self._searches[precision]
+        while (batch := search.next(most)) is not None:
+            if self._now_s() + PROBE_STEPS * self._example_s * batch > end_s:
+                return False
+            result = self._runner.probe(precision, batch, part)
+            if not isinstance(result, Result):
+                self._out_of_memory(result, precision, batch, recovered=part == "search" or batch > 1)
+                continue
+            search.measured(batch, result.peak_mib)
+            if part == "search":
+                self._example_s = result.step_s / batch
+                self._report_batch("probe", batch, result.peak_mib, "tried")
+        return True
 
     def _compared(self, batch: int, end_s: float) -> str | None:
         """Measure every precision at this batch size; returns the message if memory did not suffice."""
@@ -161,36 +170,18 @@ class TrainingStage:
     # The largest batch
 
     def _search(self, end_s: float) -> None:
-        line = self._lines[self._precision]
-        search = BatchSearch(line, self._limit_mib, most=self._runner.shape.most_examples)
-        if self._failed is not None:
-            search.failed(self._failed)
-        complete = True
-        while (batch := search.next()) is not None:
-            if self._now_s() + PROBE_STEPS * self._example_s * batch > end_s:
-                complete = False
-                break
-            result = self._runner.probe(self._precision, batch, "search")
-            if isinstance(result, Result):
-                search.measured(batch, result.peak_mib)
-                self._example_s = result.step_s / batch
-                self._report_batch("probe", batch, result.peak_mib, "tried")
-            else:
-                search.failed(batch)
-                self._out_of_memory(result, self._precision, batch, recovered=True)
-        self._report_largest(search, complete=complete)
-
-    def _report_largest(self, search: BatchSearch, *, complete: bool) -> None:
-        largest = search.largest
+        search, most = self._searches[self._precision], self._runner.shape.most_examples
+        complete = self._probe(self._precision, "search", most, end_s)
+        largest, too_large = search.largest(most), search.too_large(most)
         if largest is None:  # only if what fitted a moment ago no longer fits
             self._report_batch("largest", 0, None, "no batch fits any more", complete=complete)
             return
         ended = "" if complete else "; the time for the search was over"
-        why = f"the largest that fits; {search.too_large} would not{ended}"
-        if search.too_large > self._runner.shape.most_examples:
+        why = f"the largest that fits; {too_large} would not{ended}"
+        if too_large > most:
             why = "the largest whose tensors every kernel can index"
-        more = {"complete": complete, "too_large": search.too_large}
-        self._report_batch("largest", largest, search.line.peaks[largest], why, **more)
+        more = {"complete": complete, "too_large": too_large}
+        self._report_batch("largest", largest, search.peaks[largest], why, **more)
 
     # Batch sizes
 
@@ -209,10 +200,10 @@ class TrainingStage:
 
     def _fits(self, batch: int) -> bool:
         """Whether to measure a batch; an event reports one that is left out."""
-        line = self._lines[self._precision]
-        predicted_mib = line.at(batch) if line.peaks else 0.0
-        if self._failed is not None and batch >= self._failed:
-            why = f"left out: {self._failed} did not fit"
+        search = self._searches[self._precision]
+        predicted_mib, failed_from = search.predicted_mib(batch), search.failed_from
+        if failed_from is not None and batch >= failed_from:
+            why = f"left out: {failed_from} did not fit"
         elif batch > self._runner.shape.most_examples:
             why = "left out: its largest tensor has more elements than every kernel can index"
         elif predicted_mib > self._limit_mib:
@@ -225,18 +216,16 @@ class TrainingStage:
     # Reporting
 
     def _learn(self, precision: str, result: Result) -> None:
-        self._lines[precision].add(result.batch, result.peak_mib)
+        self._searches[precision].measured(result.batch, result.peak_mib)
         if precision == self._precision:
             self._example_s = result.step_s / result.batch
 
     def _out_of_memory(self, failure: str, precision: str, batch: int, *, recovered: bool) -> None:
         """Report a failed allocation; raises MemoryError if it ends the task."""
-        if precision == self._precision:
-            self._failed = batch if self._failed is None else min(batch, self._failed)
-        line = self._lines[precision]
-        needed_mib = line.at(batch) if line.peaks else self._runner.shape.held_mib
+        search = self._searches[precision]
+        search.failed(batch)
         recovered = recovered and self._policy.recovers
-        self._policy.failed(failure, needed_mib, recovered=recovered)
+        self._policy.failed(failure, search.predicted_mib(batch), recovered=recovered)
         if not recovered:
             raise MemoryError(f"{precision} step of {batch} examples: {failure}")
 

@@ -10,7 +10,7 @@ from rigproof.devices.transformer.shape import Shape
 from rigproof.devices.transformer.step import Steps, Trainer
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.stages.training.batch_search import NEAR_SHARE
-from rigproof.stages.training.memory import limit_mib
+from rigproof.stages.training.run import _peak_measured, limit_mib
 from rigproof.stages.training.stage import TrainingSpec
 from rigproof.stages.training.workload import compared_precisions, run_training
 from support.devices import RecordingContext
@@ -372,3 +372,15 @@ def test_the_limit_is_what_the_card_has_less_the_reserve_and_what_others_hold(
 
 def test_the_cpu_never_takes_more_than_its_share_of_the_ram(cpu):
     assert limit_mib(replace(SPEC, vram_mib=7.0), cpu) == 7.0
+
+
+def test_what_is_kept_for_the_backward_pass_grows_with_the_batch(cpu):
+    trainer, peaks = Trainer(SHAPE, cpu, tf32=True), []
+    for batch in (1, 2, 3):
+        with _peak_measured(cpu, 10.0) as peak:
+            trainer.begin("fp32", batch)
+            trainer.run(2)
+        peaks.append(peak.mib)
+    trainer.release()
+    assert 10 < peaks[0] < peaks[1] < peaks[2]
+    assert peaks[2] - peaks[1] == pytest.approx(peaks[1] - peaks[0], rel=0.02)
