@@ -87,15 +87,12 @@ class Write(Operation):
         self._value = 0.0
 
     def prepare(self) -> None:
-        """Choose another constant than the current one."""
         self._value = self._value % 1000 + 1
 
     def launch(self, sums: Checksums) -> None:  # noqa: ARG002 - it reads nothing
-        """Fill the target."""
         self.buffers.target.fill_(self._value)
 
     def wrong(self, read: tuple[int, ...]) -> str:  # noqa: ARG002
-        """All elements must be the last constant."""
         (checksum,) = self.buffers.checksums(self.buffers.target)
         return difference(checksum, self.buffers.constant_checksum(self._value), "what was written")
 
@@ -109,11 +106,9 @@ class Read(Operation):
         """Nothing to prepare: it writes nothing."""
 
     def launch(self, sums: Checksums) -> None:
-        """Sum `rest`."""
         sums.add(self.buffers.rest)
 
     def wrong(self, read: tuple[int, ...]) -> str:
-        """Every sum must be the expected one."""
         expected = self.buffers.rest_checksum
         wrong = next((checksum for checksum in read if checksum != expected), expected)
         return difference(wrong, expected, "what was read")
@@ -125,26 +120,23 @@ class Copy(Operation):
     name, passes = "copy", 2
 
     def launch(self, sums: Checksums) -> None:  # noqa: ARG002
-        """Copy `rest` to the target."""
         self.buffers.target.copy_(self.buffers.rest)
 
     def wrong(self, read: tuple[int, ...]) -> str:  # noqa: ARG002
-        """Compared element by element: a sum does not show words in the wrong place."""
+        # Element by element: a sum does not show words in the wrong place.
         same = torch.equal(self.buffers.target, self.buffers.rest)
         return "" if same else "the copy differs from its source"
 
 
 class Triad(Operation):
-    """Adds one buffer and a multiple of another, into a third."""
+    """Adds one buffer and a multiple of another, into a third: all of its elements are then TOTAL."""
 
     name, passes = "triad", 3
 
     def launch(self, sums: Checksums) -> None:  # noqa: ARG002
-        """Compute rest + SCALE · factor."""
         torch.add(self.buffers.rest, self.buffers.factor, alpha=SCALE, out=self.buffers.target)
 
     def wrong(self, read: tuple[int, ...]) -> str:  # noqa: ARG002
-        """All elements must be TOTAL."""
         (checksum,) = self.buffers.checksums(self.buffers.target)
         return difference(checksum, self.buffers.constant_checksum(TOTAL), "the triad")
 

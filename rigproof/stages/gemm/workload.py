@@ -1,7 +1,9 @@
 """The gemm stage's workload: one device's steady rate, precision by precision."""
 
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
@@ -13,11 +15,11 @@ from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.profiles.planning.operands import gemm_mib
 from rigproof.records.measurements import Phase
-from rigproof.stages.gemm.settling import Settling
 from rigproof.stages.gemm.stage import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE, GemmSpec
 
 CHECKED_BLOCK = 64
 MOST_PRODUCTS = 2**16  # in a round, even if they are small
+WINDOW_S, LEAST_S, AGREEMENT = 1.0, 2.0, 0.01  # of a rate that has settled
 
 
 def measuring_order(wanted: Sequence[str], device: Device) -> tuple[str, ...]:
@@ -148,3 +150,39 @@ class SteadyRate:
             verified=verified,
             labels={"precision": self._precision, "size": self._spec.size},
         )
+
+
+class Settling:
+    """Watches warm-up rounds until the rate is steady, or its time limit is reached.
+
+    Steady: the mean rate of about the last second lies within 1 % of that of the second before,
+    and at least 2 s have passed (or `limit_s`, if that is shorter).
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._rounds: deque[tuple[float, float]] = deque()  # seconds, work; the latest first
+        self.steady = False  # whether the last two windows agree; both must be full
+
+    def add(self, seconds: float, work: float) -> None:
+        """Add a round: its seconds of device time, and its work."""
+        self._rounds.appendleft((seconds, work))
+        late_s, late, used = self._window(0)
+        early_s, early, used = self._window(used)
+        while len(self._rounds) > used:
+            self._rounds.pop()
+        full = late_s >= WINDOW_S and early_s >= WINDOW_S
+        self.steady = full and abs(late / late_s - early / early_s) <= AGREEMENT * (early / early_s)
+
+    def done(self, passed_s: float) -> bool:
+        """Whether warm-up ends, `passed_s` after it began."""
+        return passed_s >= self._limit_s or (passed_s >= LEAST_S and self.steady)
+
+    def _window(self, first: int) -> tuple[float, float, int]:
+        """Seconds and work of the window that starts at round `first`, and the index after its last round."""
+        seconds = work = 0.0
+        for place, (round_s, round_work) in enumerate(islice(self._rounds, first, None), start=first):
+            if seconds >= WINDOW_S:
+                return seconds, work, place
+            seconds, work = seconds + round_s, work + round_work
+        return seconds, work, len(self._rounds)

@@ -69,9 +69,7 @@ class Buffers:
         """
         words, device = self.words, self.device
         self._prepare(directions)
-        for _ in range(
-            HEAD_STARTS
-        ):  # else the device would wait, within the time, for the host to queue the copy
+        for _ in range(HEAD_STARTS):  # else the measured time includes that for the host to queue the copy
             self.back.zero_()
         start = device.mark()
         if H2D in directions:

@@ -1,6 +1,6 @@
 """Does data get to the card and back as fast as its PCIe link can carry it, and unchanged?"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -87,8 +87,7 @@ class Found:
 def _judged(direction: str, device: DeviceEvidence) -> Finding:
     if device.is_cpu:
         raise NotApplicable(ON_CPU)
-    wrong = _wrong(direction, device)
-    if wrong is not None:
+    if (wrong := _wrong(direction, device)) is not None:
         return wrong
     found = _found(device, direction)
     link = link_under_load(device, STAGE)
@@ -99,25 +98,26 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     rates = (done.rate(found.best),)
     floor = floor_of(device, done, *_link_floors(device, direction, link))
     detail = ", ".join(filter(None, ("" if link is None else link_name(*link), _in_company(found))))
+
+    def failed_together(share: Limit, before: str) -> Finding:
+        limit = share.times(found.alone, f" of the {figure(found.alone, UNIT)} alone{before}")
+        over = _spans(device, direction, TOGETHER)
+        return pass_or_fail(found.together, limit, good=False, detail=detail, rates=rates, over=over)
+
     share = device.optional_limit("together_share", STAGE)
     if share is not None:
         if found.absent:
             raise NotMeasured(f"{found.absent} did not transfer {direction} at the same time")
         if found.others and found.ratio < share.value:
-            limit = share.times(found.alone, f" of the {figure(found.alone, UNIT)} alone")
-            over = _spans(device, direction, TOGETHER)
-            return pass_or_fail(found.together, limit, good=False, detail=detail, rates=rates, over=over)
+            return failed_together(share, "")
     if isinstance(floor, NoFloor):
         why = "no floor: the generation and width of its link are not known"
-        return Finding(
-            Outcome.NO_LIMIT, found.best, detail="; ".join(filter(None, (detail, why))), rates=rates
-        )
+        detail = "; ".join(filter(None, (detail, why)))
+        return Finding(Outcome.NO_LIMIT, found.best, detail=detail, rates=rates)
     good = found.best >= floor.value
     fallen = _fallen(device) if good else {}
     if direction in fallen:
-        limit = fallen[direction].times(found.alone, f" of the {figure(found.alone, UNIT)} alone, before")
-        over = _spans(device, direction, TOGETHER)
-        lost = pass_or_fail(found.together, limit, good=False, detail=detail, rates=rates, over=over)
+        lost = failed_together(fallen[direction], ", before")
         return lost if len(fallen) >= FEWEST_FALLEN else lost._replace(outcome=Outcome.WARN)
     if good and found.alone < floor.value:
         detail += f"; {figure(found.alone, UNIT)} alone, so something else was busy then"
@@ -183,20 +183,16 @@ def _in_company(found: Found) -> str:
 
 def _wrong(direction: str, device: DeviceEvidence) -> Finding | None:
     """The failure if what arrived differed from what was sent."""
-    wrong = [
-        one
-        for one in device.events("wrong_result")
-        if one.stage == STAGE and one.data.get("direction") == direction
-    ]
-    if not wrong:
-        return None
-    return Finding(
-        Outcome.FAIL,
-        detail=wrong[0].message,
-        source="what arrives is what was sent",
-        remedy="do not train on this card: reseat it and its riser, then test it in another slot",
-        from_s=wrong[0].t_s,
-    )
+    for event in device.events("wrong_result"):
+        if event.stage == STAGE and event.data.get("direction") == direction:
+            return Finding(
+                Outcome.FAIL,
+                detail=event.message,
+                source="what arrives is what was sent",
+                remedy="do not train on this card: reseat it and its riser, then test it in another slot",
+                from_s=event.t_s,
+            )
+    return None
 
 
 def measured(device: DeviceEvidence, direction: str) -> Found:
@@ -298,8 +294,14 @@ def _link_floors(device: DeviceEvidence, direction: str, link: tuple[int, int] |
     return (Limit(2 * share.value * limit.value, f"{share.value:g} of twice {limit.source}"),)
 
 
-def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Criterion:
-    """The criterion of a direction."""
+def _criterion(direction: str) -> Criterion:
+    judge = partial(_judged, direction)
+    judge.__doc__ = (
+        f"Verified copies {MEANINGS[direction]}. Each GPU of a host transfers alone, one after the other, "
+        "then all at once. The better of the two rates is judged, each without the slowest tenth of the "
+        "rounds: what a link carries in company it carries alone too. What is left of the rate in company is "
+        "reported: GPUs behind one PCIe switch share its lanes. Anything that arrives changed fails."
+    )
     return Criterion(
         f"transfer.{direction}",
         title=TITLES[direction],
@@ -321,18 +323,7 @@ def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Cr
     )(judge)
 
 
-def _of(direction: str) -> Criterion:
-    judge = partial(_judged, direction)
-    judge.__doc__ = (
-        f"Verified copies {MEANINGS[direction]}. Each GPU of a host transfers alone, one after the other, "
-        "then all at once. The better of the two rates is judged, each without the slowest tenth of the "
-        "rounds: what a link carries in company it carries alone too. What is left of the rate in company is "
-        "reported: GPUs behind one PCIe switch share its lanes. Anything that arrives changed fails."
-    )
-    return _criterion(direction, judge)
-
-
-CRITERIA = tuple(map(_of, MEANINGS))
+CRITERIA = tuple(map(_criterion, MEANINGS))
 
 
 def tables(recording: Recording) -> Iterator[StageTable]:

@@ -24,8 +24,7 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.tables import StageTable
 from rigproof.stages.transient.consequences import SUPPLY, consequences, require_seen
-from rigproof.stages.transient.draws import together
-from rigproof.stages.transient.made import Lost, Waves
+from rigproof.stages.transient.made import Lost, Waves, together
 from rigproof.stages.transient.stage import STAGE, TransientSettings
 
 LINK = "reseat the card and its riser; a link that repeats packets only under switching load lacks power"
@@ -84,7 +83,7 @@ def transient(node: NodeEvidence) -> Finding:
     waves.require_size()
     for device in waves.devices:
         device.possible(STAGE)
-    phase_s = waves.require_made(node.evidence.loaded.settings(TransientSettings))
+    phase_s = waves.require_made()
     require_seen(waves, waves.whole)
     if worst is None:
         raise NotMeasured("no GPU has enough bursts to compare their rates")
@@ -95,21 +94,17 @@ def transient(node: NodeEvidence) -> Finding:
 
 def _lowest(node: NodeEvidence, waves: Waves) -> tuple[Lost, Limit] | None:
     """The GPU that kept least, against its limit; None if no rate could be compared."""
-    settings = node.evidence.loaded.settings(TransientSettings)
     others, fall = (
-        node.limit("stages.transient", name, getattr(settings, name)).times(100)
+        node.limit("stages.transient", name, getattr(waves.settings, name)).times(100)
         for name in ("others_share", "fall_share")
     )
-    ways = [
-        [(one, limit) for one in way]
-        for way, limit in (
-            (waves.with_others(), others),
-            (waves.from_wave_to_wave(), fall),
-            (waves.from_burst_to_burst(), fall),
-            (waves.from_slower_waves(), others),
-            (waves.from_sustained(), others),
-        )
-    ]
+    ways = (
+        [(one, others) for one in waves.with_others()],
+        [(one, fall) for one in waves.from_wave_to_wave()],
+        [(one, fall) for one in waves.from_burst_to_burst()],
+        [(one, others) for one in waves.from_slower_waves()],
+        [(one, others) for one in waves.from_sustained()],
+    )
     lost = [one for way in ways for one in way]
     if not lost:
         return None
@@ -125,23 +120,14 @@ def _share(one: tuple[Lost, Limit]) -> float:
 
 
 def _found(lost: Lost, limit: Limit, waves: Waves) -> Finding:
-    kept, window = 100 * lost.kept, waves.window(lost.arm)
-    if kept >= limit.value:
-        return pass_or_fail(kept, limit, good=True, detail=_in_words(lost))
-    return pass_or_fail(
-        kept,
-        limit,
-        good=False,
-        detail=_in_words(lost),
-        from_s=window.from_s,
-        length_s=window.length_s,
-    )
-
-
-def _in_words(lost: Lost) -> str:
     """`n1/gpu0 at 5 Hz: 458 TFLOP/s on 2 GPUs, 657 before n1/gpu1 took part`."""
+    kept, window = 100 * lost.kept, waves.window(lost.arm)
     after = f"{figure(lost.after, 'TFLOP/s')} on {figure(lost.arm.gpus, 'GPUs')}"
-    return f"{lost.device.subject} at {lost.arm.hz} Hz: {after}, {figure(lost.before)} {lost.why}"
+    detail = f"{lost.device.subject} at {lost.arm.hz} Hz: {after}, {figure(lost.before)} {lost.why}"
+    if kept >= limit.value:
+        return pass_or_fail(kept, limit, good=True, detail=detail)
+    span = {"from_s": window.from_s, "length_s": window.length_s}
+    return pass_or_fail(kept, limit, good=False, detail=detail, **span)
 
 
 def _passed(waves: Waves, worst: str, phase_s: float) -> str:

@@ -1,227 +1,181 @@
 """How fast a card's memory has to be: by its model's figures, by what is printed, or by its peers."""
 
-from copy import copy
 from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.history.champion_keeping import gpu_figures
-from rigproof.judging.judge import judge
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig, over_defaults
-from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.bandwidth.criteria import bandwidth, tables
+from rigproof.stages.bandwidth.criteria import tables
+from rigproof.stages.bandwidth.stage import FIGURES
 from rigproof.stages.registry import KINDS
+from support.simulated_bench import SimulatedBench
 
-GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
-
-
-@pytest.fixture(scope="module")
-def loaded():
-    return load_rig("h200-x2", KINDS)
+NAME, GPU, OTHER = "memory.bandwidth", "localhost/gpu0", "localhost/gpu1"
+PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED
 
 
 @pytest.fixture(scope="module")
-def simulated(loaded):
-    return simulated_recording(loaded, "standard")
+def simulated():
+    loaded = load_rig("h200-x2", KINDS)
+    return simulated_recording(loaded, "standard"), loaded
 
 
 @pytest.fixture
-def recording(simulated):
-    """To be changed: its lists and tables are the test's own."""
-    return copy(simulated)
+def bench(simulated):
+    return SimulatedBench(*simulated, "bandwidth")
 
 
-def changed(recording, operation, subject=GPU, **changes):
-    """The recording with other rounds of one operation: numbers are factors."""
-
-    def other(one):
-        if (one.label("operation"), one.subject) != (operation, subject):
-            return one
-        factors = {name: getattr(one, name) * by for name, by in changes.items() if name == "work"}
-        return replace(one, **(changes | factors))
-
-    recording.put(Round, [other(one) for one in recording.rounds])
-    return recording
-
-
-def verdict(recording, loaded, subject=GPU, planned_by=None, champions=None):
-    return judge(bandwidth, subject, Evidence(recording, loaded, champions, planned_by))
-
-
-def alone(recording):
+def alone(bench):
     """Without the other card of its model, whose rates would be a floor."""
-    recording.gpus[OTHER] = replace(recording.gpus[OTHER], name="another model")
-    return recording
+    bench.gpu(OTHER, name="another model")
 
 
-def test_a_healthy_card_passes_by_its_model_s_measured_figure(recording, loaded):
-    found = verdict(alone(recording), loaded)
-    assert found.outcome is Outcome.PASS
+def without_figures(bench):
+    skus = bench.loaded.skus.items()
+    bare = {stem: sku.model_copy(update={"steady": type(sku.steady)()}) for stem, sku in skus}
+    bench.loaded = replace(bench.loaded, skus=bare)
+
+
+def test_a_healthy_card_passes_by_its_model_s_measured_figure(bench):
+    alone(bench)
+    found = bench.verdict(NAME, GPU)
+    assert found.outcome is PASS
     assert found.limit < found.measured
     assert "hwprofiles/gpus/h200-sxm.toml" in found.limit_source
 
 
-@pytest.mark.parametrize("operation", ["write", "read", "copy", "triad"])
-def test_each_operation_that_is_slow_fails_and_is_named(recording, loaded, operation):
-    found = verdict(changed(recording, operation, work=0.6), loaded)
-    assert found.outcome is Outcome.FAIL
-    assert found.detail.startswith(f"{operation}, the others: ")
-    assert verdict(recording, loaded, OTHER).outcome is Outcome.PASS
-
-
-def test_a_model_without_a_measured_figure_has_a_share_of_what_is_printed(recording, loaded):
-    sku = loaded.skus["h200-sxm"]
-    bare = replace(loaded, skus={"h200-sxm": sku.model_copy(update={"steady": type(sku.steady)()})})
-    found = verdict(alone(recording), bare, planned_by=loaded)
-    assert (found.outcome, found.limit) == (Outcome.PASS, 0.75 * 4800)
+def test_a_model_without_a_measured_figure_has_a_share_of_what_is_printed(bench):
+    alone(bench)
+    without_figures(bench)
+    found = bench.verdict(NAME, GPU)
+    assert (found.outcome, found.limit) == (PASS, 0.75 * 4800)
     assert found.limit_source == "0.75 of the printed 4800 GB/s; hwprofiles/gpus/h200-sxm.toml"
-    assert verdict(changed(recording, "copy", work=0.8), bare, planned_by=loaded).outcome is Outcome.FAIL
+    bench.slower(GPU, 0.8, operation="copy")
+    assert bench.verdict(NAME, GPU).outcome is FAIL
 
 
-def test_a_card_that_no_file_describes_is_held_against_the_others_of_its_model(recording, loaded):
-    unknown = replace(loaded, skus={})
-    found = verdict(recording, unknown, planned_by=loaded)
-    assert found.outcome is Outcome.PASS
-    assert "0.94 of the other one of NVIDIA H200" in found.limit_source
-    assert verdict(changed(recording, "copy", work=0.9), unknown, planned_by=loaded).outcome is Outcome.FAIL
-
-
-@pytest.mark.parametrize("operation", ["write", "read", "copy", "triad"])
-def test_a_card_of_a_known_model_is_held_against_its_twin(recording, loaded, operation):
-    found = verdict(changed(recording, operation, work=0.93), loaded)
-    assert found.outcome is Outcome.FAIL
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("operation", FIGURES)
+def test_a_card_is_held_against_its_twin_whether_a_file_describes_it_or_not(bench, operation, known):
+    if not known:
+        bench.unknown()
+    bench.slower(GPU, 0.93, operation=operation)
+    found = bench.verdict(NAME, GPU)
+    assert found.outcome is FAIL
     assert found.detail.startswith(f"{operation}, the others: ")
     assert "0.94 of the other one of NVIDIA H200" in found.limit_source
-    assert verdict(recording, loaded, OTHER).outcome is Outcome.PASS
+    assert bench.verdict(NAME, OTHER).outcome is PASS
 
 
 @pytest.mark.parametrize("other", [{"ecc_enabled": False}, {"memory_total_mib": 80 * 1024}])
-def test_a_card_with_other_memory_or_without_ecc_is_no_twin(recording, loaded, other):
-    recording.gpus[OTHER] = replace(recording.gpus[OTHER], **other)
-    assert verdict(changed(recording, "copy", work=0.93), loaded).outcome is Outcome.PASS
+def test_a_card_with_other_memory_or_without_ecc_is_no_twin(bench, other):
+    bench.gpu(OTHER, **other)
+    bench.slower(GPU, 0.93, operation="copy")
+    assert bench.verdict(NAME, GPU).outcome is PASS
 
 
-def test_a_twin_under_a_higher_power_limit_is_scaled_down(recording, loaded):
-    recording.gpus[GPU] = replace(recording.gpus[GPU], power_limit_w=665.0)
-    found = verdict(changed(recording, "copy", work=0.9), loaded)
-    assert found.outcome is Outcome.PASS  # 0.94 of 665 / 700
-    assert verdict(changed(recording, "copy", work=0.98), loaded).outcome is Outcome.FAIL  # 0.88 of it
+def test_a_twin_under_a_higher_power_limit_is_scaled_down(bench):
+    bench.gpu(GPU, power_limit_w=665.0)
+    bench.slower(GPU, 0.9, operation="copy")  # 0.94 of 665 / 700
+    assert bench.verdict(NAME, GPU).outcome is PASS
+    bench.slower(GPU, 0.98, operation="copy")
+    assert bench.verdict(NAME, GPU).outcome is FAIL
 
 
-def test_the_only_card_of_an_unknown_model_has_nothing_to_be_judged_by(recording, loaded):
-    found = verdict(alone(recording), replace(loaded, skus={}), planned_by=loaded)
+def test_the_only_card_of_an_unknown_model_has_nothing_to_be_judged_by(bench):
+    alone(bench)
+    bench.unknown()
+    found = bench.verdict(NAME, GPU)
     assert found.outcome is Outcome.NO_LIMIT
     assert "no figure is known for this model" in found.detail
 
 
-def test_an_operation_without_verified_rounds_is_not_measured(recording, loaded):
-    found = verdict(changed(recording, "triad", verified=False), loaded)
-    assert (found.outcome, found.detail) == (Outcome.NOT_MEASURED, "0 verified rounds of triad")
+def test_an_operation_without_verified_rounds_is_not_measured(bench):
+    bench.give(GPU, {"operation": "triad"}, verified=False)
+    found = bench.verdict(NAME, GPU)
+    assert (found.outcome, found.detail) == (NOT_MEASURED, "0 verified rounds of triad")
 
 
-def test_more_than_the_memory_can_do_is_not_measured(recording, loaded):
-    found = verdict(changed(recording, "read", work=1.5), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_more_than_the_memory_can_do_is_not_measured(bench):
+    bench.slower(GPU, 1.5, operation="read")
+    found = bench.verdict(NAME, GPU)
+    assert found.outcome is NOT_MEASURED
     assert "a measurement error" in found.detail
 
 
-def test_rounds_in_another_unit_are_not_counted(recording, loaded):
-    found = verdict(changed(recording, "copy", unit="TFLOP"), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_rounds_in_another_unit_are_not_counted(bench):
+    bench.give(GPU, {"operation": "copy"}, unit="TFLOP")
+    assert bench.verdict(NAME, GPU).outcome is NOT_MEASURED
 
 
 # Champions
 
 
-def champions_of(recording, loaded, **factors):
+def champions_of(bench, changed=lambda one: one, **factors):
     """What a run keeps of one card as its champions; `factors`, by operation, make them better."""
+    card = bench.recording.gpus[GPU].uuid
     kept = {}
-    for figure in gpu_figures(recording, [verdict(recording, loaded)])[recording.gpus[GPU].uuid]:
+    for figure in gpu_figures(bench.recording, [bench.verdict(NAME, GPU)])[card]:
         factor = factors.get(figure.labels["operation"], 1.0)
-        kept[figure.figure] = (replace(figure.rate(), value=factor * figure.value),)
-    return {recording.gpus[GPU].uuid: kept}
+        kept[figure.figure] = (changed(replace(figure.rate(), value=factor * figure.value)),)
+    return {card: kept}
 
 
-def test_a_run_keeps_a_champion_of_each_operation(recording, loaded):
-    figures = gpu_figures(recording, [verdict(recording, loaded)])[recording.gpus[GPU].uuid]
+def test_a_run_keeps_a_champion_of_each_operation(bench):
+    figures = gpu_figures(bench.recording, [bench.verdict(NAME, GPU)])[bench.recording.gpus[GPU].uuid]
     assert [(one.title, one.unit, one.workers) for one in figures] == [
-        (f"memory.bandwidth {operation}", "GB/s", 1) for operation in ("write", "read", "copy", "triad")
+        (f"memory.bandwidth {operation}", "GB/s", 1) for operation in FIGURES
     ]
     assert all(one.labels["size"] == 16384 for one in figures)
-    (rounds,) = (one.value for one in figures if one.labels["operation"] == "triad")
-    assert rounds == pytest.approx(4365, rel=0.01)
+    (rate,) = (one.value for one in figures if one.labels["operation"] == "triad")
+    assert rate == pytest.approx(4365, rel=0.01)
 
 
-@pytest.mark.parametrize("operation", ["write", "read", "copy", "triad"])
-def test_an_operation_that_lost_a_tenth_fails_against_its_champion(recording, loaded, operation):
-    unknown = replace(loaded, skus={})  # whose file knows nothing of the operation
-    champions = champions_of(recording, loaded)
-    assert verdict(recording, unknown, GPU, loaded, champions).outcome is Outcome.PASS
-    slower = changed(recording, operation, work=0.9)
-    found = verdict(slower, unknown, GPU, loaded, champions)
-    assert found.outcome is Outcome.FAIL
+@pytest.mark.parametrize("operation", FIGURES)
+def test_an_operation_that_lost_a_tenth_fails_against_its_champion(bench, operation):
+    bench.champions = champions_of(bench)
+    bench.unknown()  # no file knows anything of the operation
+    assert bench.verdict(NAME, GPU).outcome is PASS
+    bench.slower(GPU, 0.9, operation=operation)
+    found = bench.verdict(NAME, GPU)
+    assert found.outcome is FAIL
     assert found.detail.startswith(f"{operation}, the others: ")
-    kept = champions[recording.gpus[GPU].uuid][f"memory_{operation}_gbps"][0].value
-    assert found.limit == pytest.approx(0.95 * kept)
+    (best,) = bench.champions[bench.recording.gpus[GPU].uuid][f"memory_{operation}_gbps"]
+    assert found.limit == pytest.approx(0.95 * best.value)
     assert found.limit_source.startswith("this GPU's champion (run ")
 
 
-def test_slow_vram_that_its_model_would_allow_fails_against_the_cards_own_champion(recording, loaded):
-    champions = champions_of(recording, loaded)
-    slow = alone(simulated_recording(loaded, "standard", [f"vram-slow@{GPU}:by=6%"]))
-    assert verdict(slow, loaded).outcome is Outcome.PASS
-    found = verdict(slow, loaded, champions=champions)
-    assert found.outcome is Outcome.FAIL
-    assert "this GPU's champion" in found.limit_source
-    assert verdict(slow, loaded, OTHER, champions=champions).outcome is Outcome.PASS
+def test_a_champion_that_no_memory_can_reach_is_no_floor(bench):
+    for factor, outcome in ((1.06, FAIL), (1.4, PASS)):
+        bench.champions = None
+        bench.champions = champions_of(bench, read=factor)
+        assert bench.verdict(NAME, GPU).outcome is outcome
 
 
-def test_a_champion_that_no_memory_can_reach_is_no_floor(recording, loaded):
-    fast, impossible = (champions_of(recording, loaded, read=factor) for factor in (1.06, 1.4))
-    assert verdict(recording, loaded, champions=fast).outcome is Outcome.FAIL
-    assert verdict(recording, loaded, champions=impossible).outcome is Outcome.PASS
+def test_a_champion_of_other_buffers_is_no_floor(bench):
+    bench.champions = champions_of(
+        bench, lambda one: replace(one, labels=dict(one.labels) | {"size": 8192}), read=1.06
+    )
+    assert bench.verdict(NAME, GPU).outcome is PASS
 
 
-def test_a_champion_of_other_buffers_is_no_floor(recording, loaded):
-    champions = champions_of(recording, loaded, read=1.06)
-    for uuid, kept in champions.items():
-        champions[uuid] = {
-            name: tuple(replace(one, labels=dict(one.labels) | {"size": 8192}) for one in rates)
-            for name, rates in kept.items()
-        }
-    assert verdict(recording, loaded, champions=champions).outcome is Outcome.PASS
-
-
-def test_a_rigs_own_floor_of_an_operation_stands_alone(loaded):
-    stated = rig_with_floor(loaded, memory_read_gbps=4600.0)
-    found = verdict(simulated_recording(stated, "standard"), stated)
-    assert (found.outcome, found.limit) == (Outcome.FAIL, 4600.0)
+def test_a_rigs_own_floor_of_an_operation_stands_alone_and_may_be_reached(bench):
+    read = next(one.value for one in bench.verdict(NAME, GPU).rates if one.labels["operation"] == "read")
+    for floor, outcome in ((read, PASS), (read * 1.001, FAIL)):
+        bench.floors(memory_read_gbps=floor)
+        assert bench.verdict(NAME, GPU).outcome is outcome
+    found = bench.verdict(NAME, GPU)
+    assert found.limit == read * 1.001
     assert found.detail.startswith("read, the others: write ")
 
 
-def test_an_operation_may_be_as_slow_as_its_floor(recording, loaded):
-    rates = verdict(recording, loaded).rates
-    read = next(one.value for one in rates if one.labels["operation"] == "read")
-    for floor, outcome in ((read, Outcome.PASS), (read * 1.001, Outcome.FAIL)):
-        stated = rig_with_floor(loaded, memory_read_gbps=floor)
-        assert verdict(recording, stated, planned_by=loaded).outcome is outcome
-
-
-def rig_with_floor(loaded, **floors):
-    (node,) = loaded.rig.nodes
-    gpu = node.gpus[0]
-    own = gpu.model_copy(update={"floors": gpu.floors.model_copy(update=floors)})
-    node = node.model_copy(update={"gpus": (own, *node.gpus[1:])})
-    return replace(loaded, rig=loaded.rig.model_copy(update={"nodes": (node,)}))
-
-
-def test_the_table_has_a_row_for_each_card_and_a_dash_for_what_is_missing(recording):
-    changed(recording, "write", verified=False)
-    (table,) = tables(recording)
+def test_the_table_has_a_row_for_each_card_and_a_dash_for_what_is_missing(bench):
+    bench.give(GPU, {"operation": "write"}, verified=False)
+    (table,) = tables(bench.recording)
     assert [row[:2] for row in table.rows] == [(GPU, "–"), (OTHER, table.rows[1][1])]
     assert float(table.rows[1][1]) > 4000
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.stages.gemm.settling import Settling
+from rigproof.stages.gemm.workload import Settling
 
 
 def fed(rates: list[float], seconds: float = 0.5, limit_s: float = 100) -> Settling:

@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.judging.judge import promised
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from rigproof.stages.training.criteria import step
 from rigproof.stages.training.stage import STEP
 from support.fault_changes import GPU, OTHER
 from support.peers import make_peers, subject_of
@@ -114,12 +112,6 @@ def test_a_step_that_no_silicon_can_do_is_not_measured(bench):
     for name in (NAME, SPEEDUP):
         assert bench.verdict(name, GPU).outcome is Outcome.NOT_MEASURED
     assert bench.verdict(NAME, OTHER).outcome is Outcome.PASS  # and it is nobody's peer
-
-
-def test_it_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage():
-    rig = loaded_rig()
-    assert promised(step, rig) == (GPU, OTHER)
-    assert promised(step, rig, ("gemm", "sustained")) == ()
 
 
 def unknown(bench, **settings):

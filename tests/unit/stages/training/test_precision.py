@@ -6,8 +6,8 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.judging.judge import promised
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
-from rigproof.stages.training.criteria import measured_rounds
-from rigproof.stages.training.precision import speedup, step_times
+from rigproof.stages.training.criteria import CRITERIA, measured_rounds
+from rigproof.stages.training.precision import step_times
 from support.fault_changes import GPU
 from support.rig_profile import H200, loaded_rig
 from support.stage_records import relabelled
@@ -95,13 +95,6 @@ def test_three_rounds_of_each_are_a_measurement(bench, precision, number, outcom
     assert verdict.outcome is outcome
 
 
-def test_unverified_rounds_do_not_count(bench):
-    bench.rounds(GPU, "training", verified=lambda one: one.label("precision") != "fp16")
-    verdict = bench.verdict(NAME, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "too few verified rounds of fp16 and fp32 at the same batch size"
-
-
 def test_precisions_are_compared_at_the_largest_batch_that_both_have(bench):
     """After an OOM everything is measured once more with less."""
     bench.stage("training", end_s=160.0)  # there is time for it
@@ -118,12 +111,6 @@ def test_precisions_are_compared_at_the_largest_batch_that_both_have(bench):
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.PASS
     assert verdict.detail.startswith("a step of 4 examples takes 360 ms in fp32")
-
-
-def test_the_profile_s_own_floor_comes_first(bench):
-    bench.settings("training", training_speedup=9.5)
-    verdict = bench.verdict(NAME, GPU)
-    assert (verdict.outcome, verdict.limit) == (Outcome.FAIL, 9.5)
 
 
 def test_without_a_known_figure_it_is_only_reported(bench):
@@ -157,13 +144,14 @@ def test_an_unknown_device_without_fp16_need_not_be_measured(new_bench):
     assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
-def test_it_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage():
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_each_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage(criterion):
     rig = loaded_rig()
-    assert promised(speedup, rig) == ("pc1/gpu0", "pc2/gpu0")
-    assert promised(speedup, rig, ("gemm", "sustained")) == ()
+    assert promised(criterion, rig) == ("pc1/gpu0", "pc2/gpu0")
+    assert promised(criterion, rig, ("gemm", "sustained")) == ()
     peak = H200.peak_tflops.model_copy(update={"fp16": None})
     old = replace(rig, skus={"h200": H200.model_copy(update={"peak_tflops": peak})})
-    assert promised(speedup, old) == ()
+    assert promised(criterion, old) == ()
 
 
 def test_rounds_without_a_batch_or_steps_or_time_are_no_step():
@@ -207,7 +195,9 @@ def test_a_speedup_may_be_at_its_floor(bench):
 
 def test_a_speedup_under_its_floor_names_what_happened(bench):
     bench.settings("training", training_speedup=9.5)
-    assert bench.verdict(NAME, GPU).detail.endswith("80 ms in fp16")
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.limit) == (Outcome.FAIL, 9.5)
+    assert verdict.detail.endswith("80 ms in fp16")
     bench.event("oom", GPU, "3 GiB wanted", 75, stage="training")
     assert bench.verdict(NAME, GPU).detail.endswith("80 ms in fp16; 3 GiB wanted (at t=75 s)")
 

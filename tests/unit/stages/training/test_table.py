@@ -104,14 +104,6 @@ def test_summary_and_page_show_the_tables_under_one_heading():
     assert '<td class="figure" data-label="Of fp32">9.00 ×</td>' in page
 
 
-def test_devices_and_precisions_are_the_names_of_rows_not_figures():
-    assert {one.title: one.labels for one in tables(recorded())} == {
-        "Precisions": 2,
-        "Largest batch": 2,
-        "Batch sizes": 2,
-    }
-
-
 @pytest.mark.parametrize(
     ("skus", "noticed"),
     [

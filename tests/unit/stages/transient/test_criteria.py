@@ -6,26 +6,25 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.judging.judge import judge
 from rigproof.judging.laps import judge_all
 from rigproof.judging.length import shortfalls
 from rigproof.profiles.loading.load import default_rig, over_defaults
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.records.measurements import Event, Round
-from rigproof.records.samples import GpuSample
+from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
-from rigproof.stages.transient.criteria import transient
 from rigproof.stages.transient.made import Waves
 from rigproof.stages.transient.schedule import Arm, arms_of
 from rigproof.stages.transient.simulated import _bursts
 from rigproof.stages.transient.stage import TransientSettings, specs
 from support.lengths import lengths
 from support.sentences import check_sentences
+from support.simulated_bench import SimulatedBench
 
 NODE, FIRST, SECOND = "n1", "n1/gpu0", "n1/gpu1"
+PASS, FAIL, WARN, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED
 ABSENT = {kind.name: 0 for kind in KINDS if "length_s" in kind.settings.model_fields}
 
 
@@ -38,92 +37,58 @@ def rig(gpus=2, *, level="extended", length_s=16, settings=None, **node):
     return over_defaults({"name": "waves", **tables, "nodes": [node]}, "waves.toml", KINDS)
 
 
-@pytest.fixture(scope="module")
-def loaded():
-    return rig()
+def bench_of(loaded, *faults):
+    return WavesBench(simulated_recording(loaded, "extended", faults), loaded, "transient")
+
+
+class WavesBench(SimulatedBench):
+    """`from_s`: when the first waves run."""
+
+    @property
+    def from_s(self):
+        return self.recording.stages["transient"].start_s + 5.0
+
+    def verdict(self, criterion="power.transient", subject=NODE):
+        found = super().verdict(criterion, subject)
+        check_sentences([found])
+        return found
+
+    def sampled(self, subject, **fields):
+        """Other readings while the waves run."""
+        self.samples(subject, self.from_s, self.recording.stages["transient"].end_s, **fields)
+
+    def happened(self, kind, subject, message="it happened", **data):
+        stage = "transient" if kind == "wrong_result" else None
+        self.event(kind, subject, message, self.from_s, stage=stage, **data)
+
+    def late(self, seconds, **where):
+        self.give(SECOND, where, t_s=lambda one: one.t_s + seconds)
 
 
 @pytest.fixture(scope="module")
-def simulated(loaded):
-    return simulated_recording(loaded, "extended")
+def simulated():
+    loaded = rig()
+    return simulated_recording(loaded, "extended"), loaded
 
 
 @pytest.fixture
-def recording(simulated):
-    """To be changed: its lists and tables are the test's own."""
-    return copy(simulated)
+def bench(simulated):
+    return WavesBench(*simulated, "transient")
 
 
-def verdict(recording, loaded, planned_by=None):
-    found = judge(transient, NODE, Evidence(recording, loaded, planned_by=planned_by))
-    check_sentences([found])
-    return found
-
-
-def changed(recording, change, *, subject=SECOND, **labels):
-    """The recording with `change` applied to each burst of a GPU that has these labels; None drops it."""
-
-    def other(one):
-        own = one.stage == "transient" and one.subject == subject
-        return change(one) if own and labels.items() <= dict(one.labels).items() else one
-
-    recording.put(Round, [new for one in recording.rounds if (new := other(one)) is not None])
-    return recording
-
-
-def late(seconds):
-    return lambda one: replace(one, t_s=one.t_s + seconds)
-
-
-def slower(share):
-    return lambda one: replace(one, work=share * one.work)
-
-
-def window_of(recording):
-    stage = recording.stages["transient"]
-    return stage.start_s + 5.0, stage.end_s
-
-
-def happened(recording, kind, subject, message="it happened", **data):
-    from_s, _ = window_of(recording)
-    stage = "transient" if kind == "wrong_result" else None
-    recording.events = [*recording.events, Event(from_s, kind, subject, message, stage, data=data)]
-    return recording
-
-
-def sampled(recording, subject, **fields):
-    """The samples of a GPU with other readings while the waves run; values may be functions of the sample."""
-    from_s, to_s = window_of(recording)
-
-    def other(one):
-        if one.subject != subject or not from_s <= one.t_s <= to_s:
-            return one
-        return replace(one, **{name: by(one) if callable(by) else by for name, by in fields.items()})
-
-    recording.put(GpuSample, [other(one) for one in recording.gpu_samples])
-    return recording
-
-
-def test_a_sound_host_passes_and_the_verdict_says_what_it_stood(recording, loaded):
-    found = verdict(recording, loaded)
-    assert found.outcome is Outcome.PASS
+def test_a_sound_host_passes_and_the_verdict_says_what_it_stood(bench):
+    found = bench.verdict()
+    assert found.outcome is PASS
     assert (found.limit, found.measured) == (80, pytest.approx(100, abs=2))
     assert "waves of 1 to 20 Hz on up to 2 GPUs, in phase within 0." in found.detail
-
-
-def test_a_single_gpu_is_in_phase_with_itself():
-    loaded = rig(1)
-    found = verdict(simulated_recording(loaded, "extended"), loaded)
-    assert found.outcome is Outcome.PASS
-    assert found.detail.endswith("waves of 1 to 20 Hz on 1 GPU")
 
 
 def test_a_gpu_may_wait_for_its_step_for_longer_than_a_worker_may_be_silent():
     loaded = rig(length_s=200)
     assert arms_of(2, loaded.settings(TransientSettings), 200.0)[3].from_s > loaded.rig.timeouts.start_s
-    recording = simulated_recording(loaded, "extended")
-    assert verdict(recording, loaded).outcome is Outcome.PASS
-    assert not [event for event in recording.events if event.kind == "worker_hung"]
+    bench = bench_of(loaded)
+    assert bench.verdict().outcome is PASS
+    assert not [event for event in bench.recording.events if event.kind == "worker_hung"]
 
 
 def test_samples_of_a_simulated_card_show_each_wave_that_is_not_too_short_for_them():
@@ -149,199 +114,194 @@ def test_samples_of_a_simulated_card_show_each_wave_that_is_not_too_short_for_th
     ],
 )
 def test_whatever_happens_while_the_load_switches_fails_and_names_whom_it_happened_to(
-    recording, loaded, kind, subject, data, said
+    bench, kind, subject, data, said
 ):
-    found = verdict(happened(recording, kind, subject, **data), loaded)
-    assert (found.outcome, found.detail) == (Outcome.FAIL, said)
-    assert found.from_s == pytest.approx(recording.stages["transient"].start_s + 5.0)
-    assert found.measured is None
+    bench.happened(kind, subject, **data)
+    found = bench.verdict()
+    assert (found.outcome, found.measured, found.detail) == (FAIL, None, said)
+    assert found.from_s == pytest.approx(bench.from_s)
 
 
 @pytest.mark.parametrize(
     ("kind", "subject", "data"),
     [("host_reset", NODE, {}), ("gpu_lost", SECOND, {}), ("xid", SECOND, {"xid": 79})],
 )
-def test_what_happened_before_the_waves_is_not_theirs(recording, loaded, kind, subject, data):
-    recording.events = [Event(1.0, kind, subject, "earlier", data=data), *recording.events]
-    assert verdict(recording, loaded).outcome is not Outcome.FAIL
+def test_what_happened_before_the_waves_is_not_theirs(bench, kind, subject, data):
+    bench.event(kind, subject, "earlier", 1.0, stage=None, **data)
+    assert bench.verdict().outcome is not FAIL
 
 
-def test_an_xid_that_only_warns_is_left_to_the_criterion_of_xids(recording, loaded):
-    assert verdict(happened(recording, "xid", SECOND, xid=63), loaded).outcome is Outcome.PASS
+def test_an_xid_that_only_warns_is_left_to_the_criterion_of_xids(bench):
+    bench.happened("xid", SECOND, xid=63)
+    assert bench.verdict().outcome is PASS
 
 
-def test_what_the_black_box_tells_of_a_host_that_never_came_back_is_a_reset_under_the_waves(
-    recording, loaded
-):
-    stage = replace(recording.stages["transient"], end_s=None, status="running")
-    recording.stages = recording.stages | {"transient": stage}
+def test_what_the_black_box_tells_of_a_host_that_never_came_back_is_a_reset_under_the_waves(bench):
+    bench.stage("transient", end_s=None, status="running")
     message = "n1 restarted 4 s into transient (gpus=2 hz=5), both cards at 100 %, last 702 + 690 W"
-    recording.events = [
-        *recording.events,
-        Event(0.0, "host_reset", NODE, message, data={"stage": "transient"}),
-    ]
-    found = verdict(recording, loaded)
-    assert found.outcome is Outcome.FAIL
+    bench.recording.add(Event(0.0, "host_reset", NODE, message, data={"stage": "transient"}))
+    found = bench.verdict()
+    assert found.outcome is FAIL
     assert "gpus=2 hz=5" in found.detail
 
 
 @pytest.mark.parametrize("reasons", [0x80, 0x8, 0x84])
-def test_a_power_brake_or_hardware_slowdown_fails(recording, loaded, reasons):
-    found = verdict(sampled(recording, SECOND, clock_event_reasons=reasons), loaded)
-    assert found.outcome is Outcome.FAIL
+def test_a_power_brake_or_hardware_slowdown_fails(bench, reasons):
+    bench.sampled(SECOND, clock_event_reasons=reasons)
+    found = bench.verdict()
+    assert found.outcome is FAIL
     assert found.detail.startswith("n1/gpu1 was slowed down under the waves: HW")
 
 
 @pytest.mark.parametrize("reasons", [0x0, 0x1, 0x4, 0x20, 0x40])
-def test_idle_the_power_cap_and_heat_are_no_brake(recording, loaded, reasons):
-    assert verdict(sampled(recording, SECOND, clock_event_reasons=reasons), loaded).outcome is Outcome.PASS
+def test_idle_the_power_cap_and_heat_are_no_brake(bench, reasons):
+    bench.sampled(SECOND, clock_event_reasons=reasons)
+    assert bench.verdict().outcome is PASS
 
 
-def test_a_gpu_that_loses_its_rate_once_another_one_joins_fails_and_both_are_named(recording, loaded):
-    found = verdict(changed(recording, slower(0.7), subject=FIRST, gpus=2, hz=5), loaded)
-    assert found.outcome is Outcome.FAIL
-    assert found.measured == pytest.approx(70, abs=1)
+def test_a_gpu_that_loses_its_rate_once_another_one_joins_fails_and_both_are_named(bench):
+    bench.slower(FIRST, 0.7, gpus=2, hz=5)
+    found = bench.verdict()
+    assert (found.outcome, found.measured) == (FAIL, pytest.approx(70, abs=1))
     assert found.detail.startswith("n1/gpu0 at 5 Hz: ")
     assert found.detail.endswith("before n1/gpu1 took part")
 
 
-def test_the_last_gpu_to_join_is_held_against_its_sustained_rate(recording, loaded):
-    found = verdict(changed(recording, slower(0.6), subject=SECOND), loaded)
-    assert found.outcome is Outcome.FAIL
+def test_the_last_gpu_to_join_is_held_against_its_sustained_rate(bench):
+    bench.slower(SECOND, 0.6)
+    found = bench.verdict()
+    assert found.outcome is FAIL
     assert found.detail.startswith("n1/gpu1 at ")
     assert found.detail.endswith(" in the sustained stage")
 
 
-def test_bursts_faster_than_the_silicon_are_no_measurement(recording, loaded):
-    found = verdict(changed(recording, slower(3.0)), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_bursts_faster_than_the_silicon_are_no_measurement(bench):
+    bench.slower(SECOND, 3.0)
+    found = bench.verdict()
+    assert found.outcome is NOT_MEASURED
     assert "a measurement error, not a rate" in found.detail
 
 
-def test_a_lone_gpu_is_held_against_its_sustained_rate():
-    loaded = rig(1)
-    found = verdict(changed(simulated_recording(loaded, "extended"), slower(0.6), subject=FIRST), loaded)
-    assert found.outcome is Outcome.FAIL
+def test_a_lone_gpu_is_in_phase_with_itself_and_held_against_its_sustained_rate():
+    bench = bench_of(rig(1))
+    found = bench.verdict()
+    assert found.outcome is PASS
+    assert found.detail.endswith("waves of 1 to 20 Hz on 1 GPU")
+    bench.slower(FIRST, 0.6)
+    found = bench.verdict()
+    assert found.outcome is FAIL
     assert found.detail.endswith(" in the sustained stage")
 
 
-def other_size(one):
-    return replace(one, labels={**one.labels, "size": 4096})
-
-
-def of_another_size(loaded, told):
-    """Bursts of 4096 by a worker that was told to do at most that, or more."""
-    found = changed(simulated_recording(loaded, "extended"), other_size, subject=FIRST)
-    stage = found.stages["transient"]
-    specs = {worker: {**spec, "size": told} for worker, spec in stage.settings["specs"].items()}
-    ran = replace(stage, settings={**stage.settings, "specs": specs})
-    found.stages = {**found.stages, "transient": ran}
-    return found
-
-
-def test_products_of_another_size_are_not_compared_with_the_sustained_stage_s():
+@pytest.fixture(scope="module")
+def simulated_alone():
     loaded = rig(1)
-    smaller = of_another_size(loaded, 4096)
-    assert verdict(changed(smaller, slower(0.6), subject=FIRST), loaded).outcome is Outcome.PASS
+    return simulated_recording(loaded, "extended"), loaded
+
+
+@pytest.fixture
+def smaller(simulated_alone):
+    """Makes a bench of bursts of 4096 by a worker that was told to do at most that, or more."""
+
+    def made(told=4096):
+        bench = WavesBench(*simulated_alone, "transient")
+        bench.give(FIRST, size=4096)
+        settings = bench.recording.stages["transient"].settings
+        specs = {worker: {**spec, "size": told} for worker, spec in settings["specs"].items()}
+        bench.stage("transient", settings={**settings, "specs": specs})
+        return bench
+
+    return made
+
+
+def test_products_of_another_size_are_not_compared_with_the_sustained_stage_s(smaller):
+    bench = smaller()
+    bench.slower(FIRST, 0.6)
+    assert bench.verdict().outcome is PASS
 
 
 @pytest.mark.parametrize(
     ("told", "why"), [(8192, "and 8192 was planned"), (2048, "were told to do size 2048")]
 )
-def test_bursts_of_a_size_that_nobody_asked_for_are_not_believed(told, why):
-    loaded = rig(1)
-    found = verdict(changed(of_another_size(loaded, told), slower(0.5), subject=FIRST), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_bursts_of_a_size_that_nobody_asked_for_are_not_believed(smaller, told, why):
+    bench = smaller(told)
+    bench.slower(FIRST, 0.5)
+    found = bench.verdict()
+    assert found.outcome is NOT_MEASURED
     assert why in found.detail
 
 
-def test_a_card_too_slow_for_large_products_does_smaller_ones():
-    loaded = rig(1)
-    slow = changed(of_another_size(loaded, 8192), slower(0.05), subject=FIRST)
-    assert verdict(slow, loaded).outcome is Outcome.PASS
-
-
-def test_every_third_burst_that_is_slow_fails(recording, loaded):
-    places = {}
-
-    def third(one):
-        places[one.t_s] = len(places)
-        return slower(0.3)(one) if places[one.t_s] % 3 == 0 else one
-
-    found = verdict(changed(recording, third, subject=SECOND, hz=20), loaded)
-    assert found.outcome is Outcome.FAIL
-    assert found.detail.endswith(" in its median burst, and a fifth of them are as slow")
-
-
-def test_a_single_slow_burst_is_a_hiccup(recording, loaded):
-    hz = [one for one in recording.rounds if one.subject == SECOND and one.label("hz") == 20]
-    alone = changed(recording, lambda one: slower(0.3)(one) if one is hz[9] else one, subject=SECOND)
-    assert verdict(alone, loaded).outcome is Outcome.PASS
+def test_a_card_too_slow_for_large_products_does_smaller_ones(smaller):
+    bench = smaller(8192)
+    bench.slower(FIRST, 0.05)
+    assert bench.verdict().outcome is PASS
 
 
 @pytest.mark.parametrize("hz", [5, 20])
-def test_faster_waves_are_held_against_slower_ones(hz):
-    loaded = rig(1)
-    smaller = of_another_size(loaded, 4096)
-    found = verdict(changed(smaller, slower(0.6), subject=FIRST, hz=hz), loaded)
-    assert found.outcome is Outcome.FAIL
+def test_faster_waves_are_held_against_slower_ones(smaller, hz):
+    bench = smaller()
+    bench.slower(FIRST, 0.6, hz=hz)
+    found = bench.verdict()
+    assert found.outcome is FAIL
     assert found.detail.startswith(f"n1/gpu0 at {hz} Hz: ")
-    assert found.detail.endswith(" at 1 Hz") or found.detail.endswith(" at 5 Hz")
+    assert found.detail.endswith((" at 1 Hz", " at 5 Hz"))
 
 
-def test_slower_waves_may_reach_the_power_cap_that_faster_ones_do_not():
-    loaded = rig(1)
-    smaller = of_another_size(loaded, 4096)
-    assert verdict(changed(smaller, slower(0.7), subject=FIRST, hz=1), loaded).outcome is Outcome.PASS
+def test_slower_waves_may_reach_the_power_cap_that_faster_ones_do_not(smaller):
+    bench = smaller()
+    bench.slower(FIRST, 0.7, hz=1)
+    assert bench.verdict().outcome is PASS
 
 
-def test_a_rate_that_falls_from_wave_to_wave_fails(recording, loaded):
-    last = {one.subject: one.t_s for one in recording.rounds if one.stage == "transient"}[SECOND]
+def test_every_third_burst_that_is_slow_fails(bench):
+    places = iter(range(1000))
+    bench.give(SECOND, {"hz": 20}, work=lambda one: one.work * (1.0 if next(places) % 3 else 0.3))
+    found = bench.verdict()
+    assert found.outcome is FAIL
+    assert found.detail.endswith(" in its median burst, and a fifth of them are as slow")
 
-    def fading(one):
-        return replace(one, work=one.work * (0.7 if one.t_s > last - 0.15 else 1.0))
 
-    found = verdict(changed(recording, fading, gpus=2, hz=20), loaded)
-    assert found.outcome is Outcome.FAIL
+def test_a_single_slow_burst_is_a_hiccup(bench):
+    places = iter(range(1000))
+    bench.give(SECOND, {"hz": 20}, work=lambda one: one.work * (0.3 if next(places) == 9 else 1.0))
+    assert bench.verdict().outcome is PASS
+
+
+def fading(bench, share, last):
+    """The second GPU's last bursts of 20 Hz beside the first one do so little."""
+    those = {"gpus": 2, "hz": 20}
+    own = [one for one in bench.recording.rounds.of(SECOND) if those.items() <= one.labels.items()]
+    assert len(own) == 10
+    slow = {one.t_s for one in own[-last:]}
+    bench.give(SECOND, those, work=lambda one: one.work * (share if one.t_s in slow else 1.0))
+
+
+@pytest.mark.parametrize("last", [3, 2])
+def test_a_rate_that_falls_for_more_than_half_of_its_last_third_fails(bench, last):
+    fading(bench, 0.7, last)
+    found = bench.verdict()
+    assert found.outcome is FAIL
     assert found.detail.startswith("n1/gpu1 at 20 Hz: ")
     assert found.detail.endswith("in the first third of its waves")
 
 
-def test_a_rate_that_falls_for_more_than_half_of_its_last_third_fails(recording, loaded):
-    own = [one for one in recording.rounds.of(SECOND) if one.stage == "transient"]
-    ends_s = [one.t_s for one in own if (one.label("gpus"), one.label("hz")) == (2, 20)][1:]
-    assert len(ends_s) == 9
-    slow_s = ends_s[-2]  # of the last three
-
-    def fading(one):
-        return replace(one, work=one.work * (0.7 if one.t_s >= slow_s else 1.0))
-
-    assert verdict(changed(recording, fading, gpus=2, hz=20), loaded).outcome is Outcome.FAIL
-
-
-def test_the_loss_that_is_nearest_to_its_own_limit_is_shown(recording, loaded):
-    strict = rig(settings={"others_share": 0.5, "fall_share": 0.9})
-    last = {one.subject: one.t_s for one in recording.rounds if one.stage == "transient"}[SECOND]
-    changed(recording, slower(0.7), subject=FIRST, gpus=2, hz=5)  # of 0.5
-
-    def fading(one):
-        return replace(one, work=one.work * (0.95 if one.t_s > last - 0.15 else 1.0))  # of 0.9
-
-    found = verdict(changed(recording, fading, gpus=2, hz=20), strict, loaded)
-    assert found.outcome is Outcome.PASS
+def test_the_loss_that_is_nearest_to_its_own_limit_is_shown(bench):
+    bench.settings("transient", others_share=0.5, fall_share=0.9)
+    bench.slower(FIRST, 0.7, gpus=2, hz=5)  # of 0.5
+    fading(bench, 0.95, 3)  # of 0.9
+    found = bench.verdict()
+    assert found.outcome is PASS
     assert (found.measured, found.limit) == (pytest.approx(95, abs=1), 90)
 
 
-def test_a_small_loss_passes_and_is_shown(recording, loaded):
-    found = verdict(changed(recording, slower(0.9), subject=FIRST, gpus=2), loaded)
-    assert (found.outcome, found.measured) == (Outcome.PASS, pytest.approx(90, abs=1))
+def test_a_small_loss_passes_and_is_shown(bench):
+    bench.slower(FIRST, 0.9, gpus=2)
+    found = bench.verdict()
+    assert (found.outcome, found.measured) == (PASS, pytest.approx(90, abs=1))
 
 
 def test_a_loss_that_a_foreign_process_explains_is_not_the_host_s():
-    loaded = rig()
-    fault = f"stranger-computes@{FIRST}:stage=sustained"
-    recording = simulated_recording(loaded, "extended", [fault])
-    assert verdict(recording, loaded).outcome is Outcome.PASS
+    assert bench_of(rig(), f"stranger-computes@{FIRST}:stage=sustained").verdict().outcome is PASS
 
 
 def test_a_reset_of_a_host_under_the_waves_fails_it_and_not_the_host_beside_it():
@@ -352,187 +312,186 @@ def test_a_reset_of_a_host_under_the_waves_fails_it_and_not_the_host_beside_it()
     recording = simulated_recording(loaded, "extended", [f"reset@{NODE}:stage=transient,for=4"])
     verdicts = {(one.criterion, one.subject): one for one in judge_all(recording)}
     found = verdicts["power.transient", NODE]
-    assert found.outcome is Outcome.FAIL
+    assert found.outcome is FAIL
     assert found.detail.startswith("the host restarted under the waves: n1 restarted ")
-    assert verdicts["health.reset", NODE].outcome is Outcome.FAIL
-    assert verdicts["power.transient", "n2"].outcome is Outcome.PASS
+    assert verdicts["health.reset", NODE].outcome is FAIL
+    assert verdicts["power.transient", "n2"].outcome is PASS
 
 
 # Waves that were not made
 
 
-def test_gpus_that_are_out_of_phase_made_no_waves(recording, loaded):
-    found = verdict(changed(recording, late(0.012)), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
-    assert found.detail == (
-        "only 0 of 4 waves of 1 Hz on 2 GPUs were square and in phase within 5.0 ms: "
-        f"n1/gpu1 began them {found.detail.rpartition('them ')[2]}"
+def test_gpus_that_are_out_of_phase_made_no_waves(bench):
+    bench.late(0.012)
+    found = bench.verdict()
+    assert found.outcome is NOT_MEASURED
+    assert found.detail.startswith(
+        "only 0 of 4 waves of 1 Hz on 2 GPUs were square and in phase within 5.0 ms: n1/gpu1 began them 12."
     )
-    assert "12." in found.detail
 
 
-def test_the_phase_has_to_be_right_at_each_frequency_and_step(recording, loaded):
-    found = verdict(changed(recording, late(0.006), gpus=2, hz=20), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_the_phase_has_to_be_right_at_each_frequency_and_step(bench):
+    bench.late(0.006, gpus=2, hz=20)
+    found = bench.verdict()
+    assert found.outcome is NOT_MEASURED
     assert "of 20 Hz on 2 GPUs" in found.detail
 
 
-def test_the_phase_is_the_shorter_of_a_time_and_a_share_of_the_period(recording, loaded):
-    narrow = rig(settings={"phase_share": 0.04})  # 2 ms of the 50 ms of 20 Hz
-    changed(recording, late(0.003), gpus=2)
-    assert verdict(recording, loaded).outcome is Outcome.PASS
-    found = verdict(recording, narrow, loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_the_phase_is_the_shorter_of_a_time_and_a_share_of_the_period(bench):
+    bench.late(0.003, gpus=2)
+    assert bench.verdict().outcome is PASS
+    bench.settings("transient", phase_share=0.04)  # 2 ms of the 50 ms of 20 Hz
+    found = bench.verdict()
+    assert found.outcome is NOT_MEASURED
     assert " of 20 Hz on 2 GPUs were square and in phase within 2.0 ms: " in found.detail
 
 
-def test_one_wave_that_a_busy_host_spoiled_is_forgiven_at_each_frequency_and_step(recording, loaded):
-    spoiled = set()
-
-    def once(one):
-        new = one.label("hz") not in spoiled
-        spoiled.add(one.label("hz"))
-        return late(0.012)(one) if new else one
-
-    assert verdict(changed(recording, once, gpus=2), loaded).outcome is Outcome.PASS
-    assert spoiled == {1, 5, 20}
+def test_one_wave_that_a_busy_host_spoiled_is_forgiven_at_each_frequency_and_step(bench):
+    for hz in (1, 5, 20):
+        delays = iter([0.012, *[0.0] * 1000])
+        bench.give(SECOND, {"gpus": 2, "hz": hz}, t_s=lambda one, delays=delays: one.t_s + next(delays))
+    assert bench.verdict().outcome is PASS
 
 
-def test_too_few_waves_are_no_measurement(recording, loaded):
-    seen = []
-
-    def every_second(one):
-        seen.append(one)
-        return one if len(seen) % 2 else None
-
-    found = verdict(changed(recording, every_second, gpus=2), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_too_few_waves_are_no_measurement(bench):
+    places = iter(range(1000))
+    bench.change(lambda one: None if next(places) % 2 else one, SECOND, gpus=2)
+    found = bench.verdict()
+    assert found.outcome is NOT_MEASURED
     assert "n1/gpu1 made 2 of its bursts" in found.detail
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.4])
-def test_bursts_that_are_too_short_or_too_long_are_no_square_waves(recording, loaded, factor):
-    def stretched(one):
-        longer = {"seconds": factor * one.seconds, "work": factor * one.work}
-        return replace(one, t_s=one.t_s + (factor - 1) * one.seconds, **longer)
-
-    found = verdict(changed(recording, stretched, gpus=2), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
-
-
-def test_bursts_that_were_not_verified_do_not_count(recording, loaded):
-    found = verdict(changed(recording, lambda one: replace(one, verified=False)), loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_bursts_that_are_too_short_or_too_long_are_no_square_waves(bench, factor):
+    bench.give(
+        SECOND,
+        {"gpus": 2},
+        t_s=lambda one: one.t_s + (factor - 1) * one.seconds,
+        seconds=lambda one: factor * one.seconds,
+        work=lambda one: factor * one.work,
+    )
+    assert bench.verdict().outcome is NOT_MEASURED
 
 
-def test_a_host_that_made_no_burst_does_not_pass(recording, loaded):
+def test_bursts_that_were_not_verified_do_not_count(bench):
+    bench.give(SECOND, verified=False)
+    assert bench.verdict().outcome is NOT_MEASURED
+
+
+def test_a_host_that_made_no_burst_does_not_pass(bench):
     for subject in (FIRST, SECOND):
-        changed(recording, lambda one: None, subject=subject)
-    assert verdict(recording, loaded).outcome is Outcome.NOT_MEASURED
+        bench.without(subject)
+    assert bench.verdict().outcome is NOT_MEASURED
 
 
-def test_a_stage_that_did_not_run_or_was_aborted_is_not_measured(recording, loaded):
-    stages = recording.stages
-    recording.stages = stages | {"transient": replace(stages["transient"], status="interrupted")}
-    assert verdict(recording, loaded).outcome is Outcome.NOT_MEASURED
-    recording.stages = {name: stage for name, stage in stages.items() if name != "transient"}
-    assert verdict(recording, loaded).detail == "the transient stage did not run"
+def test_a_stage_that_did_not_run_or_was_aborted_is_not_measured(bench):
+    bench.stage("transient", status="interrupted")
+    assert bench.verdict().outcome is NOT_MEASURED
+    del bench.recording.stages["transient"]
+    assert bench.verdict().detail == "the transient stage did not run"
 
 
-def test_a_crew_that_did_not_begin_is_named_as_the_reason(loaded):
-    recording = simulated_recording(loaded, "extended", [f"gpu-missing@{SECOND}"])
-    found = verdict(recording, loaded)
-    assert found.outcome is Outcome.NOT_MEASURED
+def test_a_crew_that_did_not_begin_is_named_as_the_reason():
+    found = bench_of(rig(), f"gpu-missing@{SECOND}").verdict()
+    assert found.outcome is NOT_MEASURED
     assert "there is no process of n1/gpu1#0" in found.detail
 
 
 @pytest.mark.parametrize("kind", ["agent_died", "node_lost"])
-def test_what_nobody_could_see_is_not_measured(recording, loaded, kind):
-    assert verdict(happened(recording, kind, NODE), loaded).outcome is Outcome.NOT_MEASURED
+def test_what_nobody_could_see_is_not_measured(bench, kind):
+    bench.happened(kind, NODE)
+    assert bench.verdict().outcome is NOT_MEASURED
 
 
-def test_without_the_reasons_for_a_lower_clock_a_brake_would_not_be_seen(recording, loaded):
-    assert (
-        verdict(sampled(recording, SECOND, clock_event_reasons=None), loaded).outcome is Outcome.NOT_MEASURED
-    )
+def test_without_the_reasons_for_a_lower_clock_a_brake_would_not_be_seen(bench):
+    bench.sampled(SECOND, clock_event_reasons=None)
+    assert bench.verdict().outcome is NOT_MEASURED
 
 
 # Warnings
 
 
-def test_replays_while_the_load_switches_warn_and_name_the_card(recording, loaded):
-    from_s, _ = window_of(recording)
-    sampled(recording, SECOND, pcie_replays=lambda one: int(10 * (one.t_s - from_s)))
-    found = verdict(recording, loaded)
-    assert found.outcome is Outcome.WARN
+def replayed(bench, a_second):
+    """Packets that are repeated each second from the beginning of the waves on."""
+    bench.sampled(SECOND, pcie_replays=lambda one: int(a_second * (one.t_s - bench.from_s)))
+
+
+def test_replays_while_the_load_switches_warn_and_name_the_card(bench):
+    replayed(bench, 10)
+    found = bench.verdict()
+    assert found.outcome is WARN
     assert found.detail.startswith("n1/gpu1 repeated ")
     assert found.detail.endswith(" PCIe packets a minute under the waves, over 30.7")
+    bench.limits(pcie_bit_error_rate=None)  # as in a recording from before that limit
+    assert bench.verdict().outcome is PASS
 
 
 @pytest.mark.parametrize(("before", "packets", "shown"), [(500, 40, "40"), (0, 40, "40"), (500, 30, "")])
-def test_only_replays_under_the_waves_count_and_they_are_those_of_one_minute(
-    recording, loaded, before, packets, shown
-):
+def test_only_replays_under_the_waves_count_and_they_are_those_of_one_minute(bench, before, packets, shown):
     """The waves last for less than a minute, which still counts as one; 30.7 are allowed in it."""
-    from_s, to_s = window_of(recording)
-    half_s = (from_s + to_s) / 2
-    recording.put(
-        GpuSample,
-        [
-            replace(one, pcie_replays=before + packets * (one.t_s > half_s)) if one.subject == SECOND else one
-            for one in recording.gpu_samples
-        ],
-    )
-    found = verdict(recording, loaded)
-    assert found.outcome is (Outcome.WARN if shown else Outcome.PASS)
+    half_s = (bench.from_s + bench.recording.stages["transient"].end_s) / 2
+    bench.samples(SECOND, pcie_replays=lambda one: before + packets * (one.t_s > half_s))
+    found = bench.verdict()
+    assert found.outcome is (WARN if shown else PASS)
     assert (f"repeated {shown} PCIe packets a minute" in found.detail) is bool(shown)
 
 
-@pytest.mark.parametrize(("lanes", "outcome"), [(16, Outcome.PASS), (4, Outcome.WARN), (None, Outcome.PASS)])
-def test_a_link_of_fewer_lanes_may_repeat_fewer_packets(recording, loaded, lanes, outcome):
-    from_s, _ = window_of(recording)
-    card = replace(recording.gpus[SECOND], pcie_width_max=lanes)  # None: `transfer.link` is not measured
-    recording.gpus = {**recording.gpus, SECOND: card}
-    sampled(recording, SECOND, pcie_replays=lambda one: int(1.5 * (one.t_s - from_s)))
-    assert verdict(recording, loaded).outcome is outcome
+@pytest.mark.parametrize(("lanes", "outcome"), [(16, PASS), (4, WARN), (None, PASS)])
+def test_a_link_of_fewer_lanes_may_repeat_fewer_packets(bench, lanes, outcome):
+    bench.gpu(SECOND, pcie_width_max=lanes)  # None: `transfer.link` is not measured
+    replayed(bench, 1.5)
+    assert bench.verdict().outcome is outcome
 
 
-def test_replays_are_not_judged_in_a_recording_from_before_their_limit(recording, loaded):
-    from_s, _ = window_of(recording)
-    sampled(recording, SECOND, pcie_replays=lambda one: int(10 * (one.t_s - from_s)))
-    limits = loaded.rig.limits.model_copy(update={"pcie_bit_error_rate": None})
-    before = replace(loaded, rig=loaded.rig.model_copy(update={"limits": limits}))
-    assert verdict(recording, before, planned_by=loaded).outcome is Outcome.PASS
+def test_two_readings_of_the_replays_are_enough(bench):
+    from_s, to_s = bench.from_s, bench.recording.stages["transient"].end_s
+    own = [one.t_s for one in bench.recording.gpu_samples.of(SECOND) if from_s < one.t_s < to_s]
+    read = {own[len(own) // 3]: 5, own[len(own) // 2]: 55}
+    bench.samples(SECOND, pcie_replays=lambda one: read.get(one.t_s))
+    assert "n1/gpu1 repeated 50 PCIe packets a minute" in bench.verdict().detail
 
 
-@pytest.mark.parametrize(("psu_w", "outcome"), [(1600.0, Outcome.WARN), (3000.0, Outcome.PASS)])
+@pytest.mark.parametrize(("packets", "outcome"), [(61, PASS), (63, WARN)])
+def test_replays_of_two_minutes_are_counted_by_the_minute(packets, outcome):
+    """30.7 are allowed in one."""
+    bench = bench_of(rig(1, length_s=160, settings={"frequencies_hz": [1]}))
+    window = Waves(Evidence(bench.recording, bench.loaded).node(NODE)).whole
+    assert window.length_s > 122
+    first_s, last_s = (
+        min((one.t_s for one in bench.recording.gpu_samples), key=lambda t_s, at_s=at_s: abs(t_s - at_s))
+        for at_s in (window.from_s + 1, window.from_s + 121)
+    )
+    bench.samples(FIRST, pcie_replays=lambda one: {first_s: 0, last_s: packets}.get(one.t_s))
+    assert bench.verdict().outcome is outcome
+
+
+@pytest.mark.parametrize(("psu_w", "outcome"), [(1600.0, WARN), (3000.0, PASS)])
 def test_a_draw_near_what_the_supplies_deliver_warns(psu_w, outcome):
-    loaded = rig(psu_w=psu_w)
-    found = verdict(simulated_recording(loaded, "extended"), loaded)
+    bench = bench_of(rig(psu_w=psu_w))
+    found = bench.verdict()
     assert found.outcome is outcome
-    assert ("the supplies deliver 1600 W" in found.detail) is (outcome is Outcome.WARN)
+    assert ("the supplies deliver 1600 W" in found.detail) is (outcome is WARN)
+    bench.sampled(FIRST, power_w=None)  # nothing to compare it with
+    assert bench.verdict().outcome is NOT_MEASURED
 
 
-def test_a_stated_rating_that_nothing_can_be_compared_with_is_not_measured():
-    loaded = rig(psu_w=1600.0)
-    recording = sampled(simulated_recording(loaded, "extended"), FIRST, power_w=None)
-    assert verdict(recording, loaded).outcome is Outcome.NOT_MEASURED
+def test_cards_that_draw_by_turns_never_draw_together():
+    """Of 700 W each for every other second, at most 800 W at once."""
+    bench = bench_of(rig(psu_w=1200.0))
+    for subject, odd in ((FIRST, 0), (SECOND, 1)):
+        drawn = lambda one, odd=odd: 700.0 if int(one.t_s) % 2 == odd else 100.0  # noqa: E731
+        bench.sampled(subject, power_w=drawn, power_average_w=None)
+    assert bench.verdict().outcome is PASS
 
 
 # Displays
 
 
-def left_out(recording, *subjects):
-    begun_s = recording.stages["transient"].start_s
-    for subject in subjects:
-        changed(recording, lambda one: None, subject=subject)
-        event = Event(begun_s, "waves_left_out", subject, "a display is active on it", "transient")
-        recording.events = [*recording.events, event]
-    return recording
-
-
-def test_where_a_display_is_active_on_every_card_the_waves_are_not_applicable(recording, loaded):
-    found = verdict(left_out(recording, FIRST, SECOND), loaded)
+def test_where_a_display_is_active_on_every_card_the_waves_are_not_applicable(bench):
+    for subject in (FIRST, SECOND):
+        bench.without(subject)
+        bench.event("waves_left_out", subject, "a display is active on it", bench.from_s, stage="transient")
+    found = bench.verdict()
     assert found.outcome is Outcome.NOT_APPLICABLE
     assert found.detail == "n1/gpu0: a display is active on it; n1/gpu1: a display is active on it"
 
@@ -541,13 +500,11 @@ def test_where_a_display_is_active_on_every_card_the_waves_are_not_applicable(re
     ("display", "asked_for", "rank"),
     [(True, False, None), (None, False, None), (True, True, 0), (False, False, 0)],
 )
-def test_a_card_with_a_display_takes_part_only_if_the_profile_asks_for_it(
-    simulated, display, asked_for, rank
-):
+def test_a_card_with_a_display_takes_part_only_if_the_profile_asks_for_it(bench, display, asked_for, rank):
     loaded = rig(settings={"with_display": asked_for})
-    gpus = simulated.gpus | {FIRST: replace(simulated.gpus[FIRST], display_active=display)}
+    bench.gpu(FIRST, display_active=display)
     plan = make_plan(loaded, "extended")
-    made = specs(StageWork(loaded, plan, plan.stage("transient"), {}, gpus))
+    made = specs(StageWork(loaded, plan, plan.stage("transient"), {}, bench.recording.gpus))
     first, second = made[f"{FIRST}#0"], made[f"{SECOND}#0"]
     assert bool(first.left_out) is (rank is None)
     assert (first.arms == ()) is (rank is None)
@@ -555,86 +512,43 @@ def test_a_card_with_a_display_takes_part_only_if_the_profile_asks_for_it(
     assert max(arm.gpus for arm in second.arms) == (1 if rank is None else 2)
 
 
-def test_the_waves_of_the_other_cards_count_and_the_verdict_names_who_was_left_out(simulated):
-    alone = rig(1)
-    recording = copy(simulated_recording(alone, "extended"))
-    both = rig(2)
-    recording.run = replace(recording.run, rig=both.dump())
-    recording.plan = copy(simulated.plan)
-    recording.gpus = dict(simulated.gpus)
-    event = Event(recording.stages["transient"].start_s, "waves_left_out", SECOND, "a display", "transient")
-    recording.events = [*recording.events, event]
-    found = verdict(recording, both)
-    assert found.outcome is Outcome.PASS
+def test_the_waves_of_the_other_cards_count_and_the_verdict_names_who_was_left_out(
+    simulated, simulated_alone
+):
+    """What one card did, on a rig of two."""
+    (both, loaded), (alone, _) = simulated, simulated_alone
+    bench = WavesBench(alone, loaded, "transient")
+    bench.recording.run = replace(alone.run, rig=loaded.dump())
+    bench.recording.plan, bench.recording.gpus = copy(both.plan), dict(both.gpus)
+    bench.event("waves_left_out", SECOND, "a display", bench.from_s, stage="transient")
+    found = bench.verdict()
+    assert found.outcome is PASS
     assert found.detail.endswith("waves of 1 to 20 Hz on 1 GPU, without n1/gpu1: a display")
 
 
-# Rigs that have nobody for it
+# Rigs that have nobody for it, heat, frequencies
 
 
-def test_a_rig_of_cpus_is_not_promised_waves_and_its_level_is_not_shorter_for_it():
+def test_a_rig_of_cpus_is_not_promised_waves_and_its_level_is_not_shorter_for_it(simulated_alone):
+    recording, _ = simulated_alone
     cpu = {"name": "n1", "cpus": 4, "ram_gib": 8, "gpus": [{"sku": "unknown", "device": "cpu"}]}
     loaded = over_defaults({"name": "cpu", "nodes": [cpu]}, "cpu.toml", KINDS)
     assert "transient" not in make_plan(loaded, "extended").stage_names
-    run = replace(simulated_recording(rig(1), "extended").run, rig=loaded.dump(), stages=("sustained",))
-    recording = replace(simulated_recording(rig(1), "extended"), run=run, stages={})
-    assert "transient" not in {one.stage for one in shortfalls(recording, default_rig(KINDS))}
+    run = replace(recording.run, rig=loaded.dump(), stages=("sustained",))
+    short = shortfalls(replace(recording, run=run, stages={}), default_rig(KINDS))
+    assert "transient" not in {one.stage for one in short}
 
 
 @pytest.mark.parametrize("reasons", [0x24, 0x44])
-def test_heat_that_slows_every_card_under_the_waves_is_throttling_of_each(recording, loaded, reasons):
+def test_heat_that_slows_every_card_under_the_waves_is_throttling_of_each(bench, reasons):
     for subject in (FIRST, SECOND):
-        sampled(recording, subject, clock_event_reasons=reasons)
-    failed = {(one.criterion, one.subject) for one in judge_all(recording) if one.outcome is Outcome.FAIL}
+        bench.sampled(subject, clock_event_reasons=reasons)
+    failed = {(one.criterion, one.subject) for one in judge_all(bench.recording) if one.outcome is FAIL}
     assert failed == {("thermal.throttle", FIRST), ("thermal.throttle", SECOND)}
-
-
-def test_cards_that_draw_by_turns_never_draw_together():
-    """Of 700 W each for every other second, at most 800 W at once."""
-    loaded = rig(psu_w=1200.0)
-    recording = simulated_recording(loaded, "extended")
-    for subject, odd in ((FIRST, 0), (SECOND, 1)):
-        sampled(recording, subject, power_w=lambda one, odd=odd: 700.0 if int(one.t_s) % 2 == odd else 100.0)
-        sampled(recording, subject, power_average_w=None)
-    assert verdict(recording, loaded).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(
     ("frequencies", "shown"), [([5], "waves of 5 Hz on 1 GPU"), ([2, 5], "waves of 2 to 5 Hz on 1 GPU")]
 )
 def test_the_frequencies_of_the_waves_are_told(frequencies, shown):
-    loaded = rig(1, settings={"frequencies_hz": frequencies})
-    assert shown in verdict(simulated_recording(loaded, "extended"), loaded).detail
-
-
-def test_two_readings_of_the_replays_are_enough(recording, loaded):
-    from_s, to_s = window_of(recording)
-    own = [one.t_s for one in recording.gpu_samples if one.subject == SECOND and from_s < one.t_s < to_s]
-    first, last = own[len(own) // 3], own[len(own) // 2]
-    recording.put(
-        GpuSample,
-        [
-            replace(one, pcie_replays={first: 5, last: 55}.get(one.t_s)) if one.subject == SECOND else one
-            for one in recording.gpu_samples
-        ],
-    )
-    assert "n1/gpu1 repeated 50 PCIe packets a minute" in verdict(recording, loaded).detail
-
-
-@pytest.mark.parametrize(("packets", "outcome"), [(61, Outcome.PASS), (63, Outcome.WARN)])
-def test_replays_of_two_minutes_are_counted_by_the_minute(packets, outcome):
-    """30.7 are allowed in one."""
-    loaded = rig(1, length_s=160, settings={"frequencies_hz": [1]})
-    recording = simulated_recording(loaded, "extended")
-    window = Waves(Evidence(recording, loaded).node(NODE)).whole
-    first_s, last_s = window.from_s + 1, window.from_s + 121
-    assert last_s < window.to_s
-    first, last = (
-        min((one.t_s for one in recording.gpu_samples), key=lambda t_s, at_s=at_s: abs(t_s - at_s))
-        for at_s in (first_s, last_s)
-    )
-    recording.put(
-        GpuSample,
-        [replace(one, pcie_replays={first: 0, last: packets}.get(one.t_s)) for one in recording.gpu_samples],
-    )
-    assert verdict(recording, loaded).outcome is outcome
+    assert shown in bench_of(rig(1, settings={"frequencies_hz": frequencies})).verdict().detail

@@ -19,7 +19,8 @@ from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transient.criteria import COLUMNS, NONE, tables
-from rigproof.stages.transient.draws import together
+from rigproof.stages.transient.made import together
+from rigproof.stages.transient.stage import _steps
 from support.lengths import lengths
 
 ABSENT = {kind.name: 0 for kind in KINDS if "length_s" in kind.settings.model_fields}
@@ -167,9 +168,14 @@ def test_a_plan_of_a_rig_whose_cards_all_take_part_promises_to_leave_none_out(si
     assert "left out" not in planned(rig(2, settings={"with_display": True}))
 
 
-@pytest.mark.parametrize("level", ["quick", "standard"])
-def test_quick_and_standard_never_switch_loads(level):
-    assert "transient: about" not in planned(over_defaults(RIG_OF_ONE, "one.toml", KINDS), level=level)
-
-
-RIG_OF_ONE = {"name": "one", "nodes": [{"name": "n1", "cpus": 8, "gpus": [{"sku": "h200-sxm"}]}]}
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((1,), "its GPU"),
+        ((8,), "8 GPUs"),
+        ((1, 2), "1 to 2 GPUs, one more at each step"),
+        ((4, 8, 12, 16), "4, 8, 12, 16 GPUs"),
+    ],
+)
+def test_the_steps_of_a_host_in_words(steps, said):
+    assert _steps(steps) == said
