@@ -85,7 +85,7 @@ def test_the_rate_of_reading_is_taken_before_and_after_all_other_passes(cpu, con
 
 
 def test_without_pauses_bit_fade_is_left_out(cpu, context):
-    run_pattern(PatternSpec("pattern", 0.1, 0.0, 0.95, 1.0), cpu, context)
+    run_pattern(replace(SPEC, fade_s=0.0), cpu, context)
     assert {one.label("pattern") for one in context.rounds} == set(patterns_with(0.0))
 
 
@@ -222,9 +222,13 @@ def limited(cpu, monkeypatch, most_words):
     monkeypatch.setattr(cpu, "words", some)
 
 
+def memory_of(cpu, context, **changes):
+    spec, reporter = replace(SPEC, fade_s=0.0, **changes), Reporter(context, "pattern")
+    return TestedMemory(spec, cpu, reporter, VramPolicy(spec.memory, cpu, reporter))
+
+
 def test_the_memory_is_taken_step_by_step_and_reported(cpu, context):
-    spec = PatternSpec("pattern", 0.1, 0.0, 0.95, 1.0, POLICY)
-    run_pattern(spec, cpu, context)
+    run_pattern(replace(SPEC, fade_s=0.0, memory=POLICY), cpu, context)
     (event,) = context.events("allocation")
     assert event.data["chunks"] == 5
     assert event.data["available_mib"] == 1.0
@@ -234,7 +238,7 @@ def test_the_memory_is_taken_step_by_step_and_reported(cpu, context):
 
 def test_want_of_memory_leads_to_less_and_counts(cpu, context, monkeypatch):
     limited(cpu, monkeypatch, int(0.7 * WORDS))
-    run_pattern(PatternSpec("pattern", 0.1, 0.0, 0.95, 1.0, POLICY), cpu, context)
+    run_pattern(replace(SPEC, fade_s=0.0, memory=POLICY), cpu, context)
     assert context.events("oom")
     assert all(one.data["recovered"] for one in context.events("oom"))
     (event,) = context.events("allocation")
@@ -245,7 +249,7 @@ def test_want_of_memory_leads_to_less_and_counts(cpu, context, monkeypatch):
 
 def test_without_any_free_memory_the_task_fails(cpu, context):
     with pytest.raises(MemoryError, match=r"no room for patterns: 0\.01 MiB are free"):
-        run_pattern(PatternSpec("pattern", 0.1, 0.0, 0.95, 0.01), cpu, context)
+        run_pattern(replace(SPEC, most_mib=0.01), cpu, context)
     assert not context.rounds
 
 
@@ -281,12 +285,9 @@ def test_what_fails_otherwise_is_not_taken_for_want_of_memory(cpu, context, monk
     assert cpu.memory().allocated_mib == before_mib
 
 
-@pytest.mark.parametrize(("most_mib", "cap_mib", "available_mib"), [(1.0, None, 1.0), (1.0, 0.5, 0.5)])
-def test_the_cap_of_the_profile_is_not_exceeded(cpu, context, most_mib, cap_mib, available_mib):
-    spec = PatternSpec("pattern", 0.1, 0.0, 0.95, most_mib, MemoryPlan(cap_mib=cap_mib))
-    memory = TestedMemory(
-        spec, cpu, Reporter(context, "pattern"), VramPolicy(spec.memory, cpu, Reporter(context, ""))
-    )
+@pytest.mark.parametrize(("cap_mib", "available_mib"), [(None, 1.0), (0.5, 0.5)])
+def test_the_cap_of_the_profile_is_not_exceeded(cpu, context, cap_mib, available_mib):
+    memory = memory_of(cpu, context, memory=MemoryPlan(cap_mib=cap_mib))
     memory.fill()
     assert memory.available_mib == available_mib
     assert 0.9 * available_mib <= memory.mib <= available_mib
@@ -300,16 +301,12 @@ def test_the_cap_of_the_profile_is_not_exceeded(cpu, context, most_mib, cap_mib,
 def test_a_reserve_stays_free_if_enough_can_be_tested(cpu, context, monkeypatch, free_mib, share):
     state = replace(cpu.memory(), device_free_mib=free_mib)
     monkeypatch.setattr(cpu, "memory", lambda: state)
-    spec = PatternSpec("pattern", 0.1, 0.0, 0.95, None, least_share=0.9, reserve_mib=512)
-    reporter = Reporter(context, "pattern")
-    memory = TestedMemory(spec, cpu, reporter, VramPolicy(spec.memory, cpu, reporter))
+    memory = memory_of(cpu, context, most_mib=None, least_share=0.9, reserve_mib=512)
     assert (memory.available_mib, memory.target_mib) == (free_mib, pytest.approx(share * free_mib))
 
 
 def test_a_word_is_found_in_its_chunk(cpu, context):
-    spec = PatternSpec("pattern", 0.1, 0.0, 0.95, 1.0, POLICY)
-    reporter = Reporter(context, "pattern")
-    memory = TestedMemory(spec, cpu, reporter, VramPolicy(spec.memory, cpu, reporter))
+    memory = memory_of(cpu, context, memory=POLICY)
     memory.fill()
     first = memory.chunks[0].words.numel()
     assert memory.place(first - 1) == (0, first - 1)
