@@ -99,8 +99,7 @@ def step(device: DeviceEvidence) -> Finding:
 
 def _step(device: DeviceEvidence) -> StepTime:
     """The fp16 step at the largest batch. Raises NotMeasured if there is none."""
-    compared_steps = training_steps(device).compared
-    steps = [time for (precision, _), time in compared_steps.items() if precision == "fp16"]
+    steps = [time for time in training_steps(device)[PART].values() if time.precision == "fp16"]
     if not steps:
         raise_unmeasured(device, "too few verified rounds of fp16")
     return max(steps, key=lambda time: time.batch)  # after an OOM there are also smaller ones
@@ -129,7 +128,7 @@ def _grouped(part: str, step: StepTime) -> GroupOf:
         if stem is None:  # such cards may differ in anything
             return None
         try:
-            own = training_steps(device).of(part).get((step.precision, step.batch))
+            own = training_steps(device)[part].get((step.precision, step.batch))
         except NotMeasured:
             return None
         host = device.node_name if part == SWEEP else ""
@@ -153,8 +152,7 @@ def _gemm_floor(device: DeviceEvidence, measured: Measured) -> Limit | None:
 
 def _slow_step(device: DeviceEvidence, own: StepTime) -> Finding | None:
     """The failure of any other step, the slowest by its limit; None if all are as fast as they should be."""
-    steps = training_steps(device)
-    every = [(part, step) for part in (PART, SWEEP) for step in steps.of(part).values()]
+    every = [(part, step) for part, steps in training_steps(device).items() for step in steps.values()]
     judged = [
         (part, step, limit) for part, step in every for limit in _limits(device, part, step, own, every)
     ]

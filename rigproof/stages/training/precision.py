@@ -10,7 +10,7 @@ import numpy as np
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
-from rigproof.criteria.evidence.rounds import Mask, Rounds
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.devices.verification import ROUNDOFF
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -39,22 +39,13 @@ class StepTime:
 StepTimes = dict[tuple[str, int], StepTime]  # by precision and batch size
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingSteps:
-    """Step times of the compared precisions and of the sweep; only those with FEWEST_ROUNDS or more."""
-
-    compared: StepTimes
-    swept: StepTimes
-
-    def of(self, part: str) -> StepTimes:
-        """Those of a part of the stage."""
-        return self.swept if part == SWEEP else self.compared
-
-
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """Step times of one part of the training stage, in the order in which they ran."""
     found: StepTimes = {}
-    for (precision, batch), own in rounds.only(_counts(rounds, part)).by_labels("precision", "batch").items():
+    unknown = rounds.labelled("batch", None, 0) | rounds.labelled("steps", None, 0)
+    counts = rounds.labelled("part", part) & ~unknown & (rounds.seconds > 0)
+    counted = rounds.only(counts).measured.verified
+    for (precision, batch), own in counted.by_labels("precision", "batch").items():
         fast = own.without_hiccups()
         steps, seconds = float(fast.label_numbers("steps").sum()), float(fast.seconds.sum())
         if steps > 0:
@@ -63,29 +54,26 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
     return found
 
 
-def _counts(rounds: Rounds, part: str) -> Mask:
-    """Whether each round counts in one part of the training stage."""
-    counts = rounds.labelled("part", part) & rounds.same("phase", "measure") & rounds.same("verified", True)
-    unknown = rounds.labelled("batch", None, 0) | rounds.labelled("steps", None, 0)
-    return counts & ~unknown & (rounds.seconds > 0)
-
-
-def training_steps(device: DeviceEvidence) -> TrainingSteps:
-    """A device's step times, which are cached for its peers.
+def training_steps(device: DeviceEvidence) -> dict[str, StepTimes]:
+    """A device's step times with FEWEST_ROUNDS or more, by part of the stage, which are cached for its peers.
 
     Raises NotMeasured if a round is faster than the silicon can be, or of another model than was reported, or
     their losses were not reported.
     """
 
-    def measured() -> TrainingSteps:
+    def measured() -> dict[str, StepTimes]:
         rounds = device.possible("training")
         widths = {one.data.get("width") for one in device.events("model") if one.stage == "training"} - {None}
         others = rounds.distinct_labels("size") - widths
         if widths and others:
             raise NotMeasured(f"rounds of a model of width {others.pop()}, and another one was reported")
-        steps = TrainingSteps(_measured(device, PART), _measured(device, SWEEP))
+        found = {part: step_times(device.rounds("training"), part) for part in (PART, SWEEP)}
+        steps = {
+            part: {key: time for key, time in times.items() if time.rounds >= FEWEST_ROUNDS}
+            for part, times in found.items()
+        }
         told = {one.data.get("precision") for one in outcomes(device)}
-        for precision, _ in steps.compared:
+        for precision, _ in steps[PART]:
             if precision not in told:
                 raise NotMeasured(f"the losses of its steps in {precision} were not reported")
         return steps
@@ -124,11 +112,6 @@ def wrong_losses(device: DeviceEvidence) -> str:
         if last >= first and updates > TRAJECTORY:
             return f"the loss has not fallen in {precision}: {last:.4f} after {first:.4f}"
     return ""
-
-
-def _measured(device: DeviceEvidence, part: str) -> StepTimes:
-    times = step_times(device.rounds("training"), part)
-    return {key: time for key, time in times.items() if time.rounds >= FEWEST_ROUNDS}
 
 
 def trains_in_fp16(device: PromisedDevice) -> bool:
@@ -174,7 +157,7 @@ def speedup(device: DeviceEvidence) -> Finding:
     The same model and batch; time per step by the device's own clock, without the slowest tenth of the
     verified rounds.
     """
-    times = training_steps(device).compared
+    times = training_steps(device)[PART]
     batches = [batch for precision, batch in times if precision == "fp16" and ("fp32", batch) in times]
     if not batches:
         raise_unmeasured(device, "too few verified rounds of fp16 and fp32 at the same batch size")
