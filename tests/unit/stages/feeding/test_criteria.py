@@ -28,6 +28,11 @@ def cut(bench, from_s, to_s):
     ]
 
 
+def pool_takes(bench, seconds):
+    """So long for a strategy."""
+    bench.rewards(GPU, seconds=lambda one: seconds * one.valid if one.mode == "parallel" else one.seconds)
+
+
 def test_the_speed_up_is_what_a_strategy_takes_alone_and_in_the_pool(bench):
     verdict = bench.verdict(REWARDS, GPU)
     assert verdict.measured == pytest.approx(30 / 5)
@@ -36,18 +41,9 @@ def test_the_speed_up_is_what_a_strategy_takes_alone_and_in_the_pool(bench):
     assert verdict.detail == "30.0 ms per strategy, 5.0 ms in the pool; none lost of 960 strategies"
 
 
-def test_the_detail_gives_both_times_in_milliseconds(bench):
-    bench.rewards(GPU, seconds=lambda one: (one.strategies - one.invalid) * 2.0)
-    detail = bench.verdict(REWARDS, GPU).detail
-    assert detail.startswith("2000.0 ms per strategy, 2000.0 ms in the pool")
-
-
 @pytest.mark.parametrize(("seconds", "outcome"), [(0.0099, PASS), (0.0101, FAIL)])
 def test_the_floor_is_a_share_of_the_processes(bench, seconds, outcome):
-    def slow(one):
-        return (one.strategies - one.invalid) * seconds if one.mode == "parallel" else one.seconds
-
-    bench.rewards(GPU, seconds=slow)
+    pool_takes(bench, seconds)
     assert bench.verdict(REWARDS, GPU).outcome is outcome
 
 
@@ -324,13 +320,7 @@ def test_a_pool_that_others_left_half_of_the_cpus_is_held_to_half_of_the_speed_u
     bench, own_percent, outcome
 ):
     """Of 3.0 it reached 1.5 to 2, and that is enough for what it had, or not."""
-    seconds = 0.03 / (1.6 if outcome is NOT_MEASURED else 1.9)
-    bench.rewards(
-        GPU,
-        seconds=lambda one: (
-            seconds * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds
-        ),
-    )
+    pool_takes(bench, 0.03 / (1.6 if outcome is NOT_MEASURED else 1.9))
     assert bench.verdict(REWARDS, GPU).outcome is FAIL
     busy(bench, own_percent)
     verdict = bench.verdict(REWARDS, GPU)
@@ -338,24 +328,6 @@ def test_a_pool_that_others_left_half_of_the_cpus_is_held_to_half_of_the_speed_u
     if outcome is NOT_MEASURED:
         assert "other programs took 54 % of the CPU" in verdict.detail
         assert verdict.remedy
-
-
-def test_who_took_no_more_than_was_unused_took_nothing_from_the_pool(bench):
-    bench.rewards(
-        GPU,
-        seconds=lambda one: 0.02 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
-    )
-    busy(bench, 10.0, cpu_percent=54.0)
-    assert bench.verdict(REWARDS, GPU).outcome is FAIL
-
-
-def test_what_a_hypervisor_took_counts_as_well(bench):
-    bench.rewards(
-        GPU,
-        seconds=lambda one: 0.02 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
-    )
-    busy(bench, 45.0, stolen_percent=54.0)
-    assert "a hypervisor took 54 % of the CPU" in bench.verdict(REWARDS, GPU).detail
 
 
 @pytest.mark.parametrize(
@@ -371,10 +343,7 @@ def test_what_a_hypervisor_took_counts_as_well(bench):
 def test_a_hypervisor_takes_from_each_cpu_that_runs_whether_others_are_idle_or_not(
     bench, criterion, used, stolen, outcome
 ):
-    bench.rewards(
-        GPU,
-        seconds=lambda one: 0.019 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
-    )
+    pool_takes(bench, 0.019)
     bench.rounds(GPU, "feeding", seconds=lambda one: one.seconds * 0.85)
     busy(bench, used - stolen, cpu_percent=used, stolen_percent=stolen)
     verdict = bench.verdict(criterion, GPU)
@@ -423,10 +392,7 @@ def test_idle_time_may_be_at_its_limit(bench):
 @pytest.mark.parametrize(("cpu_percent", "outcome"), [(54.0, FAIL), (54.5, NOT_MEASURED)])
 def test_who_took_as_much_as_was_unused_took_nothing_from_the_pool(bench, cpu_percent, outcome):
     """Others took 46 % of the CPU, or half a percent more than that was unused: of 8 CPUs 4.3 were left."""
-    bench.rewards(
-        GPU,
-        seconds=lambda one: 0.012 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
-    )
+    pool_takes(bench, 0.012)
     busy(bench, cpu_percent - 46.0, cpu_percent=cpu_percent)
     assert bench.verdict(REWARDS, GPU).outcome is outcome
 

@@ -153,16 +153,19 @@ def test_a_card_without_products_in_fp16_or_without_the_limit_has_no_such_floor(
     assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
 
 
-def swept(share, batch=16):
-    def changed(one):
-        return one.work * share if (one.label("part"), one.label("batch")) == ("sweep", batch) else one.work
+BATCHES = (1, 2, 4, 8, 16, 32)
+SAME = {"part": "sweep", "batch": 16}  # as the step before the sweep
 
-    return changed
+
+def stepped(share, **labels):
+    """This share of the work in steps with these labels."""
+
+    return lambda one: one.work * share if labels.items() <= one.labels.items() else one.work
 
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.85, Outcome.PASS), (0.849, Outcome.FAIL)])
 def test_the_same_step_in_the_sweep_is_as_fast_as_before(bench, share, outcome):
-    bench.rounds(GPU, "training", work=swept(share))
+    bench.rounds(GPU, "training", work=stepped(share, **SAME))
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is outcome
     if outcome is Outcome.FAIL:
@@ -171,20 +174,6 @@ def test_the_same_step_in_the_sweep_is_as_fast_as_before(bench, share, outcome):
             "0.85 of 400 TFLOP/s, the same step before the sweep; hwprofiles/defaults.toml"
         )
         assert verdict.detail == "a step of 16 examples in fp16 in the sweep"
-
-
-BATCHES = (1, 2, 4, 8, 16, 32)
-
-
-def stepped(share, **labels):
-    """This share of the work in steps with these labels."""
-
-    def changed(one):
-        return (
-            one.work * share if all(one.label(name) == value for name, value in labels.items()) else one.work
-        )
-
-    return changed
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -246,11 +235,9 @@ def test_batches_of_the_sweep_wait_for_their_host_and_are_not_compared_with_anot
 
 
 def test_two_rounds_of_the_same_step_in_the_sweep_are_no_measurement(bench):
-    bench.rounds(GPU, "training", work=swept(0.5))
-    same = [
-        one for one in bench.recording.rounds if one.label("part") == "sweep" and one.label("batch") == 16
-    ]
-    same = [one for one in same if one.subject == GPU and one.phase == "measure"]
+    bench.rounds(GPU, "training", work=stepped(0.5, **SAME))
+    own = [one for one in bench.recording.rounds.of(GPU) if one.phase == "measure"]
+    same = [one for one in own if SAME.items() <= one.labels.items()]
     others = [one for one in bench.recording.rounds if one not in same]
     for number, outcome in ((2, Outcome.PASS), (3, Outcome.FAIL)):
         bench.recording.rounds = others + same[:number]
@@ -280,7 +267,7 @@ def test_of_several_slow_steps_the_one_furthest_under_its_limit_is_reported(benc
 
 def test_a_step_that_is_too_slow_is_reported_before_its_sweep(bench):
     bench.slow(GPU, 0.5, "training")
-    bench.rounds(GPU, "training", work=swept(0.5))
+    bench.rounds(GPU, "training", work=stepped(0.5, **SAME))
     assert bench.verdict(NAME, GPU).measured == pytest.approx(200)
 
 
