@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,24 +12,19 @@ from rigproof.stages.gemm.workload import measuring_order, run_gemm
 SPEC = GemmSpec("gemm", size=128, precisions=("fp32",), settle_s=0.1, measure_s=0.15, round_s=0.02)
 
 
-class Listed:
+def card(half, *precisions):
     """Only what `measuring_order` asks of a device."""
-
-    name = "a card"
-
-    def __init__(self, half, *precisions):
-        self.half = half
-        self.precisions = precisions
+    return SimpleNamespace(name="a card", half=half, precisions=precisions)
 
 
 @pytest.mark.parametrize(
     ("device", "wanted", "expected"),
     [
-        (Listed("bf16", "fp32", "tf32", "fp16", "bf16"), (), ("bf16", "fp16", "tf32", "fp32")),
-        (Listed("fp16", "fp32", "fp16"), (), ("fp16", "fp32")),
-        (Listed("fp32", "fp32", "bf16"), (), ("fp32", "bf16")),
-        (Listed("bf16", "fp32", "tf32", "fp16", "bf16"), ("fp32", "bf16"), ("bf16", "fp32")),
-        (Listed("bf16", "fp32", "tf32", "fp16", "bf16"), ("tf32",), ("tf32",)),
+        (card("bf16", "fp32", "tf32", "fp16", "bf16"), (), ("bf16", "fp16", "tf32", "fp32")),
+        (card("fp16", "fp32", "fp16"), (), ("fp16", "fp32")),
+        (card("fp32", "fp32", "bf16"), (), ("fp32", "bf16")),
+        (card("bf16", "fp32", "tf32", "fp16", "bf16"), ("fp32", "bf16"), ("bf16", "fp32")),
+        (card("bf16", "fp32", "tf32", "fp16", "bf16"), ("tf32",), ("tf32",)),
     ],
 )
 def test_the_best_16_bit_precision_comes_first(device, wanted, expected):
@@ -37,7 +33,7 @@ def test_the_best_16_bit_precision_comes_first(device, wanted, expected):
 
 def test_a_precision_the_device_lacks_is_named_when_asked_for():
     with pytest.raises(ValueError, match="a card has no tf32; it has fp32, fp16"):
-        measuring_order(("fp16", "tf32"), Listed("fp16", "fp32", "fp16"))
+        measuring_order(("fp16", "tf32"), card("fp16", "fp32", "fp16"))
 
 
 def test_warm_up_comes_before_measured_rounds_and_all_are_verified(cpu, context):

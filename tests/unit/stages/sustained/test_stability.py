@@ -67,16 +67,13 @@ def test_the_last_quarter_may_be_at_its_limit(bench, last, outcome):
     assert judged(bench, [*STEADY[:12], *[last] * 4]).outcome is outcome
 
 
-@pytest.mark.parametrize("place", [0, 5, 8, 15])
-def test_one_window_that_falls_far_below_fails_wherever_it_is(bench, place):
-    verdict = judged(bench, at(place, 84.0))
-    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, pytest.approx(84.0), 85.0)
+@pytest.mark.parametrize(("place", "rate"), [(0, 84.0), (5, 84.0), (8, 84.0), (15, 84.0), (9, 0.0)])
+def test_one_window_that_falls_far_below_fails_wherever_it_is(bench, place, rate):
+    verdict = judged(bench, at(place, rate))
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, pytest.approx(rate), 85.0)
     assert (verdict.from_s, verdict.length_s) == (FROM_S + place * WIDTH_S, WIDTH_S)
-    assert verdict.detail == "worst window 84.0 TFLOP/s, median 100.0"
-
-
-def test_the_worst_window_may_be_at_its_limit(bench):
-    assert judged(bench, at(8, 85.0)).outcome is Outcome.PASS
+    assert verdict.detail == f"worst window {rate} TFLOP/s, median 100.0"
+    assert judged(bench, at(place, 85.0)).outcome is Outcome.PASS
 
 
 def test_the_worst_window_is_compared_with_the_median_of_all(bench):
@@ -85,11 +82,6 @@ def test_the_worst_window_is_compared_with_the_median_of_all(bench):
     assert judged(bench, slow).outcome is Outcome.PASS
     verdict = judged(bench, [*slow[:9], 76.0, *slow[10:]])
     assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "worst window 76.0 TFLOP/s, median 90.0")
-
-
-def test_an_empty_window_fails(bench):
-    verdict = judged(bench, at(9, 0.0))
-    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 0.0, FROM_S + 45.0)
 
 
 @pytest.mark.parametrize(

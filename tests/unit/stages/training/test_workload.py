@@ -1,6 +1,7 @@
 import gc
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -316,11 +317,6 @@ def test_a_round_that_overflowed_is_not_verified_and_an_event_says_so(cpu, conte
     assert not context.events("wrong_result")
 
 
-class Listed:
-    def __init__(self, *precisions):
-        self.precisions = precisions
-
-
 @pytest.mark.parametrize(
     ("has", "compared"),
     [
@@ -331,24 +327,7 @@ class Listed:
     ],
 )
 def test_fp32_comes_first_and_the_half_precision_of_training_last(has, compared):
-    assert compared_precisions(Listed(*has)) == compared
-
-
-class Card:
-    """Only what the limit asks of a device."""
-
-    kind = "cuda"
-
-    def __init__(self, cpu, total_mib, free_mib, reserved_mib):
-        self._state = replace(
-            cpu.memory(),
-            device_total_mib=total_mib,
-            device_free_mib=free_mib,
-            reserved_mib=reserved_mib,
-        )
-
-    def memory(self):
-        return self._state
+    assert compared_precisions(SimpleNamespace(precisions=has)) == compared
 
 
 @pytest.mark.parametrize(
@@ -367,7 +346,9 @@ def test_the_limit_is_what_the_card_has_less_the_reserve_and_what_others_hold(
     cpu, total, free, reserved, cap, limit
 ):
     spec = replace(SPEC, vram_mib=16_000.0, reserve_mib=2_000.0, memory=replace(POLICY, cap_mib=cap))
-    assert limit_mib(spec, Card(cpu, total, free, reserved)) == pytest.approx(limit)
+    state = replace(cpu.memory(), device_total_mib=total, device_free_mib=free, reserved_mib=reserved)
+    card = SimpleNamespace(kind="cuda", memory=lambda: state)
+    assert limit_mib(spec, card) == pytest.approx(limit)
 
 
 def test_the_cpu_never_takes_more_than_its_share_of_the_ram(cpu):
