@@ -55,7 +55,8 @@ FIGURES = {
 
 # Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
 LATER_SETTLE_SHARE = 0.25
-# Measured rounds of a precision at least, even if they take long on a busy device.
+# Measured rounds of a precision at least, even if they take long on a busy device. In simulation sound cards
+# are accepted with four, and rejected with two.
 FEWEST_ROUNDS = 4
 # One round in so many multiplies golden operands, whose products are held against exact arithmetic.
 EXACT_EVERY = 10
@@ -105,9 +106,6 @@ def specs(work: StageWork) -> dict[str, Spec]:
         )
         for worker in plan.first_workers()
     }
-
-
-FEWEST_ROUNDS = 4  # in simulation sound cards are accepted with four, and rejected with two
 
 
 def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:

@@ -85,6 +85,7 @@ BASE = 0x7F2A40000000
 CHUNK_WORDS = 2**27
 
 Step = tuple[str, str, str]  # pattern, operation, heat
+Kind = Literal["hard", "soft"]
 
 
 def segments(plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
@@ -98,124 +99,101 @@ def segments(plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
 
 def records(task: Task, spec: PatternSpec) -> Records:
     """What is filled, the passes, their errors, and the result."""
-    start_s, card = task.start_s, task.card
-    free_mib = task.memory(start_s, 0.0).device_free_mib or 0.0
+    begin_s, end_s = task.start_s + FILL_S, task.start_s + spec.duration_s
+    free_mib = task.memory(task.start_s, 0.0).device_free_mib or 0.0
     cap_mib = spec.memory.cap_mib
     available_mib = free_mib if cap_mib is None else min(free_mib, cap_mib)
     left_mib = max(free_mib - spec.reserve_mib, spec.least_share * available_mib)
     held_mib = min(spec.free_share * available_mib, left_mib)
-    yield task.event(
-        start_s + FILL_S / 2,
-        "allocation",
-        f"{held_mib:.0f} of {available_mib:.0f} MiB in {int(held_mib // 1024) + 1} chunks",
-        {
-            "target_mib": held_mib,
-            "allocated_mib": held_mib,
-            "available_mib": available_mib,
-            "free_mib": free_mib,
-            "total_mib": card.memory_mib,
-            "chunks": int(held_mib // 1024) + 1,
-        },
-    )
-    yield task.event(start_s + FILL_S, "pattern_kernels", "passes by Triton", {"by": "Triton", "reason": ""})
-    yield from _Passes(task, spec, held_mib).records()
-
-
-class _Passes:
-    """The rounds of one task, and what they find."""
-
-    def __init__(self, task: Task, spec: PatternSpec, held_mib: float) -> None:
-        self._task = task
-        self._spec = spec
-        self._held_mib = held_mib
-        self._bad = self._done = 0
-        self._soft = False  # whether the soft error has happened
-
-    def records(self) -> Records:
-        """All of them, and the result."""
-        task, spec = self._task, self._spec
-        begin_s, end_s = task.start_s + FILL_S, task.start_s + spec.duration_s
-        seconds = min(ROUND_S, (end_s - begin_s) / FEWEST_PASSES)
-        number = int((end_s - begin_s) / seconds + 1e-6)
-        t_s = begin_s
-        for place, step in enumerate(_steps(number)):
-            t_s += seconds
-            yield from self._pass(t_s, seconds, step, "warmup" if place < len(OPERATIONS) else "measure")
-        pause_s = spec.fade_s
-        for pause, operations in enumerate((("write", "invert"), ("check",)) if pause_s else (), 1):
-            t_s = end_s + pause * pause_s - FADE_PASSES_S
-            for operation in operations:
-                t_s += FADE_PASSES_S / 2
-                yield from self._pass(t_s, FADE_PASSES_S / 2, (FADE, operation, ""), "measure")
-        data = {
-            "passes": self._done,
-            "bad_passes": self._bad,
-            "most": int(self._bad > 0),
-            "compared_gib": self._done * self._held_mib / 1024,
-        }
-        message = (
-            f"wrong words in {self._bad} of {self._done} passes, {data['compared_gib']:.0f} GiB compared"
-        )
-        yield task.memory(t_s, self._held_mib)
-        yield task.event(t_s, "pattern_result", message, data)
-
-    def _pass(self, t_s: float, seconds: float, step: Step, phase: Phase) -> Records:
-        """A round, and the error that it found."""
-        task = self._task
+    chunks = int(held_mib // 1024) + 1
+    message = f"{held_mib:.0f} of {available_mib:.0f} MiB in {chunks} chunks"
+    data = {
+        "target_mib": held_mib,
+        "allocated_mib": held_mib,
+        "available_mib": available_mib,
+        "free_mib": free_mib,
+        "total_mib": task.card.memory_mib,
+        "chunks": chunks,
+    }
+    yield task.event(task.start_s + FILL_S / 2, "allocation", message, data)
+    yield task.event(begin_s, "pattern_kernels", "passes by Triton", {"by": "Triton", "reason": ""})
+    t_s, passes, bad, soft = begin_s, 0, 0, False  # soft: whether the soft error has happened
+    for t_s, seconds, step, phase in _passes(spec, begin_s, end_s):
         pattern, operation, heat = step
-        rate_gbps = SHARES[operation] * task.card.sku.memory_bandwidth_gbps
-        hot = task.fault("vram-hot")
-        if hot is not None and heat == HOT:
-            rate_gbps *= 1 - (hot.by or 0.0)
-        labels: Labels = {
-            "pattern": pattern,
-            "operation": operation,
-            "size": max(1, round(self._held_mib)),
-            **({"heat": heat} if heat else {}),
-        }
-        wrong = False
+        kinds: list[Kind] = []
         if operation != "write":
-            self._done += 1
+            passes += 1
             if task.acting("vram-stuck-bit", t_s) is not None:
-                wrong = True
-                yield from self._wrong(t_s, "hard", pattern, operation)
-            if task.acting("vram-soft-error", t_s) is not None and not self._soft:
-                wrong = self._soft = True
-                yield from self._wrong(t_s, "soft", pattern, operation)
-        self._bad += wrong
-        work = rate_gbps * (1 + task.noise.gauss(0, NOISE)) * seconds
+                kinds.append("hard")
+            if task.acting("vram-soft-error", t_s) is not None and not soft:
+                soft = True
+                kinds.append("soft")
+        for kind in kinds:
+            yield from _wrong(task, t_s, kind, step, held_mib)
+        bad += bool(kinds)
+        labels: Labels = {"pattern": pattern, "operation": operation, "size": max(1, round(held_mib))}
+        labels = {**labels, "heat": heat} if heat else labels
+        work = _rate_gbps(task, operation, heat) * seconds
         made = task.round(t_s, phase, seconds, work, unit=GB, labels=labels)
-        yield replace(made, verified=False) if wrong else made
+        yield replace(made, verified=False) if kinds else made
+    gib = passes * held_mib / 1024
+    result = {"passes": passes, "bad_passes": bad, "most": int(bad > 0), "compared_gib": gib}
+    message = f"wrong words in {bad} of {passes} passes, {gib:.0f} GiB compared"
+    yield task.memory(t_s, held_mib)
+    yield task.event(t_s, "pattern_result", message, result)
 
-    def _wrong(self, t_s: float, kind: Literal["hard", "soft"], pattern: str, operation: str) -> Records:
-        """One wrong word, and the event about its pass."""
-        number, bit = (STUCK_WORD, STUCK_BIT) if kind == "hard" else (SOFT_WORD, FLIPPED_BIT)
-        words = int(self._held_mib * 2**20) // WORD_BYTES
-        number %= words
-        expected = f"{(number * WORD_BYTES) & ~(1 << bit):016x}"
-        read = f"{int(expected, 16) | 1 << bit:016x}"
-        plan = self._task.plan
-        yield VramError(
-            t_s=t_s,
-            stage=self._spec.stage,
-            worker=plan.worker,
-            subject=plan.subject,
-            pattern=pattern,
-            operation=operation,
-            chunk=number // CHUNK_WORDS,
-            word=number % CHUNK_WORDS,
-            offset=number * WORD_BYTES,
-            address=f"{BASE + number * WORD_BYTES:x}",
-            expected=expected,
-            read=read,
-            again=read if kind == "hard" else expected,
-            bits=str(bit),
-            kind=kind,
-            mended=kind == "soft",
-        )
-        data = {"pattern": pattern, "operation": operation, "words": 1, "hard": 0, "soft": 0, kind: 1}
-        message = f"{pattern}: 1 of {words} words, the first at 0x{BASE + number * WORD_BYTES:x}"
-        yield self._task.event(t_s, "wrong_result", message, data)
+
+def _passes(spec: PatternSpec, begin_s: float, end_s: float) -> Iterator[tuple[float, float, Step, Phase]]:
+    """Each pass: its end, its seconds, what it does, its phase; those of bit-fade come last."""
+    seconds = min(ROUND_S, (end_s - begin_s) / FEWEST_PASSES)
+    t_s = begin_s
+    for place, step in enumerate(_steps(int((end_s - begin_s) / seconds + 1e-6))):
+        t_s += seconds
+        yield t_s, seconds, step, "warmup" if place < len(OPERATIONS) else "measure"
+    for pause, operations in enumerate((("write", "invert"), ("check",)) if spec.fade_s else (), 1):
+        t_s = end_s + pause * spec.fade_s - FADE_PASSES_S
+        for operation in operations:
+            t_s += FADE_PASSES_S / 2
+            yield t_s, FADE_PASSES_S / 2, (FADE, operation, ""), "measure"
+
+
+def _rate_gbps(task: Task, operation: str, heat: str) -> float:
+    rate_gbps = SHARES[operation] * task.card.sku.memory_bandwidth_gbps
+    hot = task.fault("vram-hot")
+    if hot is not None and heat == HOT:
+        rate_gbps *= 1 - (hot.by or 0.0)
+    return rate_gbps * (1 + task.noise.gauss(0, NOISE))
+
+
+def _wrong(task: Task, t_s: float, kind: Kind, step: Step, held_mib: float) -> Records:
+    """One wrong word, and the event about its pass."""
+    pattern, operation, _ = step
+    number, bit = (STUCK_WORD, STUCK_BIT) if kind == "hard" else (SOFT_WORD, FLIPPED_BIT)
+    words = int(held_mib * 2**20) // WORD_BYTES
+    number %= words
+    expected = f"{(number * WORD_BYTES) & ~(1 << bit):016x}"
+    read = f"{int(expected, 16) | 1 << bit:016x}"
+    address = f"{BASE + number * WORD_BYTES:x}"
+    yield VramError(
+        t_s=t_s,
+        stage=task.spec.stage,
+        worker=task.plan.worker,
+        subject=task.plan.subject,
+        pattern=pattern,
+        operation=operation,
+        chunk=number // CHUNK_WORDS,
+        word=number % CHUNK_WORDS,
+        offset=number * WORD_BYTES,
+        address=address,
+        expected=expected,
+        read=read,
+        again=read if kind == "hard" else expected,
+        bits=str(bit),
+        kind=kind,
+        mended=kind == "soft",
+    )
+    data = {"pattern": pattern, "operation": operation, "words": 1, "hard": 0, "soft": 0, kind: 1}
+    yield task.event(t_s, "wrong_result", f"{pattern}: 1 of {words} words, the first at 0x{address}", data)
 
 
 def _steps(number: int) -> Iterator[Step]:
