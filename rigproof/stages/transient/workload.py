@@ -62,16 +62,6 @@ class Anchor:
         return self.t_s + mark.seconds_since(self.mark)
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """A burst that the device has done: the mark before it, its device time, and what it computed."""
-
-    start: Mark
-    seconds: float
-    pairs: tuple[int, ...]  # one for each product
-    checksums: tuple[int, ...]
-
-
 class Bursts:
     """One GPU's bursts, arm by arm. Between two bursts the device is idle."""
 
@@ -120,7 +110,8 @@ class Bursts:
         products, seconds = 1, 0.0
         while seconds < CALIBRATING_S and products < MOST_PRODUCTS and not self._context.stopped():
             products *= 2
-            seconds = self._burst(pool, products, self._device.checksums(products)).seconds
+            _, burst = self._burst(pool, products, self._device.checksums(products), "warmup")
+            seconds = burst.seconds
             self._sign()
         return seconds / products
 
@@ -138,28 +129,29 @@ class Bursts:
             if self._context.now_s() > due_s + aimed_s:
                 continue
             products = max(1, min(sums.capacity, int(aimed_s / self._product_s + EDGE)))
-            burst = self._burst(pool, products, sums)
+            start, burst = self._burst(pool, products, sums, "measure" if wave else "warmup")
             self._product_s = burst.seconds / products
-            self._report(arm, "measure" if wave else "warmup", burst, anchor.at(burst.start), pool)
+            self._report(arm, burst, anchor.at(start), pool)
 
-    def _burst(self, pool: Pool, products: int, sums: Checksums) -> Burst:
-        """Do so many products, and wait for them."""
+    def _burst(
+        self, pool: Pool, products: int, sums: Checksums, phase: Phase
+    ) -> tuple[Mark, FinishedRound[tuple[int, ...]]]:
+        """Do so many products, and wait for them. Returns the mark before them, too."""
         start = self._device.mark()
         pairs = pool.launch(products, sums)
         sums.fetch()
         end = self._device.mark()
         end.wait()
-        return Burst(start, end.seconds_since(start), pairs, sums.take())
+        return start, FinishedRound(end.seconds_since(start), products, phase, sums.take(), pairs)
 
-    def _report(self, arm: Arm, phase: Phase, burst: Burst, begun_s: float, pool: Pool) -> None:
+    def _report(self, arm: Arm, burst: FinishedRound[tuple[int, ...]], begun_s: float, pool: Pool) -> None:
         precision = self._device.half
-        finished = FinishedRound(burst.seconds, len(burst.pairs), phase, burst.checksums, burst.pairs)
-        verified = self._reporter.products(pool, precision, self._count, finished)
+        verified = self._reporter.products(pool, precision, self._count, burst)
         self._count += 1
         self._reporter.round(
-            phase=phase,
+            phase=burst.phase,
             seconds=burst.seconds,
-            work=len(burst.pairs) * product_tflop(self._size),
+            work=burst.products * product_tflop(self._size),
             verified=verified,
             labels={"precision": precision, "size": self._size, "gpus": arm.gpus, "hz": arm.hz},
             t_s=begun_s + burst.seconds,
