@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,22 +42,16 @@ def _mishaps():
         yield
 
 
-def status_of(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ["X", "0"]
-
-
 def alive(pid):
-    return status_of(pid)[0] not in "XZ"
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def below(pid):
     """The living descendants of a process."""
-    parents = {int(one.name): int(status_of(one.name)[1]) for one in Path("/proc").glob("[0-9]*")}
-    found = [child for child, parent in parents.items() if parent == pid and alive(child)]
-    return found + [grandchild for child in found for grandchild in below(child)]
+    return [one.pid for one in psutil.Process(pid).children(recursive=True) if alive(one.pid)]
 
 
 def wait_until(condition, seconds=20.0):
@@ -155,7 +150,7 @@ def test_a_strategy_that_waits_for_a_cpu_is_not_killed():
         (strategy,) = below(pool.pid)
         os.kill(strategy, signal.SIGSTOP)
         time.sleep(1.5)  # longer than it may work
-        assert status_of(strategy)[0] in "tT"
+        assert psutil.Process(strategy).status() == psutil.STATUS_STOPPED
         os.kill(strategy, signal.SIGCONT)
         wait_until(lambda: not alive(strategy))
         assert pool.take(20.0).ends == ("timed_out",)

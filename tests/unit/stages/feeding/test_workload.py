@@ -1,8 +1,9 @@
 import os
 import signal
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
+import psutil
 import pytest
 
 from rigproof.records.measurements import Event, Round
@@ -46,14 +47,9 @@ def done(cpu):
 def pools():
     """The processes that lead a pool of this one's."""
     found = []
-    for one in Path("/proc").glob("[0-9]*"):
-        try:
-            state, parent = (one / "stat").read_text().rpartition(")")[2].split()[:2]
-            mine = int(parent) == os.getpid() and state not in "XZ"
-            if mine and b"reward_process" in (one / "cmdline").read_bytes():
-                found.append(int(one.name))
-        except (FileNotFoundError, ProcessLookupError):  # gone meanwhile
-            continue
+    for one in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # gone meanwhile; a zombie has no command
+            found += [one.pid] if any("reward_process" in part for part in one.cmdline()) else []
     return found
 
 
