@@ -4,8 +4,6 @@ import queue
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from rigproof.host.child import Child, Message
 
@@ -43,7 +41,7 @@ class Rewards:
 
 
 class RewardPool:
-    """Computes rewards until `stop`, in `processes` processes and one that leads them.
+    """Computes rewards until `close`, in `processes` processes and one that leads them.
 
     Jobs are done in order. The leading process ends with this one, however it ends.
     """
@@ -59,14 +57,6 @@ class RewardPool:
             ended=lambda _: self._answers.put(None),
             keep_stderr=True,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def __len__(self) -> int:
         """The number of unanswered jobs."""
@@ -98,7 +88,7 @@ class RewardPool:
             self._jobs.popleft(), tuple(answer["rewards"]), tuple(answer["ends"]), answer["seconds"]
         )
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End all its processes at once, whatever they do. A second call does nothing."""
         self._child.stop(STOP_S)
 

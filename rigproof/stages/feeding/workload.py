@@ -8,6 +8,7 @@ so that a pool with that speed-up is ready just in time, a faster one waits for 
 lets the device wait. This measures whether the host's CPU keeps the device fed.
 """
 
+from contextlib import closing
 from statistics import median
 from typing import Literal
 
@@ -40,7 +41,7 @@ def run_feeding(spec: FeedingSpec, device: Device, context: WorkerContext) -> No
     """
     reporter = Reporter(context, spec.stage)
     started_s = context.now_s()
-    with RewardPool(spec.processes, spec.strategy_s, spec.strategy_memory_mib) as pool:
+    with closing(RewardPool(spec.processes, spec.strategy_s, spec.strategy_memory_mib)) as pool:
 
         def feed() -> None:
             bursts = Bursts(device, Decoder(device, spec.completions, spec.vram_mib), reporter, spec.round_s)

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
@@ -61,88 +62,83 @@ def run_pattern(
         policy.end()
 
 
+@dataclass
 class Laps:
     """One lap for each pattern: write it, compare and invert it, compare the complement.
 
     Before and after all laps the memory is only read for a moment: its rate cold, and hot.
     """
 
-    def __init__(
-        self,
-        spec: PatternSpec,
-        comparing: Comparing,
-        policy: VramPolicy,
-        reporter: Reporter,
-        disturb: Disturb | None,
-    ) -> None:
-        self._spec = spec
-        self._comparing = comparing
-        self._policy = policy
-        self._reporter = reporter
-        self._context = reporter.context
-        self._disturb = disturb
-        self._number = 0
-        self._size = max(1, round(comparing.memory.mib))
+    spec: PatternSpec
+    comparing: Comparing
+    policy: VramPolicy
+    reporter: Reporter
+    disturb: Disturb | None
+    number: int = 0  # of laps so far
+
+    def __post_init__(self) -> None:
+        self.context = self.reporter.context
+        self.size = max(1, round(self.comparing.memory.mib))
 
     def run(self) -> None:
         """Each pattern at least once, in turn until the time is over; the one with pauses comes last."""
         patterns = patterns_with(0.0)
-        begin_s = self._context.now_s()
+        begin_s = self.context.now_s()
         content = self._lap(patterns[0])
         if content is not None:
             self._probe(content, COLD)
-        while not self._context.stopped():
-            late = self._context.now_s() - begin_s >= self._spec.duration_s
-            if late and self._number >= len(patterns):
+        while not self.context.stopped():
+            late = self.context.now_s() - begin_s >= self.spec.duration_s
+            if late and self.number >= len(patterns):
                 break
-            content = self._lap(patterns[self._number % len(patterns)])
-        if content is not None and not self._context.stopped():
+            content = self._lap(patterns[self.number % len(patterns)])
+        if content is not None and not self.context.stopped():
             content = self._lap(patterns[0])
             if content is not None:
                 self._probe(content, HOT)
-        if self._spec.fade_s:
-            self._lap(FADE, self._spec.fade_s)
-        self._comparing.report()
+        if self.spec.fade_s:
+            self._lap(FADE, self.spec.fade_s)
+        self.comparing.report()
 
     def _lap(self, pattern: str, pause_s: float = 0.0) -> Content | None:
         """One lap; returns what the memory then holds, None if it was stopped meanwhile."""
-        content = Content(pattern, random.Random(self._number).getrandbits(SEED_BITS))  # noqa: S311 - no secret
-        phase: Phase = "measure" if self._number else "warmup"
-        self._number += 1
-        written = self._comparing.write(content)
+        content = Content(pattern, random.Random(self.number).getrandbits(SEED_BITS))  # noqa: S311 - no secret
+        phase: Phase = "measure" if self.number else "warmup"
+        self.number += 1
+        written = self.comparing.write(content)
         if not self._pause(content, pause_s):
             return None
-        inverted = self._comparing.compare(content, invert=True)
+        inverted = self.comparing.compare(content, invert=True)
         self._report("write", written, content, phase, verified=inverted.good)
         if not self._pause(content.inverted, pause_s):
             return None
-        checked = self._comparing.compare(content.inverted, invert=False)
+        checked = self.comparing.compare(content.inverted, invert=False)
         self._report("invert", inverted, content, phase, verified=inverted.good and checked.good)
         self._report("check", checked, content, phase, verified=checked.good)
-        self._policy.monitor()
+        self.policy.monitor()
         return content.inverted
 
     def _probe(self, content: Content, heat: str) -> None:
         """Only read, several times."""
-        begin_s, number = self._context.now_s(), 0
-        while not self._context.stopped():
-            if number >= FEWEST_PROBES and self._context.now_s() - begin_s >= PROBE_S:
+        begin_s, number = self.context.now_s(), 0
+        while not self.context.stopped():
+            if number >= FEWEST_PROBES and self.context.now_s() - begin_s >= PROBE_S:
                 break
-            checked = self._comparing.compare(content, invert=False)
+            checked = self.comparing.compare(content, invert=False)
             self._report("check", checked, content, "measure", verified=checked.good, heat=heat)
             number += 1
 
     def _pause(self, content: Content, pause_s: float) -> bool:
         """Leave the memory alone for a while; False if stopped."""
-        if self._disturb is not None:
-            self._disturb(self._comparing.memory, content)
-        until_s = self._context.now_s() + pause_s
-        while pause_s and self._context.now_s() < until_s:
-            if self._context.stopped():
+        if self.disturb is not None:
+            self.disturb(self.comparing.memory, content)
+        until_s = self.context.now_s() + pause_s
+        while pause_s and self.context.now_s() < until_s:
+            if self.context.stopped():
                 return False
-            self._context.alive()
+            self.context.alive()
             time.sleep(min(WAIT_S, pause_s))
-        return not self._context.stopped()
+        return not self.context.stopped()
 
     def _report(
         self,
@@ -155,11 +151,11 @@ class Laps:
         heat: str = "",
     ) -> None:
         passes = 2 if operation == "invert" else 1
-        labels: Labels = {"pattern": content.pattern, "operation": operation, "size": self._size}
-        self._reporter.round(
+        labels: Labels = {"pattern": content.pattern, "operation": operation, "size": self.size}
+        self.reporter.round(
             phase=phase,
             seconds=done.seconds,
-            work=passes * self._comparing.memory.mib * MIB / 1e9,
+            work=passes * self.comparing.memory.mib * MIB / 1e9,
             unit=GB,
             verified=verified,
             labels={**labels, "heat": heat} if heat else labels,

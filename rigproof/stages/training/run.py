@@ -42,25 +42,19 @@ class Result:
     judge: Judge
 
 
+@dataclass
 class Runner:
     """One model's runs. If a run does not fit the memory, the message is returned, not raised."""
 
-    def __init__(
-        self,
-        shape: Shape,
-        device: Device,
-        reporter: Reporter,
-        policy: VramPolicy,
-        *,
-        tf32: bool,
-        round_s: float,
-    ) -> None:
-        self.shape = shape
-        self._device = device
-        self._reporter = reporter
-        self._policy = policy
-        self._round_s = round_s
-        self._trainer = Trainer(shape, device, tf32=tf32)
+    shape: Shape
+    device: Device
+    reporter: Reporter
+    policy: VramPolicy
+    tf32: bool
+    round_s: float
+
+    def __post_init__(self) -> None:
+        self.trainer = Trainer(self.shape, self.device, tf32=self.tf32)
 
     def probe(self, precision: str, batch: int, part: Part) -> Result | str:
         """Do the fewest steps that reach the peak memory. Those of the search count as measured."""
@@ -91,26 +85,26 @@ class Runner:
 
     def release(self) -> None:
         """Free the model."""
-        self._trainer.release()
+        self.trainer.release()
 
     def _tried(self, judge: Judge, batch: int, steps: Callable[[], float]) -> Result | str:
         """One run; `steps` does its steps, and returns the seconds of one."""
-        self._trainer.forget()
+        self.trainer.forget()
         done: list[Result] = []
 
         def run() -> None:
-            with _peak_measured(self._device, self.shape.held_mib) as peak:
-                self._trainer.begin(judge.precision, batch)
+            with _peak_measured(self.device, self.shape.held_mib) as peak:
+                self.trainer.begin(judge.precision, batch)
                 step_s = steps()
             done.append(Result(batch, peak.mib, step_s, judge))
 
-        failure = failed_allocation(self._device, run)
+        failure = failed_allocation(self.device, run)
         if failure:
-            self._trainer.forget()
+            self.trainer.forget()
         return failure or done[0]
 
     def _measured(self, judge: Judge, part: Part, length_s: float) -> float:
-        now_s = self._reporter.context.now_s
+        now_s = self.reporter.context.now_s
         begun_s = now_s()
         while True:
             steps = self._round(judge, 1, part, "warmup")
@@ -119,33 +113,33 @@ class Runner:
         rates: list[float] = []
         while (passed_s := now_s() - begun_s) < length_s or len(rates) < LEAST_ROUNDS:
             phase: Phase = "measure" if passed_s >= SETTLE_SHARE * length_s else "warmup"
-            steps = self._round(judge, products_for(self._round_s, steps.seconds / steps.count), part, phase)
+            steps = self._round(judge, products_for(self.round_s, steps.seconds / steps.count), part, phase)
             if phase == "measure":
                 rates.append(steps.seconds / steps.count)
         return median(rates)
 
     def _round(self, judge: Judge, count: int, part: Part, phase: Phase) -> Steps:
-        trainer = self._trainer
-        if self._reporter.context.stopped():
+        trainer = self.trainer
+        if self.reporter.context.stopped():
             raise StoppedEarly
         steps = trainer.run(count)
         verified, wrong = judge.take(steps)
         data: dict[str, Any] = {"precision": trainer.precision, "batch": trainer.batch}
         if wrong:
-            self._reporter.wrong_result(wrong, data)
+            self.reporter.wrong_result(wrong, data)
         elif steps.overflows:
             message = (
                 f"{steps.overflows} of {steps.count} {trainer.precision} steps overflowed and made no update"
             )
-            self._reporter.event("overflow", message, {**data, "steps": steps.overflows})
-        self._reporter.round(
+            self.reporter.event("overflow", message, {**data, "steps": steps.overflows})
+        self.reporter.round(
             phase=phase,
             seconds=steps.seconds,
             work=steps.count * self.shape.step_flop(trainer.batch) / 1e12,
             verified=verified,
             labels={**data, "size": self.shape.width, "part": part, "steps": steps.count},
         )
-        self._policy.after_round()
+        self.policy.after_round()
         return steps
 
 

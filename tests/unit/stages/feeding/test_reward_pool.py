@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -70,14 +71,14 @@ def rewards_of(pool, completions, *, parallel, seed=SEED):
 
 @pytest.fixture(scope="module")
 def pool():
-    with RewardPool(2, STRATEGY_S, MEMORY_MIB) as pool:
+    with closing(RewardPool(2, STRATEGY_S, MEMORY_MIB)) as pool:
         yield pool
 
 
 @pytest.fixture(scope="module")
 def short_pool():
     """For strategies that hang."""
-    with RewardPool(2, HANGING_S, MEMORY_MIB) as pool:
+    with closing(RewardPool(2, HANGING_S, MEMORY_MIB)) as pool:
         yield pool
 
 
@@ -133,18 +134,18 @@ def test_jobs_are_answered_in_the_order_in_which_they_came(pool):
 
 
 def test_there_are_never_more_processes_than_the_pool_has_and_none_is_left_at_stop():
-    with RewardPool(3, 30.0, MEMORY_MIB) as pool:
+    with closing(RewardPool(3, 30.0, MEMORY_MIB)) as pool:
         pool.submit(Job([completion("hang")] * 8, SEED, parallel=True))
         wait_until(lambda: len(below(pool.pid)) == 3)
         processes = [pool.pid, *below(pool.pid)]
         begun = time.monotonic()
-        pool.stop()
+        pool.close()
         assert time.monotonic() - begun < 10
         wait_until(lambda: not any(map(alive, processes)))
 
 
 def test_a_strategy_that_waits_for_a_cpu_is_not_killed():
-    with RewardPool(1, 1.0, MEMORY_MIB) as pool:
+    with closing(RewardPool(1, 1.0, MEMORY_MIB)) as pool:
         pool.submit(Job([completion("hang")], SEED, parallel=True))
         wait_until(lambda: below(pool.pid))
         (strategy,) = below(pool.pid)
@@ -182,7 +183,7 @@ def test_no_process_outlives_the_one_that_made_the_pool():
 
 
 def test_a_pool_that_died_says_so_and_stops_all_the_same():
-    with RewardPool(1, 30.0, MEMORY_MIB) as pool:
+    with closing(RewardPool(1, 30.0, MEMORY_MIB)) as pool:
         pool.submit(Job([completion("hang")], SEED, parallel=True))
         wait_until(lambda: below(pool.pid))
         children = below(pool.pid)
