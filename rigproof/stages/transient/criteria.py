@@ -318,12 +318,8 @@ def _apart_s(own: Sequence[Rounds], begin_s: float, hz: int) -> float:
     """The most by which two GPUs began the same wave apart, s; NaN if no wave has several bursts."""
     begins_s = np.concatenate([rounds.begins_s for rounds in own])
     waves = np.rint((begins_s - begin_s) * hz).astype(np.intp)
-    order = np.lexsort((begins_s, waves))
-    waves, begins_s = waves[order], begins_s[order]
-    first = np.flatnonzero(np.append(True, waves[1:] != waves[:-1]))
-    apart_s = np.maximum.reduceat(begins_s, first) - np.minimum.reduceat(begins_s, first)
-    shared = np.diff(np.append(first, len(waves))) > 1
-    return float(apart_s[shared].max()) if shared.any() else float("nan")
+    of_waves = (begins_s[waves == wave] for wave in np.unique(waves))
+    return max((float(np.ptp(one)) for one in of_waves if len(one) > 1), default=float("nan"))
 
 
 def _shown(value: float) -> str:
