@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
@@ -9,7 +10,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
-from rigproof.stages.replay.evidence import Replayed, first_difference, replayed
+from rigproof.stages.replay.evidence import first_difference, replayed
 from rigproof.stages.replay.places import number_of
 from rigproof.stages.replay.stage import STAGE
 from rigproof.stages.tables import StageTable
@@ -43,7 +44,9 @@ def replay(device: DeviceEvidence) -> Finding:
     """
     wrong = [one for one in device.events("wrong_result") if one.stage == STAGE]
     if wrong:
-        count = max(sum(one.number for one in wrong), _differing(device))
+        count = sum(one.number for one in wrong)
+        with suppress(NotMeasured):
+            count = max(count, replayed(device).differing)
         source = "the first run of the same steps on this card"
         return pass_or_fail(count, Limit(0, source), good=False, detail=wrong[0].message, from_s=wrong[0].t_s)
     own = replayed(device)
@@ -57,10 +60,7 @@ def replay(device: DeviceEvidence) -> Finding:
     if own.runs < len(rounds):
         raise NotMeasured(f"{own.runs} runs were reported, and {len(rounds)} recorded")
     if runs < FEWEST_RUNS:
-        cause = device.cause()
-        raise NotMeasured(
-            f"fewer than {FEWEST_RUNS} verified runs of the steps" + (f": {cause}" if cause else "")
-        )
+        raise NotMeasured(f"fewer than {FEWEST_RUNS} verified runs of the steps", device.cause())
     difference, others = first_difference(device)
     if difference is None:
         where = f"and on {others} other card{'s' if others > 1 else ''}" if others else "on this card alone"
@@ -105,15 +105,6 @@ def loss(device: DeviceEvidence) -> Finding:
         return Finding(Outcome.NO_LIMIT, share, detail=detail)
     highest = limit.times(100)
     return pass_or_fail(share, highest, good=share <= highest.value, detail=detail)
-
-
-def _differing(device: DeviceEvidence) -> int:
-    """The runs that differ from the first one, as reported; 0 if they were not."""
-    try:
-        done: Replayed = replayed(device)
-    except NotMeasured:
-        return 0
-    return done.differing
 
 
 CRITERIA = (replay, loss)

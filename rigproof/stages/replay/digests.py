@@ -13,13 +13,13 @@ Spoil = Callable[[int, Transformer], None]
 
 
 class Digests:
-    """Watches one model's runs. The sums are exact in any order of adding, and stay on the device."""
+    """Watches one model's runs. Its `sums` are exact in any order of adding, and stay on the device."""
 
     def __init__(self, model: Transformer, device: Device, steps: int) -> None:
         self.places: tuple[Place, ...] = places_of(model.shape.blocks, steps)
         self.spoil: Spoil | None = None
         self._model = model
-        self._sums: Checksums = device.checksums(len(self.places))
+        self.sums: Checksums = device.checksums(len(self.places))
         self._parameters = list(model.parameters())
         self._hooks = [
             model.blocks[0].register_forward_pre_hook(self._entered),
@@ -47,14 +47,6 @@ class Digests:
         for parameter in self._parameters:
             self._add(parameter)
 
-    def fetch(self) -> None:
-        """Queue the copy of all sums to the host."""
-        self._sums.fetch()
-
-    def taken(self) -> tuple[int, ...]:
-        """The checksums in the order of `places`, once the device has done everything up to `fetch`."""
-        return self._sums.take()
-
     def release(self) -> None:
         """Let go of the model."""
         for hook in self._hooks:
@@ -67,7 +59,7 @@ class Digests:
         self._add(output)
 
     def _add(self, value: torch.Tensor) -> None:
-        self._sums.add(value.detach().contiguous())
+        self.sums.add(value.detach().contiguous())
 
 
 def flipped_bit(expected: int, got: int) -> int | None:

@@ -50,8 +50,7 @@ def replayed(device: DeviceEvidence) -> Replayed:
         events = [one for one in device.events("replay") if one.stage == STAGE]
         if not events:
             device.evidence.stage(STAGE)
-            cause = device.cause()
-            raise NotMeasured("no training step was replayed" + (f": {cause}" if cause else ""))
+            raise NotMeasured("no training step was replayed", device.cause())
         return _read(events[-1], device.records(StepDigest, STAGE))
 
     return device.evidence.shared_figure("replayed steps", device.subject, read)

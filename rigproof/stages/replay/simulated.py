@@ -1,7 +1,7 @@
 """Simulated replay: runs of training steps whose checksums are the same on every card of a model."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -78,10 +78,8 @@ def records(task: Task, spec: ReplaySpec) -> Records:
     places = places_of(MODEL["blocks"], spec.steps)
     for place, digest in zip(places, digests(task.card.sku.name, spec.steps), strict=True):
         shown = f"{digest ^ (wrong if place.step else 0):016x}"
-        yield StepDigest(
-            t_s, spec.stage, task.plan.worker, task.plan.subject,
-            place.step, place.part, place.block, place.parameter, shown,
-        )  # fmt: skip
+        own = (t_s, spec.stage, task.plan.worker, task.plan.subject)
+        yield StepDigest(*own, **asdict(place), digest=shown)
     kept = 1.0 if task.fault("loss-stuck") else KEPT
     yield task.event(
         t_s,

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 
 from rigproof.devices import determinism
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.transformer.model import Transformer
 from rigproof.devices.transformer.shape import Shape, shape_for
@@ -31,33 +34,20 @@ def run_replay(
     """
     reporter = Reporter(context, spec.stage)
     shape = shape_for(device.kind, spec.vram_mib, spec.model_share, spec.sequence)
-    try:
-        failure = _replayed(spec, shape, device, reporter, spoil)
-    finally:
-        device.use("fp32")
-        device.empty_cache()
-    if failure:
-        reporter.out_of_memory(failure, shape.held_mib, recovered=False)
-        raise MemoryError(f"steps of {spec.batch} examples, model of width {shape.width}: {failure}")
 
+    def work() -> None:
+        replays = Replays(spec, shape, device, reporter, spoil)
+        try:
+            replays.work()
+        finally:
+            replays.release()
 
-def _replayed(
-    spec: ReplaySpec, shape: Shape, device: Device, reporter: Reporter, spoil: SpoilRun | None
-) -> str | None:
-    """Replay. Returns the message if memory did not suffice: a traceback would keep the model alive."""
-    replays = None
     try:
         with determinism.strict():
-            replays = Replays(spec, shape, device, reporter, spoil)
-            replays.work()
-    except (RuntimeError, MemoryError) as error:
-        if device.is_out_of_memory(error):
-            return str(error)
-        raise
+            what = f"steps of {spec.batch} examples, model of width {shape.width}"
+            within_memory(device, reporter, shape.held_mib, what, work)
     finally:
-        if replays is not None:
-            replays.release()
-    return None
+        device.use("fp32")
 
 
 class Replays:
@@ -85,10 +75,8 @@ class Replays:
         context = self._reporter.context
         end_s = context.now_s() + self._spec.duration_s
         self._trainer.begin(self._precision, self._spec.batch)
-        self._require_start()
-        while not context.stopped():
-            if context.now_s() >= end_s and self._runs >= FEWEST_RUNS:
-                break
+        self._found_flaw(HashedStart.flaw(self._trainer.model, self._trainer.tokens))
+        while not context.stopped() and (context.now_s() < end_s or self._runs < FEWEST_RUNS):
             self._run()
             context.alive()
         if self._runs:
@@ -99,27 +87,20 @@ class Replays:
         self._digests.release()
         self._trainer.release()
 
-    def _require_start(self) -> None:
-        """Compare the start with the CPU's own arithmetic, once."""
-        self._flaw = HashedStart.flaw(self._trainer.model, self._trainer.tokens)
-        if self._flaw:
-            self._wrong(self._flaw)
-
     def _run(self) -> None:
         """Do all steps once, and compare every value with the first run's."""
         device, trainer, digests = self._device, self._trainer, self._digests
         run = self._runs + 1
         if self._spoil is not None:
-            spoil = self._spoil
-            digests.spoil = lambda step, model: spoil(run, step, model)
+            digests.spoil = partial(self._spoil, run)
         start = device.mark()
         trainer.restart()
         digests.begin(trainer.tokens)
         steps = trainer.run(self._spec.steps, digests)
-        digests.fetch()
+        digests.sums.fetch()
         end = device.mark()
         end.wait()
-        found = digests.taken()
+        found = digests.sums.take()
         if not self._runs:
             self._take_reference(found, steps.losses)
         self._runs = run
@@ -145,57 +126,43 @@ class Replays:
         self._reference, self._losses = digests, losses
         infinite = [step for step, loss in enumerate(losses) if not math.isfinite(loss)]
         if infinite:
-            self._flaw = f"the loss is {losses[infinite[0]]} in step {infinite[0] + 1}"
+            self._found_flaw(f"the loss is {losses[infinite[0]]} in step {infinite[0] + 1}")
         elif not self._shape.may_be_first(losses[0]):
             expected = self._shape.first_loss
-            self._flaw = f"the untrained model's loss is {losses[0]:.4f}, not {expected:.4f}"
-        else:
-            return
-        self._wrong(self._flaw)
+            self._found_flaw(f"the untrained model's loss is {losses[0]:.4f}, not {expected:.4f}")
 
     def _report_difference(self, found: tuple[int, ...]) -> None:
         """Name the first value that differs: the others follow from it."""
-        pairs = zip(self._digests.places, self._reference, found, strict=True)
-        place, expected, got = next(one for one in pairs if one[1] != one[2])
-        number = sum(a != b for a, b in zip(self._reference, found, strict=True))
+        values = zip(self._digests.places, self._reference, found, strict=True)
+        differing = [one for one in values if one[1] != one[2]]
+        place, expected, got = differing[0]
         bit = flipped_bit(expected, got)
         self._reporter.wrong_result(
             f"{self._precision} run {self._runs} differs: {place.in_words}"
             + ("" if bit is None else " (one bit)"),
             {
                 "run": self._runs,
-                "step": place.step,
-                "part": place.part,
-                "block": place.block,
-                "parameter": place.parameter,
+                **asdict(place),
                 "expected": as_hex(expected),
                 "got": as_hex(got),
                 "bit": bit,  # of a 64-bit word of the value's memory
-                "values": number,  # that differ
+                "values": len(differing),
             },
         )
 
-    def _wrong(self, message: str) -> None:
-        self._reporter.wrong_result(f"{self._precision} steps: {message}", {"precision": self._precision})
+    def _found_flaw(self, flaw: str) -> None:
+        """Report what makes all runs wrong, if anything does."""
+        if flaw:
+            self._flaw = flaw
+            self._reporter.wrong_result(f"{self._precision} steps: {flaw}", {"precision": self._precision})
 
     def _report(self) -> None:
         """Report what was done; the checksums only of the first run."""
         context, shape = self._reporter.context, self._shape
         now_s = context.now_s()
         for place, digest in zip(self._digests.places, self._reference, strict=True):
-            context.emit(
-                StepDigest(
-                    now_s,
-                    self._spec.stage,
-                    context.worker,
-                    context.subject,
-                    place.step,
-                    place.part,
-                    place.block,
-                    place.parameter,
-                    as_hex(digest),
-                )
-            )
+            own = (now_s, self._spec.stage, context.worker, context.subject)
+            context.emit(StepDigest(*own, **asdict(place), digest=as_hex(digest)))
         data = {
             "precision": self._precision,
             "width": shape.width,

@@ -71,20 +71,16 @@ class MatrixProduct:
         )
 
     def prepare(self) -> None:
-        """Overwrite the result."""
         self._product.out.zero_()
 
     def launch(self) -> None:
-        """Multiply."""
         self._device.multiply(self._product.a, self._product.b, self._product.out)
 
     @property
     def result(self) -> torch.Tensor:
-        """The product."""
         return self._product.out
 
     def reference(self) -> Reference:
-        """Of a sampled block."""
         return make_reference(self._device, self._product, CHECKED_BLOCK).reference
 
 
@@ -101,20 +97,18 @@ class Attention:
         self._result: torch.Tensor | None = None
 
     def prepare(self) -> None:
-        """Overwrite the result: the next one may get its memory."""
+        # The next result may get the memory of this one.
         if self._result is not None:
             self._result.zero_()
             self._result = None
 
     def launch(self) -> None:
-        """Attend."""
         query, key, value = self._inputs
         self._result = None  # its memory is reused at once, so that none holds an earlier result
         self._result = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
     @property
     def result(self) -> torch.Tensor:
-        """Of all heads."""
         assert self._result is not None, "launch comes first"
         return self._result.contiguous()
 

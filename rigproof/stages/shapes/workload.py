@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import products_for
 from rigproof.devices.transformer.shape import shape_for
@@ -30,29 +31,16 @@ def run_shapes(spec: ShapesSpec, device: Device, context: WorkerContext) -> None
     width = shape_for(device.kind, spec.vram_mib, spec.model_share, spec.sequence).width
     tokens = min(spec.tokens, TINY_TOKENS) if device.kind == "cpu" else spec.tokens
     those = candidates(width, fitting_tokens(width, tokens, spec.vram_mib))
-    try:
-        failure = _measured(spec, those, device, reporter)
-    finally:
-        device.use("fp32")
-        device.empty_cache()
-    if failure:
-        needed_mib = sum(elements(those)) * 2 / 2**20
-        reporter.out_of_memory(failure, needed_mib, recovered=False)
-        raise MemoryError(f"operands of {needed_mib:.0f} MiB: {failure}")
+    needed_mib = sum(elements(those)) * 2 / 2**20
 
-
-def _measured(
-    spec: ShapesSpec, those: tuple[Candidate, ...], device: Device, reporter: Reporter
-) -> str | None:
-    """Measure. Returns the message if memory did not suffice: a traceback would keep the operands alive."""
-    try:
+    def measure() -> None:
         device.use(device.half)
         Passes(spec, those, device, reporter).work()
-    except (RuntimeError, MemoryError) as error:
-        if device.is_out_of_memory(error):
-            return str(error)
-        raise
-    return None
+
+    try:
+        within_memory(device, reporter, needed_mib, f"operands of {needed_mib:.0f} MiB", measure)
+    finally:
+        device.use("fp32")
 
 
 @dataclass(slots=True)

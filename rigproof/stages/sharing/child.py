@@ -8,13 +8,14 @@ operands, `round_s`. It reads orders as JSON lines from stdin, and writes messag
     round (warmup), …, ready (mib, checksums)     work (start_s, settled_s, end_s)
     round, …, done                                (stdin closes: it ends)
 
-`wrong` reports a result that differs, `error` why it gives up. Times are those of the host's monotonic clock,
-which all processes share.
+`wrong` reports a result that differs, `error` why it gives up, after `out_of_memory` if that is why. Times
+are those of the host's monotonic clock, which all processes share.
 """
 
 import json
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from rigproof.devices.device import Device
@@ -23,18 +24,11 @@ from rigproof.devices.opening import open_device
 from rigproof.devices.pool import Pool, matrices_in
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.devices.verification import differing
-from rigproof.host import parent
-from rigproof.host.parent import Orders, die_with_parent
+from rigproof.host.parent import ERROR_CHARACTERS, Orders, serve, tell
 from rigproof.records.measurements import Phase
 
 WARM_SIZE = 64
-ERROR_CHARACTERS = 2000
 MOST_REPORTED = 16  # wrong results of one round: each is a message
-
-
-def tell(what: str, **more: Any) -> None:
-    """Send one message to the parent."""
-    parent.tell(what=what, **more)
 
 
 class SharedPool:
@@ -70,7 +64,7 @@ class SharedPool:
         if products:
             self._report_round(time.monotonic(), seconds, products, "warmup", verified=correct)
         self._products = products_for(self._round_s, latest_s)
-        tell("ready", mib=self._pool.mib, checksums=self._pool.checksums)
+        tell(what="ready", mib=self._pool.mib, checksums=self._pool.checksums)
 
     def work(self, start_s: float, settled_s: float, end_s: float) -> None:
         """Rounds over all pairs from `start_s` to `end_s`, warm-up until `settled_s`.
@@ -106,56 +100,38 @@ class SharedPool:
     def _report_round(
         self, ended_s: float, seconds: float, products: int, phase: Phase, *, verified: bool
     ) -> None:
-        tell(
-            "round",
-            t_s=ended_s,
-            seconds=seconds,
-            products=products,
-            phase=phase,
-            verified=verified,
-        )
+        done = {"t_s": ended_s, "seconds": seconds, "products": products, "phase": phase}
+        tell(what="round", verified=verified, **done)
 
     def _report_wrong_product(self, result: dict[str, Any]) -> None:
         message = f"{self._precision} product {result['pair']} is not exact"
         self._report_wrong(message, {"precision": self._precision, "golden": True, **result})
 
     def _report_wrong(self, message: str, data: dict[str, Any]) -> None:
-        tell("wrong", message=message, data=data)
+        tell(what="wrong", message=message, data=data)
 
 
-def main(settings: dict[str, Any]) -> int:
-    """Follow orders until stdin closes; returns the exit status."""
-    # A hanging driver call may block the interpreter, and with it the thread that watches stdin.
-    die_with_parent()
-    orders = Orders()
-    device: Device | None = None
+def share(settings: dict[str, Any], orders: Orders) -> None:
+    """Follow orders until stdin closes."""
+    precision = settings["precision"]
+    device = open_device(settings["kind"], int(settings["threads"]))
     try:
-        device = open_device(settings["kind"], int(settings["threads"]))
-        _do(device, settings, orders)
-    except Exception as error:  # every error of a device is reported to the parent
-        out_of_memory = device is not None and device.is_out_of_memory(error)
-        message = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
-        tell("error", message=message, out_of_memory=out_of_memory)
-        return 1
-    orders.closed.wait()
-    return 0
-
-
-def _do(device: Device, settings: dict[str, Any], orders: Orders) -> None:
-    device.use(settings["precision"])
-    _warm(device, settings["precision"])
-    tell("opened", uuid=device.uuid)
-    if (fill := orders.next()) is None:
-        return
-    shared = SharedPool(device, settings, orders)
-    try:
-        shared.fill(float(fill["mib"]))
-        if (work := orders.next()) is None:
+        device.use(precision)
+        _warm(device, precision)
+        tell(what="opened", uuid=device.uuid)
+        if (fill := orders.next()) is None:
             return
-        shared.work(float(work["start_s"]), float(work["settled_s"]), float(work["end_s"]))
-    finally:
-        shared.release()
-    tell("done")
+        shared = SharedPool(device, settings, orders)
+        try:
+            shared.fill(float(fill["mib"]))
+            if (work := orders.next()) is not None:
+                shared.work(float(work["start_s"]), float(work["settled_s"]), float(work["end_s"]))
+        finally:
+            shared.release()
+    except Exception as error:
+        if device.is_out_of_memory(error):
+            tell(what="out_of_memory", message=f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS])
+        raise
 
 
 def _warm(device: Device, precision: str) -> None:
@@ -167,4 +143,4 @@ def _warm(device: Device, precision: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1])))
+    sys.exit(serve(partial(share, json.loads(sys.argv[1]))))

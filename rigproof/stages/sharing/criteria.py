@@ -104,8 +104,7 @@ def sharing(device: DeviceEvidence) -> Finding:
         raise NotMeasured(f"stages.sharing.workers = {list(numbers)} allows no comparison with one process")
     rounds, events = device.possible("sharing").records(), device.events("allocation")
     if not rounds:
-        cause = device.cause()
-        raise NotMeasured("no round in the sharing stage" + (f": {cause}" if cause else ""))
+        raise NotMeasured("no round in the sharing stage", device.cause())
     alone, *others = (shared_rate(rounds, events, number, device.uncounted) for number in numbers)
     if not device.is_cpu:
         device.silicon.require_possible((rate.precision, rate.tflops) for rate in (alone, *others))

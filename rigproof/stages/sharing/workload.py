@@ -5,6 +5,7 @@ rates can be compared. They only do 16-bit products: this does not show how shar
 """
 
 import contextlib
+import json
 import queue
 import time
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter, product_tflop
-from rigproof.stages.sharing.process import Inbox, SharingProcess
+from rigproof.host.child import Child
 from rigproof.stages.sharing.stage import SharingSpec
 
+MODULE = "rigproof.stages.sharing.child"
 WORK_SHARE = 0.6  # of each number's part of the stage; in the rest interpreters start and memory is filled
 SETTLE_SHARE = 1 / 3  # of the work: a card that waited for processes to start has cooled down
 LEFT_MIB = 256.0  # for each process, besides its operands: workspaces and kernels that are loaded late
@@ -37,6 +39,25 @@ def run_sharing(spec: SharingSpec, device: Device, context: WorkerContext) -> No
         if context.stopped():
             return
         SharedWork(spec, number, device, reporter).run()
+
+
+class SharingProcess(Child):
+    """One of the processes, until `stop`. Its messages go to the inbox, and its end as `gone` (status)."""
+
+    def __init__(self, number: int, settings: dict[str, Any], inbox: "Inbox") -> None:
+        self.number = number
+        self.state = "starting"
+        self.heard_s = time.monotonic()
+        self.mib = 0.0
+        super().__init__(
+            MODULE,
+            json.dumps(settings),
+            hear=lambda message: inbox.put((self, message)),
+            ended=lambda status: inbox.put((self, {"what": "gone", "status": status})),
+        )
+
+
+Inbox = queue.SimpleQueue[tuple[SharingProcess, dict[str, Any]]]
 
 
 class SharedWork:
@@ -132,32 +153,30 @@ class SharedWork:
 
     def _take(self, process: SharingProcess, message: dict[str, Any]) -> None:
         process.heard_s = time.monotonic()
-        match message["what"]:
+        match message.get("what"):
+            case "opened":
+                if message["uuid"] != self._device.uuid:
+                    self._give_up(process, f"uses {message['uuid']}, not {self._device.uuid}")
+                process.state = "opened"
+            case "ready":
+                process.state, process.mib = "ready", message["mib"]
+                self._reporter.references(
+                    self._device, self._precision, self._spec.size, message["checksums"], golden=True
+                )
             case "round":
                 self._report(process, message)
             case "wrong":
                 self._reporter.wrong_result(message["message"], message["data"])
-            case "opened":
-                self._opened(process, message)
-            case "ready":
-                self._ready(process, message)
             case "done":
                 process.state = "done"
+            case "out_of_memory":
+                requested_mib = self._spec.vram_mib / self._number
+                self._reporter.out_of_memory(message["message"], requested_mib, recovered=False)
+                raise MemoryError(f"{self._name(process)}: {message['message']}")
             case "error":
-                self._failed(process, message)
+                self._give_up(process, message["message"])
             case "gone":
                 self._give_up(process, f"ended with status {message['status']}")
-
-    def _opened(self, process: SharingProcess, message: dict[str, Any]) -> None:
-        if message["uuid"] != self._device.uuid:
-            self._give_up(process, f"uses {message['uuid']}, not {self._device.uuid}")
-        process.state = "opened"
-
-    def _ready(self, process: SharingProcess, message: dict[str, Any]) -> None:
-        process.state, process.mib = "ready", message["mib"]
-        self._reporter.references(
-            self._device, self._precision, self._spec.size, message["checksums"], golden=True
-        )
 
     def _report(self, process: SharingProcess, message: dict[str, Any]) -> None:
         self._reporter.round(
@@ -174,19 +193,9 @@ class SharedWork:
             },
         )
 
-    def _failed(self, process: SharingProcess, message: dict[str, Any]) -> None:
-        reason = message["message"]
-        if message["out_of_memory"]:
-            requested_mib = self._spec.vram_mib / self._number
-            self._reporter.out_of_memory(reason, requested_mib, recovered=False)
-            raise MemoryError(f"{self._name(process)}: {reason}")
-        self._give_up(process, reason)
-
     def _give_up(self, process: SharingProcess, why: str) -> None:
         raise RuntimeError(f"{self._name(process)}: {why}")
 
     def _name(self, process: SharingProcess) -> str:
-        return (
-            f"process {process.number + 1} of {self._number} that share {self._context.subject} "
-            f"(pid {process.pid})"
-        )
+        of = f"process {process.number + 1} of {self._number}"
+        return f"{of} that share {self._context.subject} (pid {process.pid})"

@@ -232,6 +232,11 @@ def parent_of(name, *arguments):
         pytest.param("import time\norders = Orders(0.1)\ntell(up=1)\ntime.sleep(600)", id="hangs"),
         pytest.param("import time\ndie_with_parent()\ntell(up=1)\ntime.sleep(600)", id="reads no orders"),
         pytest.param(
+            "import time\nfrom rigproof.host.parent import serve\n"
+            "serve(lambda orders: (tell(up=1), time.sleep(600)))",
+            id="serves",
+        ),
+        pytest.param(
             "import time\norders = Orders(0.1)\nwhile True: tell(up=1); time.sleep(0.1)", id="talks"
         ),
     ],

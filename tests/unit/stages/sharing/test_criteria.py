@@ -1,3 +1,5 @@
+"""How several processes share a card: their rate together, what it is held against, and their table."""
+
 from dataclasses import replace
 
 import pytest
@@ -5,7 +7,7 @@ import pytest
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.records.measurements import TFLOP, Event, Round
 from rigproof.records.verdict import Outcome
-from rigproof.stages.sharing.criteria import shared_rate
+from rigproof.stages.sharing.criteria import shared_rate, tables
 
 GPU, OTHER, SHARING = "pc1/gpu0", "pc2/gpu0", "scaling.sharing"
 
@@ -31,10 +33,12 @@ def rounds_of(process, start_s, tflops, count=6, seconds=0.5, **fields):
     ]
 
 
-def test_rates_are_added_over_the_time_in_which_all_worked():
-    rounds = rounds_of((2, 0), 10.0, 100.0) + rounds_of((2, 1), 11.0, 60.0)
+@pytest.mark.parametrize(("count", "from_s"), [(6, 11.0), (3, 10.5)])
+def test_rates_are_added_over_the_time_in_which_all_worked(count, from_s):
+    """Three rounds over one second are enough."""
+    rounds = rounds_of((2, 0), 10.0, 100.0, count=count) + rounds_of((2, 1), from_s, 60.0, count=count)
     rate = shared_rate(rounds, [], 2)
-    assert (rate.window.from_s, rate.window.to_s) == (11.0, 13.0)
+    assert (rate.window.from_s, rate.window.to_s) == (from_s, 10.0 + 0.5 * count)
     assert rate.tflops == pytest.approx(160.0)
     assert rate.gib_each is None
 
@@ -52,13 +56,6 @@ def test_a_process_that_stops_for_a_while_costs_its_work():
     assert shared_rate(rounds, [], 1).tflops == pytest.approx(100.0 * 4 / 6)
 
 
-def test_the_memory_of_each_is_what_the_worker_reported():
-    event = Event(9.0, "allocation", GPU, "", "sharing", "w", {"workers": 2, "allocated_mib": 4096.0})
-    rounds = rounds_of((2, 0), 10.0, 1.0) + rounds_of((2, 1), 10.0, 1.0)
-    assert shared_rate(rounds, [event], 2).gib_each == 2.0
-    assert shared_rate(rounds_of((1, 0), 10.0, 1.0), [event], 1).gib_each is None
-
-
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
@@ -74,33 +71,47 @@ def test_processes_that_did_not_all_work_together_are_not_measured(second, expec
         shared_rate(rounds_of((2, 0), 10.0, 1.0) + second, [], 2)
 
 
+def rows(bench):
+    """The table's rows of the card."""
+    (table,) = tables(bench.recording)
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    return tuple(row for row in table.rows if row[0] == GPU)
+
+
 def test_the_worst_number_of_processes_is_judged_and_all_are_reported(bench):
     verdict = bench.verdict(SHARING, GPU)
     assert (verdict.outcome, verdict.limit) == (Outcome.PASS, 0.8)
     assert verdict.measured == pytest.approx(0.91)
     assert verdict.limit_source == "hwprofiles/defaults.toml"
     assert verdict.detail == "1 × 126 GiB: 660 TFLOP/s; 2 × 63 GiB: 0.92×, 3 × 42 GiB: 0.91×"
+    assert rows(bench) == (
+        (GPU, "1", "126 GiB", "660 TFLOP/s", "1.00 ×"),
+        (GPU, "2", "63 GiB", "607 TFLOP/s", "0.92 ×"),
+        (GPU, "3", "42 GiB", "601 TFLOP/s", "0.91 ×"),
+    )
 
 
-def test_a_share_under_its_limit_fails_for_that_card_alone(bench):
-    bench.rounds(GPU, "sharing", work=lambda one: one.work * (1 if one.label("processes") == 1 else 0.85))
-    assert bench.verdict(SHARING, GPU).measured == pytest.approx(0.91 * 0.85)
-    assert bench.verdict(SHARING, GPU).outcome is Outcome.FAIL
+@pytest.mark.parametrize(("by", "outcome"), [(0.85, Outcome.FAIL), (1.8, Outcome.PASS)])
+def test_a_share_under_its_limit_fails_for_that_card_alone_and_a_gain_passes(bench, by, outcome):
+    bench.rounds(GPU, "sharing", work=lambda one: one.work * (1 if one.label("processes") == 1 else by))
+    verdict = bench.verdict(SHARING, GPU)
+    assert (verdict.outcome, verdict.measured) == (outcome, pytest.approx(0.91 * by))
     assert bench.verdict(SHARING, OTHER).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize(("share", "outcome"), [(0.851, Outcome.PASS), (0.849, Outcome.FAIL)])
-def test_one_process_alone_does_what_the_sustained_stage_did(bench, share, outcome):
+def test_one_process_alone_does_what_the_sustained_stage_did(bench):
     """A card that is slow for any number of processes keeps its ratios."""
-    bench.rounds(GPU, "sharing", work=lambda one: one.work * share)
+    bench.rounds(GPU, "sharing", work=lambda one: one.work * 0.849)
     verdict = bench.verdict(SHARING, GPU)
-    assert verdict.outcome is outcome
-    if outcome is Outcome.FAIL:
-        assert (verdict.measured, verdict.limit) == (pytest.approx(share, abs=1e-3), 0.85)
-        assert verdict.limit_source == "its own sustained rate in this run; hwprofiles/defaults.toml"
-        assert verdict.detail.startswith("one process alone did 560 TFLOP/s, and the sustained stage 660")
-        assert verdict.remedy.startswith("close other programs on the card")
-        assert verdict.from_s is not None
+    assert verdict.outcome is Outcome.FAIL
+    assert (verdict.measured, verdict.limit) == (pytest.approx(0.849, abs=1e-3), 0.85)
+    assert verdict.limit_source == "its own sustained rate in this run; hwprofiles/defaults.toml"
+    assert verdict.detail.startswith("one process alone did 560 TFLOP/s, and the sustained stage 660")
+    assert verdict.remedy.startswith("close other programs on the card")
+    assert verdict.from_s is not None
+    for least, outcome in ((verdict.measured, Outcome.PASS), (verdict.measured * 1.001, Outcome.FAIL)):
+        bench.limits(stability_worst_window_share=least)
+        assert bench.verdict(SHARING, GPU).outcome is outcome
 
 
 def test_a_sustained_rate_that_is_missing_or_of_another_precision_is_not_compared(bench):
@@ -111,11 +122,6 @@ def test_a_sustained_rate_that_is_missing_or_of_another_precision_is_not_compare
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
 
 
-def test_a_gain_by_sharing_passes(bench):
-    bench.rounds(GPU, "sharing", work=lambda one: one.work * (1 if one.label("processes") == 1 else 1.8))
-    assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
-
-
 def test_a_number_that_did_not_work_is_not_measured_whatever_the_others_did(bench):
     bench.recording.rounds = [
         one for one in bench.recording.rounds if (one.label("processes"), one.label("process")) != (3, 2)
@@ -123,6 +129,7 @@ def test_a_number_that_did_not_work_is_not_measured_whatever_the_others_did(benc
     verdict = bench.verdict(SHARING, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "0 verified rounds of process 3 of 3 that shared it"
+    assert rows(bench)[2] == (GPU, "3", "", "not measured", "")
 
 
 @pytest.mark.parametrize("workers", [[1], [2, 3]])
@@ -133,12 +140,14 @@ def test_without_one_process_and_another_number_nothing_is_compared(bench, worke
     assert f"sharing.workers = {workers}" in verdict.detail
 
 
-def test_a_stage_whose_worker_failed_is_not_measured_and_says_why(bench):
+def test_a_stage_without_rounds_is_not_measured_and_says_why_if_that_is_known(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.stage != "sharing"]
+    assert bench.verdict(SHARING, GPU).detail == "no round in the sharing stage"
     bench.event("worker_failed", GPU, "its task failed: process 2 of 3: gone", 120, stage="sharing")
     verdict = bench.verdict(SHARING, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail.startswith("no round in the sharing stage: its task failed: process 2 of 3: gone")
+    assert rows(bench) == ()
 
 
 def test_the_cpu_as_device_has_no_limit(new_bench):
@@ -154,13 +163,6 @@ def test_the_cpu_as_device_has_no_limit(new_bench):
     verdict = bench.verdict(SHARING, cpu)
     assert (verdict.outcome, verdict.limit) == (Outcome.NO_LIMIT, None)
     assert "the CPU's threads are divided" in verdict.detail
-
-
-def test_three_rounds_over_one_second_are_enough():
-    rounds = rounds_of((2, 0), 10.0, 100.0, count=3) + rounds_of((2, 1), 10.5, 60.0, count=3)
-    rate = shared_rate(rounds, [], 2)
-    assert rate.window.length_s == 1.0
-    assert rate.tflops == pytest.approx(160.0)
 
 
 def test_the_memory_of_another_stage_or_number_is_not_theirs():
@@ -180,24 +182,8 @@ def test_processes_whose_memory_is_unknown_are_counted(bench):
     assert bench.verdict(SHARING, GPU).detail == detail
 
 
-def test_one_process_and_one_other_number_are_compared(bench):
-    bench.settings("sharing", workers=[1, 2])
+def test_a_ratio_of_one_other_number_may_be_at_its_limit(bench):
+    bench.settings("sharing", workers=[1, 2], sharing_share=bench.verdict(SHARING, GPU).measured)
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
-
-
-def test_a_ratio_may_be_at_its_limit(bench):
-    bench.settings("sharing", sharing_share=bench.verdict(SHARING, GPU).measured)
-    assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
-
-
-def test_without_a_cause_only_the_missing_rounds_are_reported(bench):
-    bench.recording.rounds = [one for one in bench.recording.rounds if one.stage != "sharing"]
-    assert bench.verdict(SHARING, GPU).detail == "no round in the sharing stage"
-
-
-def test_one_process_alone_may_be_as_slow_as_the_worst_window(bench):
-    bench.rounds(GPU, "sharing", work=lambda one: one.work * 0.8)
-    share = bench.verdict(SHARING, GPU).measured
-    for least, outcome in ((share, Outcome.PASS), (share * 1.001, Outcome.FAIL)):
-        bench.limits(stability_worst_window_share=least)
-        assert bench.verdict(SHARING, GPU).outcome is outcome
+    bench.settings("sharing", workers=[1, 2], sharing_share=0.93)
+    assert bench.verdict(SHARING, GPU).outcome is Outcome.FAIL

@@ -2,9 +2,6 @@
 
 import itertools
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -19,46 +16,31 @@ from rigproof.devices.golden import GoldenData
 from rigproof.devices.pool import Pool
 from rigproof.devices.run import run_workload
 from rigproof.host import child
-from rigproof.records.measurements import Event, MemoryReading, Round
+from rigproof.records.measurements import MemoryReading, Round
 from rigproof.stages.sharing import child as sharing_child
 from rigproof.stages.sharing import workload as sharing
 from rigproof.stages.sharing.stage import SharingSpec
 from rigproof.stages.sharing.workload import run_sharing
+from support.devices import RecordingContext
 
 # One thread each: two that wait for each other would crawl on a machine where others work too.
 SPEC = SharingSpec("sharing", 128, vram_mib=4.0, duration_s=4.0, round_s=0.02, workers=(1, 2), cpus=1.0)
 
 
-class RealTimeContext:
+class RealTimeContext(RecordingContext):
     """Run time is real here: several processes are to agree about it."""
 
-    worker, subject = "host/cpu0#0", "host/cpu0"
-
-    def __init__(self, stop_when: Callable[["RealTimeContext"], bool] = lambda context: False) -> None:
-        self.records: list[object] = []
+    def __init__(self, stop_when: Callable[[RecordingContext], bool] = lambda context: False) -> None:
+        super().__init__(stop_when)
         self.signs_of_life = 0
         self.precision = ""
         self._origin_s = time.monotonic()
-        self._stop_when = stop_when
 
     def now_s(self) -> float:
         return time.monotonic() - self._origin_s
 
-    def emit(self, record: object) -> None:
-        self.records.append(record)
-
     def alive(self) -> None:
         self.signs_of_life += 1
-
-    def stopped(self) -> bool:
-        return self._stop_when(self)
-
-    @property
-    def rounds(self) -> list[Round]:
-        return [one for one in self.records if isinstance(one, Round)]
-
-    def events(self, kind: str) -> list[Event]:
-        return [one for one in self.records if isinstance(one, Event) and one.kind == kind]
 
 
 def process_of(one: Round) -> tuple[object, object]:
@@ -123,7 +105,7 @@ def test_the_processes_work_at_the_same_time_and_in_run_time(done):
 def test_a_round_that_ends_after_the_common_end_is_not_measured(cpu, monkeypatch):
     """Another process may have ended by then, and so the last one have the card to itself."""
     told, clock = [], itertools.count(0.0, 0.05)
-    monkeypatch.setattr(sharing_child, "tell", lambda what, **more: told.append((what, more)))
+    monkeypatch.setattr(sharing_child, "tell", lambda **more: told.append(more))
     orders = SimpleNamespace(closed=threading.Event())
     settings = {"precision": "fp32", "size": 64, "round_s": 0.001}
     pool = sharing_child.SharedPool(cpu, settings, orders)
@@ -133,7 +115,7 @@ def test_a_round_that_ends_after_the_common_end_is_not_measured(cpu, monkeypatch
     monkeypatch.setattr(orders.closed, "wait", lambda _seconds: False)
     pool.work(start_s=0.0, settled_s=0.5, end_s=2.0)
     pool.release()
-    phases = [(more["t_s"], more["phase"]) for what, more in told if what == "round"]
+    phases = [(one["t_s"], one["phase"]) for one in told if one["what"] == "round"]
     assert {phase for t_s, phase in phases if t_s > 2.0} == {"warmup"}
     assert {phase for t_s, phase in phases if 1.0 < t_s <= 2.0} == {"measure"}
 
@@ -186,8 +168,8 @@ for step in plan:
         json.loads(sys.stdin.readline()); a_round("measure"); say("done")
     elif step == "wrong":
         say("wrong", message="fp32 result changed", data=dict(pair=1)); a_round("measure", False)
-    elif step == "full": say("error", message="no room", out_of_memory=True); sys.exit(1)
-    elif step == "broken": say("error", message="CUDA error 719", out_of_memory=False); sys.exit(1)
+    elif step == "full": say("out_of_memory", message="no room"); say("error", message="no room"); sys.exit(1)
+    elif step == "broken": say("error", message="CUDA error 719"); sys.exit(1)
     elif step == "die": os.kill(os.getpid(), 9)
     elif step == "noise": print("a library's word"); print("[1]"); print(chr(123), flush=True)
     elif step == "hang": time.sleep(600)
@@ -206,13 +188,6 @@ def canned(cpu, monkeypatch):
 
     monkeypatch.setattr(sharing, "END_S", 0.3)
     return follow
-
-
-def command_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
@@ -280,21 +255,19 @@ def test_a_wrong_result_is_an_event_and_its_round_does_not_count(cpu, canned):
     assert [one.verified for one in context.rounds if process_of(one) == (1, 0)] == [True, False, True]
 
 
-def test_stop_is_heard_in_every_state_and_no_process_is_left(cpu, canned):
-    for plan in (["hang"], ["opened", "hang"], ["opened", "ready", "hang"]):
-        canned(*plan)
-        before = children()
-        context = RealTimeContext(lambda context: context.now_s() > 0.7)
-        run_sharing(SPEC, cpu, context)
-        assert children() == before
-
-
-def test_a_worker_that_waits_for_its_processes_shows_that_it_lives_and_records_nothing_of_it(cpu, canned):
-    canned("hang")
-    context = RealTimeContext(lambda context: context.signs_of_life >= 2)
-    run_sharing(SPEC, cpu, context)
-    assert context.rounds == []
-    assert cpu.memory().allocated_mib == 0
+@pytest.mark.parametrize(
+    ("plan", "stop"),
+    [
+        (["hang"], lambda context: context.signs_of_life >= 2),  # nothing else shows that the worker lives
+        (["opened", "hang"], lambda context: context.now_s() > 0.7),
+        (["opened", "ready", "hang"], lambda context: context.now_s() > 0.7),
+    ],
+)
+def test_stop_is_heard_in_every_state_and_no_process_is_left(cpu, canned, plan, stop):
+    canned(*plan)
+    before = children()
+    run_sharing(SPEC, cpu, RealTimeContext(stop))
+    assert children() == before
 
 
 def test_memory_that_others_hold_is_not_asked_for(cpu, canned, monkeypatch):
@@ -312,27 +285,3 @@ def test_memory_that_others_hold_is_not_asked_for(cpu, canned, monkeypatch):
     context = RealTimeContext()
     run_sharing(SPEC, cpu, context)
     assert [event.data["allocated_mib"] for event in context.events("allocation")] == [4.0, 3.0]
-
-
-PARENT = """
-import queue, sys, time
-from rigproof.stages.sharing.process import SharingProcess
-SETTINGS = dict(kind="cpu", threads=1, precision="fp32", size=64, round_s=0.02)
-child = SharingProcess(0, SETTINGS, queue.SimpleQueue())
-print(child.pid, flush=True)
-time.sleep(600)
-"""
-
-
-def test_the_processes_die_with_the_worker():
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
-    try:
-        child = int(parent.stdout.readline())
-    finally:
-        parent.send_signal(signal.SIGKILL)
-        parent.wait()
-        parent.stdout.close()
-    end_s = time.monotonic() + 120  # for a host that is busy with other tests
-    while b"sharing.child" in command_of(child) and time.monotonic() < end_s:
-        time.sleep(0.05)
-    assert b"sharing.child" not in command_of(child)
