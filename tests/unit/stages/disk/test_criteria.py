@@ -114,6 +114,7 @@ def test_room(run, share, outcome):
     assert "7.0 GiB free" in found.detail
     assert found.detail.startswith("under 10 % free (") is (outcome is Outcome.WARN)
     assert found.remedy.startswith("make room") is (outcome is not Outcome.PASS)
+    assert ("limit 95 %" in found.detail) is (outcome is Outcome.NOT_MEASURED)
 
 
 def test_a_full_disk_on_which_nothing_could_be_written_is_not_measured_either(run):
@@ -155,14 +156,18 @@ def test_two_tests_of_one_host_are_no_measurement(run):
     assert found.detail == "2 records of disk_test, where one is due"
 
 
-def test_the_table_says_where(run):
+def test_the_table_says_where_the_last_test_of_each_host_was_and_its_rates(run):
     run.exchange(run.rounds("read"))
+    tests = list(run.recording.of(DiskTest))
+    run.recording.put(DiskTest, [replace(tests[0], path="/of/an/earlier/lap"), *tests])
     [table] = tables(run.recording)
     assert [row[:3] for row in table.rows] == [
         (node, "/home/simulated", "ext4 (/dev/nvme0n1p2)") for node in ("n1", "n2", "n3")
     ]
     assert [row[5] == "–" for row in table.rows] == [True, False, False]
     assert all(len(row) == len(table.columns) for row in table.rows)
+    detail = run.verdict("n2").detail
+    assert f"write {table.rows[1][4]} MB/s" in detail or f"read {table.rows[1][5]} MB/s" in detail
 
 
 def test_each_node_can_have_its_own_folder():

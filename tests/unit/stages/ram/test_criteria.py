@@ -148,14 +148,21 @@ def test_with_too_few_copies_the_host_is_not_measured(run, left, outcome):
         assert found.detail == "2 verified rounds of copies; copies need 2 × 1024 MiB"
 
 
-def test_the_table_has_a_row_for_each_host(run):
+def test_the_table_has_the_last_test_of_each_host(run):
+    tests = list(run.recording.of(RamTest))
+    run.recording.put(RamTest, [replace(tests[0], tested_mib=0.0), *tests])
     [table] = tables(run.recording)
     assert [row[0] for row in table.rows] == ["n1", "n2", "n3"]
     assert all(len(row) == len(table.columns) for row in table.rows)
     tested = table.rows[0][4:]
-    run.recording.put(Round, [])
-    assert next(tables(run.recording)).rows[0][1:] == ("–", "–", "–", *tested)
+    assert tested[0] != "0.0"
+    copies = run.rounds("copy")
+    run.recording.put(Round, copies)
+    rates = (table.rows[0][1], "–", "–")
+    assert next(tables(run.recording)).rows[:1] == (("n1", *rates, *tested),)
     run.recording.put(RamTest, [])
+    assert next(tables(run.recording)).rows == (("n1", *rates, "–", "–", "–"),)
+    run.recording.put(Round, [])
     assert not list(tables(run.recording))
 
 
