@@ -11,7 +11,7 @@ import typer
 from rigproof import __version__
 from rigproof.cli import cluster, screen
 from rigproof.cli.refused import Refused
-from rigproof.cluster.ray.errors import ClusterError
+from rigproof.cluster.ray.preconditions import ClusterError
 from rigproof.host import system
 from rigproof.host.exit_status import interrupted_early, keep_status, noted_signal, status_kept
 from rigproof.host.standard_streams import outlive_readers

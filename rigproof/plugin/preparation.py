@@ -4,10 +4,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigproof.cluster.ray.address import check_listening
-from rigproof.cluster.ray.errors import ClusterError, ClusterUnreachable
 from rigproof.cluster.ray.inventories import cluster_hosts
-from rigproof.cluster.ray.version import check_ray_version
+from rigproof.cluster.ray.preconditions import (
+    ClusterError,
+    ClusterUnreachable,
+    check_listening,
+    check_ray_version,
+)
 from rigproof.history.champions import ChampionError, StoredChampions, champions_folder, read_champions
 from rigproof.host.run_lock import VARIABLE, unusable
 from rigproof.plugin.notice import unreadable

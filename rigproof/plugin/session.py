@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.cluster.ray.errors import ClusterError
+from rigproof.cluster.ray.preconditions import ClusterError
 from rigproof.criteria.criterion import Criterion
 from rigproof.host.bounded import Background
 from rigproof.host.package import suite_folder

@@ -16,7 +16,7 @@ CTRL_C = (
     "    if 'test_power' in report.nodeid and report.when == 'call': raise KeyboardInterrupt\n"
 )
 NO_CLUSTER = (
-    "from rigproof.cluster.ray.errors import ClusterError\nfrom rigproof.plugin.run import Run\n"
+    "from rigproof.cluster.ray.preconditions import ClusterError\nfrom rigproof.plugin.run import Run\n"
     "def refuse(*_): raise ClusterError('another run did not end')\nRun.open = refuse\n"
 )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.cluster.ray.errors import ClusterUnreachable
+from rigproof.cluster.ray.preconditions import ClusterUnreachable
 from rigproof.host import child
 from rigproof.plugin import preparation
 from rigproof.plugin.preparation import Refused, prepare

@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 
 from rigproof.cluster.actors.remembering import Remembering
-from rigproof.cluster.ray.errors import ClusterStartFailed
+from rigproof.cluster.ray.preconditions import ClusterStartFailed
 from rigproof.profiles.loading import levels
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.matching import sku_of

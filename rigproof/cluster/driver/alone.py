@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from rigproof.cluster.ray.errors import ClusterError
+from rigproof.cluster.ray.preconditions import ClusterError
 from rigproof.host.run_lock import Claim
 
 LOOK_S = 2.0  # between two looks at whether the other run has ended, on average

@@ -15,9 +15,8 @@ from rigproof.cluster.launch.commands import cuda_gpus
 from rigproof.cluster.ray.calls import Maker
 from rigproof.cluster.ray.join_probe import check_joinable
 from rigproof.cluster.ray.matching import FoundNode, local_node
-from rigproof.cluster.ray.nodes import NodeWatch, wait_for_nodes
+from rigproof.cluster.ray.nodes import NodeWatch, answers, wait_for_nodes
 from rigproof.cluster.ray.placement import Reservations, WantedGpu
-from rigproof.cluster.ray.reach import answers
 from rigproof.cluster.ray.session import RaySession, join, start_local
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId

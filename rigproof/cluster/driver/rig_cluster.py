@@ -26,8 +26,8 @@ from rigproof.cluster.driver.stage_loop import Polling, StageRun
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.launch.commands import head_of
 from rigproof.cluster.ray.calls import ask
-from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.matching import FoundNode
+from rigproof.cluster.ray.preconditions import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId, own_process

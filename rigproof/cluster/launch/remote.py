@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
-from rigproof.cluster.ray.errors import ClusterError
+from rigproof.cluster.ray.preconditions import ClusterError
 
 CONNECT_S = 10
 NOT_REACHED = 255  # ssh's own failure, in place of the command's status

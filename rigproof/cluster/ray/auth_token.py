@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rigproof.cluster.ray.errors import ClusterUnreachable
+from rigproof.cluster.ray.preconditions import ClusterUnreachable
 
 MODE, VALUE, PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 DEFAULT_FILE = Path(".ray") / "auth_token"  # under the home folder, where `ray get-auth-token` puts it

@@ -20,7 +20,7 @@ import ray._raylet as compiled
 from ray._private import services
 from ray._private.parameter import RayParams
 
-from rigproof.cluster.ray.version import is_tested
+from rigproof.cluster.ray.preconditions import is_tested
 
 # The ports that a raylet waits for, each in a file. -1: nobody listens, as where Ray is installed without its
 # dashboard.

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import Any
 
 import rigproof
-from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.cluster.ray.join_probe import check_joinable
 from rigproof.cluster.ray.matching import FoundNode, names_of
+from rigproof.cluster.ray.preconditions import ClusterUnreachable
 from rigproof.host.child import ask
 from rigproof.host.parent import die_with_parent, tell
 from rigproof.host.visible import NAME, parents_setting

@@ -1,23 +1,22 @@
-"""Whether a cluster can be joined, tried in a child process: `python -m …ray.join_probe ADDRESS`.
+"""Whether a cluster can be joined, and which nodes it has, by `python -m …ray.join_probe ADDRESS MODE`.
 
 `ray.init` blocks for long, or ends its process, if the other side is no compatible Ray: this happens to the
 child and not to pytest. It first tries without a token, so that a cluster without token authentication never
-sees it.
+sees it. Listing the nodes needs no Ray running on this machine, unlike joining.
 """
 
 import os
 import sys
 from dataclasses import dataclass
 
-from rigproof.cluster.ray.address import AUTO, check_listening
 from rigproof.cluster.ray.auth_token import check_private, joining_mode, token_used, tokenless
-from rigproof.cluster.ray.errors import ClusterUnreachable
-from rigproof.cluster.ray.version import check_ray_version
+from rigproof.cluster.ray.preconditions import AUTO, ClusterUnreachable, check_listening, check_ray_version
+from rigproof.host.addresses import one_spelling
 from rigproof.host.child import ask
 from rigproof.host.parent import die_with_parent, tell
 
 MODULE = "rigproof.cluster.ray.join_probe"
-ALLOWED, REFUSED = "open-allowed", "open-refused"
+ALLOWED, REFUSED, NAMES = "open-allowed", "open-refused", "names"
 OPEN_CLUSTER = "OpenCluster"
 UNAUTHENTICATED = "AuthenticationError"
 READABLE = "ReadableByOthers"
@@ -49,6 +48,12 @@ def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) ->
     return Joinable(open=answer.message["open"])
 
 
+def node_names(address: str, limit_s: float) -> frozenset[str]:
+    """The names and addresses of the living nodes; empty where the head does not answer within `limit_s`."""
+    answer = ask(MODULE, address, NAMES, limit_s=limit_s)
+    return frozenset() if answer.message is None else frozenset(answer.message["names"])
+
+
 def _sentence(address: str, kind: str, message: str) -> str:
     if kind == READABLE:
         return message  # its message already has the remedy
@@ -68,8 +73,29 @@ def _sentence(address: str, kind: str, message: str) -> str:
     return f"--hw-ray-address {address}: {message.rstrip('.')}; {way_out}"
 
 
-def main(address: str, open_clusters: str) -> None:
-    """Join, print the result as one line of JSON, and leave without waiting for anything."""
+def main(address: str, mode: str) -> None:
+    """Print the result as one line of JSON, and leave without waiting for anything."""
+    if mode == NAMES:
+        tell(names=_names(address))
+    else:
+        _tell_joinable(address, mode)
+    os._exit(0)  # the connection ends with the process; Ray's own way of leaving can hang
+
+
+def _names(address: str) -> list[str]:
+    import ray  # noqa: PLC0415 - not needed where the driver only asks
+    from ray.core.generated.gcs_pb2 import GcsNodeInfo  # noqa: PLC0415
+
+    from rigproof.cluster.ray.environment import joining_environment, settings  # noqa: PLC0415 - imports ray
+
+    with settings(joining_environment(address, open_cluster=False)):
+        nodes = ray._raylet.GcsClient(address=address).get_all_node_info()  # noqa: SLF001 - no public way
+    alive = [node for node in nodes.values() if node.state == GcsNodeInfo.GcsNodeState.ALIVE]
+    return [name for node in alive for name in (node.node_name, one_spelling(node.node_manager_address))]
+
+
+def _tell_joinable(address: str, open_clusters: str) -> None:
+    """Join, and tell whether that worked, and whether the cluster is open."""
     kind = message = ""
     is_open = False
     try:
@@ -90,7 +116,6 @@ def main(address: str, open_clusters: str) -> None:
     except BaseException as error:  # Ray raises SystemExit too
         kind, message = _kind(error), (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
     tell(error=kind, message=message, open=is_open)
-    os._exit(0)  # the connection ends with the process; Ray's own way of leaving can hang
 
 
 def _asks_nobody(address: str) -> bool:

@@ -26,17 +26,16 @@ from ray._private.parameter import RayParams
 from rigproof.cluster.ray import leaving
 from rigproof.cluster.ray.bare_head import bare_head, further_node
 from rigproof.cluster.ray.environment import joining_environment, local_environment, settings
-from rigproof.cluster.ray.errors import ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.folder import (
     OBJECT_STORE_BYTES,
+    Warden,
     held,
     last_lines,
     make_folder,
     remove_stale_folders,
     temp_root,
 )
-from rigproof.cluster.ray.version import check_ray_version
-from rigproof.cluster.ray.warden import Warden
+from rigproof.cluster.ray.preconditions import ClusterStartFailed, ClusterUnreachable, check_ray_version
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
 

@@ -10,7 +10,7 @@ from rigproof import __version__
 from rigproof.cluster.launch import launching
 from rigproof.cluster.launch.launching import Launch
 from rigproof.cluster.launch.remote import Answer, NoSsh
-from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
+from rigproof.cluster.ray.preconditions import ClusterError, ClusterStartFailed
 from rigproof.profiles.tables.node import Node
 
 TOKEN = "7" * 64

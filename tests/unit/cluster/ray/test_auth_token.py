@@ -11,7 +11,7 @@ from rigproof.cluster.ray.auth_token import (
     token_used,
     tokenless,
 )
-from rigproof.cluster.ray.errors import ClusterUnreachable
+from rigproof.cluster.ray.preconditions import ClusterUnreachable
 
 
 @pytest.fixture

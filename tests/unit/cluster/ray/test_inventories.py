@@ -7,9 +7,9 @@ import pytest
 
 import rigproof
 from rigproof.cluster.ray import inventories
-from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.cluster.ray.inventories import cluster_hosts, look
 from rigproof.cluster.ray.join_probe import Joinable
+from rigproof.cluster.ray.preconditions import ClusterUnreachable
 from rigproof.host.child import Answer
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory

@@ -3,8 +3,8 @@ import socket
 import pytest
 
 from rigproof.cluster.ray import auth_token
-from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.cluster.ray.join_probe import check_joinable
+from rigproof.cluster.ray.preconditions import ClusterUnreachable
 
 
 def test_an_address_where_nobody_can_listen_is_refused_before_a_child_is_started():
