@@ -29,7 +29,7 @@ from mutations import Mutation, all_of, picked
 ROOT = Path(__file__).resolve().parents[1]
 # What loads a rig, decides whether it is accepted, and how long it is waited for.
 PROFILES = ("lint/*", "planning/plan*", "planning/floor_basis", "loading/structure")
-CLUSTER = ("driver/stage_loop", "driver/workers", "driver/slots", "driver/agents", "ray/calls")
+CLUSTER = ("driver/stage_loop", "driver/workers", "driver/agents", "ray/calls")
 SCOPE = (
     "rigproof/criteria/*.py",
     "rigproof/criteria/*/*.py",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
 from rigproof.cluster.driver.agents import Agents
-from rigproof.cluster.driver.ground import RayActors
+from rigproof.cluster.driver.ground import Driving, RayActors
 from rigproof.cluster.ray.calls import collect
 from rigproof.cluster.ray.join_probe import check_joinable
 from rigproof.cluster.ray.matching import FoundNode, match_nodes, names_of
@@ -32,7 +32,7 @@ class ClusterPort:
         self._node = node
         self._found = found
         self._now_s = now_s
-        self._agents = Agents(prefix, TIMEOUTS, gathering.add, now_s, actors=RayActors())
+        self._agents = Agents(Driving(prefix, TIMEOUTS, gathering.add, now_s, RayActors()))
 
     @property
     def clock_offset_s(self) -> float:
@@ -54,8 +54,8 @@ class ClusterPort:
     def poll(self) -> bool:
         """Take what it has gathered; an agent that is gone is restarted once."""
         answers = collect(self._agents.pollers(), ANSWER_S, self._now_s())
-        for poller, answer in answers:
-            self._agents.take(poller, answer)
+        for node, answer in answers.items():
+            self._agents.take(node, answer)
         self._agents.check_silence()
         return bool(answers)
 

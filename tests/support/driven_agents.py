@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import rigproof
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.driver.agents import Agents
+from rigproof.cluster.driver.ground import Driving
 from rigproof.cluster.ray.calls import Gone, LocalCall
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.cpu_band import HostLoad
@@ -51,13 +52,8 @@ class Team:
     def __init__(self, **given):
         self.now_s = 0.0
         self.records, self.made, self.killed, self.given = [], [], [], given
-        self.agents = Agents(
-            "run",
-            TIMEOUTS,
-            self.records.append,
-            lambda: self.now_s,
-            actors=SimpleNamespace(agent=self._make, kill=self.killed.append),
-        )
+        actors = SimpleNamespace(agent=self._make, kill=self.killed.append)
+        self.agents = Agents(Driving("run", TIMEOUTS, self.records.append, lambda: self.now_s, actors))
         self.nodes = {
             name: FoundNode(f"id-{name}", name, "10.0.0.1", name, 8, 1, here=name == "pc1")
             for name in ("pc1", "pc2")
@@ -79,15 +75,11 @@ class Team:
         return self.link(node).actor
 
     def answers(self, node="pc1", pid=7, records=()):
-        link = self.link(node)
-        self.agents.pollers()
-        return self.agents.take(
-            link.poller, link.poller.take(AgentReply(ProcessId(pid, 1), records), self.now_s)
-        )
+        poller = self.agents.pollers()[node]
+        self.agents.take(node, poller.take(AgentReply(ProcessId(pid, 1), records), self.now_s))
 
-    def ends(self, node="pc1"):
-        self.agents.pollers()
-        assert self.agents.take(self.link(node).poller, Gone("exit code 9"))
+    def ends(self, node="pc1", gone=None):
+        self.agents.take(node, gone or Gone("exit code 9"))
 
     def silent_at(self, now_s):
         self.now_s = now_s

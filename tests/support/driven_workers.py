@@ -1,9 +1,11 @@
 """Workers of a driver on a clock that is set by hand, with actors and agents that only take notes."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 from rigproof.cluster.actors.messages import WorkerReply
-from rigproof.cluster.driver.agent_link import AgentLink
+from rigproof.cluster.driver.agents import AgentLink
+from rigproof.cluster.driver.ground import Driving
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.processes import ProcessId
@@ -51,16 +53,16 @@ class Staff:
             adopt=lambda node, process: calls.append(("adopt", node, process)),
             kill=lambda node, process: calls.append(("kill", node, process)),
             note=lambda node, worker, step: self.steps.append((node, worker, step)),
+            with_holders=lambda node, event: replace(event, message=f"{event.message}, held on {node}"),
         )
-        self.workers = Workers(
+        driving = Driving(
             "run",
             Timeouts(start_s=start_s, stall_s=stall_s, task_s=60.0, stop_s=10.0),
-            agents,
             lambda record: (self.records if isinstance(record, Round) else self.events).append(record),
             lambda: self.now_s,
-            actors=SimpleNamespace(worker=self._make, kill=self.killed.append),
-            kinds=KINDS,
+            SimpleNamespace(worker=self._make, kill=self.killed.append),
         )
+        self.workers = Workers(driving, agents, KINDS)
         self.workers.stage = "sustained"
         self.workers.begin_start(early)
         self.workers.start(plans, {"pc1/gpu0": "group"}, {"pc1/gpu0": cpus}, first or {})
@@ -75,12 +77,11 @@ class Staff:
 
     def answers(self, worker=FIRST, state="working", progress=0, records=(), error=None, task=None, pid=None):
         """One answer of a worker to a poll."""
-        slot = self.slot(worker)
-        self.workers.pollers()
+        slot, poller = self.slot(worker), self.workers.pollers()[worker]
         process = ProcessId(pid or 100 + slot.generation, 1)
         number = slot.task if task is None else task
         reply = WorkerReply(process, state, number, progress, tuple(records), error)
-        return self.workers.take(slot.poller, slot.poller.take(reply, self.now_s))
+        self.workers.take(worker, poller.take(reply, self.now_s))
 
     def works(self, worker=FIRST, begin_s=0.0):
         """It is up, and has its task."""

@@ -2,13 +2,14 @@
 
 import dataclasses
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import rigproof
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
-from rigproof.cluster.driver.agent_link import AgentLink, RoundTrip, clock_offset
-from rigproof.cluster.driver.ground import Actors
+from rigproof.cluster.driver.ground import Driving
 from rigproof.cluster.ray.calls import Gone, Poller, ask
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host import processes
@@ -16,8 +17,9 @@ from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
 from rigproof.host.run_lock import Claim
-from rigproof.profiles.tables.rig import Timeouts
-from rigproof.records.measurements import Event
+from rigproof.records.identity import NodeIdentity
+from rigproof.records.measurements import Event, ForeignMemory
+from rigproof.records.processes import GpuProcess, holding
 from rigproof.records.recording import Record, Sample
 
 MARK_LIMIT_S = 3.0  # longer than an agent itself waits for its disk
@@ -27,31 +29,75 @@ ROUND_TRIP_S = 2.0
 RESTARTS = 1
 NEVER_STARTED = "read in Ray's logs on that node what kept it from starting, correct that, and run again"
 
-Sink = Callable[[Record | Sample], None]
+
+@dataclass(slots=True)
+class AgentLink:
+    """The driver's view of one node's agent, and what a new agent of that node has to be given.
+
+    `poller` is None while there is no agent. `briefed`: whether the agent has got its duty.
+    """
+
+    node: str
+    found: FoundNode
+    poller: Poller | None
+    process: ProcessId | None = None
+    identity: NodeIdentity | None = None
+    duty: AgentDuty | None = None
+    load: HostLoad | None = None
+    starts: int = 1
+    briefed: bool = False
+    workers: set[ProcessId] = field(default_factory=set)
+    stage: tuple[str, float] | None = None  # the current stage, and since when (run time)
+    steps: dict[str, str] = field(default_factory=dict)  # of its workers, not yet sent to it
+
+    @property
+    def actor(self) -> Any | None:
+        """The actor to call; None while there is none."""
+        return self.poller.actor if self.poller is not None else None
+
+    @property
+    def clock_offset_s(self) -> float:
+        """Seconds to add to the node's monotonic clock to get run time."""
+        return self.identity.clock_offset_s if self.identity is not None else 0.0
+
+    def identify(self, facts: AgentFacts, offset_s: float, error_s: float) -> NodeIdentity:
+        """Keep the node's identity as its agent found it, and its clock's offset from run time."""
+        self.identity = NodeIdentity(
+            subject=self.node,
+            hostname=facts.hostname,
+            address=self.found.address,
+            cpus=facts.cpus,
+            ram_gib=facts.ram_gib,
+            os=facts.os,
+            python_version=facts.python_version,
+            ray_version=facts.ray_version,
+            torch_version=facts.torch_version,
+            driver_version=facts.driver_version,
+            nvml_error=facts.nvml_error,
+            agent_pid=facts.process.pid,
+            clock_offset_s=offset_s,
+            clock_error_s=error_s,
+            cpu_model=facts.cpu_model,
+            driver_cuda=facts.driver_cuda,
+            **({} if facts.offers is None else asdict(facts.offers)),
+        )
+        return self.identity
 
 
 class Agents:
-    """All nodes' agents."""
+    """All nodes' agents. `foreign`: how much memory others hold, as they read it last, by subject."""
 
-    def __init__(
-        self,
-        prefix: str,
-        timeouts: Timeouts,
-        sink: Sink,
-        now_s: Callable[[], float],
-        *,
-        actors: Actors,
-    ) -> None:
-        self._prefix = prefix
-        self._start_s = timeouts.start_s
-        self._stall_s = timeouts.stall_s
-        self._stop_s = timeouts.stop_s
-        self._sink = sink
-        self._now_s = now_s
-        self._actors = actors
+    def __init__(self, driving: Driving) -> None:
+        self._driving = driving
+        self._now_s = driving.now_s
+        self._start_s = driving.timeouts.start_s
+        self._stall_s = driving.timeouts.stall_s
+        self._stop_s = driving.timeouts.stop_s
         self._claim: Claim | None = None  # for which the agents hold their hosts' locks
         self.links: dict[str, AgentLink] = {}
-        self._asked: dict[int, AgentLink] = {}  # by the poller's id, to assign the answers of many
+        self.foreign: dict[str, ForeignMemory] = {}
+        self._processes: dict[str, dict[int, GpuProcess]] = defaultdict(dict)  # by the GPU's subject, and pid
+        self._unfinished: set[tuple[str, object]] = set()  # earlier runs that were reported, with their nodes
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
         self._killing: list[Background[object]] = []
 
@@ -159,11 +205,7 @@ class Agents:
         """Ask these nodes, which were lost and have returned, whether they restarted in between."""
         now_s = self._now_s()
         pollers = {
-            name: Poller(
-                self._actors.agent(f"{self._prefix}-back-{name}", name, found.node_id),
-                now_s,
-                self._actors.kill,
-            )
+            name: self._poller_of(f"{self._driving.prefix}-back-{name}", name, found)
             for name, found in nodes.items()
         }
         end_s = time.monotonic() + limit_s
@@ -173,8 +215,7 @@ class Agents:
             if actor is not None:
                 calls[name] = actor.came_back.remote(name, run_id, now_s)
         for answer in ask(calls, max(1.0, end_s - time.monotonic())).values():
-            for record in answer if isinstance(answer, tuple) else ():
-                self._sink(record)
+            self._hear(answer if isinstance(answer, tuple) else ())
         self._killing += [Background(poller.kill, "kill") for poller in pollers.values()]
 
     def free_ports(self, wanted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[int, ...]]:
@@ -190,26 +231,35 @@ class Agents:
         answers = ask(calls, PORTS_LIMIT_S)
         return {place: answer for place, answer in answers.items() if isinstance(answer, tuple)}
 
-    def pollers(self) -> list[Poller]:
-        """Pollers of all agents that are to be polled. An agent that started late first gets its duty."""
+    def pollers(self) -> dict[str, Poller]:
+        """Pollers of all agents that are to be polled, by node. One that started late first gets its duty."""
         for link in self.links.values():
             if link.actor is not None and not link.briefed:
                 self._brief(link)
-        self._asked = {id(link.poller): link for link in self.links.values() if link.poller is not None}
-        return [link.poller for link in self._asked.values() if link.poller is not None]
+        return {node: link.poller for node, link in self.links.items() if link.poller is not None}
 
-    def take(self, poller: Poller, answer: AgentReply | Gone) -> bool:
-        """Deal with an answer to a poll; False if the call is not an agent's."""
-        link = self._asked.get(id(poller))
-        if link is None or link.poller is not poller:
-            return False
+    def take(self, node: str, answer: AgentReply | Gone) -> None:
+        """Deal with the answer of a node's agent to a poll."""
         if isinstance(answer, Gone):
-            self._died(link, answer)
-            return True
-        self._came_up(link, answer.process)
-        for record in answer.records:
-            self._sink(record)
-        return True
+            self._died(self.links[node], answer)
+        else:
+            self._came_up(self.links[node], answer.process)
+            self._hear(answer.records)
+
+    def with_holders(self, node: str, event: Event) -> Event:
+        """An "oom" event of this node, with the other processes that hold the device's memory.
+
+        They are added to its message and as `data.holders`, as far as they are known by now. None is named if
+        the driver's pids differ from those our workers see, as in a container.
+        """
+        pids = {process.pid for process in self.links[node].workers}
+        listed = self._processes[event.subject].values()
+        others = [one for one in listed if not one.belongs_to(pids)]
+        holders = holding(others) if len(others) < len(listed) else ""
+        if not holders:
+            return event
+        data = event.data | {"holders": holders}
+        return dataclasses.replace(event, message=f"{event.message}; {holders}", data=data)
 
     def check_silence(self) -> None:
         """Give up agents that have not answered for too long."""
@@ -256,12 +306,17 @@ class Agents:
             processes.kill(process)
 
     def finish(self) -> dict[str, Any]:
-        """Let all agents end their work. Returns the calls, by node; their answers hold the last records."""
+        """Let all agents end their work. Returns the calls, by node, for `finished`."""
         return {
             node: self._call(link, "finish", self._stop_s / 8)
             for node, link in self.links.items()
             if link.actor is not None
         }
+
+    def finished(self, calls: dict[str, Any], limit_s: float) -> None:
+        """Take the last records of agents that were told to finish."""
+        for answer in ask(calls, limit_s).values():
+            self._hear(answer.records if isinstance(answer, AgentReply) else ())
 
     def end(self) -> None:
         """Kill all agents, without waiting."""
@@ -285,10 +340,36 @@ class Agents:
             if link.poller is not None:
                 link.poller.begin_anew(now_s)
 
+    def _hear(self, records: Iterable[Record | Sample]) -> None:
+        """Pass on what agents report, and keep what the driver needs of it.
+
+        An agent marks an earlier run as reported only when it ends in an orderly way. Until then a second
+        agent of the node, which replaces the first or asks a node that came back, finds that run again: it is
+        passed on once. If the host has restarted in between, the second agent takes a run that was killed for
+        one that the host did not survive.
+        """
+        for record in records:
+            match record:
+                case Event(kind="unfinished_run"):
+                    run = record.subject, record.data.get("run_id")
+                    if run in self._unfinished:
+                        continue
+                    self._unfinished.add(run)
+                case GpuProcess(gone=True):
+                    self._processes[record.subject].pop(record.pid, None)
+                case GpuProcess():
+                    self._processes[record.subject][record.pid] = record
+                case ForeignMemory():
+                    self.foreign[record.subject] = record
+            self._driving.sink(record)
+
     def _poller(self, link: AgentLink) -> Poller:
-        name = f"{self._prefix}-agent-{link.node}-{link.starts}"
-        actor = self._actors.agent(name, link.node, link.found.node_id)
-        return Poller(actor, self._now_s(), self._actors.kill)
+        name = f"{self._driving.prefix}-agent-{link.node}-{link.starts}"
+        return self._poller_of(name, link.node, link.found)
+
+    def _poller_of(self, name: str, node: str, found: FoundNode) -> Poller:
+        actors = self._driving.actors
+        return Poller(actors.agent(name, node, found.node_id), self._now_s(), actors.kill)
 
     def _brief(self, link: AgentLink) -> None:
         """Give a restarted agent what its predecessor knew."""
@@ -321,7 +402,7 @@ class Agents:
             return
         offset_s, error_s = clock_offset(round_trips)
         self._came_up(link, facts.process)
-        self._sink(link.identify(facts, offset_s, error_s))
+        self._driving.sink(link.identify(facts, offset_s, error_s))
 
     def _came_up(self, link: AgentLink, process: ProcessId) -> None:
         if link.process == process:
@@ -331,7 +412,7 @@ class Agents:
             self.ever.add(process)
         if link.identity is not None:  # a restarted agent
             link.identity = dataclasses.replace(link.identity, agent_pid=process.pid)
-            self._sink(link.identity)
+            self._driving.sink(link.identity)
 
     def _died(self, link: AgentLink, gone: Gone, **data: float) -> None:
         assert link.poller is not None
@@ -344,7 +425,7 @@ class Agents:
     def _give_up(self, link: AgentLink, message: str, remedy: str, **more: float) -> None:
         """Report an agent as gone. `remedy`: what to do about it, if it is no fault of the rig."""
         data = {"node": link.node, "starts": link.starts, **more} | ({"disturbed": remedy} if remedy else {})
-        self._sink(Event(self._now_s(), "agent_died", link.node, message, data=data))
+        self._driving.event("agent_died", link.node, message, **data)
         if link.poller is not None:
             self._kill_agent(link, link.poller)
         link.poller = None
@@ -357,6 +438,21 @@ class Agents:
         self._killing.append(Background(poller.kill, "kill"))
 
 
-def records_of(answers: Iterable[Any]) -> list[Record | Sample]:
-    """The records in agents' last answers."""
-    return [record for answer in answers if isinstance(answer, AgentReply) for record in answer.records]
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """Run time when a request was sent and answered, and the other clock as read in between."""
+
+    sent_s: float
+    answered_s: float
+    remote_s: float
+
+
+def clock_offset(round_trips: Iterable[RoundTrip]) -> tuple[float, float]:
+    """(offset, error): run time = the other clock + offset ± error, both in seconds.
+
+    Taken from the shortest round trip: the other clock was read in its middle, give or take half its length
+    (Cristian's algorithm, 1989). ValueError without a reading.
+    """
+    best = min(round_trips, key=lambda one: one.answered_s - one.sent_s)
+    middle_s = (best.sent_s + best.answered_s) / 2
+    return middle_s - best.remote_s, (best.answered_s - best.sent_s) / 2

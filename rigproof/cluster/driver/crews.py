@@ -1,19 +1,16 @@
 """Crews of workers as the driver sees them: where they meet, and how a crew that loses a member ends."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rigproof.cluster.driver.agents import Agents
-from rigproof.cluster.driver.slots import Slot
-from rigproof.cluster.driver.workers import Workers
+from rigproof.cluster.driver.ground import Driving
+from rigproof.cluster.driver.workers import Slot, Workers
 from rigproof.devices.specs import Spec
 from rigproof.records.crews import Address, Crew, Member, Turn
 from rigproof.records.measurements import Event
-from rigproof.records.recording import Record, Sample
 
 LOOPBACK = "127.0.0.1"
-
-Sink = Callable[[Record | Sample], None]
 
 
 class CrewAtWork:
@@ -67,11 +64,9 @@ def begin_turn(
     specs: Mapping[str, Spec],
     workers: Workers,
     agents: Agents,
-    sink: Sink,
+    driving: Driving,
     *,
-    now_s: Callable[[], float],
     head_start_s: float,
-    stop_s: float,
 ) -> tuple[float, list[CrewAtWork]]:
     """Let the crews of a turn begin together. Returns when (run time, s), and the crews that do.
 
@@ -81,17 +76,17 @@ def begin_turn(
     missing = {crew: [name for name in crew.workers if not workers.ready(name)] for crew in turn}
     there = [crew for crew in turn if not missing[crew]]
     places = rendezvous(there, workers.slots, agents)
-    start_at_s = now_s() + head_start_s
+    start_at_s = driving.now_s() + head_start_s
     begun = []
     for crew in turn:
         if len(crew.workers) > 1 and (missing[crew] or crew not in places):
             why = f"it did not begin: {_nobody(missing[crew])}"
-            sink(crew_failed(now_s(), crew, why, missing[crew], workers.stage))
+            driving.sink(crew_failed(driving.now_s(), crew, why, missing[crew], workers.stage))
         elif not missing[crew]:
             for rank, name in enumerate(crew.workers):
                 member = Member(crew.subject, rank, len(crew.workers), places.get(crew), start_at_s)
                 workers.begin(name, specs[name], start_at_s, member)
-            begun.append(CrewAtWork(crew, workers, stop_s))
+            begun.append(CrewAtWork(crew, workers, driving.timeouts.stop_s / 2))
     return start_at_s, begun
 
 

@@ -18,17 +18,23 @@ from rigproof.cluster.ray.matching import FoundNode, local_node
 from rigproof.cluster.ray.nodes import NodeWatch, answers, wait_for_nodes
 from rigproof.cluster.ray.placement import Reservations, WantedGpu
 from rigproof.cluster.ray.session import RaySession, join, start_local
+from rigproof.devices.allocator import wanted as allocator_options
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import MemoryPlan, Plan
+from rigproof.profiles.planning.plan import MemoryPlan, Plan, WorkerPlan
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.identity import DeviceKind
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Record, Sample
 from rigproof.telemetry.host import HostReader, host_addresses
 from rigproof.telemetry.inventory import detect
 
 # What Ray is asked for the first process on a GPU, which starts before it is known how many more come: the
 # reservation that it is in holds the whole card. Ray counts GPUs in steps of 0.0001.
 FIRST_SHARE = 0.0001
+
+Sink = Callable[[Record | Sample], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,21 @@ class Actors(Protocol):
 
     def kill(self, actor: Any) -> None:
         """End an actor immediately."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driving:
+    """What all parts of the driver share. `prefix` begins the names of actors; `now_s` returns run time."""
+
+    prefix: str
+    timeouts: Timeouts
+    sink: Sink
+    now_s: Callable[[], float]
+    actors: Actors
+
+    def event(self, kind: str, subject: str, message: str, **data: object) -> None:
+        """Record an event that happens now."""
+        self.sink(Event(self.now_s(), kind, subject, message, data=data))
 
 
 class RayActors:
@@ -168,8 +189,8 @@ class Ground(Protocol):
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
         """The lost nodes that are there again."""
 
-    def reservations(self, memory: Mapping[str, MemoryPlan], /) -> Reserving:
-        """The reservations of GPUs. `memory`: settings of the allocators of a node's workers, by node id."""
+    def reservations(self, workers: Sequence[WorkerPlan], found: Mapping[str, FoundNode], /) -> Reserving:
+        """The reservations of the GPUs of these workers, which are on these nodes."""
 
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
         """Wait for the end of a beat of `length_s`, of which `spent_s` of real time is over.
@@ -256,8 +277,9 @@ class RayGround:
         there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
         return {name: node for name, node in there.items() if name in lost and answers(node)}
 
-    def reservations(self, memory: Mapping[str, MemoryPlan], /) -> Reserving:
+    def reservations(self, workers: Sequence[WorkerPlan], found: Mapping[str, FoundNode], /) -> Reserving:
         """Placement groups, each on the card that its first process finds there."""
+        memory = memory_of(workers, found)
 
         def occupy(name: str, node: FoundNode, group: Any) -> Any:
             return self.actors.worker(name, Place(node, group, FIRST_SHARE, 0.0, memory.get(node.node_id)))
@@ -307,3 +329,15 @@ class RayGround:
 
     def _count_gpus(self) -> int:
         return len(detect(self._start_s / 2).gpus) if self._gpus_here is None else self._gpus_here
+
+
+def memory_of(workers: Iterable[WorkerPlan], found: Mapping[str, FoundNode]) -> dict[str, MemoryPlan]:
+    """The memory policy of the GPUs' workers of each node, by its id, as far as loading torch needs it.
+
+    Nodes whose workers' policies differ in that are left out: which worker a process will be is not known.
+    """
+    policies: dict[str, dict[str, MemoryPlan]] = {}
+    for worker in (one for one in workers if one.device == "cuda"):
+        own = policies.setdefault(found[worker.node].node_id, {})
+        own[allocator_options(worker.memory)] = worker.memory
+    return {node_id: next(iter(own.values())) for node_id, own in policies.items() if len(own) == 1}

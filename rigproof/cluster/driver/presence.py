@@ -1,4 +1,4 @@
-"""Which promised GPUs are there, and the events for missing nodes and GPUs."""
+"""Which promised GPUs are there and may be loaded, and the events for the others and for missing nodes."""
 
 import os
 import platform
@@ -10,15 +10,16 @@ from typing import Any
 
 from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.cluster.launch.commands import head_of, ray_start_line
-from rigproof.cluster.ray.matching import assign_gpus
 from rigproof.host.offers import offers
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.loading.matching import SkuOf
+from rigproof.profiles.loading.matching import SkuOf, assign_gpus
 from rigproof.profiles.loading.structure import UNKNOWN_SKU
+from rigproof.profiles.planning.operands import room_of
+from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity, NodeIdentity
 from rigproof.records.inventory import HostInventory
-from rigproof.records.measurements import Event
+from rigproof.records.measurements import Event, ForeignMemory
 from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import FOLLOWS
 
@@ -160,6 +161,32 @@ def missing_gpu(device: PromisedDevice, facts: AgentFacts, find_sku: SkuOf, t_s:
     return Event(t_s, "gpu_missing", device.subject, message, data=data)
 
 
+def skipped(
+    gpus: Mapping[str, GpuIdentity], foreign: Mapping[str, ForeignMemory], plan: Plan, t_s: float
+) -> dict[str, Event]:
+    """A "gpu_skipped" event for each GPU that is not to be loaded. All three mappings are by subject.
+
+    Filling such a card would make other users' allocations fail as well as ours. The limit is that of the
+    criterion inventory.foreign_memory (`profiles.planning.operands`): the card's memory less the driver's
+    reserve, what its planned workers fill, and their contexts. A card whose use cannot be read is loaded.
+    """
+    events = {}
+    for subject, gpu in gpus.items():
+        reading = foreign.get(subject)
+        if reading is None or reading.used_mib is None:
+            continue
+        room = room_of(plan.workers_of(subject), gpu, reading)
+        if room.holds(reading.used_mib):
+            continue
+        message = (
+            f"not loaded: {_holders(reading.pids)} {reading.used_mib:.0f} MiB of it, and beside the plan "
+            f"{max(0.0, room.free_mib):.0f} MiB are free; see inventory.foreign_memory"
+        )
+        data = {"used_mib": reading.used_mib, "free_mib": room.free_mib, "pids": reading.pids}
+        events[subject] = Event(t_s, "gpu_skipped", subject, message, data=data)
+    return events
+
+
 def _could_be(device: PromisedDevice, gpu: GpuIdentity, find_sku: SkuOf) -> bool:
     """Whether a card could be the promised one, by its UUID or its SKU."""
     if device.gpu.uuid is not None:
@@ -174,3 +201,11 @@ def _name(device: PromisedDevice) -> str:
     if device.gpu.uuid is None and device.gpu.sku == UNKNOWN_SKU:
         return "a GPU"
     return device.gpu.uuid or device.gpu.sku
+
+
+def _holders(pids: tuple[int, ...] | None) -> str:
+    if not pids:  # not readable, or not named by the driver
+        return "others hold"
+    if len(pids) == 1:
+        return f"the process with pid {pids[0]} holds"
+    return f"processes with pids {', '.join(map(str, pids))} hold"

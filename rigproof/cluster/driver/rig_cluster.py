@@ -8,25 +8,22 @@ from types import TracebackType
 from typing import Literal, Self
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
-from rigproof.cluster.driver.agents import Agents, records_of
+from rigproof.cluster.driver.agents import Agents
 from rigproof.cluster.driver.alone import take_alone
-from rigproof.cluster.driver.earlier_runs import reporting_once
-from rigproof.cluster.driver.early import memory_of, wanted_gpus
-from rigproof.cluster.driver.foreign_memory import skipped
-from rigproof.cluster.driver.ground import Ground, RayGround, Reserving, Watch
-from rigproof.cluster.driver.holders import naming_holders
+from rigproof.cluster.driver.ground import Driving, Ground, RayGround, Reserving, Sink, Watch
 from rigproof.cluster.driver.presence import (
     gpus_there,
     missing_driver,
     missing_node,
+    skipped,
     way_back,
     without_driver,
 )
 from rigproof.cluster.driver.stage_loop import Polling, StageRun
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.launch.commands import head_of
-from rigproof.cluster.ray.calls import ask
 from rigproof.cluster.ray.matching import FoundNode
+from rigproof.cluster.ray.placement import wanted_gpus
 from rigproof.cluster.ray.preconditions import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
@@ -40,7 +37,7 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
-from rigproof.records.measurements import Event, ForeignMemory, Stage
+from rigproof.records.measurements import Stage
 from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample
 from rigproof.records.verdict import count_of
@@ -51,9 +48,9 @@ OPEN_SAID = (
     "the cluster has no token authentication: anyone who can reach it could run code on its nodes and change "
     "what was measured; it was joined because of --hw-allow-open-cluster"
 )
+START_TICK_S = 0.1
 SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
 
-Sink = Callable[[Record | Sample], None]
 Say = Callable[[str], None]
 
 
@@ -105,7 +102,7 @@ class RigCluster:
         self._cluster = ray_address if ground is None else head_of(loaded.rig.nodes)
         self._alone = ray_address is None and ground is None
         self._here = here
-        self._sink = sink = reporting_once(naming_holders(sink))
+        self._sink = sink
         self._now_s = now_s
         self._run_id = run_id
         self._claim = claim
@@ -124,16 +121,13 @@ class RigCluster:
             wait_nodes_s=wait_nodes_s,
             allow_open=allow_open,
             gpus_here=None if here is None else len(here.gpus),
-            on_open=lambda address: self._event("open_cluster", "rig", OPEN_SAID, address=address),
+            on_open=lambda address: self._driving.event("open_cluster", "rig", OPEN_SAID, address=address),
         )
         self._watch: Watch | None = None
         self._reservations: Reserving | None = None
-        self._foreign: dict[str, ForeignMemory] = {}
-        actors = self._ground.actors
-        self._agents = Agents(prefix, timeouts, self._keep, now_s, actors=actors)
-        self._workers = Workers(
-            prefix, timeouts, self._agents, sink, now_s, actors=actors, kinds=loaded.kinds
-        )
+        self._driving = Driving(prefix, timeouts, sink, now_s, self._ground.actors)
+        self._agents = Agents(self._driving)
+        self._workers = Workers(self._driving, self._agents, loaded.kinds)
         self._polling: Polling | None = None
         self.ready_s: float | None = None  # how long the start took
 
@@ -159,7 +153,7 @@ class RigCluster:
         """The names of the workers that can take a task, once those that are starting have started."""
         if self._polling is None:
             return frozenset()
-        self._until_up(on_tick)
+        self._polling.until_up(on_tick, START_TICK_S)
         return frozenset(name for name in self._workers.slots if self._workers.ready(name))
 
     def run_stage(
@@ -183,19 +177,9 @@ class RigCluster:
             failed = Stage(stage.name, self._now_s(), self._now_s(), "failed")
             self._sink(failed)
             return failed
-        self._until_up(on_tick)
-        timeouts = self._loaded.rig.timeouts
-        run = StageRun(
-            self._polling,
-            stage,
-            specs,
-            turns or (tuple(Crew(name, (name,)) for name in specs),),
-            host_load=host_load,
-            timeouts=timeouts,
-            sink=self._sink,
-            now_s=self._now_s,
-        )
-        return run.run(on_tick, should_stop)
+        self._polling.until_up(on_tick, START_TICK_S)
+        turns = turns or (tuple(Crew(name, (name,)) for name in specs),)
+        return StageRun(self._polling, stage, specs, turns, host_load or {}).run(on_tick, should_stop)
 
     def read_counters(self, moment: Literal["before", "after"]) -> None:
         """Read every GPU's error counters into the sink ("before" is done on entering).
@@ -226,7 +210,7 @@ class RigCluster:
             if left:
                 pids = [process.pid for process in left]
                 message = f"processes {pids} did not end; the kernel holds them (a hung driver?)"
-                self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
+                self._driving.event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
 
     def _open(self) -> None:
         if self._alone and self._here is not None and (node := without_driver(self._loaded, self._here)):
@@ -262,7 +246,7 @@ class RigCluster:
         self._agents.begin_start(found)
         # The workers' processes load torch while the agents start and look at their hosts.
         self._workers.begin_start(worker for worker in planned if worker.device == "cpu")
-        self._reservations = self._ground.reservations(memory_of(planned, found))
+        self._reservations = self._ground.reservations(planned, found)
         self._reservations.begin(wanted_gpus(planned, found), self._start_s)
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
         facts = self._agents.start(with_gpu, self._ground.last_lines)
@@ -277,19 +261,17 @@ class RigCluster:
             self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
         self._ended("sampling")
         self._polling = Polling(
+            self._driving,
             self._agents,
             self._workers,
             self._watch,
-            sink=self._sink,
-            now_s=self._now_s,
-            timeouts=self._loaded.rig.timeouts,
             pause=self._ground.pause,
             next_step=lambda name: way_back(self._loaded.node(name), self._cluster),
         )
         self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
         self._polling.gather(self._stop_s / 4)
         self.read_counters("before")
-        left_alone = skipped(gpus, self._foreign, self._plan, self._now_s())
+        left_alone = skipped(gpus, self._agents.foreign, self._plan, self._now_s())
         self._sink_all(left_alone.values())
         self._ended("readings")
         gpus = {subject: gpu for subject, gpu in gpus.items() if subject not in left_alone}
@@ -305,17 +287,8 @@ class RigCluster:
         self._say(f"waiting for {len(plans)} worker{_s(plans)} to open their devices")
         reserved = self._reservations
         self._workers.start(plans, reserved.groups, reserved.cpus, reserved.first)
-        self._until_up(None)
+        self._polling.until_up(None, START_TICK_S)
         self._ended("workers")
-
-    def _until_up(self, on_tick: Callable[[], None] | None) -> None:
-        """Wait for the workers that are starting; each has its own deadline."""
-        assert self._polling is not None
-        self._polling.rest()
-        while self._workers.starting():
-            self._polling.beat(0.1)
-            if on_tick is not None:
-                on_tick()
 
     def _duties(
         self, facts: Mapping[str, AgentFacts], gpus: Mapping[str, GpuIdentity]
@@ -347,7 +320,8 @@ class RigCluster:
         wanted = wanted_gpus([one for one in self._plan.workers if one.subject in uuids], found, uuids)
         refused = reservations.reserve(wanted, self._start_s)
         for subject, reason in refused.items():
-            self._event("gpu_taken", subject, f"could not be reserved: {reason}", limit_s=self._start_s)
+            message = f"could not be reserved: {reason}"
+            self._driving.event("gpu_taken", subject, message, limit_s=self._start_s)
         return refused
 
     def _end_actors(self) -> None:
@@ -360,7 +334,7 @@ class RigCluster:
             if self._polling is not None:
                 last = self._agents.finish()
                 self._polling.gather(share_s)
-                self._sink_all(records_of(ask(last, 4 * share_s).values()))
+                self._agents.finished(last, 4 * share_s)
         finally:
             self._workers.end()
             self._workers.wait_kills(share_s)
@@ -370,18 +344,9 @@ class RigCluster:
                 self._reservations.release(share_s)
             self._polling = None
 
-    def _keep(self, record: Record | Sample) -> None:
-        """Pass on an agent's record, and keep readings of foreign memory, which decide what is loaded."""
-        if isinstance(record, ForeignMemory):
-            self._foreign[record.subject] = record
-        self._sink(record)
-
     def _sink_all(self, records: Iterable[Record | Sample]) -> None:
         for record in records:
             self._sink(record)
-
-    def _event(self, kind: str, subject: str, message: str, **data: object) -> None:
-        self._sink(Event(self._now_s(), kind, subject, message, data=data))
 
 
 def _s(counted: Sized) -> str:

@@ -7,17 +7,14 @@ from typing import Literal
 
 from rigproof.cluster.driver.agents import Agents
 from rigproof.cluster.driver.crews import CrewAtWork, begin_turn
-from rigproof.cluster.driver.ground import Watch
-from rigproof.cluster.driver.slots import Slot
-from rigproof.cluster.driver.workers import Workers
+from rigproof.cluster.driver.ground import Driving, Watch
+from rigproof.cluster.driver.workers import Slot, Workers
 from rigproof.cluster.ray.calls import FETCH_S, collect
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.crews import Turn
-from rigproof.records.measurements import Event, Stage
-from rigproof.records.recording import Record, Sample
+from rigproof.records.measurements import Stage
 
 TICK_S = 0.5
 # If a beat takes this much longer than it may, the driver itself stalled (SIGSTOP, a suspended machine, a
@@ -27,7 +24,6 @@ HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
 LAST_CALL_S = 0.5
 NO_ANSWER = "health check"  # as Ray words that a node did not answer its head: a wait, not an end
 
-Sink = Callable[[Record | Sample], None]
 # Waits for the rest of a beat, given its length, the seconds spent so far, and whether a process is starting.
 Pause = Callable[[float, float, bool], None]
 Window = tuple[float | None, float | None]
@@ -38,32 +34,30 @@ Status = Literal["finished", "partial", "failed", "interrupted"]
 class Polling:
     """The driver's beat: polls all agents and workers, takes their answers, and acts on missing ones.
 
-    `paused_s` is how long the driver itself has stalled so far.
+    `paused_s` is how long the driver itself has stalled so far. `next_step` returns what brings back a lost
+    node of that name.
     """
 
     def __init__(
         self,
+        driving: Driving,
         agents: Agents,
         workers: Workers,
         watch: Watch,
         *,
-        sink: Sink,
-        now_s: Callable[[], float],
-        timeouts: Timeouts,
         pause: Pause,
         next_step: Callable[[str], str],
     ) -> None:
-        """`next_step`: what brings back a lost node of that name."""
+        self.driving = driving
         self.agents = agents
         self.workers = workers
         self.paused_s = 0.0
         self.lost: set[str] = set()  # nodes
         self._watch = watch
-        self._sink = sink
-        self._now_s = now_s
+        self._now_s = driving.now_s
         self._pause = pause
         self._next_step = next_step
-        self._head_s = timeouts.stall_s
+        self._head_s = driving.timeouts.stall_s
         self._head_reported = False
         self._due_s: float | None = None  # when this beat must be over, unless the driver stalls
 
@@ -88,11 +82,21 @@ class Polling:
 
     def gather(self, timeout_s: float) -> None:
         """Poll all agents and workers once, and take the answers that come within `timeout_s`."""
-        now_s = self._now_s()
-        for poller, answer in collect([*self.agents.pollers(), *self.workers.pollers()], timeout_s, now_s):
-            if not self.agents.take(poller, answer):
-                self.workers.take(poller, answer)
+        agents, workers = self.agents.pollers(), self.workers.pollers()
+        for name, answer in collect(agents | workers, timeout_s, self._now_s()).items():
+            if name in agents:
+                self.agents.take(name, answer)
+            else:
+                self.workers.take(name, answer)
         self.agents.tell_steps()
+
+    def until_up(self, on_tick: Callable[[], None] | None, length_s: float = TICK_S) -> None:
+        """Wait, by beats of this length, for the workers that are starting; each has its own deadline."""
+        self.rest()
+        while self.workers.starting():
+            self.beat(length_s)
+            if on_tick is not None:
+                on_tick()
 
     def rest(self) -> None:
         """Allow any time until the next beat begins: the driver is not expected to poll until then."""
@@ -114,7 +118,7 @@ class Polling:
         self.workers.begin_anew(now_s)
         self._watch.begin_anew(now_s)
         message = f"the driver itself stalled for about {late_s:.0f} s; no one else counts as late for that"
-        self._sink(Event(now_s, "paused", "rig", message, data={"paused_s": late_s}))
+        self.driving.event("paused", "rig", message, paused_s=late_s)
         return True
 
     def _notice_silent_head(self) -> None:
@@ -122,15 +126,14 @@ class Polling:
         if silent_s > self._head_s and not self._head_reported:
             self._head_reported = True
             message = f"the head of the cluster (Ray's GCS) has not answered for {silent_s:.0f} s"
-            self._sink(Event(self._now_s(), "timeout", "rig", message, data={"limit_s": self._head_s}))
+            self.driving.event("timeout", "rig", message, limit_s=self._head_s)
 
     def _notice_lost_nodes(self) -> None:
         for node, reason in self._watch.news().items():
             self.lost.add(node)
             wait = {"limit_s": self._head_s} if NO_ANSWER in reason else {}
             message = f"the node is gone: {reason}"
-            data = {**wait, "next_step": self._next_step(node)}
-            self._sink(Event(self._now_s(), "node_lost", node, message, data=data))
+            self.driving.event("node_lost", node, message, **wait, next_step=self._next_step(node))
             self.agents.lost(node)
             self.workers.lost(node, reason, **wait)
 
@@ -144,22 +147,18 @@ class StageRun:
         plan: StagePlan,
         specs: Mapping[str, Spec],
         turns: Sequence[Turn],
-        *,
-        host_load: Mapping[str, HostLoad] | None,
-        timeouts: Timeouts,
-        sink: Sink,
-        now_s: Callable[[], float],
+        host_load: Mapping[str, HostLoad],
     ) -> None:
         self._polling = polling
         self._workers = polling.workers
         self._plan = plan
         self._specs = specs
         self._turns = turns
-        self._host_load = host_load or {}
-        self._task_s = timeouts.task_s
-        self._stop_s = timeouts.stop_s
-        self._sink = sink
-        self._now_s = now_s
+        self._host_load = host_load
+        self._task_s = polling.driving.timeouts.task_s
+        self._stop_s = polling.driving.timeouts.stop_s
+        self._sink = polling.driving.sink
+        self._now_s = polling.driving.now_s
         self._began: list[CrewAtWork] = []  # in this turn
         self._ever: dict[str, None] = {}  # workers that began, in any turn
         self._windows: list[Window] = []  # of the previous turns
@@ -190,10 +189,8 @@ class StageRun:
             self._specs,
             self._workers,
             self._polling.agents,
-            self._sink,
-            now_s=self._now_s,
+            self._polling.driving,
             head_start_s=HEAD_START_S,
-            stop_s=self._stop_s / 2,
         )
         self._ever |= dict.fromkeys(name for crew in self._began for name in crew.crew.workers)
         return start_at_s
@@ -205,7 +202,7 @@ class StageRun:
         for number, turn in enumerate(self._turns):
             if number:
                 self._windows.append(self._window())
-                self._until_up(on_tick)
+                self._polling.until_up(on_tick)  # those that were replaced in the previous turn
                 start_at_s = self._begin(turn)
             if self._began and not loaded:
                 loaded = True
@@ -216,14 +213,6 @@ class StageRun:
         if finished and finished == sum(map(len, self._turns)):
             return "finished"
         return "partial" if finished else "failed"
-
-    def _until_up(self, on_tick: Callable[[], None] | None) -> None:
-        """Wait for workers that were replaced in the previous turn."""
-        self._polling.rest()
-        while self._workers.starting():
-            self._polling.beat()
-            if on_tick is not None:
-                on_tick()
 
     def _until_ended(
         self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None

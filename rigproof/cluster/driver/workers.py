@@ -1,24 +1,22 @@
 """The workers as the driver sees them: started, polled, killed if they hang, replaced if they are lost."""
 
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup
 from rigproof.cluster.driver.agents import Agents
-from rigproof.cluster.driver.ground import Actors, Place
-from rigproof.cluster.driver.slots import Slot
+from rigproof.cluster.driver.ground import Driving, Place
 from rigproof.cluster.ray.calls import Gone, Poller
 from rigproof.devices.specs import Spec
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.black_box import step_of
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
-from rigproof.records.recording import Record, Sample
 
 NEVER_UP = "read in Ray's logs on that node what kept it from starting, correct that, and run again"
 INSTALL = "install on that node, for the Python of its Ray, what is missing, and run again"
@@ -32,34 +30,53 @@ IMPORT_ERRORS = ("ModuleNotFoundError:", "ImportError:")
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once is not replaced endlessly
 
 
+# starting: its process or device is not ready yet. vacant: it has no process any more.
+SlotState = Literal["starting", "ready", "working", "finished", "vacant"]
+
+
+@dataclass(slots=True)
+class Slot:
+    """The place of one planned worker, which stays while processes that fill it are replaced."""
+
+    plan: WorkerPlan
+    poller: Poller | None = None
+    setup: WorkerSetup | None = None  # what its process has not been told yet: which worker it is
+    state: SlotState = "starting"
+    generation: int = 0
+    process: ProcessId | None = None
+    since_s: float = 0.0  # when the process was requested
+    replacements: int = 0  # in this stage
+    replacing: str | None = None  # why the previous process was replaced, until the new one is ready
+    task: int = 0
+    progress: int = 0  # rounds and signs of life of the task
+    progress_s: float = 0.0  # when the latest of them (or the task's beginning) was seen
+    first_round_s: float | None = None
+    last_round_s: float | None = None
+    finished_s: float | None = None
+    step: str = ""  # the work of its latest round, as sent to its node's agent
+    outcome: Literal["none", "finished", "failed"] = "none"  # of the stage's task
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None before the process's first answer and after its end."""
+        return self.process.pid if self.process is not None else None
+
+
 class Workers:
     """The slots of all planned workers. `stage` is the running stage's name, for events."""
 
-    def __init__(
-        self,
-        prefix: str,
-        timeouts: Timeouts,
-        agents: Agents,
-        sink: Callable[[Record | Sample], None],
-        now_s: Callable[[], float],
-        *,
-        actors: Actors,
-        kinds: StageKinds,
-    ) -> None:
-        self._kinds = kinds
-        self._prefix = prefix
-        self._start_s = timeouts.start_s
-        self._stall_s = timeouts.stall_s
+    def __init__(self, driving: Driving, agents: Agents, kinds: StageKinds) -> None:
+        self._driving = driving
+        self._now_s = driving.now_s
+        self._start_s = driving.timeouts.start_s
+        self._stall_s = driving.timeouts.stall_s
         self._agents = agents
-        self._sink = sink
-        self._now_s = now_s
-        self._actors = actors
+        self._kinds = kinds
         self._early: dict[str, Any] = {}  # actors without a slot, by worker
         self._groups: Mapping[str, Any] = {}
         self._group_cpus: Mapping[str, float] = {}
         self._killing: list[Background[object]] = []
         self.slots: dict[str, Slot] = {}
-        self._polled: dict[int, Slot] = {}  # by the poller's id, to find the slot of each of many answers
         self.stage: str | None = None
         self.ever: set[ProcessId] = set()  # every worker process of this host; none may be left at the end
 
@@ -90,22 +107,17 @@ class Workers:
         """Whether any worker is still starting."""
         return any(slot.state == "starting" for slot in self.slots.values())
 
-    def pollers(self) -> list[Poller]:
-        """Pollers of all processes. One that is there by now is first told which worker it is."""
+    def pollers(self) -> dict[str, Poller]:
+        """Pollers of all processes, by worker. One that is there by now is first told which worker it is."""
         self._tell()
-        self._polled = {id(slot.poller): slot for slot in self.slots.values() if slot.poller is not None}
-        return [slot.poller for slot in self._polled.values() if slot.poller is not None]
+        return {name: slot.poller for name, slot in self.slots.items() if slot.poller is not None}
 
-    def take(self, poller: Poller, answer: WorkerReply | Gone) -> bool:
-        """Handle an answer to a poll; False if the poller is not a worker's."""
-        slot = self._polled.get(id(poller))
-        if slot is None or slot.poller is not poller:
-            return False
+    def take(self, worker: str, answer: WorkerReply | Gone) -> None:
+        """Handle a worker's answer to a poll."""
         if isinstance(answer, Gone):
-            self._gone(slot, answer)
+            self._gone(self.slots[worker], answer)
         else:
-            self._answered(slot, answer)
-        return True
+            self._answered(self.slots[worker], answer)
 
     def begin_stage(self, name: str) -> None:
         """Begin a stage, in which each worker may be replaced again."""
@@ -178,7 +190,7 @@ class Workers:
         """Record an event of this worker."""
         plan = slot.plan
         data = {**data, "generation": slot.generation}
-        self._sink(Event(self._now_s(), kind, plan.subject, message, self.stage, plan.worker, data))
+        self._driving.sink(Event(self._now_s(), kind, plan.subject, message, self.stage, plan.worker, data))
 
     def pids(self) -> frozenset[int]:
         """The process ids of the workers, on all nodes."""
@@ -202,7 +214,7 @@ class Workers:
         slot.setup = WorkerSetup(plan, self._agents.links[plan.node].clock_offset_s, slot.generation)
         slot.since_s = self._now_s()
         actor = self._process(plan, slot.generation) if actor is None else actor
-        slot.poller = Poller(actor, slot.since_s, self._actors.kill)
+        slot.poller = Poller(actor, slot.since_s, self._driving.actors.kill)
         slot.state, slot.process = "starting", None
 
     def _process(self, plan: WorkerPlan, generation: int = 0) -> Any:
@@ -212,9 +224,9 @@ class Workers:
             sharing = sum(other.plan.subject == plan.subject for other in self.slots.values())
             cpus = min(cpus, self._group_cpus[plan.subject] / max(1, sharing))
         group = self._groups[plan.subject] if plan.device == "cuda" else None
-        name = f"{self._prefix}-worker-{plan.worker}-{generation}"
+        name = f"{self._driving.prefix}-worker-{plan.worker}-{generation}"
         found = self._agents.links[plan.node].found
-        return self._actors.worker(name, Place(found, group, plan.gpu_share, cpus, plan.memory))
+        return self._driving.actors.worker(name, Place(found, group, plan.gpu_share, cpus, plan.memory))
 
     def _tell(self) -> None:
         """Tell the processes that are there which workers they are."""
@@ -225,8 +237,9 @@ class Workers:
 
     def _end_early(self) -> None:
         """Kill the processes that got no slot, without waiting."""
-        pollers = [Poller(actor, self._now_s(), self._actors.kill) for actor in self._early.values()]
-        self._killing += [Background(poller.kill, "kill") for poller in pollers]
+        for actor in self._early.values():
+            poller = Poller(actor, self._now_s(), self._driving.actors.kill)
+            self._killing.append(Background(poller.kill, "kill"))
         self._early.clear()
 
     def _answered(self, slot: Slot, reply: WorkerReply) -> None:
@@ -236,7 +249,9 @@ class Workers:
                 self.ever.add(reply.process)
             self._agents.adopt(slot.plan.node, reply.process)
         for record in reply.records:
-            self._sink(record)
+            if isinstance(record, Event) and record.kind == "oom":
+                record = self._agents.with_holders(slot.plan.node, record)  # noqa: PLW2901 - in its place
+            self._driving.sink(record)
             if isinstance(record, Round) and slot.state == "working":
                 slot.first_round_s = slot.first_round_s or record.t_s
                 slot.last_round_s = record.t_s

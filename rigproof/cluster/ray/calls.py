@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -160,16 +160,17 @@ class Poller:
         return answer
 
 
-def collect(pollers: Sequence[Poller], timeout_s: float, now_s: float) -> list[tuple[Poller, Any]]:
-    """Poll all actors that are not gone, wait at most `timeout_s` for all, and return what was answered."""
-    taken: list[tuple[Poller, Any]] = [(poller, poller.refused()) for poller in pollers]
+def collect(pollers: Mapping[Key, Poller], timeout_s: float, now_s: float) -> dict[Key, Any]:
+    """Poll all actors that are not gone, wait at most `timeout_s` for all. Returns their answers, by key."""
+    taken = {key: poller.refused() for key, poller in pollers.items()}
     calls = {
-        poller.send(now_s): poller for poller in pollers if poller.gone is None and poller.actor is not None
+        poller.send(now_s): key
+        for key, poller in pollers.items()
+        if poller.gone is None and poller.actor is not None
     }
-    taken += [
-        (calls[call], calls[call].take(answer, now_s)) for call, answer in _fetch(list(calls), timeout_s)
-    ]
-    return [(poller, answer) for poller, answer in taken if answer is not None]
+    for call, answer in _fetch(list(calls), timeout_s):
+        taken[calls[call]] = pollers[calls[call]].take(answer, now_s)
+    return {key: answer for key, answer in taken.items() if answer is not None}
 
 
 def ask(calls: dict[Key, Any], timeout_s: float) -> dict[Key, Any | Gone]:

@@ -1,14 +1,11 @@
-"""Which Ray node is which promised node; which GPU found there is which promised GPU. Pure."""
+"""Which Ray node is which promised node. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rigproof.host.addresses import same_host
 from rigproof.profiles.auto import node_name
-from rigproof.profiles.loading.matching import assign_gpus
 from rigproof.profiles.tables.node import Node
-
-__all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "names_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from rigproof.cluster.ray.calls import Gone, Poller, ask, created
 from rigproof.cluster.ray.gpu_probe import Probed
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.bounded import Background
+from rigproof.profiles.planning.plan import WorkerPlan
 
 NODE_LABEL = "ray.io/node-id"
 STEP_S = 0.5
@@ -197,6 +198,20 @@ class Reservations:
             bundle.answer = Probed(error=refused.reason)
         elif bundle.call is None and bundle.poller.actor is not None:
             bundle.call = bundle.poller.actor.gpu.remote()
+
+
+def wanted_gpus(
+    workers: Iterable[WorkerPlan], found: Mapping[str, FoundNode], uuids: Mapping[str, str] | None = None
+) -> list[WantedGpu]:
+    """The GPUs to reserve for these workers. `uuids` are by subject; None: they are not known yet."""
+    by_subject: dict[str, list[WorkerPlan]] = {}
+    for worker in workers:
+        if worker.device == "cuda":
+            by_subject.setdefault(worker.subject, []).append(worker)
+    return [
+        WantedGpu(subject, (uuids or {}).get(subject, ""), found[own[0].node], sum(one.cpus for one in own))
+        for subject, own in by_subject.items()
+    ]
 
 
 def given_gpu() -> int:

@@ -10,7 +10,7 @@ from rigproof.cluster.ray.nodes import wait_for_nodes
 from rigproof.cluster.ray.placement import WantedGpu
 from rigproof.cluster.ray.session import MoreNode, start_local
 from rigproof.host.processes import ProcessId
-from rigproof.profiles.planning.plan import MemoryPlan
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.node import Node
 from rigproof.run.simulated.actors import LocalActors, TimedActors
 from rigproof.simulation.clock import SimulatedClock
@@ -162,7 +162,7 @@ class InlineGround:
         """The lost nodes that their faults let return."""
         return {name: self._found(name) for name in sorted(set(lost) & back(self._rig, self._clock))}
 
-    def reservations(self, _memory: Mapping[str, MemoryPlan], /) -> Reserving:
+    def reservations(self, _workers: Sequence[WorkerPlan], _found: Mapping[str, FoundNode], /) -> Reserving:
         """Reservations that grant every GPU."""
         return Granted()
 

@@ -107,8 +107,8 @@ def test_the_nearest_tests_have_the_files_name_or_import_it():
     nearest, folders = mutants.tests_of(mutants.ROOT, "rigproof/criteria/checks/host.py")
     assert nearest == ["tests/unit/criteria/checks/test_host.py"]
     assert folders == ["tests/unit/criteria", "tests/unit/judging", "tests/unit/stages"]
-    nearest, _ = mutants.tests_of(mutants.ROOT, "rigproof/cluster/driver/slots.py")
-    assert "tests/unit/cluster/driver/test_stage_run.py" in nearest
+    nearest, _ = mutants.tests_of(mutants.ROOT, "rigproof/cluster/driver/ground.py")
+    assert "tests/unit/cluster/driver/test_refused_creation.py" in nearest
 
 
 def test_what_whole_simulated_runs_show_is_near_too():

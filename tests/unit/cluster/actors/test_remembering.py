@@ -12,7 +12,7 @@ from rigproof.cluster.actors.remembering import Remembering, look_back
 from rigproof.cluster.actors.state_folder import host_folder, runs_of, this_host
 from rigproof.host.proc import BootId, boot_id
 from rigproof.records.black_box import FINISHED, CardWords, End, Reported, read_box
-from rigproof.records.measurements import BootReading
+from rigproof.records.measurements import BootReading, Event
 from rigproof.records.samples import GpuSample
 from support.last_words import LAST, OTHER_BOOT, RESTARTED, head_of, leave
 
@@ -206,3 +206,17 @@ def test_the_agent_of_a_node_that_came_back_reports_its_reset(state):
     reading, event = NodeAgent(lambda: "").came_back("here", "run-9", 55.0)
     assert (reading.t_s, reading.moment, reading.boot_id) == (55.0, "after", boot_id().value)
     assert event.kind == "host_reset"
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_an_earlier_run_is_found_again_by_the_next_agent_of_the_node(state, memory, monkeypatch, reset):
+    """The driver passes it on once; the first agent was right on whether the host had restarted."""
+    leave(state, head_of("run-1"))
+    _, first = memory.begin()
+    if reset:
+        monkeypatch.setattr(remembering, "boot_id", lambda: BootId(OTHER_BOOT))
+    second = [one for one in NodeAgent(lambda: "").came_back("here", "run-9", 55.0) if isinstance(one, Event)]
+    assert [(one.kind, one.subject, one.data["run_id"]) for one in (first, second[0])] == [
+        ("unfinished_run", "here", "run-1")
+    ] * 2
+    assert (first.data["restarted"], second[0].data["restarted"]) == (False, reset)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.cluster.driver.agent_link import RoundTrip, clock_offset
+from rigproof.cluster.driver.agents import RoundTrip, clock_offset
 
 
 def test_the_shortest_round_trip_counts():

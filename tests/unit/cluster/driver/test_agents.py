@@ -2,14 +2,17 @@
 
 import dataclasses
 
+import pytest
 from ray.exceptions import ActorDiedError
 
 import rigproof
 from rigproof.cluster.actors.messages import AgentReply
-from rigproof.cluster.driver.agents import MARK_LIMIT_S, NEVER_STARTED, ROUND_TRIPS, records_of
+from rigproof.cluster.driver.agents import MARK_LIMIT_S, NEVER_STARTED, ROUND_TRIPS
 from rigproof.cluster.ray.calls import Gone, LocalCall
 from rigproof.host.processes import ProcessId
 from rigproof.host.run_lock import Claim
+from rigproof.records.measurements import Event, ForeignMemory
+from rigproof.records.processes import GpuProcess
 from support.driven_agents import LOAD, START_S, STOP_S, WORKER, Team, duty, facts
 
 # Coming up
@@ -66,9 +69,8 @@ def test_why_an_agent_did_not_start_has_what_a_ray_of_our_own_said_last(killed_h
 def test_an_agent_that_rays_memory_monitor_killed_is_not_the_rigs_loss(killed_here):
     team = Team()
     team.start()
-    team.agents.pollers()
-    assert team.agents.take(team.link().poller, Gone("exit code 1"))
-    assert team.agents.take(team.link("pc2").poller, Gone("Ray's memory monitor killed it", "free some"))
+    team.ends("pc1")
+    team.ends("pc2", Gone("Ray's memory monitor killed it", "free some"))
     assert [one.data.get("disturbed") for one in team.deaths] == [None, "free some"]
 
 
@@ -103,7 +105,7 @@ def test_if_another_run_has_one_of_them_none_is_kept(killed_here):
 
 def test_an_agent_that_takes_over_takes_the_host_too(briefed):
     briefed.agents.take_hosts(CLAIM, 1.0)
-    briefed.agents.take(briefed.link().poller, Gone("it died"))
+    briefed.ends()
     briefed.agents.pollers()
     assert briefed.actor().calls("take_host") == [[CLAIM]]
 
@@ -133,13 +135,72 @@ def test_all_that_are_there_read_their_gpus(briefed):
     assert gone.calls("counters") == []
 
 
-def test_records_are_passed_on_and_an_answer_of_nobody_is_not_taken(briefed):
-    assert briefed.answers(records=("one", "two"))
+def test_records_are_passed_on(briefed):
+    briefed.answers(records=("one", "two"))
     assert briefed.records[-2:] == ["one", "two"]
-    assert not briefed.agents.take(object(), AgentReply(ProcessId(7, 1), ()))
-    old = briefed.link().poller
-    briefed.ends()
-    assert not briefed.agents.take(old, AgentReply(ProcessId(7, 1), ()))
+
+
+def test_what_others_hold_of_a_gpu_is_kept_as_it_was_read_last(briefed):
+    first, second = (ForeignMemory(t_s, "pc1/gpu0", 100.0 * t_s, ()) for t_s in (1.0, 2.0))
+    briefed.answers(records=(first, second))
+    assert briefed.agents.foreign == {"pc1/gpu0": second}
+    assert briefed.records[-2:] == [first, second]
+
+
+# An earlier run that never ended is reported once
+
+
+def unfinished(node, run_id, kind="unfinished_run"):
+    return Event(1.0, kind, node, "it ended", data={"run_id": run_id})
+
+
+def test_an_earlier_run_that_two_agents_of_its_node_find_is_passed_on_once(killed_here):
+    event, reset = unfinished("pc1", "run-1"), unfinished("pc1", "run-9", "host_reset")
+    team = Team(pc1={"came_back": (event,)})
+    team.start()
+    del team.records[:]
+    team.answers(records=(event, reset, reset))
+    team.answers(records=(event,))
+    team.agents.came_back({"pc1": team.nodes["pc1"]}, "run-9", 1.0)
+    assert team.records == [event, reset, reset]
+
+
+def test_another_run_or_the_same_of_another_node_is_passed_on_too(briefed):
+    events = [unfinished("pc1", "run-1"), unfinished("pc1", "run-2")]
+    briefed.answers(records=(*events, events[0]))
+    briefed.answers("pc2", records=(unfinished("pc2", "run-1"),))
+    assert briefed.records[-3:] == [*events, unfinished("pc2", "run-1")]
+
+
+# Who holds the memory that ran out
+
+GPU = "pc1/gpu0"
+OWN = GpuProcess(4.0, GPU, 500, used_mib=90_000.0, user="me", name="ray::Worker")
+CHILD = GpuProcess(4.0, GPU, 580, used_mib=4_000.0, user="me", name="python3", parents=(500, 1))
+STRANGER = GpuProcess(31.0, GPU, 5263, used_mib=141_824.0, user="ml", name="python3")
+OOM = Event(35.0, "oom", GPU, "wanted 128 MiB, 72 MiB free", data={"recovered": True})
+
+
+def test_who_holds_what_is_reported_and_ours_are_not(briefed):
+    briefed.agents.adopt("pc1", WORKER)
+    briefed.answers(records=(OWN, CHILD, STRANGER))
+    event = briefed.agents.with_holders("pc1", OOM)
+    assert event.message == "wanted 128 MiB, 72 MiB free; pid 5263 (python3, user ml) holds 138 GiB"
+    assert event.data == {"recovered": True, "holders": "pid 5263 (python3, user ml) holds 138 GiB"}
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        pytest.param((OWN, STRANGER, GpuProcess(33.0, GPU, 5263, gone=True)), id="it has left"),
+        pytest.param((STRANGER,), id="ours are not listed: in a container the pid could be one of ours"),
+        pytest.param((OWN, dataclasses.replace(STRANGER, subject="pc1/gpu1")), id="another card's"),
+    ],
+)
+def test_nobody_is_named_who_may_not_hold_it(briefed, listed):
+    briefed.agents.adopt("pc1", WORKER)
+    briefed.answers(records=listed)
+    assert briefed.agents.with_holders("pc1", OOM) == OOM
 
 
 def test_a_cpu_load_is_started_and_stopped_where_there_is_one(briefed):
@@ -222,19 +283,18 @@ def test_a_worker_is_killed_by_its_agent_and_directly_on_this_host(briefed, kill
 
 def test_all_that_are_there_finish_their_work(briefed):
     briefed.agents.lost("pc2")
-    assert set(briefed.agents.finish()) == {"pc1"}
+    calls = briefed.agents.finish()
+    assert set(calls) == {"pc1"}
     assert briefed.actor().calls("finish") == [[STOP_S / 8]]
+    briefed.agents.finished({"pc1": LocalCall(AgentReply(ProcessId(7, 1), ("a", "b")))}, 1.0)
+    briefed.agents.finished({"pc1": LocalCall(ActorDiedError())}, 1.0)
+    assert briefed.records[-2:] == ["a", "b"]
 
 
 def test_at_the_end_all_are_killed_directly_on_this_host_too(briefed, killed_here):
     actors = [made[3] for made in briefed.made]
     briefed.agents.end()
     briefed.agents.wait_kills(60.0)
-    assert briefed.agents.pollers() == []
+    assert briefed.agents.pollers() == {}
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors}
     assert killed_here == [ProcessId(7, 1)]  # the other's host is not this one
-
-
-def test_the_last_records_are_those_of_the_answers_that_came():
-    reply = AgentReply(ProcessId(7, 1), ("a", "b"))
-    assert records_of([reply, Gone("late"), dataclasses.replace(reply, records=("c",))]) == ["a", "b", "c"]

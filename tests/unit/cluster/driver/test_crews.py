@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from rigproof.cluster.driver.crews import LOOPBACK, CrewAtWork, begin_turn, rendezvous
-from rigproof.cluster.driver.slots import Slot
+from rigproof.cluster.driver.ground import Driving
+from rigproof.cluster.driver.workers import Slot
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.tables.rig import Timeouts
 from rigproof.records.crews import Crew, Member
 
 STOP_S = 4.0
@@ -51,16 +53,9 @@ class Rig:
 
     def begins(self, *crews):
         specs = {name: f"spec of {name}" for name in NAMES}
-        return begin_turn(
-            crews,
-            specs,
-            self,
-            self,
-            self.events.append,
-            now_s=lambda: 10.0,
-            head_start_s=0.5,
-            stop_s=STOP_S,
-        )
+        timeouts = Timeouts(stop_s=2 * STOP_S, start_s=60.0, stall_s=30.0, task_s=60.0)
+        driving = Driving("run", timeouts, self.events.append, lambda: 10.0, None)
+        return begin_turn(crews, specs, self, self, driving, head_start_s=0.5)
 
     def at_work(self, crew=ACROSS):
         return CrewAtWork(crew, self, STOP_S)

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from rigproof.cluster.driver.early import memory_of, wanted_gpus
+from rigproof.cluster.driver.ground import memory_of
 from rigproof.cluster.ray.matching import FoundNode
+from rigproof.cluster.ray.placement import wanted_gpus
 from rigproof.profiles.planning.plan import MemoryPlan, WorkerPlan
 
 FOUND = {name: FoundNode(f"id-{name}", name, "", "", cpus=16, gpus=2) for name in ("pc1", "pc2")}

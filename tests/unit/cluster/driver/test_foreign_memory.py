@@ -1,6 +1,6 @@
 import pytest
 
-from rigproof.cluster.driver.foreign_memory import skipped
+from rigproof.cluster.driver.presence import skipped
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import EVENT_KINDS, ForeignMemory

@@ -3,6 +3,7 @@
 import pytest
 
 from rigproof.cluster.driver import stage_loop
+from rigproof.cluster.driver.ground import Driving
 from rigproof.cluster.driver.stage_loop import FETCH_S, PAUSE_S, TICK_S, Polling
 from rigproof.profiles.tables.rig import Timeouts
 
@@ -12,20 +13,18 @@ STALL_S = 10.0
 class Members:
     """Agents or workers: counts what is asked of them."""
 
-    def __init__(self, own="agent's poller"):
+    def __init__(self, **pollers):
         self.checks = self.anew = 0
-        self.own, self.taken, self.lost_nodes = own, [], []
+        self.own, self.taken, self.lost_nodes = pollers, [], []
 
-    def take(self, poller, answer):
-        if poller == self.own:
-            self.taken.append((poller, answer))
-        return poller == self.own
+    def take(self, name, answer):
+        self.taken.append((name, answer))
 
     def lost(self, *arguments):
         self.lost_nodes.append(arguments)
 
     def pollers(self):
-        return []
+        return self.own
 
     def starting(self):
         return False
@@ -68,16 +67,15 @@ def driver():
     class Driver:
         def __init__(self):
             self.now_s, self.events = 0.0, []
-            self.agents, self.workers, self.watch = Members(), Members("worker's poller"), Watch()
+            self.agents, self.workers, self.watch = Members(), Members(), Watch()
 
     found = Driver()
+    timeouts = Timeouts(stall_s=STALL_S, task_s=60.0, start_s=60.0, stop_s=10.0)
     found.polling = Polling(
+        Driving("run", timeouts, found.events.append, lambda: found.now_s, None),
         found.agents,
         found.workers,
         found.watch,
-        sink=found.events.append,
-        now_s=lambda: found.now_s,
-        timeouts=Timeouts(stall_s=STALL_S, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *_: None,
         next_step=lambda node: f"start {node}",
     )
@@ -132,7 +130,7 @@ def test_the_first_beat_of_a_stage_may_be_the_one_that_stalls(driver):
 
     def pollers():
         driver.now_s += 45.0
-        return []
+        return {}
 
     driver.agents.pollers = pollers
     driver.polling.beat()
@@ -189,14 +187,13 @@ def test_answers_go_to_whom_they_belong(driver, monkeypatch):
     asked = []
 
     def answered(pollers, timeout_s, now_s):
-        asked.append((list(pollers), timeout_s, now_s))
-        return [("agent's poller", "a"), ("worker's poller", "w")]
+        asked.append((pollers, timeout_s, now_s))
+        return {"pc1": "a", "pc1/gpu0#0": "w"}
 
     monkeypatch.setattr(stage_loop, "collect", answered)
-    monkeypatch.setattr(driver.agents, "pollers", lambda: ["agent's poller"])
-    monkeypatch.setattr(driver.workers, "pollers", lambda: ["worker's poller"])
+    driver.agents.own, driver.workers.own = {"pc1": "one"}, {"pc1/gpu0#0": "other"}
     driver.now_s = 3.0
     driver.polling.gather(0.25)
-    assert asked == [(["agent's poller", "worker's poller"], 0.25, 3.0)]
-    assert driver.agents.taken == [("agent's poller", "a")]
-    assert driver.workers.taken == [("worker's poller", "w")]
+    assert asked == [({"pc1": "one", "pc1/gpu0#0": "other"}, 0.25, 3.0)]
+    assert driver.agents.taken == [("pc1", "a")]
+    assert driver.workers.taken == [("pc1/gpu0#0", "w")]

@@ -6,9 +6,8 @@ import pytest
 import ray
 from ray.exceptions import ActorDiedError, RaySystemError
 
-from rigproof.cluster.driver.agent_link import AgentLink
-from rigproof.cluster.driver.agents import Agents
-from rigproof.cluster.driver.ground import Place, RayActors
+from rigproof.cluster.driver.agents import AgentLink, Agents
+from rigproof.cluster.driver.ground import Driving, Place, RayActors
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray import placement
 from rigproof.cluster.ray.calls import collect
@@ -36,15 +35,19 @@ def refusing(request, monkeypatch):
     return request.param
 
 
+def driving(events):
+    return Driving("run", TIMEOUTS, events.append, lambda: 7.0, RayActors())
+
+
 def team_of(events):
-    return Agents("run", TIMEOUTS, events.append, lambda: 7.0, actors=RayActors())
+    return Agents(driving(events))
 
 
 def crew_of(events):
     """The only worker of a node whose agent is of no matter here, asked for."""
     team = team_of(events)
     team.links["pc1"] = AgentLink("pc1", NODE, None)
-    crew = Workers("run", TIMEOUTS, team, events.append, lambda: 7.0, actors=RayActors(), kinds=KINDS)
+    crew = Workers(driving(events), team, KINDS)
     crew.start([WORKER], {}, {}, {})
     return crew
 
@@ -56,10 +59,10 @@ def occupy(name, node, group):
 
 def poll(crew):
     """What one beat does, once the orders were answered."""
-    for poller in crew.pollers():
+    for poller in crew.pollers().values():
         poller.wait(60)
-    for poller, answer in collect(crew.pollers(), 0.01, 7.0):
-        assert crew.take(poller, answer)
+    for worker, answer in collect(crew.pollers(), 0.01, 7.0).items():
+        crew.take(worker, answer)
 
 
 def test_an_agent_is_missed_by_an_event(refusing):
@@ -70,7 +73,7 @@ def test_an_agent_is_missed_by_an_event(refusing):
     (event,) = events
     assert (event.kind, event.subject, event.t_s) == ("agent_died", "pc1", 7.0)
     assert event.message.startswith("the node agent did not start: Ray refused it: ")
-    assert team.pollers() == []
+    assert team.pollers() == {}
 
 
 def test_a_worker_is_missed_by_an_event_and_the_others_are_not_waited_for(refusing):
@@ -82,7 +85,7 @@ def test_a_worker_is_missed_by_an_event_and_the_others_are_not_waited_for(refusi
     assert event.message.startswith("it was not started: Ray refused it: ")
     assert "Ray refused it" in event.data["error"]
     assert not crew.starting()
-    assert crew.pollers() == []
+    assert crew.pollers() == {}
     assert {(event.kind, event.subject, event.worker) for event in events} == {
         ("worker_failed", "pc1/cpu0", "pc1/cpu0#0")
     }

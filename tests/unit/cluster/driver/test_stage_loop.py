@@ -1,5 +1,5 @@
-from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.driver.stage_loop import loaded_window
+from rigproof.cluster.driver.workers import Slot
 from rigproof.profiles.planning.plan import WorkerPlan
 
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from rigproof.cluster.driver import stage_loop
-from rigproof.cluster.driver.slots import Slot
+from rigproof.cluster.driver.ground import Driving
 from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageRun
+from rigproof.cluster.driver.workers import Slot
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -39,6 +40,13 @@ class Team:
         self.members = []
         self._refuse = refuse
         self.workers = self.agents = self  # what both are asked for goes by other names
+        self.driving = Driving(
+            "run",
+            Timeouts(task_s=TASK_S, stop_s=STOP_S, start_s=60.0, stall_s=30.0),
+            lambda stage: self.recorded.append((stage, self.stage)),
+            lambda: self.now_s,
+            None,
+        )
 
     # the beat
 
@@ -50,6 +58,10 @@ class Team:
 
     def rest(self):
         self.calls.append("rest")
+
+    def until_up(self, on_tick):
+        while self.starting():
+            self.beat()
 
     def gather(self, timeout_s):
         self.calls.append(("gather", timeout_s))
@@ -115,10 +127,7 @@ class Team:
             dataclasses.replace(PLAN, turns=len(turns)),
             dict.fromkeys(self.slots, SPEC),
             turns,
-            host_load=LOADS,
-            timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S, start_s=60.0, stall_s=30.0),
-            sink=lambda stage: self.recorded.append((stage, self.stage)),
-            now_s=lambda: self.now_s,
+            LOADS,
         )
         return stage_run.run(on_tick, should_stop)
 
@@ -265,9 +274,9 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
     """Its next one is due after as much time again, and a pause says how much is spent."""
     clock = SimpleNamespace(now_s=0.0)
     monkeypatch.setattr(stage_loop.time, "monotonic", lambda: clock.now_s)
-    monkeypatch.setattr(stage_loop, "collect", lambda *_: setattr(clock, "now_s", clock.now_s + 4.0) or [])
+    monkeypatch.setattr(stage_loop, "collect", lambda *_: setattr(clock, "now_s", clock.now_s + 4.0) or {})
     members = SimpleNamespace(
-        pollers=list,
+        pollers=dict,
         check_silence=lambda: None,
         check_progress=lambda: None,
         begin_anew=lambda _: None,
@@ -276,13 +285,12 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
     )
     watch = SimpleNamespace(news=dict, silent_s=lambda _: 0.0, begin_anew=lambda _: None)
     pauses, events = [], []
+    timeouts = Timeouts(stall_s=10.0, task_s=60.0, start_s=60.0, stop_s=10.0)
     polling = stage_loop.Polling(
+        Driving("run", timeouts, events.append, lambda: clock.now_s, None),
         members,
         members,
         watch,
-        sink=events.append,
-        now_s=lambda: clock.now_s,
-        timeouts=Timeouts(stall_s=10.0, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *arguments: pauses.append(arguments),
         next_step=lambda node: f"start {node}",
     )

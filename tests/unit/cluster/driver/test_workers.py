@@ -140,8 +140,7 @@ def test_a_worker_is_replaced_once_in_a_stage_and_then_given_up(lonely):
 
 def test_before_the_first_stage_a_worker_is_replaced_once_too(lonely):
     for _ in range(2):
-        lonely.workers.pollers()
-        assert lonely.workers.take(lonely.slot().poller, Gone("exit code 1"))
+        lonely.workers.take(FIRST, Gone("exit code 1"))
     assert (lonely.slot().state, len(lonely.made)) == ("vacant", 2)
 
 
@@ -167,7 +166,7 @@ def test_a_process_that_is_gone_died_or_never_came_up(staff):
     staff.workers.pollers()
     staff.answers(FIRST, "ready", pid=11)
     for worker in (FIRST, SECOND):
-        assert staff.workers.take(staff.slot(worker).poller, Gone("exit code 9"))
+        staff.workers.take(worker, Gone("exit code 9"))
     assert [(event.kind, event.message) for event in staff.events] == [
         ("worker_died", "the process is gone: exit code 9"),
         ("worker_failed", "the process is gone: exit code 9"),
@@ -180,7 +179,7 @@ def test_a_process_that_is_gone_died_or_never_came_up(staff):
 
 def test_a_process_that_rays_memory_monitor_killed_is_not_the_rigs_loss(lonely):
     lonely.works()
-    assert lonely.workers.take(lonely.slot().poller, Gone("Ray's memory monitor killed it", "free some"))
+    lonely.workers.take(FIRST, Gone("Ray's memory monitor killed it", "free some"))
     (event,) = lonely.events
     assert (event.kind, event.data["disturbed"]) == ("worker_died", "free some")
 
@@ -195,7 +194,7 @@ def test_a_process_that_cannot_load_torch_says_nothing_about_its_card(lonely, er
 
 def test_a_process_that_goes_while_it_opens_its_device_died(lonely):
     lonely.answers(state="opening")
-    assert lonely.workers.take(lonely.slot().poller, Gone("exit code 1"))
+    lonely.workers.take(FIRST, Gone("exit code 1"))
     assert lonely.kinds() == ["worker_died"]
 
 
@@ -243,7 +242,7 @@ def test_at_the_end_everybody_is_killed_and_nobody_is_left(staff):
     assert ("kill", "pc1", ProcessId(11, 1)) in staff.agent_calls
     assert {id(actor) for actor in staff.killed} == {id(actor) for *_, actor in staff.made}
     assert {slot.state for slot in staff.workers.slots.values()} == {"vacant"}
-    assert staff.workers.pollers() == []
+    assert staff.workers.pollers() == {}
 
 
 def test_a_worker_that_hangs_is_killed_by_its_agent_and_by_ray(lonely):

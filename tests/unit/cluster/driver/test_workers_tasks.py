@@ -2,11 +2,9 @@
 
 import dataclasses
 
-from rigproof.cluster.actors.messages import WorkerReply
-from rigproof.host.processes import ProcessId
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event
-from support.driven_workers import FIRST, SECOND, STALL_S, START_S, done_round
+from support.driven_workers import FIRST, SECOND, START_S, done_round
 
 
 def test_a_task_is_given_to_who_is_ready_for_it(staff):
@@ -104,10 +102,7 @@ def test_only_those_at_work_are_told_to_stop(staff):
     assert [method for method, *_ in second + cpu] == ["become", "become"]
 
 
-def test_an_answer_on_a_line_that_is_none_of_theirs_is_not_taken(lonely):
-    reply = WorkerReply(ProcessId(1, 1), "ready", 0, 0, ())
-    assert not lonely.workers.take(object(), reply)
-    lonely.answers(state="ready")
-    old = lonely.slot().poller
-    lonely.workers.hung(lonely.slot(), "no answer", STALL_S)  # another line by now
-    assert not lonely.workers.take(old, reply)
+def test_memory_that_ran_out_is_reported_with_who_holds_it(lonely):
+    lonely.works()
+    lonely.answers(records=[Event(2.0, "oom", "pc1/gpu0", "3 GiB wanted", "sustained", FIRST)])
+    assert [event.message for event in lonely.events] == ["3 GiB wanted, held on pc1"]

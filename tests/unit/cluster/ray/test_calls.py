@@ -49,20 +49,20 @@ def answers(monkeypatch):
 def test_an_answer_that_is_slow_to_arrive_is_asked_for_again_and_nobody_is_gone(answers):
     poller = Poller(Actor(), 0.0)
     answers["call 1"] = ["first"]
-    assert collect([poller], 1.0, 1.0) == [(poller, "first")]
+    assert collect({1: poller}, 1.0, 1.0) == {1: "first"}
 
     answers["call 2"] = [GetTimeoutError("2 s"), "second"]
-    assert collect([poller], 1.0, 2.0) == []
+    assert collect({1: poller}, 1.0, 2.0) == {}
     assert poller.gone is None
     assert poller.silent_s(5.0) == 3.0  # counted since it was asked
-    assert collect([poller], 1.0, 5.0) == [(poller, "second")]
+    assert collect({1: poller}, 1.0, 5.0) == {1: "second"}
     assert poller.actor.sent == 2
 
 
 def test_an_actor_out_of_reach_is_silent_and_not_gone(answers):
     poller = Poller(Actor(), 0.0)
     answers["call 1"] = [ActorUnavailableError("for the moment", None)]
-    assert collect([poller], 1.0, 1.0) == []
+    assert collect({1: poller}, 1.0, 1.0) == {}
     assert poller.gone is None
     assert poller.silent_s(9.0) == 9.0
 
@@ -70,8 +70,7 @@ def test_an_actor_out_of_reach_is_silent_and_not_gone(answers):
 def test_a_dead_actor_is_gone(answers):
     poller = Poller(Actor(), 0.0)
     answers["call 1"] = [ActorDiedError()]
-    ((gone, answer),) = collect([poller], 1.0, 1.0)
-    assert gone is poller
+    answer = collect({1: poller}, 1.0, 1.0)[1]
     assert isinstance(answer, Gone)
     assert poller.gone is answer
 
@@ -88,7 +87,7 @@ Refer to the documentation on how to address the out of memory issue"""
 def test_an_actor_that_rays_memory_monitor_killed_names_it_and_who_holds_the_memory(answers):
     poller = Poller(Actor(), 0.0)
     answers["call 1"] = [OutOfMemoryError(RAN_OUT)]
-    ((_, answer),) = collect([poller], 1.0, 1.0)
+    answer = collect({1: poller}, 1.0, 1.0)[1]
     assert answer.reason == (
         "Ray's memory monitor killed it, with 2.11GB of 23.54GB in use; most of it by "
         "pid 456 (python train.py, 0.90 GB), pid 457 (ray::NodeAgent, 0.06 GB)"
@@ -112,7 +111,7 @@ def test_a_store_that_does_not_answer_holds_nobody_up(answers, monkeypatch, hang
     monkeypatch.setattr(calls, "FETCH_S", 0.05)
     monkeypatch.setattr(calls.ray, hanging, hang)
     poller = Poller(Actor(), 0.0)
-    assert collect([poller], 0.05, 1.0) == []
+    assert collect({1: poller}, 0.05, 1.0) == {}
     assert ask({"one": poller.send(1.0)}, 0.05) == {}
     assert poller.gone is None
     thawed.set()
@@ -138,28 +137,27 @@ def test_an_actor_in_the_making_is_silent_until_it_is_there(answers):
     poller = Poller(Maker().make(order), 0.0)
     assert poller.actor is None
     assert poller.wait(0.01) is None
-    assert collect([poller], 0.01, 1.0) == []
+    assert collect({1: poller}, 0.01, 1.0) == {}
     assert poller.silent_s(9.0) == 9.0
     made.set()
     assert poller.wait(60) is actor
     answers["call 1"] = ["first"]
-    assert collect([poller], 1.0, 10.0) == [(poller, "first")]
+    assert collect({1: poller}, 1.0, 10.0) == {1: "first"}
 
 
 def test_an_actor_that_ray_refuses_to_make_is_gone_once():
     poller = Poller(Maker().make(refuse), 0.0)
     poller.wait(60)
-    ((gone, answer),) = collect([poller], 0.01, 1.0)
-    assert gone is poller
+    answer = collect({1: poller}, 0.01, 1.0)[1]
     assert answer == Gone("Ray refused it: System error: the head said no")
-    assert collect([poller], 0.01, 1.0) == []
+    assert collect({1: poller}, 0.01, 1.0) == {}
 
 
 def test_what_nobody_expects_of_an_order_is_raised():
     poller = Poller(Maker().make(lambda: {}["a fault of ours"]), 0.0)
     poller.wait(60)
     with pytest.raises(KeyError, match="a fault of ours"):
-        collect([poller], 0.01, 1.0)
+        collect({1: poller}, 0.01, 1.0)
 
 
 def test_an_actor_is_killed_as_soon_as_it_is_there():
@@ -217,7 +215,7 @@ def test_who_has_answered_and_was_not_asked_again_owes_nothing(answers):
     poller = Poller(Actor(), 0.0)
     assert poller.silent_s(5.0) == 5.0  # it has never answered
     answers["call 1"] = ["first"]
-    collect([poller], 1.0, 1.0)
+    collect({1: poller}, 1.0, 1.0)
     assert poller.heard
     assert poller.silent_s(50.0) == 0.0
 
@@ -229,11 +227,11 @@ def test_out_of_reach_again_the_silence_counts_from_the_last_answer(answers):
         "call 2": [ActorUnavailableError("for the moment", None)],
         "call 3": [GetTimeoutError("2 s")],
     }
-    collect([poller], 1.0, 1.0)
-    collect([poller], 1.0, 5.0)
+    collect({1: poller}, 1.0, 1.0)
+    collect({1: poller}, 1.0, 5.0)
     assert not poller.heard
     assert poller.silent_s(9.0) == 4.0  # since it was asked for the second time
-    collect([poller], 1.0, 9.0)
+    collect({1: poller}, 1.0, 9.0)
     assert poller.silent_s(12.0) == 7.0
 
 

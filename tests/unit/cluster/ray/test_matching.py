@@ -1,8 +1,9 @@
 import pytest
 
-from rigproof.cluster.ray.matching import FoundNode, assign_gpus, local_node, match_nodes, names_of
+from rigproof.cluster.ray.matching import FoundNode, local_node, match_nodes, names_of
 from rigproof.cluster.ray.nodes import with_numeric_address
 from rigproof.profiles.loading.loaded import PromisedDevice
+from rigproof.profiles.loading.matching import assign_gpus
 from rigproof.profiles.tables.gpu import Gpu
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.node import Node
