@@ -60,7 +60,7 @@ LONGEST_FIRST = (
         "test_refused",
         "test_killed_driver",
     ),
-    *("test_local", "test_surroundings", "test_two_runs", "test_two_nodes", "test_simulated_ray"),
+    *("test_two_nodes", "test_local", "test_surroundings", "test_two_runs", "test_simulated_ray"),
 )
 
 

@@ -119,10 +119,20 @@ def _nothing_is_left(folder: Path) -> None:
 
 
 def test_a_killed_worker_is_a_killed_process_and_a_node_that_never_joins_is_missing_by_name(
-    run, folder, patient
+    run, folder, patient, tmp_path
 ):
-    """Another worker takes over."""
-    done, raylets = run(patient, "--hw-inject=worker-killed@pc1/gpu0", "--hw-inject=node-missing@pc2")
+    """Another worker takes over.
+
+    On a Ray that was not tested, which starts as Ray starts it: nothing private of it is changed, and its own
+    agents run, which a Ray that was tested starts without.
+    """
+    (tmp_path / "sitecustomize.py").write_text(
+        "from importlib import metadata\n"
+        "whole = metadata.version\n"
+        "metadata.version = lambda name: '2.99.0' if name == 'ray' else whole(name)\n"
+    )
+    faults = ("--hw-inject=worker-killed@pc1/gpu0", "--hw-inject=node-missing@pc2")
+    done, raylets = run(patient, *faults, PYTHONPATH=str(tmp_path))
     assert done.status == 1, done.output
     assert done.outcome("cluster.no_timeouts", "rig") == "fail"
     recording = read_recording(done.folder)
@@ -130,7 +140,7 @@ def test_a_killed_worker_is_a_killed_process_and_a_node_that_never_joins_is_miss
     first, second = [one for one in recording.workers if one.subject == "pc1/gpu0"]
     assert first.pid != second.pid
     assert not Path(f"/proc/{first.pid}").exists()
-    assert len(raylets) == 2
+    assert len(raylets) == 2  # Ray's own, and that of the one node
     assert done.outcome("cluster.nodes_present", "pc2") == "fail"
     assert done.outcome("cluster.nodes_present", "pc1") == "pass"
     _nothing_is_left(folder)
@@ -167,29 +177,4 @@ def test_the_rig_of_two_pcs_is_accepted_on_three_raylets_whatever_is_set_around_
     assert len(pids) == 4  # two agents and two workers, each a process
     assert max(pids) < FIRST_PID
     assert "warning" not in done.output.splitlines()[-1]
-    _nothing_is_left(folder)
-
-
-ONE = """
-name = "one"
-[[nodes]]
-name = "pc1"
-cpus = 16
-[[nodes.gpus]]
-sku = "rtx-3070"
-"""
-
-
-def test_a_ray_that_was_not_tested_starts_as_ray_starts_it(run, folder, tmp_path):
-    """Nothing private of it is changed: its own agents run, which a Ray that was tested starts without."""
-    rig = tmp_path / "one.toml"
-    rig.write_text(ONE)
-    (tmp_path / "sitecustomize.py").write_text(
-        "from importlib import metadata\n"
-        "whole = metadata.version\n"
-        "metadata.version = lambda name: '2.99.0' if name == 'ray' else whole(name)\n"
-    )
-    done, raylets = run(rig, PYTHONPATH=str(tmp_path))
-    assert done.status == 0, done.output
-    assert len(raylets) == 2  # Ray's own, and the node's
     _nothing_is_left(folder)

@@ -1,19 +1,22 @@
-"""A cluster of two nodes that was there before us: joined, loaded, hurt, and left as it was.
+"""A cluster of two nodes that was there before us: watched, joined, loaded, hurt, and left as it was.
 
-One cluster is joined once for all these tests; each runs a stage of its own on it.
+One cluster serves all these tests. From some test on it stays joined, and each test runs a stage of its own.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rigproof.cluster.driver.rig_cluster import HostLoad, RigCluster
+from rigproof.cluster.driver.rig_cluster import ClusterUnreachable, HostLoad, RigCluster
+from rigproof.host import processes
 from rigproof.host.processes import process_id
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.stages.gemm.stage import GemmSpec
@@ -21,6 +24,174 @@ from rigproof.stages.gemm.stage import GemmSpec
 NAMES = "import ray; ray.init(address='{address}', log_to_driver=False); "
 NAMES += "print([a['name'] for a in ray.util.list_named_actors(all_namespaces=True)]); "
 NAMES += "print(ray.util.placement_group_table())"
+# A shell may have started the tests with SIGINT ignored.
+MAIN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from rigproof.cli.main import main
+main()
+"""
+PROFILE = """
+name = "three"
+[[nodes]]
+name = "pc1"
+[[nodes.gpus]]
+sku = "unknown"
+device = "cpu"
+[[nodes]]
+name = "pc2"
+[[nodes.gpus]]
+sku = "rtx-3070"
+[[nodes]]
+name = "pc3"
+"""
+
+
+# Who may join
+
+
+def test_a_wrong_token_is_refused_with_the_way_out(
+    two_nodes: Any, rig_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    with (
+        pytest.raises(ClusterUnreachable, match="RAY_AUTH_TOKEN"),
+        rig_of("pc1").cluster(two_nodes.address),
+    ):
+        pytest.fail("came up without the cluster's token")
+
+
+def test_a_client_without_the_token_is_refused(
+    two_nodes: Any, rig_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with (
+        pytest.raises(ClusterUnreachable, match="RAY_AUTH_TOKEN"),
+        rig_of("pc1").cluster(two_nodes.address),
+    ):
+        pytest.fail("came up without a token")
+
+
+def test_where_nobody_listens_nothing_is_started(rig_of: Callable[..., Any]) -> None:
+    rig = rig_of("pc1")
+    with pytest.raises(ClusterUnreachable, match="no answer from there"), rig.cluster("127.0.0.1:9"):
+        pytest.fail("joined nothing")
+    assert rig.recording.events == []
+
+
+def test_token_mode_without_any_token_is_refused_and_does_not_end_the_process(
+    two_nodes: Any, rig_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ray's own C++ code would abort."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with (
+        pytest.raises(ClusterUnreachable, match=r"there is none here.*RAY_AUTH_TOKEN"),
+        rig_of("pc1").cluster(two_nodes.address),
+    ):
+        pytest.fail("came up without a token")
+
+
+def test_a_token_file_for_one_user_lets_in_one_for_all_does_not_and_a_missing_node_is_named_with_its_line(
+    two_nodes: Any, rig_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The others work."""
+    token = tmp_path / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text(two_nodes.token)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for key in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(key, raising=False)
+    token.chmod(0o644)
+    rig = rig_of("pc1", "pc3")
+    with (
+        pytest.raises(ClusterUnreachable, match="mode 0644"),
+        rig.cluster(two_nodes.address),
+    ):
+        pytest.fail("took a token that everybody knows")
+    token.chmod(0o600)
+    with rig.cluster(two_nodes.address, wait_nodes_s=1) as cluster:
+        assert set(rig.recording.nodes) == {"pc1"}
+        plan, specs = rig.sustained("sustained", 1)
+        stage = cluster.run_stage(plan, specs)
+    assert rig.events("open_cluster") == []
+    (missing,) = rig.events("node_missing")
+    line = f"ray start --address={two_nodes.address} --node-name=pc3 --num-cpus=2 --num-gpus=0"
+    assert missing.subject == "pc3"
+    assert missing.data["remedy"].endswith(line)
+    assert line in missing.data["next_step"]
+    assert [event.subject for event in rig.events("gpu_missing")] == ["pc3/cpu0"]
+    assert stage.status == "partial"
+    assert rig.rounds("sustained", "pc1/cpu0") > 0
+
+
+# Watched by the monitor
+
+
+def agents(cluster: Any) -> list[str]:
+    """Command lines of the node agents that Ray runs in this cluster."""
+    family = processes.descendants({process.pid for process in cluster.processes})
+    lines = []
+    for process in family:
+        try:
+            lines.append(Path(f"/proc/{process.pid}/cmdline").read_text())
+        except OSError:
+            continue
+    return [line for line in lines if "NodeAgent" in line]
+
+
+def test_nodes_are_shown_next_to_their_limits_and_the_cluster_is_left_as_it_was(
+    two_nodes: Any, two_node_rig: Any, tmp_path: Path
+) -> None:
+    """`rigproof monitor` loads none of them."""
+    profile = tmp_path / "three.toml"
+    profile.write_text(PROFILE)
+    options = [f"--hwprofile={profile}", f"--ray-address={two_nodes.address}", "--json", "--interval=0.3"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "monitor", *options],
+        cwd=tmp_path,
+        env={**os.environ, **two_nodes.client_environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+
+        def frame() -> dict[str, Any] | None:
+            """The next frame in which both nodes have been read."""
+            found = json.loads(process.stdout.readline())
+            here = {node["name"] for node in found["nodes"] if node["presence"] == "here"}
+            return found if here == {"pc1", "pc2"} else None
+
+        found = two_node_rig.wait_for(frame, "both nodes")
+        assert len(agents(two_nodes)) == 2
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert (process.returncode, complaints) == (0, "")
+    two_node_rig.wait_for(lambda: not agents(two_nodes), "the agents' end")
+    assert all(one.poll() is None for one in two_nodes.processes)
+
+    assert (found["rig"], found["source"]) == ("three", f"cluster {two_nodes.address}")
+    pc1, pc2, pc3 = found["nodes"]
+    for node in (pc1, pc2):
+        assert (node["cpus"] or 0) > 0
+        assert node["cpu_percent"] is not None
+        assert node["limits"]["cpu_warn_percent"] == 90
+        assert node["gpus_found"] == 0
+    assert pc1["gpus"] == []
+    missing = {sign["subject"]: sign["text"] for sign in found["warnings"] if sign["kind"] == "missing"}
+    assert missing.keys() == {"pc2/gpu0", "pc3"}
+    assert "type there: `env RAY_AUTH_MODE=token ray start --address=" in missing["pc3"]
+    assert (pc3["presence"], pc3["cpu_percent"]) == ("missing", None)
+
+
+# Joined
 
 
 @pytest.fixture(scope="module")

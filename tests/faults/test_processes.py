@@ -44,51 +44,37 @@ def test_three_processes_hurt_at_once_are_all_named_and_the_third_device_is_judg
         run.record(fault, "sustained stage", deadline_s=STALL_S, outcome=f"REJECTED: {outcome}")
 
 
-def test_a_frozen_agent_is_replaced_and_the_device_is_judged(start_run, tmp_path):
-    run = start_run(small_rig(tmp_path, sustained_s=LOAD_S, stall_s=STALL_S))
-    run.wait_for_stage("sustained", inside_s=0.3)
-    frozen = run.agent()
-    run.hurt(frozen, signal.SIGSTOP)
-
-    assert run.finish() == 1, run.text()
-
-    outcomes = run.outcomes()
-    assert outcomes["cluster.no_timeouts", "rig"] == "fail"
-    assert f"here: the node agent is gone: no answer for {STALL_S} s" in run.text()
-    assert outcomes["throughput.sustained", "here/cpu0"] == "no_limit"
-    assert outcomes["activity.gpu_active", "here/cpu0"] == "pass"
-    run.check_recording()
-    run.check_nothing_is_left()
-    run.record(
-        "agent, SIGSTOP", "sustained stage", deadline_s=LOAD_S, outcome="REJECTED: `cluster.no_timeouts`"
-    )
+GONE = {
+    "gcs_server": (("cluster.no_timeouts", "rig"), (signal.SIGSTOP, signal.SIGKILL)),
+    "raylet": (("cluster.nodes_present", "here"), (signal.SIGKILL, signal.SIGSTOP)),
+}
+# The agent is killed above, and frozen in tests/cluster/test_two_nodes.py.
+GONE |= {"agent": (("cluster.no_timeouts", "rig"), (signal.SIGSTOP,))} if EVERY_SIGNAL else {}
 
 
 @pytest.mark.parametrize(
-    ("program", "failed", "number"),
+    ("program", "number"),
     [
-        pytest.param(program, failed, number, id=f"{program}-{number.name}")
-        for program, failed, numbers in (
-            ("gcs_server", ("cluster.no_timeouts", "rig"), (signal.SIGSTOP, signal.SIGKILL)),
-            ("raylet", ("cluster.nodes_present", "here"), (signal.SIGKILL, signal.SIGSTOP)),
-        )
+        pytest.param(program, number, id=f"{program}-{number.name}")
+        for program, (_, numbers) in GONE.items()
         for number in (numbers if EVERY_SIGNAL else numbers[:1])
     ],
 )
-def test_a_process_of_ray_that_goes_or_freezes_fails_the_run(start_run, tmp_path, program, failed, number):
+def test_a_process_of_ray_that_goes_or_freezes_fails_the_run(start_run, tmp_path, program, number):
     run = start_run(small_rig(tmp_path, sustained_s=LOAD_S, stall_s=STALL_S))
     run.wait_for_stage("sustained", inside_s=0.3)
-    run.hurt(run.of_ray(program), number)
+    run.hurt(run.agent() if program == "agent" else run.of_ray(program), number)
 
     assert run.finish() == 1, run.text()
 
+    criterion, subject = failed = GONE[program][0]
     assert run.outcomes()[failed] == "fail"
-    assert f"{failed[1]} {failed[0]}" in run.text()
+    assert f"{subject} {criterion}" in run.text()
+    if program == "agent":  # another one takes its place
+        assert f"here: the node agent is gone: no answer for {STALL_S} s" in run.text()
+        assert run.outcomes()["activity.gpu_active", "here/cpu0"] == "pass"
     run.check_recording()
     run.check_nothing_is_left()
     run.record(
-        f"{program}, {number.name}",
-        "sustained stage",
-        deadline_s=LOAD_S,
-        outcome=f"REJECTED: `{failed[0]}`",
+        f"{program}, {number.name}", "sustained stage", deadline_s=LOAD_S, outcome=f"REJECTED: `{criterion}`"
     )

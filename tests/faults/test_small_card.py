@@ -1,7 +1,8 @@
 """An RTX 3070: 7.67 GiB, the plan that ran out of them, and the one that does not.
 
 Where there is a GPU, another process holds the rest of it, so that any card has 7.67 GiB. Else the CPU is the
-device, at a fortieth of the size, and its workers are capped as what four CUDA contexts leave of the card.
+device, at a fortieth of the size, and its workers are capped as what four CUDA contexts leave of the card;
+the two plans are then devices of one run.
 """
 
 import json
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from support.two_devices import needs_gpus
+
 CARD_GIB = 7.67
 ON_GPU = any(Path("/proc/driver/nvidia/gpus").glob("*"))
-SUBJECT = "here/gpu0" if ON_GPU else "here/cpu0"
 # Workers, GiB each. On the CPU, without contexts, more workers only take longer to start: two hold as much.
 OLD, SAFE = ((4, 1.7), (3, 1.5)) if ON_GPU else ((2, 3.4), (2, 2.25))
 # On a GPU the process that makes the card small is a stranger: it is named, and the plan is not blamed.
@@ -34,14 +36,25 @@ sys.stdin.read()
 """
 
 
-def profile(folder, plan, *, enabled=True):
-    """A rig of one such card, with this plan."""
+def device(plan):
+    """The profile's table of one such card, with this plan."""
     workers, vram_gib = plan
-    if ON_GPU:
-        card, scale, size, memory = "", 1, 4096, ""
-    else:
+    card, scale, size = "", 1, 4096
+    if not ON_GPU:
         card, scale, size = f'device = "cpu"\nmemory_gib = {CARD_GIB}\ncpus_per_worker = 0.25', 40, 512
-        memory = f"fraction_share = {CAP_SHARE[plan]}"
+        card += f"\nmemory = {{ fraction_share = {CAP_SHARE[plan]} }}"
+    return f"""
+[[nodes.gpus]]
+sku = "unknown"
+{card}
+workers = {workers}
+gemm_size = {size}
+vram_gib_per_worker = {vram_gib / scale}
+"""
+
+
+def profile(folder, *plans, enabled=True):
+    """A rig of such cards, with these plans."""
     path = folder / "small-card.toml"
     path.write_text(
         f"""
@@ -52,7 +65,6 @@ enabled = false # this is about memory
 start_s = 240 # a busy machine takes long to start a worker
 [memory]
 enabled = {str(enabled).lower()}
-{memory}
 [stages.gemm]
 settle_s.quick = {8 if ON_GPU else 0.3} # long enough for the other process to take its part
 measure_s.quick = {1 if ON_GPU else 0.2}
@@ -67,24 +79,19 @@ length_s.quick = 0
 round_s.quick = 0.05
 [[nodes]]
 name = "here"
-[[nodes.gpus]]
-sku = "unknown"
-{card}
-workers = {workers}
-gemm_size = {size}
-vram_gib_per_worker = {vram_gib / scale}
 """
+        + "".join(map(device, plans))
     )
     return f"--hwprofile={path}"
 
 
-@pytest.fixture
-def on_small_card(start_run, tmp_path):
-    """Runs a plan on the small card to its end."""
+@pytest.fixture(scope="module")
+def run_to_end(start_shared_run, tmp_path_factory):
+    """Runs plans on small cards to their end, and returns the status and the run."""
     hogs = []
 
-    def run_to_end(plan, **options):
-        run = start_run(profile(tmp_path, plan, **options))
+    def run_to_end(*plans, **options):
+        run = start_shared_run(profile(tmp_path_factory.mktemp("rig"), *plans, **options))
         if ON_GPU:
             run.wait_for(lambda run: run.records("worker"))
             hogs.append(hog := start_hog(run.records("worker")[0]["uuid"]))
@@ -101,6 +108,19 @@ def on_small_card(start_run, tmp_path):
         hog.wait()
 
 
+@pytest.fixture(scope="module")
+def on_small_card(run_to_end):
+    """The status, the run and the device of a plan that has run; on the CPU both are in one run."""
+    together = () if ON_GPU else run_to_end(OLD, SAFE)
+
+    def of(plan):
+        if ON_GPU:
+            return *run_to_end(plan), "here/gpu0"
+        return *together, f"here/cpu{(OLD, SAFE).index(plan)}"
+
+    return of
+
+
 def start_hog(uuid):
     hog = subprocess.Popen(
         [sys.executable, "-c", HOG, str(CARD_GIB)],
@@ -112,53 +132,54 @@ def start_hog(uuid):
     return hog
 
 
-def events(run, kind):
-    return [event for event in run.records("event") if event["kind"] == kind]
+def events(run, kind, subject):
+    return [event for event in run.events(kind) if event["subject"] == subject]
 
 
-def decided(run, technique):
-    return [one["data"] for one in events(run, "memory_policy") if one["data"]["technique"] == technique]
+def decided(run, technique, subject):
+    policies = [one["data"] for one in events(run, "memory_policy", subject)]
+    return [one for one in policies if one["technique"] == technique]
 
 
 def test_the_old_plan_runs_out_of_memory_is_recovered_and_rejected(on_small_card):
-    status, run = on_small_card(OLD)
+    status, run, subject = on_small_card(OLD)
 
     outcomes = run.outcomes()
-    ooms = events(run, "oom")
+    ooms = events(run, "oom", subject)
     assert status == 1, run.text()
-    assert outcomes["memory.no_oom", SUBJECT] == RAN_OUT
-    assert outcomes["memory.success_rate", SUBJECT] == RAN_OUT
+    assert outcomes["memory.no_oom", subject] == RAN_OUT
+    assert outcomes["memory.success_rate", subject] == RAN_OUT
     assert ooms
     assert all(event["data"]["recovered"] for event in ooms)
-    assert decided(run, "target")  # what was done about it
-    assert not events(run, "worker_failed")
-    assert not events(run, "worker_died")
-    assert {one["worker"] for one in run.in_stage("sustained")} == {f"{SUBJECT}#{n}" for n in range(OLD[0])}
+    assert decided(run, "target", subject)  # what was done about it
+    assert not run.events("worker_failed")
+    assert not run.events("worker_died")
+    worked = {one["worker"] for one in run.in_stage("sustained") if one["subject"] == subject}
+    assert worked == {f"{subject}#{n}" for n in range(OLD[0])}
 
 
 def test_the_conservative_plan_has_no_want_of_memory(on_small_card):
-    _, run = on_small_card(SAFE)
+    _, run, subject = on_small_card(SAFE)
 
-    outcomes = run.outcomes()
-    assert not events(run, "oom")
+    verdicts = {one["criterion"]: one for one in run.verdict()["criteria"] if one["subject"] == subject}
+    assert not events(run, "oom", subject)
     for criterion in ("memory.no_oom", "memory.success_rate", "memory.headroom"):
-        assert outcomes[criterion, SUBJECT] == "pass", run.text()
-    rate = next(one for one in run.verdict()["criteria"] if one["criterion"] == "memory.success_rate")
-    assert rate["measured"] == 100
-    assert len(events(run, "allocation")) == SAFE[0]
-    assert len(decided(run, "progressive_allocation")) == SAFE[0] * 5
+        assert verdicts[criterion]["outcome"] == "pass", run.text()
+    assert verdicts["memory.success_rate"]["measured"] == 100
+    assert len(events(run, "allocation", subject)) == SAFE[0]
+    assert len(decided(run, "progressive_allocation", subject)) == SAFE[0] * 5
 
 
-def test_the_old_plan_without_a_policy_loses_workers(on_small_card):
-    status, run = on_small_card(OLD, enabled=False)
+@needs_gpus(1)
+def test_the_old_plan_without_a_policy_loses_workers(run_to_end):
+    """On the CPU tests/unit/stages/sustained/test_workload.py shows what such a worker does."""
+    status, run = run_to_end(OLD, enabled=False)
 
     assert status == 1, run.text()
-    assert run.outcomes()["memory.no_oom", SUBJECT] == RAN_OUT
-    assert events(run, "worker_failed")
-    assert {event["data"]["recovered"] for event in events(run, "oom")} == {False}
-    assert {
-        one["data"]["after"] for one in events(run, "memory_policy") if one["data"]["technique"] == "policy"
-    } == {"off"}
+    assert run.outcomes()["memory.no_oom", "here/gpu0"] == RAN_OUT
+    assert run.events("worker_failed")
+    assert {event["data"]["recovered"] for event in run.events("oom")} == {False}
+    assert {one["after"] for one in decided(run, "policy", "here/gpu0")} == {"off"}
 
 
 GREEDY = """

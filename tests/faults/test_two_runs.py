@@ -27,7 +27,7 @@ WALL_CLOCK = Path(__file__).resolve().parents[1] / "support" / "wall_clock.c"
 JUMPS_S = (3600, -86400)
 LOAD_S = 5
 EARLIER = Claim.of("earlier", Path("/srv/reports/runs/earlier"))
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass
