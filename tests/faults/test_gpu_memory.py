@@ -73,7 +73,7 @@ def test_a_held_card_is_left_alone_and_its_holder_is_named(start_run, tmp_path, 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
 def test_a_hurt_worker_s_card_is_free_again(start_run, tmp_path, number):
     before = used_mib()
-    profile, (first, second) = two_devices(tmp_path, training_s=5)
+    profile, (first, second) = two_devices(tmp_path, later_s=5)
     run = start_run(profile)
     run.wait_for_stage("sustained")
     run.hurt(run.worker(first), number)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from support.real_runs import RealRun
-from support.two_devices import gpus_here, needs_gpus, two_devices
+from support.two_devices import LATER, gpus_here, needs_gpus, two_devices
 
 ON_GPUS = gpus_here() >= 2
 # The ways that share a run. Of two GPUs the second one is healthy where there is one way.
@@ -30,7 +30,7 @@ class Hurt:
 
     def worked_afterwards(self) -> bool:
         """Whether both did verified work in the stage after the one in which they were hurt."""
-        worked = {one["subject"] for one in self.run.in_stage("training") if one["verified"]}
+        worked = {one["subject"] for one in self.run.in_stage(LATER) if one["verified"]}
         return {self.subject, self.other} <= worked
 
 
@@ -41,7 +41,7 @@ def hurt(
     """The run in which a worker was hurt in this way."""
     folder = tmp_path_factory.mktemp("profile")
     profile, subjects = two_devices(
-        folder, sustained_s=8, training_s=2, stall_s=6, gpu_gib=4, cpus=3, cpu_gib=0.05
+        folder, sustained_s=8, later_s=2, stall_s=6, gpu_gib=4, cpus=3, cpu_gib=0.05
     )
     runs: dict[tuple[str, ...], RealRun] = {}
 

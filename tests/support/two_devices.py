@@ -19,12 +19,12 @@ measure_s.quick = {measure_s}
 settle_s.quick = {settle_s}
 length_s.quick = {sustained_s}
 [stages.pattern]
-length_s.quick = 0
+length_s.quick = {pattern_s}
+cpu_mib = 2
 [stages.transfer]
 length_s.quick = {transfer_s}
 [stages.training]
 length_s.quick = {training_s}
-{training}
 [levels]
 round_s.quick = 0.05
 [[nodes]]
@@ -38,13 +38,16 @@ GPU = "gemm_size = 8192\nvram_gib_per_worker = {gpu_gib}\n"
 CPU = 'device = "cpu"\ngemm_size = 256\nvram_gib_per_worker = {cpu_gib}\ncpus_per_worker = 0.5\n'
 # Why a test may be skipped in CI, too; see tests/conftest.py.
 TOO_FEW_GPUS = "this machine has too few NVIDIA GPUs"
-# A step of the default model takes a CPU seconds.
-SMALL_TRAINING = "batches = [1]\nbatch = 1\nsearch = false\nsequence = 64\n"
 
 
 def gpus_here() -> int:
     """How many NVIDIA GPUs the driver has on this machine."""
     return sum(1 for _ in Path("/proc/driver/nvidia/gpus").glob("*"))
+
+
+LATER = (
+    "training" if gpus_here() >= 2 else "pattern"
+)  # a stage after the sustained one; training takes CPUs long
 
 
 def needs_gpus(number: int, found: int | None = None) -> pytest.MarkDecorator:
@@ -57,7 +60,7 @@ def two_devices(
     folder: Path,
     *,
     sustained_s: float = 8,
-    training_s: float = 0,
+    later_s: float = 0,
     transfer_s: float = 0,
     stall_s: float = 10,
     gpu_gib: float = 64,
@@ -66,19 +69,20 @@ def two_devices(
 ) -> tuple[str, tuple[str, ...]]:
     """The option that names it, written into `folder`, and the subjects.
 
-    `gpu_gib` or `cpu_gib` is a worker's memory; `cpus`: how many devices where there are no two GPUs.
+    `later_s` is the length of the stage LATER, `gpu_gib` or `cpu_gib` a worker's memory, `cpus` how many
+    devices there are where there are no two GPUs.
     """
     gpu = gpus_here() >= 2
     count, kind = (2, "gpu") if gpu else (cpus, "cpu")
     device = DEVICE + (GPU.format(gpu_gib=gpu_gib) if gpu else CPU.format(cpu_gib=cpu_gib))
     text = PROFILE.format(
         sustained_s=sustained_s,
-        training_s=training_s,
+        training_s=later_s if gpu else 0,
+        pattern_s=0 if gpu else later_s,
         transfer_s=transfer_s,
         stall_s=stall_s,
         settle_s=1 if gpu else 0.3,
         measure_s=1.5 if gpu else 0.5,  # a GPU's clock is judged over a second or more
-        training="" if gpu else SMALL_TRAINING,
     )
     path = folder / "two-devices.toml"
     path.write_text(text + count * device)
