@@ -1,14 +1,20 @@
-"""Readings of all GPUs of a host at once, and the events for a GPU that no longer answers."""
+"""Readings of all GPUs of a host, the processes on them, and the events for a GPU that no longer answers."""
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
+from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.host.bounded import Background
+from rigproof.host.process_names import Who, who_is
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
+from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import Nvml
+from rigproof.telemetry.process_watch import ProcessWatcher
+
+PROCESSES = "processes"  # the query's name in events
 
 Counts = GpuCounters | ForeignMemory
 
@@ -76,3 +82,37 @@ def read_all(
         else:
             found += reading.results()
     return found
+
+
+class Watchers:
+    """Reads the processes on every GPU of a node, and keeps what is known of them."""
+
+    def __init__(
+        self,
+        duty: AgentDuty,
+        limits: ProcessLimits,
+        nvml: Nvml,
+        silent: Silent,
+        *,
+        own_pids: Callable[[], Collection[int]],
+        who: Callable[[int], Who] = who_is,
+    ) -> None:
+        self._nvml = nvml
+        self._silent = silent
+        self._uuids = {subject: uuid for uuid, subject in duty.uuids.items()}
+        self._watchers = {subject: ProcessWatcher(subject, limits, who, own_pids) for subject in self._uuids}
+
+    def read(self, subject: str, t_s: float) -> Sequence[GpuProcess | ProcessWatch | Event]:
+        """Read the processes on one GPU. Returns what has changed, or the event that the GPU is lost."""
+        uuid = self._uuids[subject]
+        try:
+            listed = self._nvml.processes(uuid, subject, t_s)
+            use = None if listed is None else self._nvml.sm_use(uuid, subject, t_s)
+        except GpuLost as error:
+            return self._silent.lost(error, PROCESSES)
+        return self._watchers[subject].take(t_s, listed, use)
+
+    def watches(self) -> list[ProcessWatch]:
+        """How completely each GPU was watched so far."""
+        found = [watcher.watch() for watcher in self._watchers.values()]
+        return [watch for watch in found if watch is not None]

@@ -1,15 +1,16 @@
 """What an agent reads on its grid: each GPU and the host, each in its own thread.
 
-One thread each, because a GPU whose driver hangs must not stop the readings of the others.
+One thread each, because a GPU whose driver hangs must not stop the readings of the others. The processes on
+each GPU are read about once a second, in a thread of their own: a process list takes some 5 ms in which the
+driver answers no other query, so it is read half-way between two points of the grid.
 """
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from rigproof.cluster.actors.gpu_readings import Silent
+from rigproof.cluster.actors.gpu_readings import PROCESSES, Silent, Watchers
 from rigproof.cluster.actors.messages import AgentDuty
-from rigproof.cluster.actors.process_watching import PROCESSES, ProcessWatching, Watchers
 from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.pcie_errors import LinkErrors
 from rigproof.host.processes import alive
@@ -22,10 +23,13 @@ from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.pcie_watch import PcieWatch
+from rigproof.telemetry.process_watch import RATE_HZ as PROCESSES_HZ
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
 from rigproof.telemetry.sampler import Sampler
 
 SAMPLE = "sample"  # the query's name in events
+Reader = Callable[[float, float], Sequence[Sample | Record]]  # given run time, and how late the reading is
+
 USERS_HZ = 1.0  # readings of all processes of the host, each some 15 ms for a thousand of them
 
 
@@ -99,18 +103,21 @@ class Sensing:
                 read = self._gpu_reader(nvml, silent, uuid, subject)
                 self._samplers[subject] = Sampler(duty.rate_hz, read, now_s, subject=subject)
         self._missed = dict.fromkeys(self._samplers, 0)
-        self._use = Sampler(USERS_HZ, self._read_users, now_s, subject=duty.node, offset_s=0.5 / duty.rate_hz)
-        self._processes: ProcessWatching | None = None
+        between_s = 0.5 / duty.rate_hz  # after a point of the grid
+        self._use = Sampler(USERS_HZ, self._read_users, now_s, subject=duty.node, offset_s=between_s)
+        self._watchers: Watchers | None = None
+        self._processes: dict[str, Sampler] = {}  # by the GPU's subject
         if duty.processes is not None and nvml is not None and silent is not None:
-            watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids)
-            self._processes = ProcessWatching(duty, watchers, now_s)
+            self._watchers = watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids)
+            for subject in duty.uuids.values():
+                read = self._process_reader(watchers, subject)
+                sampler = Sampler(PROCESSES_HZ, read, now_s, subject=subject, offset_s=between_s)
+                self._processes[subject] = sampler
+        self._stopped = False
 
     def start(self) -> None:
-        for sampler in self._samplers.values():
+        for sampler in self._every_sampler():
             sampler.start()
-        self._use.start()
-        if self._processes is not None:
-            self._processes.start()
 
     def drain(self) -> list[Sample | Record]:
         found: list[Sample | Record] = []
@@ -118,8 +125,10 @@ class Sensing:
             found += sampler.drain()
             found += self._gap(subject, sampler)
         found += self._use.drain()  # what went wrong, if anything did
-        if self._processes is not None:
-            found += self._processes.drain()
+        for sampler in self._processes.values():
+            found += sampler.drain()
+        if self._stopped:
+            found += self.watches()
         if self._xids is not None:
             found += self._xids.drain()
         found += self._give_up_stuck()
@@ -128,26 +137,24 @@ class Sensing:
         return found
 
     def watches(self) -> list[ProcessWatch]:
-        return self._processes.watches() if self._processes is not None else []
+        return self._watchers.watches() if self._watchers is not None else []
 
     def pcie_errors(self) -> list[PcieErrors]:
         return self._pcie.now(self._now_s())
 
     def stop(self, timeout_s: float) -> None:
-        share_s = timeout_s / 2
-        if self._processes is not None:
-            share_s /= 2
-            self._processes.ask_to_stop()
-        samplers = (*self._samplers.values(), self._use)
+        samplers = self._every_sampler()
         for sampler in samplers:
             sampler.ask_to_stop()
         for sampler in samplers:
-            sampler.stop(share_s / len(samplers))
-        if self._processes is not None:
-            self._processes.stop(share_s)
+            sampler.stop(timeout_s / 2 / len(samplers))
+        self._stopped = True
         self._probe.stop(timeout_s / 4)
         if self._xids is not None:
             self._xids.stop(timeout_s / 4)
+
+    def _every_sampler(self) -> list[Sampler]:
+        return [*self._samplers.values(), self._use, *self._processes.values()]
 
     def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Record]:
         own_percent = None if self.users is None else self.users.own_now()
@@ -166,10 +173,8 @@ class Sensing:
             self.users.read()
         return []
 
-    def _gpu_reader(
-        self, nvml: Nvml, silent: Silent, uuid: str, subject: str
-    ) -> Callable[[float, float], Sequence[Sample | Event]]:
-        def read(t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
+    def _gpu_reader(self, nvml: Nvml, silent: Silent, uuid: str, subject: str) -> Reader:
+        def read(t_s: float, lateness_s: float) -> Sequence[Sample | Record]:
             try:
                 sample = nvml.sample(uuid, subject, t_s, lateness_s)
             except GpuLost as error:
@@ -179,12 +184,13 @@ class Sensing:
 
         return read
 
+    @staticmethod
+    def _process_reader(watchers: Watchers, subject: str) -> Reader:
+        return lambda t_s, _lateness_s: watchers.read(subject, t_s)
+
     def _keep_latest(self, sample: GpuSample) -> None:
-        with self._latest_lock:
-            self.latest = {
-                **self.latest,
-                sample.subject: sample,
-            }  # a new object: other threads read the old one
+        with self._latest_lock:  # a new object: other threads read the old one
+            self.latest = {**self.latest, sample.subject: sample}
 
     def _gap(self, subject: str, sampler: Sampler) -> list[Event]:
         missed = sampler.missed - self._missed[subject]
@@ -207,6 +213,5 @@ class Sensing:
 
     def _readers(self, subject: str) -> list[tuple[str, Sampler]]:
         """The samplers that read a GPU, each with the name of its query."""
-        watching = {} if self._processes is None else self._processes.samplers
-        both = ((SAMPLE, self._samplers.get(subject)), (PROCESSES, watching.get(subject)))
+        both = ((SAMPLE, self._samplers.get(subject)), (PROCESSES, self._processes.get(subject)))
         return [(query, sampler) for query, sampler in both if sampler is not None]

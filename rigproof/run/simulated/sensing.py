@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from rigproof.cluster.actors.gpu_readings import Silent
+from rigproof.cluster.actors.gpu_readings import Silent, Watchers
 from rigproof.cluster.actors.messages import AgentDuty
-from rigproof.cluster.actors.process_watching import Watchers
 from rigproof.cluster.actors.sensing import SAMPLE
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_users import CpuUsers
