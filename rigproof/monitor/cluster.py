@@ -76,9 +76,9 @@ def cluster(
     allow_open: bool = False,
 ) -> Nodes:
     """The nodes of a cluster, which is joined. Raises ClusterUnreachable."""
-    joinable = check_joinable(address, JOIN_LIMIT_S, allow_open=allow_open)
+    is_open = check_joinable(address, JOIN_LIMIT_S, allow_open=allow_open)
     prefix = f"rigproof-{uuid.uuid4().hex[:8]}-monitor"
-    session = join(address, namespace=prefix, limit_s=JOIN_LIMIT_S, stop_s=STOP_S, open_cluster=joinable.open)
+    session = join(address, namespace=prefix, limit_s=JOIN_LIMIT_S, stop_s=STOP_S, open_cluster=is_open)
     found: dict[str, FoundNode] = {}
 
     def there() -> dict[str, str] | None:
@@ -92,7 +92,7 @@ def cluster(
     def port(node: str, number: int) -> ClusterPort:
         return ClusterPort(node, found[node], f"{prefix}-{number}", gathering, now_s)
 
-    name = f"open cluster {address}" if joinable.open else f"cluster {address}"  # without a token
+    name = f"open cluster {address}" if is_open else f"cluster {address}"  # without a token
     return Nodes(name, loaded, there, port, address, lambda: session.close(STOP_S))
 
 

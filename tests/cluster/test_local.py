@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.host import processes
@@ -84,7 +85,7 @@ def test_it_works_on_loopback_behind_a_token_and_ctrl_c_takes_everything_down(
 
 def look_at(cluster: RigCluster, ours: frozenset[processes.ProcessId]) -> None:
     """It listens on loopback alone, and lets nobody in without the token."""
-    folder, address = cluster._ground._session.folder, cluster._ground._session.address
+    folder, address = cluster._ground._session.folder, ray.get_runtime_context().gcs_address
     pids = {os.getpid(), *(process.pid for process in ours)}
     listening = listening_addresses(pids)
     assert listening

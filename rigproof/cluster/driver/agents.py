@@ -325,10 +325,6 @@ class Agents:
                 self._kill_agent(link, link.poller)
                 link.poller = None
 
-    def pids(self) -> frozenset[int]:
-        """The agents' process ids, on all nodes."""
-        return frozenset(link.process.pid for link in self.links.values() if link.process is not None)
-
     def wait_kills(self, timeout_s: float) -> None:
         """Wait until Ray has accepted the kill requests."""
         for killing in self._killing:

@@ -107,14 +107,7 @@ class RayActors:
 
 def agent_options(name: str, node_id: str) -> dict[str, Any]:
     """Ray's options of an agent's actor."""
-    strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    return {
-        "name": name,
-        "num_cpus": 0,
-        "num_gpus": 0,
-        "max_restarts": 0,
-        "scheduling_strategy": strategy,
-    }
+    return _options(name, NodeAffinitySchedulingStrategy(node_id, soft=False), 0, 0)
 
 
 def worker_options(name: str, place: Place) -> dict[str, Any]:
@@ -122,13 +115,12 @@ def worker_options(name: str, place: Place) -> dict[str, Any]:
     strategy: Any = NodeAffinitySchedulingStrategy(place.node.node_id, soft=False)
     if place.group is not None:
         strategy = PlacementGroupSchedulingStrategy(place.group, 0)
-    return {
-        "name": name,
-        "num_cpus": place.cpus,
-        "num_gpus": place.gpu_share,
-        "max_restarts": 0,
-        "scheduling_strategy": strategy,
-    }
+    return _options(name, strategy, place.cpus, place.gpu_share)
+
+
+def _options(name: str, strategy: Any, cpus: float, gpus: float) -> dict[str, Any]:
+    own = {"name": name, "num_cpus": cpus, "num_gpus": gpus}
+    return own | {"max_restarts": 0, "scheduling_strategy": strategy}
 
 
 class Watch(Protocol):
@@ -299,15 +291,15 @@ class RayGround:
         return () if session is None else session.close(limit_s, ours)
 
     def _join_ray(self, address: str) -> RaySession:
-        cluster = check_joinable(address, self._start_s, allow_open=self._allow_open)
-        if cluster.open:
+        is_open = check_joinable(address, self._start_s, allow_open=self._allow_open)
+        if is_open:
             self._on_open(address)
         return join(
             address,
             namespace=self._prefix,
             limit_s=self._start_s,
             stop_s=self._stop_s,
-            open_cluster=cluster.open,
+            open_cluster=is_open,
         )
 
     def _start_ray(self, here: str) -> RaySession:

@@ -1,6 +1,7 @@
 """The rig during a run: starts Ray, one agent per node and one worker per plan entry, and takes them down."""
 
 import dataclasses
+import random
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
@@ -9,7 +10,6 @@ from typing import Literal, Self
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
 from rigproof.cluster.driver.agents import Agents
-from rigproof.cluster.driver.alone import take_alone
 from rigproof.cluster.driver.ground import Driving, Ground, RayGround, Reserving, Sink, Watch
 from rigproof.cluster.driver.presence import (
     gpus_there,
@@ -49,6 +49,7 @@ OPEN_SAID = (
     "what was measured; it was joined because of --hw-allow-open-cluster"
 )
 START_TICK_S = 0.1
+LOOK_S = 2.0  # between two looks at whether another run of a host has ended, on average
 SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
 
 Say = Callable[[str], None]
@@ -73,7 +74,7 @@ class RigCluster:
 
     Raises on entering:
         ClusterUnreachable, ClusterStartFailed: nothing started, and nothing is left of the attempt.
-        HostInUse: another run has one of the hosts; neither is anything left.
+        ClusterError: another run has one of the hosts; neither is anything left.
     """
 
     def __init__(
@@ -347,6 +348,34 @@ class RigCluster:
     def _sink_all(self, records: Iterable[Record | Sample]) -> None:
         for record in records:
             self._sink(record)
+
+
+def take_alone(
+    take: Callable[[], Mapping[str, Claim | str]], wait_s: float, say: Callable[[str], None]
+) -> None:
+    """Take all hosts of a run, waiting at most `wait_s` for their other runs to end.
+
+    `take` takes all of them or none: it returns the runs that have some, by host.
+
+    Raises:
+        ClusterError: another run has one of them. Two would halve each other's rates, and call each other
+            strangers.
+    """
+    end_s, said = time.monotonic() + wait_s, ""
+    while held := take():
+        runs = "; ".join(f"{host} is under test by {run}" for host, run in held.items())
+        left_s = end_s - time.monotonic()
+        if left_s <= 0:
+            waited = f" (waited {wait_s:g} s)" if wait_s else ""
+            raise ClusterError(
+                f"{runs}{waited}: two runs at once on a host would halve each other's rates; run again when "
+                "it has ended, or add --hw-wait to wait for it"
+            )
+        if runs != said:
+            said = runs
+            say(f"waiting: {runs}")
+        # Not in step with others that wait, each of which might take a host that another one needs.
+        time.sleep(min(left_s, LOOK_S * random.uniform(0.5, 1.5)))  # noqa: S311 - no secret
 
 
 def _s(counted: Sized) -> str:

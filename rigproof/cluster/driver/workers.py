@@ -192,10 +192,6 @@ class Workers:
         data = {**data, "generation": slot.generation}
         self._driving.sink(Event(self._now_s(), kind, plan.subject, message, self.stage, plan.worker, data))
 
-    def pids(self) -> frozenset[int]:
-        """The process ids of the workers, on all nodes."""
-        return frozenset(slot.process.pid for slot in self.slots.values() if slot.process is not None)
-
     def end(self) -> None:
         """Kill all workers, without waiting."""
         self._end_early()

@@ -33,8 +33,7 @@ def cluster_hosts(address: str, *, allow_open: bool = False) -> tuple[FoundHost,
     Raises:
         ClusterUnreachable: it cannot be joined, or what a node has cannot be known.
     """
-    cluster = check_joinable(address, JOIN_S, allow_open=allow_open)
-    mode = OPEN if cluster.open else WITH_TOKEN
+    mode = OPEN if check_joinable(address, JOIN_S, allow_open=allow_open) else WITH_TOKEN
     answer = ask(MODULE, address, mode, limit_s=JOIN_S + ANSWER_S)
     if answer.message is None:
         why = answer.complaint or ("no answer" if answer.status is None else f"status {answer.status}")

@@ -7,7 +7,6 @@ sees it. Listing the nodes needs no Ray running on this machine, unlike joining.
 
 import os
 import sys
-from dataclasses import dataclass
 
 from rigproof.cluster.ray.auth_token import check_private, joining_mode, token_used, tokenless
 from rigproof.cluster.ray.preconditions import AUTO, ClusterUnreachable, check_listening, check_ray_version
@@ -22,15 +21,8 @@ UNAUTHENTICATED = "AuthenticationError"
 READABLE = "ReadableByOthers"
 
 
-@dataclass(frozen=True, slots=True)
-class Joinable:
-    """A cluster that can be joined. `open`: it has no token authentication."""
-
-    open: bool
-
-
-def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) -> Joinable:
-    """Return if `address` can be joined from here within `limit_s`.
+def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) -> bool:
+    """Return if `address` can be joined from here within `limit_s`: whether it has no token authentication.
 
     Raises:
         ClusterUnreachable: with the reason and the remedy; also for a cluster without token authentication,
@@ -45,7 +37,7 @@ def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) ->
         raise ClusterUnreachable(_sentence(address, "ended", f"joining ended with status {answer.status}"))
     if answer.message["error"]:
         raise ClusterUnreachable(_sentence(address, answer.message["error"], answer.message["message"]))
-    return Joinable(open=answer.message["open"])
+    return bool(answer.message["open"])
 
 
 def node_names(address: str, limit_s: float) -> frozenset[str]:

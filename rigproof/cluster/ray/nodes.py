@@ -70,11 +70,6 @@ class NodeWatch:
         self._thread = threading.Thread(target=self._watch, name="rigproof-nodes", daemon=True)
         self._thread.start()
 
-    @property
-    def lost(self) -> frozenset[str]:
-        """Promised nodes that are gone."""
-        return frozenset(self._lost)
-
     def news(self) -> dict[str, str]:
         fresh = {name: reason for name, reason in dict(self._lost).items() if name not in self._reported}
         self._reported |= set(fresh)

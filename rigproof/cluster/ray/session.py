@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ class MoreNode:
 
 
 class RaySession:
-    """A running Ray at `address`, which is ours to end if `started`."""
+    """A running Ray, which is ours to end if `started`."""
 
     def __init__(
         self, started: bool, folder: Path | None, more: Sequence[MoreNode] = (), in_advance: int = 1
@@ -63,7 +63,6 @@ class RaySession:
         self._more = more
         self._in_advance = in_advance
         self._warden = None if folder is None else Warden(folder)
-        self.address = ""
         self._undo = ExitStack()
         self._begun = threading.Event()
         self._end = threading.Event()
@@ -91,7 +90,6 @@ class RaySession:
             _take_back_sigterm()
         if self._error is not None:
             raise self._error
-        self.address = ray.get_runtime_context().gcs_address
         self._processes = self._started_processes()
 
     def last_lines(self) -> str:
@@ -242,23 +240,17 @@ def start_local(
         "_node_name": node_name,
         "_temp_dir": str(folder),
     }
-
-    def failed(error: BaseException) -> ClusterStartFailed:
-        said = "; ".join(filter(None, (_first_line(error), last_lines(folder))))
-        return ClusterStartFailed(
+    try:
+        session.open(arguments, local_environment(secrets.token_hex(32), stall_s), limit_s)
+    except BaseException as error:
+        said = "; ".join(filter(None, (_first_line(error), session.last_lines())))
+        session.close(stop_s)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ClusterStartFailed(
             f"Ray did not start on this machine: {said}. Correct that and run again, or start Ray yourself "
-            "with "
-            "`ray start --head` and give --hw-ray-address"
-        )
-
-    _open(
-        session,
-        arguments=arguments,
-        variables=local_environment(secrets.token_hex(32), stall_s),
-        limit_s=limit_s,
-        stop_s=stop_s,
-        failed=failed,
-    )
+            "with `ray start --head` and give --hw-ray-address"
+        ) from error
     return session
 
 
@@ -280,18 +272,13 @@ def join(
         "configure_logging": False,
         "namespace": namespace,
     }
-
-    def failed(error: BaseException) -> ClusterUnreachable:
-        return ClusterUnreachable(f"--hw-ray-address {address}: {_first_line(error)}")
-
-    _open(
-        session,
-        arguments=arguments,
-        variables=joining_environment(address, open_cluster=open_cluster),
-        limit_s=limit_s,
-        stop_s=stop_s,
-        failed=failed,
-    )
+    try:
+        session.open(arguments, joining_environment(address, open_cluster=open_cluster), limit_s)
+    except BaseException as error:
+        session.close(stop_s)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ClusterUnreachable(f"--hw-ray-address {address}: {_first_line(error)}") from error
     return session
 
 
@@ -311,25 +298,6 @@ def _add_node(node: MoreNode, folder: str) -> Node:
         include_log_monitor=False,
     )
     return further_node(parameters)
-
-
-def _open(
-    session: RaySession,
-    *,
-    arguments: dict[str, Any],
-    variables: Mapping[str, str | None],
-    limit_s: float,
-    stop_s: float,
-    failed: Callable[[BaseException], Exception],
-) -> None:
-    try:
-        session.open(arguments, variables, limit_s)
-    except KeyboardInterrupt:
-        session.close(stop_s)
-        raise
-    except BaseException as error:
-        session.close(stop_s)
-        raise failed(error) from error
 
 
 def _take_back_sigterm() -> None:

@@ -73,7 +73,7 @@ def test_an_agent_that_is_given_up_is_killed_where_it_runs(briefed, killed_here)
     briefed.agents.wait_kills(60.0)
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors.values()}
     assert killed_here == [ProcessId(7, 1)]
-    assert briefed.agents.pids() == frozenset()
+    assert [link.process for link in briefed.agents.links.values()] == [None, None]
 
 
 def test_nodes_that_came_back_are_asked_within_one_limit_and_their_records_kept(

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from rigproof.cluster.driver import alone
-from rigproof.cluster.driver.alone import HostInUse, take_alone
+from rigproof.cluster.driver import rig_cluster
+from rigproof.cluster.driver.rig_cluster import ClusterError, take_alone
 from rigproof.host.run_lock import UNKNOWN, Claim
 
 CLAIM = Claim("run-a", "box", 4242, "ml", 1_764_000_000.0, "/srv/reports/runs/run-a")
@@ -16,8 +16,8 @@ class Hosts:
 
     def __init__(self, monkeypatch, held, times):
         self.held, self.times, self.now_s, self.said = held, times, 0.0, []
-        monkeypatch.setattr(alone.time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(alone.time, "sleep", self.sleep)
+        monkeypatch.setattr(rig_cluster.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(rig_cluster.time, "sleep", self.sleep)
 
     def sleep(self, seconds):
         self.now_s += seconds
@@ -35,7 +35,7 @@ def test_free_hosts_are_taken_at_once(monkeypatch):
 
 def test_a_run_that_does_not_wait_is_refused_with_the_other_s_name_and_the_way_out(monkeypatch):
     hosts = Hosts(monkeypatch, {"pc2": CLAIM, "pc3": UNKNOWN}, 1)
-    with pytest.raises(HostInUse) as refused:
+    with pytest.raises(ClusterError) as refused:
         take_alone(hosts.take, 0.0, hosts.said.append)
     text = str(refused.value)
     assert text.startswith("pc2 is under test by pid 4242 of user ml on box, since 2025-11-24 ")
@@ -55,6 +55,6 @@ def test_a_run_that_waits_says_for_whom_once_and_goes_on_after_it(monkeypatch, w
 
 def test_a_run_that_has_waited_long_enough_is_refused(monkeypatch):
     hosts = Hosts(monkeypatch, {"pc2": CLAIM}, 100)
-    with pytest.raises(HostInUse, match=r"\(waited 10 s\)"):
+    with pytest.raises(ClusterError, match=r"\(waited 10 s\)"):
         take_alone(hosts.take, 10.0, hosts.said.append)
     assert hosts.now_s == pytest.approx(10.0)

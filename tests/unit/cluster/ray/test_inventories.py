@@ -8,7 +8,6 @@ import pytest
 import rigproof
 from rigproof.cluster.ray import inventories
 from rigproof.cluster.ray.inventories import cluster_hosts, look
-from rigproof.cluster.ray.join_probe import Joinable
 from rigproof.cluster.ray.preconditions import ClusterUnreachable
 from rigproof.host.child import Answer
 from rigproof.records.identity import GpuIdentity
@@ -26,7 +25,7 @@ def node(name: str, found: HostInventory = BOX, address: str = "", version: str 
 
 @pytest.fixture
 def answers(monkeypatch):
-    monkeypatch.setattr(inventories, "check_joinable", lambda *_, **__: Joinable(open=False))
+    monkeypatch.setattr(inventories, "check_joinable", lambda *_, **__: False)
 
     def answer(*nodes, complaint="", status=0):
         message = {"nodes": list(nodes)} if nodes else None
