@@ -203,3 +203,18 @@ def test_a_truncated_champion_is_refused_before_any_load(two, start_run, tmp_pat
     assert "Traceback" not in run.text()
     run.check_nothing_is_left()
     run.record("champion file is truncated", "start", deadline_s=0, outcome="refused, exit 4; it is named")
+
+
+def test_a_run_on_a_host_that_is_taken_names_who_has_it_and_is_refused(start_run, tmp_path):
+    """Before any load, unless it is to wait."""
+    here = {LOCKS: str(tmp_path)}
+    lock = HostLock(here)
+    assert lock.take(EARLIER) is None
+    refused = start_run(small_rig(tmp_path), variables=here)
+    assert refused.finish() == 4, refused.text()
+    assert f"this host is under test by {EARLIER}" in refused.text()
+    assert "--hw-wait" in refused.text()
+    assert "starting Ray" not in refused.text()
+    assert refused.folder is None  # nothing is written
+    refused.check_nothing_is_left()
+    lock.release()

@@ -109,14 +109,6 @@ def test_a_host_without_a_gpu_beside_one_with_a_gpu_is_said_to_be_left_out(
     assert f"; not tested: {left_out}\n" in run.output
 
 
-def test_without_any_gpu_every_host_s_cpu_is_a_device(hosts: RayHosts, have: Callable[..., None]) -> None:
-    have(pc1=NONE, pc2=NONE)
-    done = rigproof(hosts, "accept", "--plan")
-    assert done.returncode == 0, done.stderr
-    assert "rig: pc1-pc2 (auto)" in done.stdout
-    assert "devices: pc1/cpu0 the CPU as the device, pc2/cpu0 the CPU as the device\n" in done.stdout
-
-
 def test_a_host_whose_gpus_cannot_be_seen_is_refused_by_name(
     hosts: RayHosts, have: Callable[..., None]
 ) -> None:

@@ -21,7 +21,6 @@ from rigproof.records.measurements import Event
 from rigproof.records.samples import HostSample
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import SimulatedDriver
-from rigproof.telemetry.responsiveness import ResponsivenessProbe
 from support.hog import orphaned_hog
 
 LIMIT_S = 30.0
@@ -94,21 +93,6 @@ def test_it_goes_with_whoever_started_it():
         assert found
         parent.kill()
     assert wait_gone([found], LIMIT_S) == ()
-
-
-def test_the_host_is_asked_how_it_answers_while_the_load_works():
-    """How soon it answers is this machine's affair, and no test's."""
-    probe = ResponsivenessProbe()
-    load = HostLoadProcess(HostLoad(1, 0, target_percent=30))
-    delays = []
-    try:
-        wait_until(lambda: load.seconds)
-        probe.drain()
-        wait_until(lambda: delays.extend(probe.drain()) or len(delays) >= 50)
-    finally:
-        load.stop()
-        probe.stop()
-    assert min(delays) >= 0
 
 
 def test_it_reports_what_it_did_and_what_everybody_else_did(load):

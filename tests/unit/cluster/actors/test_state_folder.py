@@ -155,7 +155,3 @@ def test_the_last_runs_are_kept_and_those_that_go_on(tmp_path):
         tidy(paths[0].parent)
     assert [n for n, path in enumerate(paths) if path.exists()] == [0, *range(4, FILES_KEPT + 4)]
     assert foreign.exists()
-
-
-def test_a_head_says_whose_words_they_are():
-    assert b'"boot_id"' in text_of(head_of("run-1"))

@@ -3,11 +3,13 @@
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ray.exceptions import ActorDiedError
 
 import rigproof
 from rigproof.cluster.actors.messages import AgentReply
-from rigproof.cluster.driver.agents import MARK_LIMIT_S, NEVER_STARTED, ROUND_TRIPS
+from rigproof.cluster.driver.agents import MARK_LIMIT_S, NEVER_STARTED, ROUND_TRIPS, RoundTrip, clock_offset
 from rigproof.cluster.ray.calls import Gone, LocalCall
 from rigproof.host.processes import ProcessId
 from rigproof.host.run_lock import Claim
@@ -297,3 +299,28 @@ def test_at_the_end_all_are_killed_directly_on_this_host_too(briefed, killed_her
     assert briefed.agents.pollers() == {}
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors}
     assert killed_here == [ProcessId(7, 1)]  # the other's host is not this one
+
+
+# Their clocks
+
+
+def test_the_shortest_round_trip_counts():
+    readings = [RoundTrip(10.0, 14.0, 100.0), RoundTrip(20.0, 20.2, 110.0), RoundTrip(30.0, 31.0, 120.0)]
+    offset_s, error_s = clock_offset(readings)
+    assert offset_s == pytest.approx(20.1 - 110.0)
+    assert error_s == pytest.approx(0.1)
+
+
+def test_without_a_reading_there_is_no_offset():
+    with pytest.raises(ValueError, match="empty"):
+        clock_offset([])
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 5), st.floats(0, 5)), min_size=1),
+)
+def test_the_true_offset_lies_within_the_error(true_s, trips):
+    readings = [RoundTrip(sent, sent + there + back, sent + there - true_s) for sent, there, back in trips]
+    offset_s, error_s = clock_offset(readings)
+    assert abs(offset_s - true_s) <= error_s + 1e-6

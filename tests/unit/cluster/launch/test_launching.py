@@ -212,12 +212,6 @@ def test_what_no_signal_ends_is_named_with_what_does(machines, monkeypatch):
     ]
 
 
-def test_names_at_one_address_are_one_machine_and_refused():
-    nodes = (Node(name="pc1", address="127.0.0.1"), Node(name="pc2", address="localhost"))
-    with pytest.raises(ClusterError, match=r"pc1 and pc2 are at one address, 127\.0\.0\.1;"):
-        launching.addressed(nodes)
-
-
 def test_up_names_the_machine_that_ssh_does_not_reach(machines, monkeypatch):
     machines(RAY)
 
@@ -272,6 +266,10 @@ def test_a_token_that_cannot_be_kept_is_refused(monkeypatch, tmp_path, place, sa
         ((Node(name="pc1"),), "a rig of one machine needs no cluster; run `rigproof accept`"),
         ((Node(name="pc1"), Node(name="pc2")), "pc1 has no address in the profile"),
         ((Node(name="pc1", address="no-such-host.invalid"),), "no-such-host.invalid is not known here"),
+        (
+            (Node(name="pc1", address="127.0.0.1"), Node(name="pc2", address="localhost")),
+            r"pc1 and pc2 are at one address, 127\.0\.0\.1;",
+        ),
     ],
 )
 def test_a_rig_that_cannot_be_addressed_is_refused(nodes, expected):
