@@ -212,12 +212,12 @@ def why_not() -> str | None:
     return None
 
 
-def wait_for(what: Callable[[], Any], message: str, limit_s: float = PATIENCE_S) -> Any:
+def wait_for(what: Callable[[], Any], message: str, step_s: float = 0.1) -> Any:
     """Wait until `what` is true, and return it."""
-    end_s = time.monotonic() + limit_s
+    end_s = time.monotonic() + PATIENCE_S
     while not (found := what()):
-        assert time.monotonic() < end_s, f"{message}: not within {limit_s:g} s"
-        time.sleep(0.1)
+        assert time.monotonic() < end_s, f"{message}: not within {PATIENCE_S:g} s"
+        time.sleep(step_s)
     return found
 
 

@@ -13,7 +13,7 @@ from support.ray_hosts import START_S, RayHosts, ended_after
 
 COMES_S = 20  # how long the run waits for hosts that do not come
 CLUSTER_ONLY = ("-k", "nodes_present")  # no stage needs to run for it
-OTHERS = {  # as Ray compares them; it treats another Python as it does another Ray
+OTHERS = {  # as Ray compares them; it treats another Python as it does another Ray, and a host as a driver
     "ray": "import ray; ray.__version__ = '2.59.0'",
     "rigproof": "import rigproof; rigproof.__version__ = '0.0.1'",
 }
@@ -29,20 +29,11 @@ def head() -> Iterator[RayHosts]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tries_without_token(
-    head: RayHosts, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Any]]]:
-    """pc2 tries to join with a wrong token and with none, beside the tests: Ray takes 20 s to give up."""
-    tokens = {"wrong": {"RAY_AUTH_TOKEN": "0" * 64}, "none": {}}
-    with ThreadPoolExecutor(len(tokens)) as pool:
-        yield {
-            which: pool.submit(
-                head.ray_start,
-                head.network["pc2"],
-                environment={"HOME": str(tmp_path_factory.mktemp(which)), **token},
-            )
-            for which, token in tokens.items()
-        }
+def try_with_wrong_token(head: RayHosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[Any]]:
+    """pc2 tries to join with a wrong token, beside the tests: Ray takes 20 s to give up."""
+    environment = {"HOME": str(tmp_path_factory.mktemp("wrong")), "RAY_AUTH_TOKEN": "0" * 64}
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(head.ray_start, head.network["pc2"], environment=environment)
 
 
 def with_other(folder: Path, what: str) -> dict[str, str]:
@@ -51,14 +42,8 @@ def with_other(folder: Path, what: str) -> dict[str, str]:
     return {"PYTHONPATH": f"{folder}:{CHECKOUT}"}
 
 
-def test_a_host_with_another_version_cannot_join(head: RayHosts, tmp_path: Path) -> None:
-    done = head.ray_start(head.network["pc2"], environment=with_other(tmp_path, "ray"))
-    assert done.returncode != 0
-    assert "ersion mismatch" in done.stdout
-
-
 def test_a_host_that_never_comes_is_named_and_the_run_ends(head: RayHosts) -> None:
-    """Nor do those that try in vain: exit 1, with the line to type on each."""
+    """Nor does one that tries in vain: exit 1, with the line to type on each."""
     running = head.accept(head.profile("pc1", "pc2", "pc3", start_s=COMES_S), *CLUSTER_ONLY)
     run = ended_after(running, "host that never comes", COMES_S).run
     assert run.status == 1, run.output
@@ -70,11 +55,8 @@ def test_a_host_that_never_comes_is_named_and_the_run_ends(head: RayHosts) -> No
     assert "Traceback" not in run.output
 
 
-@pytest.mark.parametrize("which", ["wrong", "none"])
-def test_a_host_without_the_clusters_token_cannot_join(
-    tries_without_token: dict[str, Future[Any]], which: str
-) -> None:
-    done = tries_without_token[which].result(PATIENCE_S)
+def test_a_host_without_the_clusters_token_cannot_join(try_with_wrong_token: Future[Any]) -> None:
+    done = try_with_wrong_token.result(PATIENCE_S)
     assert done.returncode != 0
     assert "oken" in done.stdout
 
