@@ -17,9 +17,15 @@ from rigproof import __version__
 from rigproof.cluster.launch.commands import GCS_PORT, head_of, ray_start_line
 from rigproof.cluster.launch.remote import Answer, NoSsh, Remote
 from rigproof.cluster.launch.scripts import END, LOOK, SAVE_IT, START
-from rigproof.cluster.ray.auth_token import TokenPlace, check_private, token_file
 from rigproof.cluster.ray.join_probe import node_names
-from rigproof.cluster.ray.preconditions import ClusterError, ClusterStartFailed, check_listening
+from rigproof.cluster.ray.preconditions import (
+    ClusterError,
+    ClusterStartFailed,
+    TokenPlace,
+    check_listening,
+    check_private,
+    token_file,
+)
 from rigproof.host.addresses import numeric
 from rigproof.profiles.tables.node import Node
 from rigproof.records.verdict import count_of

@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray._private import ray_constants
 
-from rigproof.cluster.ray.auth_token import joining_mode
+from rigproof.cluster.ray.preconditions import joining_mode
 from rigproof.host.addresses import host_and_port
 from rigproof.host.package import ROOT
 

@@ -8,8 +8,16 @@ sees it. Listing the nodes needs no Ray running on this machine, unlike joining.
 import os
 import sys
 
-from rigproof.cluster.ray.auth_token import check_private, joining_mode, token_used, tokenless
-from rigproof.cluster.ray.preconditions import AUTO, ClusterUnreachable, check_listening, check_ray_version
+from rigproof.cluster.ray.preconditions import (
+    AUTO,
+    ClusterUnreachable,
+    check_listening,
+    check_private,
+    check_ray_version,
+    joining_mode,
+    token_used,
+    tokenless,
+)
 from rigproof.host.addresses import one_spelling
 from rigproof.host.child import ask
 from rigproof.host.parent import die_with_parent, tell

@@ -1,11 +1,17 @@
-"""What has to hold before Ray is started or joined, checked without importing Ray, and the errors of that.
+"""What has to hold before Ray is started or joined: its version, an address, a token; and the errors of that.
 
-Each message ends with the remedy.
+Each message ends with the remedy. Nothing here imports Ray, whose C++ reader of the token ends the process if
+Ray is set to use one and finds none.
 """
 
+import errno
 import re
 import socket
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from rigproof.host.addresses import host_and_port
 
@@ -15,6 +21,9 @@ TESTED_RAY = ((2, 60),)
 RELEASE = re.compile(r"(\d+)\.(\d+)")
 AUTO = "auto"  # Ray's name for the cluster started on this machine
 CONNECT_S = 3.0
+AUTH_MODE, AUTH_TOKEN, AUTH_TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+DEFAULT_FILE = Path(".ray") / "auth_token"  # under the home folder, where `ray get-auth-token` puts it
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class ClusterError(Exception):
@@ -73,3 +82,71 @@ def check_listening(address: str) -> None:
             f"--hw-ray-address {address}: no answer from there ({error}); start the cluster with "
             "`rigproof cluster up RIG`, or leave the option out to use this machine alone"
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPlace:
+    """The place of the token: a variable that holds it, or a file."""
+
+    file: Path | None = None  # None: in the environment
+
+
+def token_place(environ: Mapping[str, str]) -> TokenPlace | None:
+    """The place of the token that Ray would use; None where there is none."""
+    if environ.get(AUTH_TOKEN):
+        return TokenPlace()
+    try:
+        file = token_file(environ)
+        return TokenPlace(file) if file.stat().st_size > 0 else None
+    except OSError:
+        return None
+
+
+def token_file(environ: Mapping[str, str]) -> Path:
+    """The file that Ray would read. Raises OSError if that is in a home, and there is none."""
+    if environ.get(AUTH_TOKEN_PATH):
+        return Path(environ[AUTH_TOKEN_PATH])
+    try:
+        return Path(environ.get("HOME") or Path.home()) / DEFAULT_FILE
+    except RuntimeError as error:
+        raise FileNotFoundError(errno.ENOENT, "this user has no home", f"~/{DEFAULT_FILE}") from error
+
+
+def check_private(place: TokenPlace | None) -> None:
+    """Refuse a token file that others can read or change, and so have the token as well.
+
+    Raises:
+        ClusterUnreachable: with the remedy; chmod alone is not enough, since others may know the token.
+    """
+    if place is None or place.file is None:
+        return
+    mode = stat.S_IMODE(place.file.stat().st_mode)
+    if mode & OTHERS:
+        raise ClusterUnreachable(
+            f"{place.file}: mode {mode:04o} lets other users of this machine read the cluster's token "
+            f"and run code there with it; chmod 600 {place.file}, and make a new token unless you trust them"
+        )
+
+
+def joining_mode(environ: Mapping[str, str], *, open_cluster: bool) -> dict[str, str]:
+    """The environment variables to join with. A cluster without token authentication gets no token.
+
+    If the driver had one, it would refuse the head's calls, which carry none, and Ray would cancel every
+    actor.
+    """
+    if open_cluster:
+        return {AUTH_MODE: "disabled"}
+    if AUTH_MODE not in environ and token_place(environ) is not None:
+        return {AUTH_MODE: "token"}
+    return {}
+
+
+def token_used(environ: Mapping[str, str]) -> TokenPlace | None:
+    """The token to send to a cluster with token authentication; None if Ray is set to send none."""
+    mode = environ.get(AUTH_MODE, "token")
+    return token_place(environ) if mode == "token" else None
+
+
+def tokenless(environ: Mapping[str, str]) -> bool:
+    """Whether Ray is set to use a token and has none: it would end its process."""
+    return environ.get(AUTH_MODE) == "token" and token_place(environ) is None

@@ -3,7 +3,8 @@
 import pytest
 
 from rigproof.cluster.launch import launching
-from rigproof.cluster.ray.auth_token import (
+from rigproof.cluster.ray.preconditions import (
+    ClusterUnreachable,
     TokenPlace,
     check_private,
     joining_mode,
@@ -11,7 +12,6 @@ from rigproof.cluster.ray.auth_token import (
     token_used,
     tokenless,
 )
-from rigproof.cluster.ray.preconditions import ClusterUnreachable
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import ray._private.node as ray_node
 
-from rigproof.cluster.ray import auth_token, preconditions
+from rigproof.cluster.ray import preconditions
 from rigproof.cluster.ray.bare_head import bare_head
 from rigproof.cluster.ray.join_probe import check_joinable
 from rigproof.cluster.ray.preconditions import (
@@ -123,7 +123,7 @@ def test_an_address_where_nobody_can_listen_is_refused_before_a_child_is_started
 def no_token(tmp_path, monkeypatch):
     """A user without a token, whoever runs the tests."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in (auth_token.MODE, auth_token.VALUE, auth_token.PATH):
+    for name in (preconditions.AUTH_MODE, preconditions.AUTH_TOKEN, preconditions.AUTH_TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
 
 
