@@ -38,8 +38,7 @@ QUOTED = 3  # lines of what a failed start printed
 
 STAYS = (
     "What of this cluster still runs there goes on: type the same `rigproof cluster down` again once "
-    "{node} can be "
-    "reached, or `ray stop` on {node} itself, which ends every Ray of yours there"
+    "{node} can be reached, or `ray stop` on {node} itself, which ends every Ray of yours there"
 )
 
 Say = Callable[[str], None]
@@ -120,16 +119,14 @@ def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         except OSError as error:
             raise ClusterError(
                 f"{node.name}: {node.address} is not known here ({error}); write its IP address into the "
-                "profile, "
-                "as `ip address` shows it there"
+                "profile, as `ip address` shows it there"
             ) from error
     names: dict[str | None, str] = {}
     for node in found:
         if (other := names.setdefault(node.address, node.name)) != node.name:
             raise ClusterError(
                 f"{other} and {node.name} are at one address, {node.address}; write the address of each "
-                "into the "
-                "profile, as `ip address` shows it there"
+                "into the profile, as `ip address` shows it there"
             )
     return tuple(found)
 
@@ -170,8 +167,7 @@ def up(launch: Launch, *, limit_s: float, say: Say) -> None:
             lines = [line for line in answer.output.splitlines() if line.strip()][-QUOTED:]
             raise ClusterStartFailed(
                 f"{node.name}: `ray start` ended with status {answer.status}: {' | '.join(lines)}; if "
-                "another Ray "
-                "of yours runs there, end it with `ray stop`, else correct what this says"
+                "another Ray of yours runs there, end it with `ray stop`, else correct what this says"
             )
 
     try:
@@ -213,8 +209,7 @@ def down(launch: Launch, *, say: Say) -> int:
         if still:
             say(
                 f"{node.name}: not even SIGKILL ended {' '.join(still)}: they wait in the kernel, often "
-                "for the "
-                "GPU's driver; `dmesg` there says more, and a restart of that machine ends them"
+                "for the GPU's driver; `dmesg` there says more, and a restart of that machine ends them"
             )
     if undone:
         raise NoSsh("\n".join(undone))
@@ -264,8 +259,7 @@ def _ray(launch: Launch, node: Node, there: Found) -> str:
     if there.ray is None:
         raise ClusterStartFailed(
             f"{node.name} has no {' and no '.join(f'`{one}`' for one in launch.rays)}; install rigproof "
-            "there "
-            "in the same folder as here, or say where Ray is there: --ray /path/to/bin/ray"
+            "there in the same folder as here, or say where Ray is there: --ray /path/to/bin/ray"
         )
     if there.lacks:
         raise ClusterStartFailed(
@@ -297,8 +291,7 @@ def _keep_tokens(launch: Launch, found: Sequence[Found]) -> None:
             if kept.status != 0:
                 raise ClusterStartFailed(
                     f"{node.name}: ~/.ray/auth_token was not written: {kept.output.strip()}; make room "
-                    "there, or "
-                    "the folder writable"
+                    "there, or the folder writable"
                 )
         elif there.token != digest:
             raise ClusterStartFailed(
@@ -344,7 +337,6 @@ def _wait(launch: Launch, limit_s: float, say: Say) -> None:
             raise ClusterStartFailed(
                 f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; open port "
                 f"{launch.port} of {launch.nodes[0].name} and Ray's own ports to the others, in the "
-                "firewall of each; "
-                "else the logs there say why, in /tmp/ray/session_latest/logs"
+                "firewall of each; else the logs there say why, in /tmp/ray/session_latest/logs"
             )
         time.sleep(1)
