@@ -1,11 +1,6 @@
 """A real Ray of two logical nodes on this machine, as two `ray start` commands make it on two PCs."""
 
-import os
 import secrets
-import socket
-import subprocess
-import sys
-import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +23,7 @@ from rigproof.records.recording import Recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.stage import SustainedSpec
 from support.alone import NONE_IN_ADVANCE
-from support.ray_start import ON_LOOPBACK, end_all
+from support.ray_start import Nodes, ray_nodes
 from support.real_runs import INSIDE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,49 +65,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
-@dataclass
-class TwoNodes:
-    """The cluster's address, its token, and its folder."""
-
-    address: str
-    token: str
-    folder: Path
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": self.token,
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "PYTHONPATH": f"{INSIDE}:{ROOT}",
-            **NONE_IN_ADVANCE,
-        }
-
-    @property
-    def client_environment(self) -> dict[str, str]:
-        return {**self.environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # keeps a client on loopback
-
-
-def ray_start(cluster: TwoNodes, *arguments: str) -> None:
-    command = [
-        sys.executable,
-        *("-c", ON_LOOPBACK, "start", "--block", "--node-ip-address=127.0.0.1", "--num-cpus=2"),
-        *("--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats", *arguments),
-    ]
-    with (cluster.folder / "start.log").open("ab") as log:
-        cluster.processes.append(
-            subprocess.Popen(
-                command,
-                env={**os.environ, **cluster.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        )
-
-
 def wait_for(what: Callable[[], Any], message: str, limit_s: float = START_S) -> Any:
     end_s = time.monotonic() + limit_s
     while not (found := what()):
@@ -122,38 +74,17 @@ def wait_for(what: Callable[[], Any], message: str, limit_s: float = START_S) ->
     return found
 
 
-def listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="session")
-def two_nodes() -> Iterator[TwoNodes]:
+def two_nodes() -> Iterator[Nodes]:
     """Nodes pc1 (head) and pc2 of one cluster on loopback, with a token."""
-    port = free_port()
-    folder = Path(tempfile.mkdtemp(prefix="rpt-", dir="/tmp"))  # short enough for Ray's sockets
-    cluster = TwoNodes(f"127.0.0.1:{port}", secrets.token_hex(32), folder)
-    try:
-        ray_start(
-            cluster,
-            *("--head", f"--port={port}", "--node-name=pc1", "--include-dashboard=false"),
-            f"--temp-dir={folder}",
-        )
-        wait_for(lambda: listening(port), "the head's port")
-        ray_start(cluster, f"--address=127.0.0.1:{port}", "--node-name=pc2")
-        yield cluster
-    finally:
-        end_all(cluster.processes, folder)
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    variables = {**token, "PYTHONPATH": f"{INSIDE}:{ROOT}", **NONE_IN_ADVANCE}
+    with ray_nodes(variables, "rpt-", "pc1", "pc2") as nodes:
+        yield nodes
 
 
 @pytest.fixture(scope="module")
-def with_token(two_nodes: TwoNodes) -> Iterator[None]:
+def with_token(two_nodes: Nodes) -> Iterator[None]:
     """This process knows the cluster's token, and goes by loopback as the cluster does."""
     with pytest.MonkeyPatch.context() as patch:
         for key in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):

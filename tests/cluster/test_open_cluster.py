@@ -11,7 +11,7 @@ import pytest
 from rigproof.cluster.driver.rig_cluster import ClusterUnreachable
 from rigproof.monitor.command import Options, monitor
 from support.acceptance import PYTEST, python
-from support.ray_start import one_node
+from support.ray_start import ray_nodes
 
 # Each of them would be a token for a cluster that asks for one.
 TOKENS = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64}
@@ -20,8 +20,8 @@ TOKENS = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64}
 @pytest.fixture(scope="module")
 def open_cluster() -> Iterator[str]:
     """The address of a one-node cluster on loopback without token authentication, at a port of its choice."""
-    with one_node({"RAY_AUTH_MODE": "disabled"}, "rpo-") as address:
-        yield address
+    with ray_nodes({"RAY_AUTH_MODE": "disabled"}, "rpo-", "pc1") as nodes:
+        yield nodes.address
 
 
 def test_it_is_refused_with_both_ways_out(

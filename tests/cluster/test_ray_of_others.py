@@ -8,7 +8,7 @@ import pytest
 
 from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Outcome
-from support.ray_start import one_node
+from support.ray_start import ray_nodes
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def full_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monitor = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": "100"}
     for key, value in token.items():
         monkeypatch.setenv(key, value)
-    with one_node(token | monitor, "rpm-") as address:
-        yield address
+    with ray_nodes(token | monitor, "rpm-", "pc1") as nodes:
+        yield nodes.address
 
 
 def test_an_agent_that_its_memory_monitor_ended_is_named_and_rejects_nothing(

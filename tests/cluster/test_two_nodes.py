@@ -100,7 +100,7 @@ def test_a_token_file_for_one_user_lets_in_one_for_all_does_not_and_a_missing_no
     """The others work."""
     token = tmp_path / ".ray" / "auth_token"
     token.parent.mkdir()
-    token.write_text(two_nodes.token)
+    token.write_text(two_nodes.environment["RAY_AUTH_TOKEN"])
     monkeypatch.setenv("HOME", str(tmp_path))
     for key in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(key, raising=False)

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -31,32 +32,54 @@ BARE_RAY = BARE.format(more="")
 ON_LOOPBACK = BARE.format(more='services.get_node_ip_address = lambda address=None: "127.0.0.1"')
 
 
+@dataclass
+class Nodes:
+    """A cluster on loopback, what is set where its nodes were started, and their `ray start --block`."""
+
+    address: str
+    environment: dict[str, str]
+    processes: list[subprocess.Popen[bytes]]
+
+    @property
+    def client_environment(self) -> dict[str, str]:
+        """Of a client, which stays on loopback, too."""
+        return {**self.environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
 @contextmanager
-def one_node(variables: Mapping[str, str], prefix: str) -> Iterator[str]:
-    """A cluster of one node, `pc1`, on loopback at a port of its choice; yields its address.
+def ray_nodes(variables: Mapping[str, str], prefix: str, *names: str) -> Iterator[Nodes]:
+    """A cluster of these nodes, the first its head, at a port of its choice.
 
     `variables` are added to this process's, without what those say of Ray's token. `prefix`: of its folder.
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))  # short enough for Ray's sockets
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_AUTH")}
-    command = [
-        *(sys.executable, "-c", ON_LOOPBACK, "start", "--head", "--block", "--port=0", "--node-name=pc1"),
-        *("--node-ip-address=127.0.0.1", "--include-dashboard=false", f"--temp-dir={folder}"),
-        *("--num-cpus=2", "--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats"),
-    ]
-    with (folder / "start.log").open("wb") as log:
-        head = subprocess.Popen(
-            command,
-            env=environment | {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)} | dict(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    own = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)} | dict(variables)
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("RAY_AUTH")}
+    nodes = Nodes("", own, [])
+    role = ("--head", "--port=0", "--include-dashboard=false", f"--temp-dir={folder}")
     try:
-        yield address_of(head, folder)
+        for name in names:
+            command = [
+                *(sys.executable, "-c", ON_LOOPBACK, "start", "--block", f"--node-name={name}", *role),
+                *("--node-ip-address=127.0.0.1", "--num-cpus=2", "--num-gpus=0"),
+                *("--object-store-memory=78643200", "--disable-usage-stats"),
+            ]
+            with (folder / "start.log").open("ab") as log:
+                nodes.processes.append(
+                    subprocess.Popen(
+                        command,
+                        env=inherited | own,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                    )
+                )
+            nodes.address = nodes.address or address_of(nodes.processes[0], folder)
+            role = (f"--address={nodes.address}",)
+        yield nodes
     finally:
-        end_all([head], folder)
+        end_all(nodes.processes, folder)
 
 
 def address_of(head: subprocess.Popen[bytes], folder: Path) -> str:
