@@ -63,7 +63,7 @@ def run(folder: Path, tmp_path: Path) -> Callable[..., Run]:
 
 @pytest.fixture
 def patient(tmp_path: Path) -> Path:
-    """The same rig, with more time for a worker's start than a busy machine takes."""
+    """The simulated rig, with more time for a worker's start than a busy machine takes."""
     path = tmp_path / "patient.toml"
     path.write_text(PATIENT)
     return path

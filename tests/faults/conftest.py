@@ -23,7 +23,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """All rows are there."""
+    """Write the table, now that all rows are there."""
     if fault_times.writing() and fault_times.rows():
         fault_times.write_table()
 
@@ -56,7 +56,7 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., RealRun]]:
 
 @pytest.fixture(scope="module")
 def start_shared_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RealRun]]:
-    """The same for runs that several tests of a module look at."""
+    """Start acceptance runs that several tests of a module look at; killed at the module's end."""
     with _starting(tmp_path_factory.mktemp("runs")) as start:
         yield start
 

@@ -42,7 +42,7 @@ class Nodes:
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """Of a client, which stays on loopback, too."""
+        """The environment of a client that stays on loopback."""
         return {**self.environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 

@@ -26,7 +26,7 @@ def state(tmp_path, monkeypatch):
 
 @pytest.fixture
 def memory(state):
-    """That of this host in run-9."""
+    """The memory of this host in run-9."""
     made = Remembering("here", "run-9", lambda: 3.0, dict)
     yield made
     made.end()

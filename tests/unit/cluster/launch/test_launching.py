@@ -35,7 +35,7 @@ class Machines:
         self.status = 0
 
     def bound(self):
-        """As a method of Remote."""
+        """A method in place of Remote's."""
 
         def run(remote, script, *arguments, limit_s):
             return self.run(remote, script, *arguments)

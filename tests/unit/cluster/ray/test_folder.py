@@ -53,7 +53,7 @@ def test_only_the_folders_of_dead_drivers_go(tmp_path):
 
 
 def test_a_folder_that_is_held_stays_though_its_driver_is_out_of_sight(tmp_path):
-    """As that of a run in another container, which shares this folder and not the processes."""
+    """Its run may be in another container, which shares this folder and not the processes."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     folder = tmp_path / f"{FOLDER_PREFIX}{gone.pid}-abc"
