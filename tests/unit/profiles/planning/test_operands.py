@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.cluster.driver.foreign_memory import skipped
+from rigproof.cluster.driver.presence import skipped
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.operands import (
