@@ -181,29 +181,13 @@ def test_each_node_can_have_its_own_folder():
     assert all(isinstance(one, DiskSpec) and one.most_mib == 1024 for one in found.values())
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"path": "checkpoints"}, 'path = "checkpoints"'),
-        ({"path": ""}, 'path = ""'),
-        ({"reserve_gib": 0.1}, "reserve_gib = 0.1"),
-        ({"free_warn_share": 0.9}, "free_warn_share = 0.9"),
-        ({"used_fail_share": 0.3}, "used_fail_share = 0.3"),
-        ({"peer_share": 0.1}, "peer_share = 0.1"),
-        ({"write_floor_mbps": 1}, "write_floor_mbps = 1"),
-        ({"read_floor_mbps": 1}, "read_floor_mbps = 1"),
-        ({"most_gib": {"standard": 0.01}}, "most_gib.standard = 0.01"),  # fits a disk's cache
-        ({"most_gib": {"standard": 1000}}, "most_gib.standard = 1000"),  # wears it out
-    ],
-)
-def test_settings_with_which_nothing_is_measured_are_refused(settings, named):
-    problems = lint_rig(host_rig("disk", 1, settings))
-    assert any(one.startswith(f"lab.toml: stages.disk.{named}: ") for one in problems), problems
-
-
-def test_a_nodes_own_folder_is_linted_too():
-    problems = lint_rig(host_rig("disk", 2, stages={"disk": {"path": "checkpoints"}}))
-    assert any("nodes[0].stages.disk.path" in one for one in problems), problems
+@pytest.mark.parametrize("path", ["checkpoints", ""])
+def test_a_folder_without_an_absolute_path_is_refused_the_rigs_and_a_nodes_own(path):
+    wrong = f'path = "{path}": not an absolute path; write an absolute path such as /data/checkpoints'
+    problems = lint_rig(host_rig("disk", 1, {"path": path}))
+    assert any(one.startswith(f"lab.toml: stages.disk.{wrong}") for one in problems), problems
+    problems = lint_rig(host_rig("disk", 2, stages={"disk": {"path": path}}))
+    assert any(f"nodes[0].stages.disk.{wrong}" in one for one in problems), problems
 
 
 @pytest.mark.parametrize("path", ["/data", "~", "~/checkpoints", "~trainer/checkpoints"])

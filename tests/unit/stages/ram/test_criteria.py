@@ -166,22 +166,6 @@ def test_the_table_has_the_last_test_of_each_host(run):
     assert not list(tables(run.recording))
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("buffer_gib", 0.1),
-        ("reserve_gib", 0.1),
-        ("reserve_share", 0.95),
-        ("least_gib", 0.1),
-        ("peer_share", 0.2),
-        ("floor_gbps", 1.0),
-    ],
-)
-def test_settings_with_which_nothing_is_measured_are_refused(key, value):
-    problems = lint_rig(host_rig("ram", 1, {key: value}))
-    assert any(one.startswith(f"lab.toml: stages.ram.{key} = {value:g}: ") for one in problems), problems
-
-
 def test_a_nodes_own_settings_are_linted_too():
     problems = lint_rig(host_rig("ram", 2, stages={"ram": {"peer_share": 0.2}}))
     assert any("nodes[0].stages.ram.peer_share = 0.2" in one for one in problems), problems
