@@ -6,31 +6,33 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from rigproof.cli import screen
-from rigproof.cli.last_words import add_last_words
 from rigproof.cli.refused import Refused
+from rigproof.cluster.actors.remembering import shut_down_since
+from rigproof.cluster.actors.state_folder import host_folder, runs_of, this_host
 from rigproof.history.champions import RIG_FILE, ChampionError, read_champions
 from rigproof.host.garbage import without_collections
+from rigproof.host.proc import boot_id
 from rigproof.judging.laps import judge_all
-from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.profiles.auto import completed, named_node
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.load import default_rig, load_rig
+from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
+from rigproof.records.black_box import event_of, fate
 from rigproof.records.disk.reading import PARQUET_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import EXIT_STATUS, Decision, decide
-from rigproof.report.content.clock_times import by_the_clock
+from rigproof.records.verdict import EXIT_STATUS, Decision, Verdict, decide
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.remarks import not_tested, remarks
+from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
 from rigproof.report.files.folders import own_folder
 from rigproof.report.terminal.matrix_lines import terminal_width
@@ -52,6 +54,7 @@ NEVER_ENDED = (
 )
 LARGE = 500_000  # records; fewer are judged before a second process has started
 PROCESSES_MAX = 8  # with more, what is done before and after takes longer than judging
+ENDINGS = {"restarted": "host_reset", "shut_down": "driver_killed", "killed": "driver_killed"}
 NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
 NAME_MAX = 100
 NAMES_SHOWN = 4  # of a rig's nodes, in a sentence
@@ -119,42 +122,45 @@ def rejudge(
     `champions`: a rig's folder of them, instead of those that the run recorded. Another profile is linted as
     before a run: ProfileError with all its problems. `everything`: also list what passed.
     """
-    recording = read_recording(run)
-    add_last_words(run, recording)
+    recording = _read(run)
     loaded = None if hwprofile is None else _linted(_rig(hwprofile, recording), recording.run.level)
     rates = None if champions is None else read_champions(_folder(champions)).rates()
     own = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
     verdicts = judge_all(recording, loaded, rates, _processes(recording), planned_by=own)
-    stopped, problems = interrupted(run, recording), earlier_problems(run)
-    decision = decide(verdicts, interrupted=stopped, problems=problems)
-    for remark in remarks(recording):
+    result = _result(run, recording, verdicts, recording.last_s() or 0.0)
+    for remark in result.remarks:
         echo(remark)
-    simulated = recording.run.simulated
-    short = in_place_of_level(
-        shortfalls(recording, default_rig(KINDS, recording.run.rig)), recording.run.level
-    )
-    facts = run_facts(recording)
     if loaded is not None:
-        echo(f"run {recording.run.run_id} of the rig {facts.rig}, judged by {loaded.file}:")
+        echo(f"run {recording.run.run_id} of the rig {result.facts.rig}, judged by {loaded.file}:")
     print_summary(
-        decision,
-        verdicts,
+        replace(result, facts=run_facts(recording, loaded)),
         run if loaded is None and rates is None else None,  # the run's report is not by these limits
-        rig=facts.rig if loaded is None else loaded.rig.name,
-        devices=[device.subject for device in (facts.devices if loaded is None else loaded.devices())],
+        echo,
         width=terminal_width(),
         on_terminal=sys.stdout.isatty(),
         everything=everything,
-        problems=problems,
-        write_line=echo,
         color=screen.colored(),
-        simulated=simulated,
-        interrupted=stopped,
-        short=short,
-        not_tested=not_tested(recording),
-        worded=by_the_clock(recording),
     )
-    return EXIT_STATUS[decision]
+    return EXIT_STATUS[result.decision]
+
+
+def _read(run: Path) -> Recording:
+    """The recording, with what this host's black box says of a run that never ended."""
+    recording = read_recording(run)
+    add_last_words(run, recording)
+    return recording
+
+
+def _result(run: Path, recording: Recording, verdicts: Sequence[Verdict], elapsed_s: float) -> RunResult:
+    stopped, problems = interrupted(run, recording), earlier_problems(run)
+    return result_of(
+        recording,
+        verdicts,
+        decision=decide(verdicts, interrupted=stopped, problems=problems),
+        elapsed_s=elapsed_s,
+        interrupted=stopped,
+        problems=problems,
+    )
 
 
 def _processes(recording: Recording) -> int:
@@ -238,18 +244,12 @@ def rewrite(run: Path, echo: Callable[[str], None], *, output: Path | None = Non
     `output` is another folder to write into.
     """
     source = own_folder(run) if output is None else run.resolve()
-    recording = read_recording(source)
-    add_last_words(source, recording)
+    recording = _read(source)
     verdicts = judge_all(recording, processes=_processes(recording))
-    stopped, kept_from = interrupted(source, recording), earlier_problems(source)
-    decision = decide(verdicts, interrupted=stopped, problems=kept_from)
-    took_s = elapsed_s(source, recording)
+    result = _result(source, recording, verdicts, elapsed_s(source, recording))
     folder = output or source
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        result = result_of(
-            recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped, problems=kept_from
-        )
         problems = write_reports(folder, result)
     except OSError as error:
         problems = [f"{error.filename or run}: not written: {error.strerror or error}"]
@@ -265,20 +265,14 @@ def write_overlay(run: Path, other: Path, echo: Callable[[str], None], *, output
     from rigproof.report.page.page import write_page  # noqa: PLC0415 - loads the charts' library
 
     source = own_folder(run) if output is None else run.resolve()
-    recording, second = read_recording(source), read_recording(other.resolve())
+    recording, second = _read(source), read_recording(other.resolve())
     if second.run.run_id == recording.run.run_id:
         raise Refused(f"--with {other}: that is the same run; name another one")
     if not {*recording.gpus} & {*second.gpus}:
         ours, theirs = (", ".join(sorted(one.gpus)[:4]) or "no GPU" for one in (recording, second))
         raise Refused(f"--with {other}: nothing to lay over: it has {theirs}, the run has {ours}")
-    add_last_words(source, recording)
     verdicts = judge_all(recording, processes=_processes(recording))
-    stopped, problems = interrupted(source, recording), earlier_problems(source)
-    decision = decide(verdicts, interrupted=stopped, problems=problems)
-    took_s = elapsed_s(source, recording)
-    result = result_of(
-        recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped, problems=problems
-    )
+    result = _result(source, recording, verdicts, elapsed_s(source, recording))
     path = (output or source) / f"report-with-{NO_NAME.sub('-', second.run.run_id)[:NAME_MAX]}.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -303,3 +297,21 @@ def elapsed_s(run: Path, recording: Recording) -> float:
     if last_s is None:
         raise RecordingError(f"{run}: nothing was recorded; there is nothing to report")
     return last_s
+
+
+def add_last_words(run: Path, recording: Recording) -> None:
+    """Add to a recording without an orderly end an event that says how the run ended on this host.
+
+    Adds nothing if that is not known. What happened on other hosts is never known here: the next run on them
+    reports it.
+    """
+    now = boot_id().value
+    if now is None or recording.run.simulated or (run / PARQUET_FILE).exists():
+        return
+    host = this_host()
+    with suppress(OSError):
+        for found in runs_of(host, host_folder(host)):
+            if found.box.head.run_id == recording.run.run_id and not found.going_on:
+                ended = fate(found.box, now, shut_down_since(found.box))
+                if ended in ENDINGS:
+                    recording.add(event_of(found.box, ended, ENDINGS[ended], found.box.head.node))

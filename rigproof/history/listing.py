@@ -17,7 +17,6 @@ from rigproof.history.champions import (
 )
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
 from rigproof.records.message_text import first_problem, one_line
-from rigproof.records.rates import Rate
 from rigproof.records.verdict import figure
 
 LINE = 400  # characters
@@ -27,38 +26,6 @@ AGAINST = "; each change is against the line above it"
 NOTHING = "nothing is kept yet; a run of real devices keeps its good rates"
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRate:
-    """A stored measurement; `title` names the criterion, and which of its figures was measured."""
-
-    file: str  # its number, an underscore and the run's id
-    run_id: str
-    measured_at: str  # UTC, ISO 8601
-    title: str
-    subject: str
-    gpu_uuid: str
-    gpu_name: str
-    rate: Rate  # as it was judged
-    rounds: int
-    driver: str | None
-    torch: str | None
-    shortened: str = ""  # what the run did, if that was less than its level's own lengths
-
-    @property
-    def number(self) -> str:
-        """The run's number in the rig's history: `0001`."""
-        return self.file.partition("_")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """A rig's measurements in the order of their files, and a line for each unreadable file (`problems`)."""
-
-    rig: str
-    rates: tuple[StoredRate, ...]
-    problems: tuple[str, ...]
 
 
 class _Stored(BaseModel):
@@ -94,6 +61,29 @@ class _File(_Stored):
     benchmarks: Annotated[tuple[_Benchmark, ...], FailFast()]  # the first problem is reported
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRate:
+    """A stored measurement, `measured_at` (UTC, ISO 8601) by a run."""
+
+    file: str  # its number, an underscore and the run's id
+    measured_at: str
+    kept: _Extra
+
+    @property
+    def number(self) -> str:
+        """The run's number in the rig's history: `0001`."""
+        return self.file.partition("_")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A rig's measurements in the order of their files, and a line for each unreadable file (`problems`)."""
+
+    rig: str
+    rates: tuple[StoredRate, ...]
+    problems: tuple[str, ...]
+
+
 def read_history(folder: Path) -> History:
     """Everything in a rig's folder. A damaged or foreign file is left out and listed in `problems`."""
     rates: list[StoredRate] = []
@@ -107,7 +97,7 @@ def read_history(folder: Path) -> History:
         except ValidationError as error:
             problems.append(_left_out(path, first_problem(error)))
         else:
-            rates += [_stored_rate(path.name, content, one) for one in content.benchmarks]
+            rates += [StoredRate(path.name, content.datetime, one.extra_info) for one in content.benchmarks]
     return History(folder.name, tuple(rates), tuple(problems))
 
 
@@ -130,24 +120,6 @@ def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
 
 def _left_out(path: Path, reason: str) -> str:
     return f"{path}: left out: {reason}; move it out of this folder"
-
-
-def _stored_rate(file: str, content: _File, benchmark: _Benchmark) -> StoredRate:
-    extra = benchmark.extra_info
-    return StoredRate(
-        file=file,
-        run_id=extra.run_id or Path(file).stem.partition("_")[2],
-        measured_at=content.datetime,
-        title=extra.title,
-        subject=extra.subject,
-        gpu_uuid=str(extra.gpu_uuid),
-        gpu_name=extra.gpu_name or "",
-        rate=Rate(extra.rate, extra.unit),
-        rounds=benchmark.stats.rounds,
-        driver=extra.driver,
-        torch=extra.torch,
-        shortened=extra.shortened,
-    )
 
 
 def listing_lines(
@@ -187,19 +159,19 @@ def _rig_lines(history: History, numbers: Collection[str], *, color: bool) -> It
     yield f"{styled(history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
     groups: dict[tuple[str, str, str], list[StoredRate]] = {}
     for one in shown:
-        groups.setdefault((one.gpu_uuid, one.title, one.rate.unit), []).append(one)
+        groups.setdefault((one.kept.gpu_uuid, one.kept.title, one.kept.unit), []).append(one)
     for (uuid, title, _), group in groups.items():
-        yield f"  {styled(f'{group[-1].subject} {title}', BOLD)}  {group[-1].gpu_name} {uuid}"
+        yield f"  {styled(f'{group[-1].kept.subject} {title}', BOLD)}  {group[-1].kept.gpu_name or ''} {uuid}"
         before: float | None = None
         for one in group:
-            percent = 0.0 if before is None else (one.rate.value / before - 1) * 100
+            percent = 0.0 if before is None else (one.kept.rate / before - 1) * 100
             change = "" if before is None else f"{percent:+.1f} %"
             style = RED if percent <= -NOTABLE_PERCENT else GREEN if percent >= NOTABLE_PERCENT else ""
-            before = one.rate.value
-            versions = f"driver {one.driver or 'none'}, torch {one.torch or 'unknown'}"
+            before = one.kept.rate
+            versions = f"driver {one.kept.driver or 'none'}, torch {one.kept.torch or 'unknown'}"
             when = one.measured_at[:16].replace("T", " ")
-            short = f", {one.shortened}" if one.shortened else ""
-            rate = f"{one.rate.value:9.2f} {one.rate.unit} {styled(f'{change:>8}', style)}"
+            short = f", {one.kept.shortened}" if one.kept.shortened else ""
+            rate = f"{one.kept.rate:9.2f} {one.kept.unit} {styled(f'{change:>8}', style)}"
             yield f"    {one.number}  {when}  {rate}  {versions}{short}"
     yield from (f"  {problem}" for problem in history.problems)
 

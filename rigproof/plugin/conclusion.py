@@ -13,6 +13,7 @@ from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.disk.reading import RECORDING_FILE
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide, sentence
+from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import keep_latest
 
@@ -32,14 +33,15 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The verdicts, the decision and the exit status of a run that has ended."""
+    """The result of a run that has ended."""
 
-    verdicts: tuple[Verdict, ...]
-    decision: Decision
-    exit_status: int
-    problems: tuple[str, ...]
-    interrupted: bool
+    result: RunResult
     kept: tuple[str, ...] = ()  # a sentence for each new champion
+
+    @property
+    def exit_status(self) -> int:
+        """The exit status of the session."""
+        return self.result.exit_status
 
 
 def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started_s: float) -> Conclusion:
@@ -54,7 +56,8 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
     if not storage_error and not (folder / RECORDING_FILE).exists():
         problems.append(f"{folder}: somebody moved or removed what was recorded there; leave it alone")
 
-    def write(decision: Decision) -> list[str]:
+    def write() -> tuple[RunResult, list[str]]:
+        decision = decision_of(verdicts, judged, problems)
         # Lasting: pytest and Python, at their ends, would search the charts too.
         with without_collections(lasting=True):
             result = result_of(
@@ -67,27 +70,19 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
                 exit_status=exit_status(decision, judged),
                 problems=problems,
             )
-            return write_reports(folder, result)
+            return result, write_reports(folder, result)
 
-    decision = decision_of(verdicts, judged, problems)
-    found = write(decision)
+    result, found = write()
     latest = keep_latest(prepared.request.report_dir, folder)
     found += [latest] if latest else []
     kept: list[str] = []
-    if decision is Decision.ACCEPTED and not found and may_become_champion(prepared, run.recording, verdicts):
+    accepted = result.decision is Decision.ACCEPTED
+    if accepted and not found and may_become_champion(prepared, run.recording, verdicts):
         kept, found = keep_champions(prepared, run.recording, verdicts)
     if found:
         problems += found
-        decision = decision_of(verdicts, judged, problems)
-        write(decision)  # once more, with what could not be written
-    return Conclusion(
-        tuple(verdicts),
-        decision,
-        exit_status(decision, judged),
-        tuple(problems),
-        judged.interrupted,
-        tuple(kept),
-    )
+        result, _ = write()  # once more, with what could not be written
+    return Conclusion(result, tuple(kept))
 
 
 def unexplained(verdicts: Sequence[Verdict], judged: Judged) -> list[str]:

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from xml.etree.ElementTree import ParseError
 
 import pytest
@@ -17,11 +16,8 @@ from rigproof.plugin.guard import Guard, judged
 from rigproof.plugin.last_word import UNTESTED, VERDICTS, folder_removed, say
 from rigproof.plugin.notice import notify
 from rigproof.plugin.session import HardwareSession
-from rigproof.profiles.loading.loaded import left_out_text
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import USAGE, Decision, Outcome
-from rigproof.report.content.clock_times import by_the_clock
-from rigproof.report.content.remarks import remarks
 from rigproof.report.files.folders import short_name
 from rigproof.report.files.junit import LINE, conclude_junit, finish_junit
 from rigproof.report.terminal.matrix_lines import terminal_width
@@ -112,11 +108,9 @@ class Ending:
             session.verdicts, session.interrupted, self._guard.broken, exit_status, tuple(problems)
         )
         session.conclusion = conclude(session.prepared, session.run, session.folder, known, session.started_s)
-        mark = "SIMULATED " if session.prepared.simulated is not None else ""
-        *more, last = summary_lines(
-            session.conclusion.decision, session.conclusion.verdicts, session.folder, **self._told()
-        )
-        verdict = f"{mark}{session.conclusion.decision.value}"
+        result = session.conclusion.result
+        *more, last = summary_lines(result, session.folder)
+        verdict = f"{'SIMULATED ' if result.simulated else ''}{result.decision.value}"
         self._conclude_junit(last)
         self._notify(verdict, session.conclusion.exit_status, [last, *more])
         self._say_once()
@@ -135,19 +129,6 @@ class Ending:
         }
         text = f"{prepared.loaded.rig.name} " + "\n".join([*lines, ""])
         self._not_told = notify(prepared.request.notify, text, variables)
-
-    def _told(self) -> dict[str, Any]:
-        """The facts that the sentences of the end depend on beside the verdicts."""
-        session, conclusion = self._session, self._session.conclusion
-        assert conclusion is not None
-        return {
-            "problems": conclusion.problems,
-            "interrupted": conclusion.interrupted,
-            "simulated": session.prepared.simulated is not None,
-            "short": session.shortened,
-            "not_tested": left_out_text(session.prepared.loaded.left_out),
-            "worded": str if session.recording is None else by_the_clock(session.recording),
-        }
 
     def _final(self, status: int) -> int:
         """The exit status for a session that pytest, or another plugin, ended with `status`."""
@@ -233,7 +214,7 @@ class Ending:
         assert session.conclusion is not None
         assert path is not None
         with suppress(OSError, ParseError):  # what pytest itself could not write whole
-            accepted = session.conclusion.decision is Decision.ACCEPTED
+            accepted = session.conclusion.result.decision is Decision.ACCEPTED
             conclude_junit(path / "junit.xml", line, accepted=accepted)
             self._copy_junit()
 
@@ -258,23 +239,17 @@ class Ending:
         if conclusion is None or session.folder is None:
             return
         reporter = session.config.pluginmanager.getplugin("terminalreporter")
-        said = remarks(session.recording) if session.recording else ()
-        for line in (*said, *conclusion.kept):
+        for line in (*conclusion.result.remarks, *conclusion.kept):
             write_line(line)
-        loaded = session.prepared.loaded
         print_summary(
-            conclusion.decision,
-            conclusion.verdicts,
+            conclusion.result,
             short_name(session.folder),
-            write_line=write_line,
-            rig=loaded.rig.name,
-            devices=[device.subject for device in loaded.devices()],
+            write_line,
             width=terminal_width(),
             on_terminal=reporter is not None and reporter.isatty(),
             everything=session.config.get_verbosity() > 0,
             color=reporter is not None and reporter.hasmarkup,
             notices=[*filter(None, [self._not_told])],
-            **self._told(),
         )
         self._printed = True
 

@@ -31,7 +31,7 @@ def test_only_good_figures_are_kept(two_runs):
     history = read_history(two_runs.reports / "history" / "two-nodes")
     assert history.problems == ()
     first, second = (
-        {(one.title, one.subject) for one in history.rates if one.file == path.name}
+        {(one.kept.title, one.kept.subject) for one in history.rates if one.file == path.name}
         for path in two_runs.history
     )
     both = {(name, subject) for name in GEMMS for subject in ("pc1/gpu0", "pc2/gpu0")}
@@ -50,7 +50,7 @@ def test_what_a_foreign_process_disturbed_is_no_reference_for_later_runs(accepta
     good = {key[1] for key, one in run.criteria.items() if key[0] in GEMMS and one["outcome"] == "pass"}
     assert good == {"pc1/gpu0", "pc2/gpu0"}
     kept = read_history(run.reports / "history" / "two-nodes").rates
-    assert {one.subject for one in kept} == {"pc2/gpu0"}
+    assert {one.kept.subject for one in kept} == {"pc2/gpu0"}
 
 
 def test_the_rounds_of_a_failed_criterion_stay_with_the_run(acceptance):
@@ -74,7 +74,9 @@ def test_operations_per_second_are_tflops(two_runs):
 def test_what_the_history_lists_is_what_was_judged(two_runs):
     kept = read_history(two_runs.reports / "history" / "two-nodes").rates
     listed = {
-        (one.title, one.subject): one.rate.value for one in kept if one.file == two_runs.history[-1].name
+        (one.kept.title, one.kept.subject): one.kept.rate
+        for one in kept
+        if one.file == two_runs.history[-1].name
     }
     assert len(listed) == 14
     for (criterion, subject), rate in listed.items():

@@ -23,6 +23,7 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.fault_matrix import PROFILE
 from support.lengths import lengths
+from support.results import result_with
 
 FAIL, WARN, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED
 SUSTAINED, PEER = "throughput.sustained", "throughput.peer_outlier"
@@ -292,7 +293,7 @@ def test_a_soak_that_is_stopped_has_the_figures_of_its_complete_laps_and_one_sen
     assert (rate.measured, rate.limit) == (pytest.approx(652, abs=2), pytest.approx(568, abs=1))
     where = "lap 2 was interrupted in pattern; lap 3 was not run"
     assert {one.detail for one in verdicts if one.outcome is NOT_MEASURED} == {f"good in lap 1 of 3; {where}"}
-    lines = summary_lines(decide(verdicts), verdicts, None, interrupted=told)
+    lines = summary_lines(result_with(decide(verdicts), verdicts, interrupted=told), None)
     number = sum(one.outcome is NOT_MEASURED for one in verdicts)
     assert lines[0] == f"{number} criteria: good in lap 1 of 3 (sustained 652 TFLOP/s); {where}"
     assert lines[1].startswith("what a criterion measures")
@@ -318,7 +319,7 @@ def test_a_soak_that_is_stopped_in_its_first_or_last_lap_says_so(lap, name, deta
     verdicts = judge_all(stopped(recorded(of="alone"), lap, name))
     assert decide(verdicts).value == "INCOMPLETE"
     assert {one.detail for one in verdicts if one.outcome is NOT_MEASURED} == {detail}
-    lines = summary_lines(decide(verdicts), verdicts, None, interrupted=True)
+    lines = summary_lines(result_with(decide(verdicts), verdicts, interrupted=True), None)
     assert lines[0].replace(" (sustained 652 TFLOP/s)", "").endswith(f": {detail}")
     assert lines[1].startswith("what a criterion measures")
 

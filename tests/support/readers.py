@@ -40,7 +40,7 @@ from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import decide
-from rigproof.report.content.facts import run_facts
+from rigproof.report.files.files import result_of
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT
@@ -129,21 +129,12 @@ def judged(folder: Path) -> Recording | None:
     except (RecordingError, ProfileError) as error:
         shown(*str(error).splitlines())
         return None
-    decision = decide(verdicts, interrupted=interrupted(folder, recording), problems=earlier_problems(folder))
+    stopped, problems = interrupted(folder, recording), earlier_problems(folder)
+    decision = decide(verdicts, interrupted=stopped, problems=problems)
     content = repr((decision, verdicts))
     if content not in PRINTED:  # most changes of a file leave them as they are
-        facts = run_facts(recording)
-        devices = [device.subject for device in facts.devices]
-        print_summary(
-            decision,
-            verdicts,
-            folder,
-            rig=facts.rig,
-            devices=devices,
-            problems=[],
-            write_line=lines.append,
-            everything=True,
-        )
+        result = result_of(recording, verdicts, decision=decision, elapsed_s=1.0)
+        print_summary(result, folder, lines.append, everything=True)
         assert lines
         PRINTED.add(content)
     return recording

@@ -1,6 +1,7 @@
 """The facts that every report states before any verdict: rig, nodes, devices, promised and found."""
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,13 +67,14 @@ class RunFacts:
         return {"name": self.rig, "nodes": [_node_json(node) for node in self.nodes]}
 
 
-def run_facts(recording: Recording) -> RunFacts:
-    """Read the facts of a recording; only what was found if its profile cannot be restored."""
+def run_facts(recording: Recording, loaded: LoadedRig | None = None) -> RunFacts:
+    """The facts of a recording, with what its own profile promises, or another one.
+
+    Only what was found if its own profile cannot be restored.
+    """
     run = recording.run
-    try:
-        loaded = LoadedRig.restore(run.rig, KINDS)
-    except (ProfileError, ValueError, KeyError, TypeError, AttributeError):
-        loaded = None
+    with suppress(ProfileError, ValueError, KeyError, TypeError, AttributeError):
+        loaded = loaded or LoadedRig.restore(run.rig, KINDS)
     promised: dict[str, dict[str, str | None]] = {}
     bands: dict[str, tuple[float, float] | None] = {}
     if loaded is not None:

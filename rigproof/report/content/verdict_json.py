@@ -13,9 +13,15 @@ from rigproof.records.disk.durable import replacing
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict, counts
 from rigproof.report.content.facts import RunFacts
+from rigproof.report.content.order import meaning
 from rigproof.report.content.remarks import left_out, not_tested, remarks
 
 VERDICT_SCHEMA_VERSION = 1
+FIELDS = (
+    *("criterion", "subject", "outcome", "measured", "limit", "direction", "unit", "limit_source"),
+    *("detail", "remedy"),
+)
+OPTIONAL = ("severity", "from_s", "length_s")
 NO_CRITERIA = b'\n "criteria": []'
 AT_ONCE = 1000  # verdicts formatted together; all of a large rig would take much memory
 
@@ -51,6 +57,19 @@ class RunResult:
     @property
     def not_tested(self) -> str:
         return not_tested(self.recording)
+
+    @property
+    def meaning(self) -> str:
+        """The decision's meaning for someone who wants to train, in one sentence."""
+        return meaning(
+            self.decision,
+            self.verdicts,
+            interrupted=self.interrupted,
+            problem=next(iter(self.problems), ""),
+            short=self.short,
+            not_tested=self.not_tested,
+            simulated=self.simulated,
+        )
 
     @property
     def exit_status(self) -> int:
@@ -110,23 +129,9 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
 
 
 def criterion_json(verdict: Verdict) -> dict[str, Any]:
-    """A verdict for JSON; `severity`, `from_s` and `length_s` are only there if it has them."""
-    content: dict[str, Any] = {
-        "criterion": verdict.criterion,
-        "subject": verdict.subject,
-        "outcome": verdict.outcome.value,
-        "measured": verdict.measured,
-        "limit": verdict.limit,
-        "direction": verdict.direction,
-        "unit": verdict.unit,
-        "limit_source": verdict.limit_source,
-        "detail": verdict.detail,
-        "remedy": verdict.remedy,
+    """A verdict for JSON; what is OPTIONAL is only there if it has it."""
+    optional = {name: getattr(verdict, name) for name in OPTIONAL}
+    return {
+        **{name: getattr(verdict, name) for name in FIELDS},
+        **{name: value for name, value in optional.items() if value is not None},
     }
-    if verdict.severity is not None:
-        content["severity"] = verdict.severity
-    if verdict.from_s is not None:
-        content["from_s"] = verdict.from_s
-    if verdict.length_s is not None:
-        content["length_s"] = verdict.length_s
-    return content

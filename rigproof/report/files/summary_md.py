@@ -12,7 +12,6 @@ from rigproof.report.content.matrix import Cell, Matrix, Row, matrix_of
 from rigproof.report.content.order import (
     count_line,
     instead,
-    meaning,
     not_applicable_sentences,
     not_measured_groups,
     not_measured_sentence,
@@ -43,15 +42,6 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     run = result.recording.run
     mark = "SIMULATED " if result.simulated else ""
     lines = [f"# rigproof: {mark}{result.decision.value}{instead(result.decision, result.short)}", ""]
-    sense = meaning(
-        result.decision,
-        result.verdicts,
-        interrupted=result.interrupted,
-        problem=next(iter(result.problems), ""),
-        short=result.short,
-        not_tested=_text(result.not_tested),
-        simulated=result.recording.run.simulated,
-    )
     number = max((one.lap for one in result.recording.attempts), default=1)
     laps = f", {number} laps" if number > 1 else ""
     if result.simulated:
@@ -61,7 +51,7 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         f"{_text(begun_at(result.recording) if is_long(result.recording) else run.started_at)} · "
         f"{lasted(result.recording, result.elapsed_s)} · run `{run.run_id}`",
         "",
-        f"{_upper(sense)}. {_upper(count_line(result.verdicts))}.",
+        f"{_upper(_text(result.meaning, 2000))}. {_upper(count_line(result.verdicts))}.",
         "",
     ]
     for problem in result.problems:

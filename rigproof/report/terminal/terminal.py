@@ -1,6 +1,6 @@
 """The terminal output before and after a run: header, matrix of verdicts, what to do about failures."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
@@ -9,19 +9,19 @@ from rigproof.host.package import PACKAGE, ROOT
 from rigproof.profiles.loading.files import shown_path
 from rigproof.profiles.loading.loaded import LoadedRig, left_out_text
 from rigproof.profiles.planning.plan import Plan
-from rigproof.records.verdict import Decision, Outcome, Verdict, count_of, sentence, sentence_and_severity
-from rigproof.report.content.clock_times import Worded, duration
+from rigproof.records.verdict import Decision, Outcome, count_of, sentence, sentence_and_severity
+from rigproof.report.content.clock_times import by_the_clock, duration
 from rigproof.report.content.matrix import heading, matrix_of
 from rigproof.report.content.order import (
     count_line,
     instead,
-    meaning,
     no_device_there,
     not_applicable_sentences,
     not_measured_sentences,
     of_outcome,
     severity_legend,
 )
+from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.terminal.matrix_lines import matrix_lines, wrapped
 
 SIMULATED = "SIMULATED: no real device is measured; this says nothing about any rig"
@@ -90,29 +90,21 @@ def criteria_page() -> str:
 
 
 def summary_lines(
-    decision: Decision,
-    verdicts: Sequence[Verdict],
+    result: RunResult,
     folder: Path | None,
     *,
-    problems: Sequence[str] = (),
-    notices: Sequence[str] = (),
+    notices: Iterable[str] = (),
     everything: bool = False,
-    simulated: bool = False,
-    interrupted: bool = False,
     color: bool = False,
-    short: str = "",
-    not_tested: str = "",
-    worded: Worded = str,
 ) -> list[str]:
     """Failures, warnings, what was not measured; counts; the decision and its meaning.
 
     With `everything` also severities and what each asks for, and why criteria do not apply.
 
-    `folder`: the run's, to name its report; None if there is none. `notices`: what else there is to say,
-    whatever the verdict. `short`: what was done instead of the
-    whole level (`in_place_of_level`). `not_tested`: what was found beside the rig. `worded`: names moments
-    as `by_the_clock` does.
+    `folder`: the run's, to name its report; None if there is none. `notices`: what else there is to say.
     """
+    verdicts, decision, interrupted = result.verdicts, result.decision, result.interrupted
+    worded = by_the_clock(result.recording)
     shown_as = sentence_and_severity if everything else sentence
     lines = [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [shown_as(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
@@ -122,7 +114,7 @@ def summary_lines(
         [f"what a criterion measures, and where its limit comes from: {criteria_page()}"] if lines else []
     )
     lines += not_applicable_sentences(verdicts) if everything else []
-    lines += [f"problem: {problem}" for problem in problems]
+    lines += [f"problem: {problem}" for problem in result.problems]
     lines = [*map(worded, lines), *notices]
     if lines:
         lines.append("")
@@ -130,66 +122,37 @@ def summary_lines(
     if folder is not None and (folder / "report.html").exists():
         lines.append(f"report: {folder}/report.html")
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
-    mark = "SIMULATED " if simulated else ""
-    sense = meaning(
-        decision,
-        verdicts,
-        interrupted=interrupted,
-        problem=next(iter(problems), ""),
-        short=short,
-        not_tested=not_tested,
-        simulated=simulated,
-    )
-    lines.append(f"{mark}{shown}{instead(decision, short)}: {worded(sense)}")
+    mark = "SIMULATED " if result.simulated else ""
+    lines.append(f"{mark}{shown}{instead(decision, result.short)}: {worded(result.meaning)}")
     return lines
 
 
 def print_summary(
-    decision: Decision,
-    verdicts: Sequence[Verdict],
+    result: RunResult,
     folder: Path | None,
-    *,
-    rig: str,
-    devices: Sequence[str],
-    problems: Sequence[str],
-    notices: Sequence[str] = (),
     write_line: Callable[[str], None],
+    *,
     width: int = 80,
     on_terminal: bool = False,
+    notices: Iterable[str] = (),
     everything: bool = False,
-    simulated: bool = False,
-    interrupted: bool = False,
     color: bool = False,
-    short: str = "",
-    not_tested: str = "",
-    worded: Worded = str,
 ) -> None:
-    """The matrix and the summary, line by line. `devices`: subjects, in the order of the columns.
+    """The matrix and the summary, line by line.
 
     `on_terminal`: sentences are wrapped to `width` too; elsewhere each is one line, for grep. `everything`:
     also the rows of what passed, and why criteria do not apply.
     """
-    head = heading(rig, decision, verdicts, simulated=simulated, short=short)
-    shown = verdicts
+    verdicts, decision, rig = result.verdicts, result.decision, result.facts.rig
+    head = heading(rig, decision, verdicts, simulated=result.simulated, short=result.short)
+    judged = {one.subject for one in verdicts}
+    devices = [device.subject for device in result.facts.devices if device.subject in judged]
     if no_device_there(verdicts) and not everything:
-        shown = [one for one in verdicts if one.outcome is not Outcome.NOT_MEASURED]
-    matrix = matrix_of(shown, devices)
+        verdicts = [one for one in verdicts if one.outcome is not Outcome.NOT_MEASURED]
+    matrix = matrix_of(verdicts, devices)
     for line in matrix_lines(matrix, head, decision, width, everything=everything, color=color):
         write_line(line)
     write_line("")
-    for line in summary_lines(
-        decision,
-        verdicts,
-        folder,
-        problems=problems,
-        notices=notices,
-        everything=everything,
-        simulated=simulated,
-        interrupted=interrupted,
-        color=color,
-        short=short,
-        not_tested=not_tested,
-        worded=worded,
-    ):
+    for line in summary_lines(result, folder, notices=notices, everything=everything, color=color):
         for part in wrapped(line, width) if on_terminal and "\x1b" not in line else [line]:
             write_line(part)

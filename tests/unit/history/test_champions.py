@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rigproof.history import champion_keeping
 from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, profile_file, rig_figures
 from rigproof.history.champions import ChampionError, GpuFigure, champions_folder, gpu_file, read_champions
 from rigproof.history.listing import champions_listing
 from rigproof.profiles.loading.load import load_rig
-from rigproof.records.verdict import Outcome
+from rigproof.records.rates import FigureRate
+from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
 from support.recordings import healthy_recording
@@ -18,6 +20,7 @@ from support.rig_profile import RIG, SHIPPED_SKU, profile_text
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 BF16, SUSTAINED = "throughput.gemm_bf16", "throughput.sustained"
+COMBINED = "throughput.combined"
 BF16_RATE, SUSTAINED_RATE, STEP_RATE = "gemm_bf16_tflops", "sustained_tflops", "training_tflops"
 UUID = f"GPU-{GPU}"
 
@@ -170,27 +173,10 @@ def test_champions_follow_a_gpu_to_another_slot(folder, bench):
     assert len(read_champions(folder).rig.figures) == 1
 
 
-def test_what_a_criterion_did_not_accept_is_not_kept(bench):
-    bench.slow(GPU, 0.5, "gemm")
-    verdicts = bench.verdicts()
-    assert any(one.outcome is Outcome.FAIL for one in verdicts)
-    assert [one.criterion for one in gpu_figures(bench.recording, verdicts)[UUID]] == [
-        SUSTAINED,
-        "training.step",
-    ]
-
-
 def test_work_that_changed_on_the_way_is_not_kept(bench):
     bench.rounds(GPU, "sustained", 50, size=512)
     figures = gpu_figures(bench.recording, bench.verdicts())[UUID]
     assert SUSTAINED not in {one.criterion for one in figures}
-
-
-def test_a_step_of_another_batch_is_another_figure(folder, bench):
-    kept(folder, bench)
-    bench.rounds(GPU, "training", batch=lambda one: 32 if one.label("batch") == 16 else one.label("batch"))
-    kept(folder, bench, "run-2")
-    assert rates(folder, figure=STEP_RATE) == {(400, 700, "run-1"), (400, 700, "run-2")}
 
 
 def test_the_cpu_is_no_champion(bench):
@@ -198,6 +184,84 @@ def test_the_cpu_is_no_champion(bench):
     figures = gpu_figures(bench.recording, bench.verdicts())
     assert set(figures) == {f"GPU-{OTHER}"}
     assert rig_figures(bench.recording, bench.verdicts()) == []
+
+
+def a_rate(value, figure="gemm_bf16_tflops", workers=1, **labels):
+    return FigureRate(figure, value, "TFLOP/s", {"precision": "bf16", "size": 1024} | labels, workers)
+
+
+def verdict(outcome=Outcome.PASS, measured=660.0, criterion=BF16, subject=GPU, rates=None):
+    unit = "TFLOP/s"
+    if rates is None:
+        rates = (a_rate(measured),) if measured is not None else ()
+    return Verdict(criterion, subject, outcome, unit=unit, measured=measured, rates=rates)
+
+
+@pytest.mark.parametrize(
+    ("one", "values"),
+    [
+        (verdict(), True),
+        (verdict(Outcome.WARN), True),
+        (verdict(Outcome.FAIL), False),
+        (verdict(measured=None), False),
+        (verdict(measured=0.0), False),
+        (verdict(subject="pc9/gpu0"), False),
+        (verdict(rates=()), False),
+        (verdict(rates=(a_rate(660.0, size=2048),)), False),
+        (verdict(rates=(a_rate(660.0, workers=2),)), False),
+        (verdict(rates=(a_rate(660.0, batch=8),)), False),
+    ],
+)
+def test_a_rate_that_was_accepted_of_a_gpu_that_was_found_may_be_kept(bench, one, values):
+    figures = gpu_figures(bench.recording, [one])
+    assert [figure.value for own in figures.values() for figure in own] == ([660.0] if values else [])
+
+
+@pytest.mark.parametrize(
+    ("one", "values"),
+    [
+        (verdict(criterion=COMBINED, subject="rig", measured=1320.0), [1320.0]),
+        (verdict(Outcome.FAIL, criterion=COMBINED, subject="rig"), []),
+        (verdict(criterion=COMBINED, subject="rig", measured=None), []),
+        (verdict(), []),
+    ],
+)
+def test_the_rigs_figure_is_its_accepted_combined_rate(bench, one, values):
+    assert [found.value for found in rig_figures(bench.recording, [one])] == values
+
+
+def test_one_cpu_among_the_cards_keeps_the_rigs_figure_away(bench):
+    combined = verdict(criterion=COMBINED, subject="rig")
+    bench.gpu(OTHER, device="cpu")
+    assert rig_figures(bench.recording, [combined]) == []
+    bench.recording.gpus.clear()
+    assert rig_figures(bench.recording, [combined]) == []
+
+
+def test_what_it_takes_to_do_a_run_again_is_kept_by_node(bench):
+    bench.recording.workers = [one for one in bench.recording.workers if one.node == "pc1"]
+    run = champion_run(bench.recording, "again")
+    assert (run.folder, run.command, run.level) == ("runs/run", "again", "standard")
+    assert {node: one.cuda for node, one in run.software.items()} == {"pc1": "13.0", "pc2": None}
+    assert run.software["pc1"].driver == "580.65.06"
+
+
+def test_another_set_of_cards_has_a_figure_of_its_own(bench, tmp_path):
+    folder = champions_folder(tmp_path, "two-nodes")
+    kept(folder, bench)
+    bench.gpu(OTHER, uuid="GPU-new")
+    assert [one for one in kept(folder, bench, "run-2") if "rig" in one] == [
+        f"champion: rig {COMBINED}: 1320 TFLOP/s (the first)"
+    ]
+    assert len(read_champions(folder).rig.figures) == 2
+
+
+def test_a_file_that_nobody_would_read_again_is_not_written(bench, tmp_path, monkeypatch):
+    folder = champions_folder(tmp_path, "two-nodes")
+    monkeypatch.setattr(champion_keeping, "CHAMPIONS_BYTES_MAX", 100)
+    with pytest.raises(ChampionError, match="more than 100"):
+        kept(folder, bench)
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
 def a_figure(value, power_limit_w):

@@ -2,7 +2,14 @@ import json
 
 import pytest
 
-from rigproof.history.listing import listing_lines, read_history, unreadable
+from rigproof.history.champions import StoredChampions
+from rigproof.history.listing import (
+    champion_lines,
+    champions_listing,
+    listing_lines,
+    read_history,
+    unreadable,
+)
 
 
 def content(
@@ -41,9 +48,9 @@ def lab(tmp_path):
 
 def test_measurements_are_read_oldest_first(lab):
     history = read_history(lab)
-    assert [(one.rate.value, one.measured_at[:10], one.rounds) for one in history.rates] == [
-        (70.0, "2026-01-02", 20),
-        (63.0, "2026-02-02", 20),
+    assert [(one.kept.rate, one.measured_at[:10], one.number) for one in history.rates] == [
+        (70.0, "2026-01-02", "0001"),
+        (63.0, "2026-02-02", "0002"),
     ]
     assert history.problems == ()
 
@@ -120,10 +127,6 @@ def test_a_file_too_large_to_be_ours_is_left_out(lab, monkeypatch):
     assert f"{size} bytes are more than the 10 it can have" in problems[0]
 
 
-def test_an_unknown_rig_is_answered_with_the_known_ones(lab):
-    assert list(listing_lines(lab.parent, "labb")) == [f"{lab.parent}: labb: no such rig; there are: lab"]
-
-
 def test_no_history_says_where_it_comes_from(tmp_path):
     assert list(listing_lines(tmp_path / "history")) == [
         f"{tmp_path / 'history'}: nothing is kept yet; a run of real devices keeps its good rates"
@@ -146,9 +149,53 @@ def test_a_link_out_of_the_folder_is_left_out_unread(lab, tmp_path):
     assert "a symbolic link leads out of" in history.problems[0]
 
 
-@pytest.mark.parametrize("damage", [None, b"{", b"x" * 100])
-def test_whether_anything_was_left_out_is_reported(lab, tmp_path, damage):
-    if damage is not None:
-        (lab / "0003_run-3.json").write_bytes(damage)
-    assert unreadable(lab.parent, tmp_path / "champions", "lab") == (damage is not None)
-    assert not unreadable(lab.parent, tmp_path / "champions", "another")
+def test_what_is_not_known_of_a_run_is_said_and_all_rigs_are_listed(lab):
+    old = content(35.0, subject="pc1/gpu1", uuid="GPU-2")
+    for name in ("run_id", "gpu_name", "driver", "torch"):
+        del old["benchmarks"][0]["extra_info"][name]
+    attic = lab.parent / "attic"
+    attic.mkdir()
+    (attic / "0001_run-9.json").write_text(json.dumps(old))
+    assert list(listing_lines(lab.parent))[:4] == [
+        "attic: 1 measurement of 1 run",
+        "  pc1/gpu1 throughput.gemm_bf16   GPU-2",
+        "    0001  2026-01-02 03:04      35.00 TFLOP/s           driver none, torch unknown",
+        "lab: 2 measurements of 2 runs; each change is against the line above it",
+    ]
+    (line,) = listing_lines(lab.parent, "cellar")
+    assert line == f"{lab.parent}: cellar: no such rig; there are: attic, lab"
+
+
+def test_on_a_terminal_names_are_bold_and_notable_changes_are_coloured(lab):
+    for number, rate in ((3, 69.3), (4, 69.4)):
+        (lab / f"000{number}_run-{number}.json").write_text(json.dumps(content(rate)))
+    rig, card, first, down, up, same = listing_lines(lab.parent, "lab", color=True)
+    assert rig.startswith("\x1b[1mlab\x1b[0m: ")
+    assert card.startswith("  \x1b[1mpc1/gpu0 throughput.gemm_bf16\x1b[0m  ")
+    assert "\x1b" not in first + same
+    assert "\x1b[31m -10.0 %\x1b[0m" in down
+    assert "\x1b[32m +10.0 %\x1b[0m" in up
+
+
+def test_whether_anything_was_left_out_is_reported_for_one_rig_or_for_all(lab, tmp_path):
+    champions = tmp_path / "champions"
+    (champions / "lab").mkdir(parents=True)
+    (champions / "notes.txt").write_text("mine")
+    (lab.parent / "notes.txt").write_text("mine")
+    assert not unreadable(lab.parent, champions)
+    damaged = lab / "0003_run-3.json"
+    damaged.write_text("{")
+    *_, last = listing_lines(lab.parent, "lab")
+    assert last.startswith(f"  {damaged}: left out: ")
+    assert unreadable(lab.parent, champions)
+    assert unreadable(lab.parent, champions, "lab")
+    assert not unreadable(lab.parent, champions, "attic")
+    damaged.unlink()
+    (champions / "lab" / "rig.json").write_text("{")
+    assert unreadable(lab.parent, champions, "lab")
+    assert not unreadable(lab.parent, champions, "cellar")
+
+
+def test_where_there_are_no_champions_nothing_is_listed(tmp_path):
+    assert list(champion_lines(StoredChampions(), "lab")) == []
+    assert list(champions_listing(tmp_path / "nowhere")) == []

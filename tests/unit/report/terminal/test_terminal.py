@@ -14,6 +14,7 @@ from rigproof.report.terminal.terminal import (
     summary_lines,
 )
 from rigproof.stages.registry import KINDS
+from support.results import result_with
 
 
 def test_the_header_says_what_is_about_to_happen(loaded, plan):
@@ -48,10 +49,9 @@ def test_the_header_says_why_no_gpu_was_looked_for_and_that_a_run_is_simulated(l
 DEVICES = ("pc1/gpu0", "pc1/gpu1")
 
 
-def printed(decision, verdicts, **more):
+def printed(decision, verdicts, *, devices=DEVICES, **more):
     lines = []
-    options = {"rig": "lab", "devices": DEVICES, "problems": [], "write_line": lines.append} | more
-    print_summary(decision, verdicts, Path("r"), **options)
+    print_summary(result_with(decision, verdicts, devices=devices), Path("r"), lines.append, **more)
     return lines
 
 
@@ -64,7 +64,7 @@ def test_colour_is_only_there_when_it_is_asked_for(verdicts):
 
 def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path):
     (tmp_path / "report.html").touch()
-    lines = summary_lines(Decision.REJECTED, verdicts, tmp_path)
+    lines = summary_lines(result_with(Decision.REJECTED, verdicts), tmp_path)
     assert lines == [
         "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long). "
         "Clean the heatsink or raise the fan curve.",
@@ -80,11 +80,11 @@ def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path
 
 def test_with_v_the_tags_of_failures_and_warnings_are_explained_below_them(verdicts):
     tagged = [replace(one, severity="reset") if one.outcome is Outcome.FAIL else one for one in verdicts]
-    lines = summary_lines(Decision.REJECTED, tagged, None, everything=True)
+    lines = summary_lines(result_with(Decision.REJECTED, tagged), None, everything=True)
     (failure,) = (place for place, line in enumerate(lines) if line.endswith(" [reset]"))
     meaning = "[reset] reset the GPU, or restart the machine or a service of its driver"
     assert lines.index(meaning) == failure + 2  # below the warning, which has no tag here
-    assert "[reset]" not in "".join(summary_lines(Decision.REJECTED, tagged, None))
+    assert "[reset]" not in "".join(summary_lines(result_with(Decision.REJECTED, tagged), None))
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,16 @@ def test_with_v_the_tags_of_failures_and_warnings_are_explained_below_them(verdi
     ],
 )
 def test_the_last_line_is_the_answer(decision, options, last):
-    lines = summary_lines(decision, [Verdict("c.x", "n", Outcome.PASS)], Path("r"), **options)
+    lines = summary_lines(result_with(decision, [Verdict("c.x", "n", Outcome.PASS)], **options), Path("r"))
     assert lines[-1].startswith(last)
 
 
 def test_problems_of_the_files_are_reported(verdicts):
-    lines = summary_lines(Decision.REJECTED, verdicts, Path("r"), problems=["report.html: not written"])
+    problems = ("report.html: not written",)
+    lines = summary_lines(result_with(Decision.REJECTED, verdicts, problems=problems), Path("r"))
     assert "problem: report.html: not written" in lines
     assert not any(line.startswith("report:") for line in lines)
-    incomplete = summary_lines(Decision.INCOMPLETE, [], Path("r"), problems=["report.html: not written"])
+    incomplete = summary_lines(result_with(Decision.INCOMPLETE, [], problems=problems), Path("r"))
     assert incomplete[-1] == "INCOMPLETE: report.html: not written; the rig is not proven fit"
 
 
@@ -150,7 +151,7 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
         "[ ] failed, ? not measured",
         "3 more not measured on any: clock ratio, Xid errors, uncorrected ECC",
     ]
-    lines = summary_lines(Decision.REJECTED, verdicts, Path("r"))
+    lines = summary_lines(result_with(Decision.REJECTED, verdicts), Path("r"))
     assert "pc2/gpu0: 4 criteria not measured: pc2/gpu0 was not found" in lines
 
 
@@ -173,11 +174,12 @@ def test_the_cpu_as_the_device_is_never_called_fit_for_training():
         Verdict("memory.no_oom", "pc1/cpu0", Outcome.PASS),
         Verdict("host.cpu_band", "pc1", Outcome.PASS),
     ]
-    last = summary_lines(Decision.ACCEPTED, verdicts, Path("r"))[-1]
+    last = summary_lines(result_with(Decision.ACCEPTED, verdicts), Path("r"))[-1]
     assert "says nothing about a GPU" in last
     assert "fit for training" not in last
     gpu = Verdict("memory.no_oom", "pc1/gpu0", Outcome.PASS)
-    assert "fit for training" in summary_lines(Decision.ACCEPTED, [*verdicts, gpu], Path("r"))[-1]
+    fit = summary_lines(result_with(Decision.ACCEPTED, [*verdicts, gpu]), Path("r"))[-1]
+    assert "fit for training" in fit
 
 
 def test_of_a_rig_without_any_of_its_gpus_only_that_is_shown():
