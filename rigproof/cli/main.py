@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rigproof import __version__
-from rigproof.cli import cluster, screen
+from rigproof.cli import cluster
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.preconditions import ClusterError
 from rigproof.host import system
@@ -233,6 +233,7 @@ def history(
     With numbers of runs, only the rates of these runs.
     """
     from rigproof.history import listing  # noqa: PLC0415
+    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     report_dir = _there(report_dir)
     folder, numbers = report_dir / "history", runs or []
@@ -241,7 +242,7 @@ def history(
         from rigproof.stages.registry import KINDS  # noqa: PLC0415
 
         rig = load_rig(rig, KINDS).rig.name
-    lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=screen.colored()))
+    lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=colored()))
     best = "" if numbers else "\n".join(listing.champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:

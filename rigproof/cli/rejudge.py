@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from rigproof.cli import screen
 from rigproof.cli.refused import Refused
 from rigproof.cluster.actors.remembering import shut_down_since
 from rigproof.cluster.actors.state_folder import host_folder, runs_of, this_host
@@ -35,7 +34,7 @@ from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
 from rigproof.report.files.folders import own_folder
-from rigproof.report.terminal.matrix_lines import terminal_width
+from rigproof.report.terminal.matrix_lines import colored, terminal_width
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 
@@ -139,7 +138,7 @@ def rejudge(
         width=terminal_width(),
         on_terminal=sys.stdout.isatty(),
         everything=everything,
-        color=screen.colored(),
+        color=colored(),
     )
     return EXIT_STATUS[result.decision]
 

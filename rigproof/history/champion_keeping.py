@@ -189,11 +189,8 @@ def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: Fi
             subject=gpu.subject,
             labels=dict(rate.labels),
             workers=rate.workers,
-            sm_clock_mean_mhz=means["sm_clock_mean_mhz"],
-            memory_clock_mean_mhz=means["memory_clock_mean_mhz"],
-            core_temperature_mean_c=means["core_temperature_mean_c"],
-            power_mean_w=means["power_mean_w"],
             run_id=recording.run.run_id,
+            **{name: mean for name, mean in means.items() if name in GpuFigure.model_fields},
         )
     ]
 

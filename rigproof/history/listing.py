@@ -157,7 +157,7 @@ def _rig_lines(history: History, numbers: Collection[str], *, color: bool) -> It
         return
     counted = f"{figure(len(shown), 'measurements')} of {figure(runs, 'runs')}"
     yield f"{styled(history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
-    groups: dict[tuple[str, str, str], list[StoredRate]] = {}
+    groups: dict[tuple[str | None, str, str], list[StoredRate]] = {}
     for one in shown:
         groups.setdefault((one.kept.gpu_uuid, one.kept.title, one.kept.unit), []).append(one)
     for (uuid, title, _), group in groups.items():

@@ -6,8 +6,7 @@ from unittest.mock import patch
 from bokeh import models  # without them it knows none
 from bokeh.document import Document
 
-from rigproof.report.page.models import document_of
-from rigproof.report.page.plots import Chart
+from rigproof.report.page.plots import Chart, document_of
 
 
 def bokeh_plots(charts: Iterable[Chart]) -> dict[str, models.Plot]:

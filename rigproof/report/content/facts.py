@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, left_out_text
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
 from rigproof.records.recording import Recording
 from rigproof.stages.registry import KINDS
@@ -128,3 +128,23 @@ def _device_json(device: DeviceFacts) -> dict[str, Any]:
 
 def _fields(identity: NodeIdentity | GpuIdentity, left_out: Collection[str]) -> dict[str, Any]:
     return {name: getattr(identity, name) for name in identity.__slots__ if name not in left_out}
+
+
+def remarks(recording: Recording) -> tuple[str, ...]:
+    """Sentences about how the run was done, usually none."""
+    return tuple(event.message for event in recording.events if event.kind == "open_cluster")
+
+
+def left_out(recording: Recording) -> tuple[LeftOut, ...]:
+    """Hardware that was found beside the rig and not tested, as recorded; what is damaged is skipped."""
+    listed = recording.run.rig.get("left_out", ())
+    return tuple(
+        LeftOut(str(one.get("node")), str(one.get("what")))
+        for one in (listed if isinstance(listed, list | tuple) else ())
+        if isinstance(one, Mapping)
+    )
+
+
+def not_tested(recording: Recording) -> str:
+    """The hardware of `left_out` in a line; empty if there is none."""
+    return left_out_text(left_out(recording))

@@ -12,9 +12,8 @@ from rigproof.records.disk.clean import plain
 from rigproof.records.disk.durable import replacing
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict, counts
-from rigproof.report.content.facts import RunFacts
+from rigproof.report.content.facts import RunFacts, left_out, not_tested, remarks
 from rigproof.report.content.order import meaning
-from rigproof.report.content.remarks import left_out, not_tested, remarks
 
 VERDICT_SCHEMA_VERSION = 1
 FIELDS = (

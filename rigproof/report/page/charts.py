@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,9 +18,7 @@ from rigproof.report.content.clock_times import begun_at, is_long
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import NOTICES, QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
-from rigproof.report.page.models import Model
-from rigproof.report.page.overlay import overlay_of
-from rigproof.report.page.plots import Chart, Key, PlotLine, TimePlots, hover, renderer
+from rigproof.report.page.plots import Chart, Key, Model, PlotLine, TimePlots, hover, renderer
 
 MARKS_MAX = 2000  # events
 POINTS_MAX = 2000  # of one line
@@ -242,3 +240,32 @@ def _host_cpu(
     title = "Host CPU (green: the promised band), %"
     bands = {node.band_percent for node in result.facts.nodes if node.band_percent is not None}
     return plots.lines(HOST_CPU, title, series, bands=bands, zero=True, top=105)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A second run; `shift_s` added to its times makes the first stage of both begin at the same place."""
+
+    recording: Recording
+    shift_s: float
+
+    def lines(self, lines: Iterable[PlotLine], subjects: Iterable[str]) -> list[PlotLine]:
+        """The second run's lines of these subjects, shifted and dotted."""
+        shown = set(subjects)
+        return [
+            replace(
+                line,
+                name=f"{line.name}, other run",
+                times_s=[t_s + self.shift_s for t_s in line.times_s],
+                dotted=True,
+            )
+            for line in lines
+            if line.subject in shown
+        ]
+
+
+def overlay_of(recording: Recording, other: Recording) -> Overlay:
+    """The other run on the first one's time; by each run's own time if they share no stage."""
+    begun = {stage.name: stage.start_s for stage in reversed(recording.attempts)}
+    common = (begun[stage.name] - stage.start_s for stage in other.attempts if stage.name in begun)
+    return Overlay(other, next(common, 0.0))

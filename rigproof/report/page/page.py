@@ -49,7 +49,7 @@ from rigproof.report.content.order import (
 from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import MARKS_MAX, chart_of, charts_of, loud_events
-from rigproof.report.page.models import document_of
+from rigproof.report.page.plots import document_of
 
 ROWS_MAX = 4000  # of the criteria: as many as a browser shows without delay
 FINDINGS_MAX = 500

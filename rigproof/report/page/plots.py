@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from bokeh import __version__
+from bokeh.core.serialization import Serializable, Serializer
+from bokeh.util.serialization import make_id
 
 from rigproof.records.measurements import Stage
 from rigproof.report.page.downsample import Floats, line_of
-from rigproof.report.page.models import Model
 
 # Of the kinds of stages, in turns: those of neighbours differ.
 STAGE_TINTS = ("#dbe9f6", "#fde8cf", "#e2f0d9", "#ece2f2", "#f9dfe3", "#d9efee", "#f2edc9")
@@ -21,6 +24,24 @@ DASHED, DOTTED = [6], [2, 4]  # pixels drawn, and left out
 # By these names the page's script finds the one time axis, what writes its ticks, and the stages' names.
 TIME_AXIS, HOURS, NAMES = "time", "hours", "names"
 NAMES_SIZE = "9pt"
+
+
+class Model(Serializable):  # type: ignore[misc]  # mypy leaves bokeh out
+    """A model of Bokeh's library of type `type_`, with the `properties` that differ from the defaults.
+
+    Bokeh's own Python models take a second of CPU to import and to check themselves; the tests read with them
+    what is written here. One that others refer to in several places is the same one in all of them.
+    """
+
+    def __init__(self, type_: str, /, **properties: Any) -> None:
+        self.type, self.properties = type_, properties
+
+    def to_serializable(self, serializer: Serializer) -> dict[str, Any]:
+        """The form that Bokeh's library reads. Bokeh's serializer asks once, then writes a reference."""
+        reference = {"id": make_id()}
+        serializer.add_ref(self, reference)
+        attributes = {name: serializer.encode(value) for name, value in self.properties.items()}
+        return {"type": "object", "name": self.type, **reference, "attributes": attributes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +284,8 @@ def _band(low: float, high: float) -> Model:
         line_color=None,
         level="underlay",
     )
+
+
+def document_of(plots: Iterable[Model]) -> dict[str, Any]:
+    """The plots, in their order, as Bokeh's library reads a document."""
+    return {"version": __version__, "roots": Serializer(deferred=False).encode(list(plots))}

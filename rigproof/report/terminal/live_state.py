@@ -1,11 +1,11 @@
 """The current state of a running Recording, read from its end, so that its length does not matter."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from rigproof.profiles.planning.plan import Plan
-from rigproof.records.measurements import Round, Stage
+from rigproof.records.measurements import Round
 from rigproof.records.rates import RECENT_S, Rate, rate_of
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
@@ -115,15 +115,11 @@ def _host(node: str, samples: Sequence[HostSample]) -> HostNow:
 
 
 def _stage(recording: Recording, plan: Plan, now_s: float) -> StageNow | None:
-    running = _last_running(tuple(recording.stages.values()))
+    stages = reversed(tuple(recording.stages.values()))
+    running = next((stage for stage in stages if stage.status == "running"), None)
     if running is None:
         return None
     expected_s = next((one.expected_s for one in plan.stages if one.name == running.name), 0.0)
     begin_s = running.start_s if running.loaded_from_s is None else running.loaded_from_s
     name = running.name if plan.laps == 1 else f"{running.name} (lap {running.lap} of {plan.laps})"
     return StageNow(name, max(now_s - begin_s, 0.0), expected_s)
-
-
-def _last_running(stages: Iterable[Stage]) -> Stage | None:
-    running = [stage for stage in stages if stage.status == "running"]
-    return running[-1] if running else None

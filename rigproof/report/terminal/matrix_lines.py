@@ -1,8 +1,10 @@
 """The matrix as lines of a terminal."""
 
 import io
+import os
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
@@ -36,6 +38,11 @@ DECISIONS = {
 def terminal_width() -> int:
     """The columns of the terminal, or COLUMNS; WIDTH_MAX if it is neither."""
     return max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, 40)
+
+
+def colored() -> bool:
+    """Whether standard output is a terminal that shows colours; not if NO_COLOR is set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:

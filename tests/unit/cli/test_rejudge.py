@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.cli import screen
 from rigproof.cli.rejudge import NEVER_ENDED, earlier_problems, rejudge, rewrite
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
@@ -17,6 +16,7 @@ from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, ForeignMemory
+from rigproof.report.terminal import matrix_lines
 from rigproof.stages.registry import KINDS
 
 H200 = GpuIdentity("localhost/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0, sku="h200-sxm")
@@ -184,13 +184,13 @@ def test_so_it_does_however_somebody_has_formatted_verdict_json(tmp_path, how):
 def test_colours_are_for_terminals_that_want_them(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(screen.sys.stdout, "isatty", lambda: True)
-    assert screen.colored()
+    monkeypatch.setattr(matrix_lines.sys.stdout, "isatty", lambda: True)
+    assert matrix_lines.colored()
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not screen.colored()
+    assert not matrix_lines.colored()
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
-    assert not screen.colored()
+    assert not matrix_lines.colored()
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr(screen.sys.stdout, "isatty", lambda: False)
-    assert not screen.colored()
+    monkeypatch.setattr(matrix_lines.sys.stdout, "isatty", lambda: False)
+    assert not matrix_lines.colored()

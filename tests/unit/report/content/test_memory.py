@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rigproof.records.measurements import Event
-from rigproof.report.content.memory import ROWS_SHOWN, memory_tables
+from rigproof.report.content.stage_tables import ROWS_SHOWN, memory_tables
 from support.bench import Bench
 
 GPU, WORKER = "pc1/gpu0", "pc1/gpu0#1"

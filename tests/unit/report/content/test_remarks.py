@@ -8,7 +8,7 @@ import pytest
 from rigproof.judging.laps import judge_all
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
-from rigproof.report.content.remarks import left_out, not_tested, remarks
+from rigproof.report.content.facts import left_out, not_tested, remarks
 from rigproof.report.files.files import result_of, write_reports
 
 REMARK = "the cluster has no token authentication; it was joined because of --hw-allow-open-cluster"

@@ -14,9 +14,8 @@ from rigproof.report.content.clock_times import lasted
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import charts_of
-from rigproof.report.page.models import Model
 from rigproof.report.page.page import page_text, write_page
-from rigproof.report.page.plots import Chart
+from rigproof.report.page.plots import Chart, Model
 from support.plots import bokeh_plots
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
