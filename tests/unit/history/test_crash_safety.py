@@ -30,16 +30,6 @@ def champions(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.7, 0.999])
-def test_a_truncated_run_is_left_out_and_the_others_stay(history, share):
-    (history / "0002_run-2.json").write_bytes(HISTORY[: int(len(HISTORY) * share)])
-    (history / "0003_run-3.json").write_bytes(HISTORY)
-    found = read_history(history)
-    assert {one.file for one in found.rates} == {"0001_run-1.json", "0003_run-3.json"}
-    (problem,) = found.problems
-    assert "0002_run-2.json: left out: " in problem
-
-
 def test_a_run_that_was_being_written_is_no_run_yet(history):
     (history / "0002_run-2.json.part").write_bytes(HISTORY[:100])
     found = read_history(history)

@@ -234,37 +234,23 @@ def lasting(gathering, readings):
     return now.idle_s, now.work_s
 
 
-def test_how_long_a_card_has_idled_and_worked(gathering):
-    assert lasting(gathering, [BUSY] * 20) == (0.0, 10.0)
-
-
-def test_a_card_that_idles_says_since_when(gathering):
-    idle_s, work_s = lasting(gathering, [BUSY] * 20 + [RESTING] * 60)
-    assert (idle_s, work_s) == (30.0, 0.0)
-
-
-def test_a_pause_of_some_seconds_ends_no_work(gathering):
-    idle_s, work_s = lasting(gathering, [BUSY] * 20 + [RESTING] * 10 + [BUSY] * 20)
-    assert (idle_s, work_s) == (0.0, 25.0)
+STUCK = {"utilization_percent": 100.0, "power_average_w": 40.0}  # its clock is
+WARM = {"utilization_percent": 0.0, "power_average_w": 320.0}  # some cards at rest draw much
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("readings", "idle_s", "work_s"),
     [
-        {"utilization_percent": 100.0, "power_average_w": 40.0},  # its clock is stuck
-        {"utilization_percent": 0.0, "power_average_w": 320.0},
+        ([BUSY] * 20, 0.0, 10.0),
+        ([BUSY] * 20 + [RESTING] * 60, 30.0, 0.0),
+        ([BUSY] * 20 + [RESTING] * 10 + [BUSY] * 20, 0.0, 25.0),  # a pause of some seconds ends no work
+        ([STUCK] * 60, 0.0, 30.0),
+        ([WARM] * 60, 0.0, 0.0),
+        ([{"power_average_w": 40.0}] * 60, None, None),
     ],
 )
-def test_a_card_that_is_busy_by_one_of_both_signs_does_not_idle(gathering, fields):
-    assert lasting(gathering, [fields] * 60)[0] == 0.0
-
-
-def test_a_card_that_draws_much_at_rest_does_not_work(gathering):
-    assert lasting(gathering, [{"utilization_percent": 1.0, "power_average_w": 320.0}] * 60)[1] == 0.0
-
-
-def test_without_utilisation_nobody_knows(gathering):
-    assert lasting(gathering, [{"power_average_w": 40.0}] * 60) == (None, None)
+def test_how_long_a_card_has_idled_and_worked(gathering, readings, idle_s, work_s):
+    assert lasting(gathering, readings) == (idle_s, work_s)
 
 
 @pytest.mark.parametrize(

@@ -46,14 +46,8 @@ def test_where_no_gpu_is_there_what_was_not_measured_is_one_sentence():
     assert len(not_measured_sentences([*missing, *left], everything=True)) == 4
     lost = Verdict("throughput.gemm_bf16", "n/gpu0", Outcome.PASS)  # it was there before
     assert len(not_measured_sentences([*missing, *left, lost])) == 4
-    assert (
-        len(
-            not_measured_sentences(
-                [missing[0], Verdict("inventory.gpus_present", "n/gpu1", Outcome.PASS), *left]
-            )
-        )
-        == 4
-    )
+    present = Verdict("inventory.gpus_present", "n/gpu1", Outcome.PASS)
+    assert len(not_measured_sentences([missing[0], present, *left])) == 4
 
 
 def test_counts_are_shown_in_one_line(verdicts):

@@ -25,16 +25,13 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_a_run_folder_is_named_by_time_rig_and_chance(tmp_path):
-    first, second = (new_run_folder(tmp_path / "reports", "lab", NOW) for _ in range(2))
+    there = NOW.astimezone(timezone(timedelta(hours=9)))
+    first, second = (new_run_folder(tmp_path / "reports", "lab", moment) for moment in (NOW, there))
+    assert second.name.startswith("20260102T030405Z-lab-")
     assert first.parent == tmp_path / "reports" / "runs"
     assert first.name.startswith("20260102T030405Z-lab-")
     assert first != second
     assert list(first.iterdir()) == []
-
-
-def test_the_time_is_utc_wherever_the_run_is(tmp_path):
-    there = NOW.astimezone(timezone(timedelta(hours=9)))
-    assert new_run_folder(tmp_path, "lab", there).name.startswith("20260102T030405Z-")
 
 
 @pytest.mark.parametrize(
@@ -165,30 +162,18 @@ def test_a_run_is_its_own_name(tmp_path):
     assert named_run(tmp_path / "nowhere") == tmp_path / "nowhere"
 
 
-def test_a_real_folder_named_latest_is_left_alone(tmp_path):
-    run = new_run_folder(tmp_path, "lab", NOW)
-    (tmp_path / "latest").mkdir()
-    (tmp_path / "latest" / "mine").write_text("x")
-    assert "remove what is there" in point_latest(tmp_path, run)
-    assert (tmp_path / "latest" / "mine").read_text() == "x"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
-
-
-def test_a_real_file_named_latest_is_refused_before_the_run_and_left_alone_after_it(tmp_path):
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_what_else_has_the_name_latest_is_refused_before_a_run_and_left_alone_after_it(tmp_path, kind):
     latest, run = tmp_path / "latest", new_run_folder(tmp_path, "lab", NOW)
-    latest.write_text("my notes\n")
-    with pytest.raises(ReportFolderError, match=r"latest: is a file, .* remove it, or give another"):
+    latest.mkdir() if kind == "folder" else latest.touch()
+    mine = latest / "mine" if kind == "folder" else latest
+    mine.write_text("my notes\n")
+    with pytest.raises(ReportFolderError, match=rf"latest: is a {kind}, .* remove it, or give another"):
         new_run_folder(tmp_path, "lab", NOW)
+    assert list((tmp_path / "runs").iterdir()) == [run]
     assert "remove what is there" in point_latest(tmp_path, run)
-    assert latest.read_text() == "my notes\n"
+    assert mine.read_text() == "my notes\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
-
-
-def test_a_real_folder_named_latest_is_refused_before_the_run(tmp_path):
-    (tmp_path / "latest").mkdir()
-    with pytest.raises(ReportFolderError, match=r"latest: is a folder, .* remove it, or give another"):
-        new_run_folder(tmp_path, "lab", NOW)
-    assert list((tmp_path / "runs").iterdir()) == []
 
 
 @pytest.mark.parametrize(("user", "refused"), [(0, False), (1001, True), (1002, False), (1003, False)])
@@ -311,13 +296,11 @@ def test_the_newest_run_is_found_by_its_link_and_none_outside_is(tmp_path):
 
 
 def test_a_latest_that_leads_out_is_replaced_and_not_followed(tmp_path):
-    outside = tmp_path / "outside"
+    outside, folder = tmp_path / "outside", new_run_folder(tmp_path / "reports", "lab", NOW)
     outside.mkdir()
-    reports = tmp_path / "reports"
-    folder = new_run_folder(reports, "lab", NOW)
-    (reports / "latest").symlink_to(outside)
-    assert point_latest(reports, folder) is None
-    assert (reports / "latest").resolve() == folder
+    (tmp_path / "reports" / "latest").symlink_to(outside)
+    assert point_latest(tmp_path / "reports", folder) is None
+    assert (tmp_path / "reports" / "latest").resolve() == folder
     assert list(outside.iterdir()) == []
 
 
