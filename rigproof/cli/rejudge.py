@@ -31,8 +31,8 @@ from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_pl
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, Decision, Verdict, decide
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult
-from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
+from rigproof.report.content.result import RunResult, result_of
+from rigproof.report.files.files import FILES, PAGE, write_reports
 from rigproof.report.files.folders import own_folder
 from rigproof.report.terminal.matrix_lines import colored, terminal_width
 from rigproof.report.terminal.terminal import print_summary

@@ -13,8 +13,8 @@ from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.disk.reading import RECORDING_FILE
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict, decide, sentence
-from rigproof.report.content.verdict_json import RunResult
-from rigproof.report.files.files import result_of, write_reports
+from rigproof.report.content.result import RunResult, result_of
+from rigproof.report.files.files import write_reports
 from rigproof.report.files.folders import keep_latest
 
 Key = tuple[str, str]  # criterion, subject

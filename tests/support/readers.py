@@ -40,7 +40,7 @@ from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import decide
-from rigproof.report.files.files import result_of
+from rigproof.report.content.result import result_of
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT

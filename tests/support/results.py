@@ -3,7 +3,7 @@
 from rigproof.records.identity import RunInfo
 from rigproof.records.recording import Recording
 from rigproof.report.content.facts import DeviceFacts, NodeFacts, RunFacts
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 
 
 def result_with(decision, verdicts, *, devices=(), simulated=False, **more):

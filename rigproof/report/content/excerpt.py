@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.verdict import Outcome
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 
 DEVICES_MAX = 32  # up to this many devices are all shown; of more
 DEVICES_SHOWN = 16  # only this many, since each takes time in every chart

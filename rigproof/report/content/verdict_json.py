@@ -1,19 +1,16 @@
 """verdict.json: the run's result for programs."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from rigproof.judging.length import Shortfall, in_place_of_level
 from rigproof.records.disk.clean import plain
 from rigproof.records.disk.durable import replacing
-from rigproof.records.recording import Recording
-from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict, counts
-from rigproof.report.content.facts import RunFacts, left_out, not_tested, remarks
-from rigproof.report.content.order import meaning
+from rigproof.records.verdict import Verdict, counts
+from rigproof.report.content.facts import left_out
+from rigproof.report.content.result import RunResult
 
 VERDICT_SCHEMA_VERSION = 1
 FIELDS = (
@@ -23,59 +20,6 @@ FIELDS = (
 OPTIONAL = ("severity", "from_s", "length_s")
 NO_CRITERIA = b'\n "criteria": []'
 AT_ONCE = 1000  # verdicts formatted together; all of a large rig would take much memory
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The result of a run, from which all its files are written."""
-
-    recording: Recording
-    facts: RunFacts
-    verdicts: Sequence[Verdict]
-    decision: Decision
-    elapsed_s: float
-    interrupted: bool = False
-    write_error: str | None = None
-    command_status: int | None = None  # the exit status of the command, if known
-    shortfalls: tuple[Shortfall, ...] = ()  # stages that were shorter than the level promises
-    problems: tuple[str, ...] = ()  # what else than the rig kept it from being accepted, first cause first
-
-    @property
-    def simulated(self) -> bool:
-        return self.recording.run.simulated
-
-    @property
-    def short(self) -> str:
-        """The addition to the verdict line, `for 6 s of load, not a soak`; empty for a complete run."""
-        return in_place_of_level(self.shortfalls, self.recording.run.level)
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return remarks(self.recording)
-
-    @property
-    def not_tested(self) -> str:
-        return not_tested(self.recording)
-
-    @property
-    def meaning(self) -> str:
-        """The decision's meaning for someone who wants to train, in one sentence."""
-        return meaning(
-            self.decision,
-            self.verdicts,
-            interrupted=self.interrupted,
-            problem=next(iter(self.problems), ""),
-            short=self.short,
-            not_tested=self.not_tested,
-            simulated=self.simulated,
-        )
-
-    @property
-    def exit_status(self) -> int:
-        if self.command_status is not None:
-            return self.command_status
-        stopped = self.interrupted and self.decision is Decision.INCOMPLETE
-        return INTERRUPTED if stopped else EXIT_STATUS[self.decision]
 
 
 def write_verdict(path: Path, result: RunResult) -> None:

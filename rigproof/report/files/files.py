@@ -1,50 +1,15 @@
 """Writes all files of a run. The failure of one writer does not affect the others."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from rigproof.judging.length import shortfalls
-from rigproof.profiles.loading.load import default_rig
-from rigproof.records.recording import Recording
-from rigproof.records.verdict import Decision, Verdict
-from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult, write_verdict
-from rigproof.stages.registry import KINDS
+from rigproof.report.content.result import RunResult
+from rigproof.report.content.verdict_json import write_verdict
 
 Writer = Callable[[Path, RunResult], None]
 PAGE = "report.html"
 FILES = ("verdict.json", "summary.md", "metrics.prom", PAGE)
-
-
-def result_of(
-    recording: Recording,
-    verdicts: Sequence[Verdict],
-    *,
-    decision: Decision,
-    elapsed_s: float,
-    interrupted: bool = False,
-    write_error: str | None = None,
-    exit_status: int | None = None,
-    problems: Sequence[str] = (),
-) -> RunResult:
-    """The result that the files show, with the facts of the recording.
-
-    `write_error` is the disk error of the recording itself. `exit_status`: the command's, if it is not that
-    of the decision. `problems`: what else than the rig kept it from being accepted; every file states it.
-    """
-    return RunResult(
-        recording,
-        run_facts(recording),
-        tuple(verdicts),
-        decision,
-        elapsed_s,
-        interrupted,
-        write_error,
-        exit_status,
-        shortfalls(recording, default_rig(KINDS, recording.run.rig)),
-        tuple(problems),
-    )
 
 
 def write_reports(folder: Path, result: RunResult) -> list[str]:

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from rigproof.records.disk.durable import replacing
 from rigproof.records.verdict import Decision, Verdict
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 
 Sample = tuple[Sequence[str], float]  # the values of its labels, its value
 

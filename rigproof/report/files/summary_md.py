@@ -18,8 +18,8 @@ from rigproof.report.content.order import (
     of_outcome,
     severity_legend,
 )
+from rigproof.report.content.result import RunResult
 from rigproof.report.content.stage_tables import tables_of
-from rigproof.report.content.verdict_json import RunResult
 from rigproof.stages.tables import StageTable
 
 BYTES_MAX = 900_000  # GitHub does not show a step summary over 1 MiB

@@ -17,7 +17,7 @@ from rigproof.records.samples import GpuSample, HostSample
 from rigproof.report.content.clock_times import begun_at, is_long
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import NOTICES, QUIET_EVENTS
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 from rigproof.report.page.plots import Chart, Key, Model, PlotLine, TimePlots, hover, renderer
 
 MARKS_MAX = 2000  # events

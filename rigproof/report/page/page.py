@@ -46,8 +46,8 @@ from rigproof.report.content.order import (
     severity_legend,
     word,
 )
+from rigproof.report.content.result import RunResult
 from rigproof.report.content.stage_tables import tables_of
-from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import MARKS_MAX, chart_of, charts_of, loud_events
 from rigproof.report.page.plots import document_of
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import count_of
+from rigproof.records.verdict import count_of, figure
 from rigproof.report.content.clock_times import LONG_S, hours
 from rigproof.report.content.facts import QUIET_EVENTS, run_facts
 from rigproof.report.terminal.live_state import DeviceNow, HostNow, RunNow, StageNow, state_of
@@ -27,7 +27,7 @@ UNKNOWN = "–"
 BETWEEN = "between stages"
 LISTED = 2  # devices, or hosts, that a plain line lists one by one
 
-Figure = tuple[float | None, str, int]  # value, unit, digits behind the decimal point
+Figure = tuple[float | None, str]  # value, unit
 
 
 def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
@@ -225,10 +225,10 @@ def plain_line(state: RunNow, doing: str = BETWEEN) -> str:
     else:
         parts += map(_device_text, state.devices)
     if len(state.hosts) > LISTED:
-        percents = [(one.cpu_percent, "%", 0) for one in state.hosts]
+        percents = [(_rounded(one.cpu_percent), "%") for one in state.hosts]
         parts.append(f"{count_of(len(state.hosts), 'hosts')} CPU {_range(percents) or UNKNOWN}")
     else:
-        parts += [f"{one.subject} CPU {_cell(one.cpu_percent, '%')}" for one in state.hosts]
+        parts += [f"{one.subject} CPU {_cell(_rounded(one.cpu_percent), '%')}" for one in state.hosts]
     if state.troubles:
         parts.append(f"{state.troubles} event{'' if state.troubles == 1 else 's'}")
     return " | ".join(parts)
@@ -248,7 +248,7 @@ def _progress(stage: StageNow) -> str:
 
 def _device_cells(device: DeviceNow) -> tuple[str, ...]:
     """Subject, rate, temperature, power, clock, memory, workers; a dash for an unknown value."""
-    figures = (_cell(*figure) for figure in _figures(device))
+    figures = (_cell(*one) for one in _figures(device))
     return (device.subject, *figures, f"{device.alive}/{count_of(device.planned, 'workers')}")
 
 
@@ -257,11 +257,11 @@ def _figures(device: DeviceNow) -> tuple[Figure, ...]:
     sample, rate = device.sample, device.rate
     held_mib = sample.memory_used_mib if sample else None
     return (
-        (None, "", 0) if rate is None else (rate.value, rate.unit, _digits(rate.value)),
-        (sample.core_temperature_c if sample else None, "°C", 0),
-        (sample.power_w if sample else None, "W", 0),
-        (sample.sm_clock_mhz if sample else None, "MHz", 0),
-        (None if held_mib is None else held_mib / 1024, "GiB", 1),
+        (None, "") if rate is None else (rate.value, rate.unit),
+        (sample.core_temperature_c if sample else None, "°C"),
+        (_rounded(sample.power_w) if sample else None, "W"),
+        (sample.sm_clock_mhz if sample else None, "MHz"),
+        (None if held_mib is None else held_mib / 1024, "GiB"),
     )
 
 
@@ -281,26 +281,24 @@ def _devices_text(devices: Sequence[DeviceNow]) -> str:
 
 def _range(figures: Sequence[Figure]) -> str | None:
     """Lowest and highest value, and of how many if not of all; None if none is known, or units differ."""
-    known = [figure for figure in figures if figure[0] is not None]
-    if len({unit for _, unit, _ in known}) != 1:
+    known = [value for value, _ in figures if value is not None]
+    units = {unit for value, unit in figures if value is not None}
+    if len(units) != 1:
         return None
-    _, unit, digits = max(known)
-    low, high = (f"{value:.{digits}f}" for value in (min(known)[0], max(known)[0]))
+    (unit,), low, high = units, figure(min(known)), figure(max(known))
     missing = f" ({len(known)} of {len(figures)})" if len(known) < len(figures) else ""
     return f"{low if low == high else f'{low}…{high}'} {unit}{missing}"
 
 
-def _digits(rate: float) -> int:
-    """Digits behind the decimal point: three digits are enough for any rate."""
-    return 2 if rate < 10 else 1 if rate < 1000 else 0
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value)
 
 
-def _cell(value: float | None, unit: str, digits: int = 0) -> str:
-    return f"{UNKNOWN} {unit}".strip() if value is None else f"{value:.{digits}f} {unit}"
+def _cell(value: float | None, unit: str) -> str:
+    return f"{UNKNOWN} {unit}".strip() if value is None else figure(value, unit)
 
 
 def _host_text(host: HostNow, band: tuple[float, float] | None) -> str:
-    percent = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}"
     promised = f" (band {band[0]:g}–{band[1]:g} %)" if band is not None else ""
-    delay = UNKNOWN if host.wakeup_p99_ms is None else f"{host.wakeup_p99_ms:.1f}"
-    return f"{host.subject} CPU {percent} %{promised}, wake-up p99 {delay} ms"
+    percent, delay = _cell(_rounded(host.cpu_percent), "%"), _cell(host.wakeup_p99_ms, "ms")
+    return f"{host.subject} CPU {percent}{promised}, wake-up p99 {delay}"

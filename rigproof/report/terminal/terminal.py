@@ -21,7 +21,7 @@ from rigproof.report.content.order import (
     of_outcome,
     severity_legend,
 )
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 from rigproof.report.terminal.matrix_lines import matrix_lines, wrapped
 
 SIMULATED = "SIMULATED: no real device is measured; this says nothing about any rig"

@@ -9,7 +9,8 @@ from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.matrix import matrix_of
 from rigproof.report.content.order import not_measured_groups, not_measured_sentence
-from rigproof.report.files.files import result_of, write_reports
+from rigproof.report.content.result import result_of
+from rigproof.report.files.files import write_reports
 
 PAIR = "pc1/gpu0-pc1/gpu1"
 MESSAGE = "it lost pc1/gpu1#0; the others were told to stop"

@@ -11,7 +11,7 @@ from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Decision, Outcome
 from rigproof.report.content.excerpt import Ranges, excerpt_of
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 from rigproof.report.files.summary_md import summary_text
 from rigproof.report.page import page
 from rigproof.report.page.charts import charts_of

@@ -9,7 +9,8 @@ from rigproof.judging.laps import judge_all
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
 from rigproof.report.content.facts import left_out, not_tested, remarks
-from rigproof.report.files.files import result_of, write_reports
+from rigproof.report.content.result import result_of
+from rigproof.report.files.files import write_reports
 
 REMARK = "the cluster has no token authentication; it was joined because of --hw-allow-open-cluster"
 

@@ -6,7 +6,8 @@ import pytest
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult, criterion_json, write_verdict
+from rigproof.report.content.result import RunResult
+from rigproof.report.content.verdict_json import criterion_json, write_verdict
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import rigproof
 from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision
-from rigproof.report.files.files import FILES, load_writers, result_of, write_reports
+from rigproof.report.content.result import result_of
+from rigproof.report.files.files import FILES, load_writers, write_reports
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 from rigproof.report.files.metrics import write_metrics
 from support.acceptance import CHECKOUT
 

@@ -6,8 +6,8 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Decision, Outcome, Verdict, sentence
 from rigproof.report.content.facts import run_facts
+from rigproof.report.content.result import RunResult
 from rigproof.report.content.stage_tables import tables_of
-from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.summary_md import BYTES_MAX, summary_text
 
 

@@ -7,7 +7,7 @@ import pytest
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 from rigproof.report.page.charts import charts_of, overlay_of
 from rigproof.report.page.page import page_text
 from rigproof.report.page.plots import PlotLine

@@ -12,7 +12,7 @@ from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import SEVERITIES, Decision, Outcome, Verdict
 from rigproof.report.content.clock_times import lasted
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.content.result import RunResult
 from rigproof.report.page.charts import charts_of
 from rigproof.report.page.page import page_text, write_page
 from rigproof.report.page.plots import Chart, Model

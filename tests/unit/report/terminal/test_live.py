@@ -148,7 +148,7 @@ def test_on_a_terminal_there_is_one_line_for_each_device_and_host(running, plan,
         for line in lines
     )
     assert any(line.startswith("pc1/gpu1 ") for line in lines)
-    assert any(re.match(r"pc1 CPU 7\d % \(band 70–85 %\), wake-up p99 0\.\d ms", line) for line in lines)
+    assert any(re.match(r"pc1 CPU 7\d % \(band 70–85 %\), wake-up p99 0\.\d\d ms", line) for line in lines)
     view.close()
 
 

@@ -6,8 +6,8 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
 from rigproof.report.content.facts import run_facts
+from rigproof.report.content.result import RunResult
 from rigproof.report.content.stage_tables import tables_of
-from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.summary_md import summary_text
 from rigproof.report.page.page import page_text
 from rigproof.simulation.faults.injected import InjectedFault, Span

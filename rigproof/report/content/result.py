@@ -1,0 +1,95 @@
+"""The result of a run, from which all outputs are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rigproof.judging.length import Shortfall, in_place_of_level, shortfalls
+from rigproof.profiles.loading.load import default_rig
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict
+from rigproof.report.content.facts import RunFacts, not_tested, remarks, run_facts
+from rigproof.report.content.order import meaning
+from rigproof.stages.registry import KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The result of a run, from which all its files are written."""
+
+    recording: Recording
+    facts: RunFacts
+    verdicts: Sequence[Verdict]
+    decision: Decision
+    elapsed_s: float
+    interrupted: bool = False
+    write_error: str | None = None
+    command_status: int | None = None  # the exit status of the command, if known
+    shortfalls: tuple[Shortfall, ...] = ()  # stages that were shorter than the level promises
+    problems: tuple[str, ...] = ()  # what else than the rig kept it from being accepted, first cause first
+
+    @property
+    def simulated(self) -> bool:
+        return self.recording.run.simulated
+
+    @property
+    def short(self) -> str:
+        """The addition to the verdict line, `for 6 s of load, not a soak`; empty for a complete run."""
+        return in_place_of_level(self.shortfalls, self.recording.run.level)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return remarks(self.recording)
+
+    @property
+    def not_tested(self) -> str:
+        return not_tested(self.recording)
+
+    @property
+    def meaning(self) -> str:
+        """The decision's meaning for someone who wants to train, in one sentence."""
+        return meaning(
+            self.decision,
+            self.verdicts,
+            interrupted=self.interrupted,
+            problem=next(iter(self.problems), ""),
+            short=self.short,
+            not_tested=self.not_tested,
+            simulated=self.simulated,
+        )
+
+    @property
+    def exit_status(self) -> int:
+        if self.command_status is not None:
+            return self.command_status
+        stopped = self.interrupted and self.decision is Decision.INCOMPLETE
+        return INTERRUPTED if stopped else EXIT_STATUS[self.decision]
+
+
+def result_of(
+    recording: Recording,
+    verdicts: Sequence[Verdict],
+    *,
+    decision: Decision,
+    elapsed_s: float,
+    interrupted: bool = False,
+    write_error: str | None = None,
+    exit_status: int | None = None,
+    problems: Sequence[str] = (),
+) -> RunResult:
+    """The result that the files show, with the facts of the recording.
+
+    `write_error` is the disk error of the recording itself. `exit_status`: the command's, if it is not that
+    of the decision. `problems`: what else than the rig kept it from being accepted; every file states it.
+    """
+    return RunResult(
+        recording,
+        run_facts(recording),
+        tuple(verdicts),
+        decision,
+        elapsed_s,
+        interrupted,
+        write_error,
+        exit_status,
+        shortfalls(recording, default_rig(KINDS, recording.run.rig)),
+        tuple(problems),
+    )
