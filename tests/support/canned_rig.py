@@ -15,7 +15,7 @@ import pytest
 
 from rigproof.cluster.actors.remembering import Remembering
 from rigproof.cluster.ray.preconditions import ClusterStartFailed
-from rigproof.profiles.loading import levels
+from rigproof.profiles.loading import load as loading
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.matching import sku_of
 from rigproof.records.measurements import Event, Stage
@@ -213,4 +213,4 @@ def pytest_configure(config: pytest.Config) -> None:
 
     acceptance.RigCluster = rig  # type: ignore[misc, assignment]
     own = RIG | {"nodes": []}
-    levels.default_layers = lambda **_: [("own", own)]  # type: ignore[attr-defined]
+    loading.default_layers = lambda **_: [("own", own)]  # type: ignore[attr-defined]
