@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence import sensor_rules
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import measured_stretches
 from rigproof.criteria.evidence.sensor_rules import Drawn, _blocks, against_energy, mean_by_energy
 from rigproof.criteria.evidence.series import Readings
+from rigproof.criteria.evidence.windows import Window
 from rigproof.records.verdict import Outcome
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -209,3 +211,10 @@ def test_a_reading_of_the_moment_in_which_the_last_round_ends_is_not_yet_one_wit
     bench.samples(GPU, 126, 132.6, power_w=lambda one: 95 + one.t_s % 1)
     bench.samples(GPU, last_s, last_s, t_s=last_s, power_w=60.0)
     assert bench.verdict(CORE, GPU).outcome is NOT_MEASURED
+
+
+def test_stretches_that_adjoin_are_one_and_others_are_not(bench, monkeypatch):
+    found = [Window(0.0, 12.0), Window(20.0, 30.0), Window(30.0, 41.0)]
+    monkeypatch.setattr(sensor_rules, "measured_stretches", lambda _device: found)
+    blocks = _blocks(devices(bench)[0])
+    assert [(one.from_s, one.to_s) for one in blocks] == [(0.0, 12.0), (20.0, 30.5), (30.5, 41.0)]
