@@ -1,4 +1,4 @@
-"""Write the pages and schemas that are made from the code: `python -m rigproof.judging.document`."""
+"""The pages and schemas that are made from the code; tests/support/generated.py writes them."""
 
 import json
 from collections.abc import Iterator
@@ -122,8 +122,3 @@ def _stages_of(*duties: Duty) -> str:
 
 def _named(faults: tuple[str, ...]) -> str:
     return ", ".join(f"`{fault}`" for fault in faults)
-
-
-if __name__ == "__main__":
-    for path, text in documents().items():
-        path.write_text(text, encoding="utf-8")

@@ -235,7 +235,7 @@ def test_what_an_owner_sees_is_shown_by_faults_that_trip_the_criteria_named(word
 
 
 def test_the_page_of_faults_is_current():
-    """Write it anew: python -m rigproof.judging.document."""
+    """Write it anew: PYTHONPATH=.:tests python -m support.generated --pages."""
     assert PAGE.read_text(encoding="utf-8") == faults_page()
 
 

@@ -1,6 +1,6 @@
 """How much of each stage is judged, and why the rest is not: docs/judged.md.
 
-`PYTHONPATH=.:tests python -m support.judged > docs/judged.md` writes it down; a test keeps it current.
+`support.generated` writes it down; a test keeps it current.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,12 +23,13 @@ from rigproof.stages.registry import KINDS
 
 RIG, LEVELS = "dual-3090-3070", ("standard", "extended")
 SAMPLES = ("h200-x2-standard", "h100-extended")
-FOLDER = Path(__file__).parents[2] / "reports" / "samples"
+CHECKOUT = Path(__file__).parents[2]
+FOLDER, PATH = CHECKOUT / "reports" / "samples", CHECKOUT / "docs" / "judged.md"
 INTRODUCTION = f"""\
 # What is judged of each stage
 
-Written by `PYTHONPATH=.:tests python -m support.judged > docs/judged.md`; tests/simulation/test_judged.py
-keeps it current. Do not edit it by hand.
+Written by `PYTHONPATH=.:tests python -m support.generated`; a test keeps it current. Do not edit it by
+hand.
 
 The card's temperatures (`thermal.core_temperature`, `thermal.memory_temperature`) are judged in the whole
 run, and `thermal.throttle` in every stage from its beginning to its end, also while the card rests (transfer,
@@ -198,7 +199,3 @@ def _table(title: str, rows: Iterable[Share]) -> str:
         each = (f"{100 * one:.0f} %" for one in (row.judged, row.begins, row.idle, row.short))
         lines.append(f"| {row.stage} | {row.seconds:.0f} s | {' | '.join(each)} |")
     return "\n".join([*lines, ""])
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")  # noqa: T201

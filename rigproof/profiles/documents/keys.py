@@ -19,7 +19,8 @@ Schema = dict[str, Any]
 INTRODUCTION = """\
 # Every key of a profile
 
-Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
+Written by `PYTHONPATH=.:tests python -m support.generated`; a test keeps it current. Do not edit it by
+hand.
 
 This page lists every key of a rig profile and of a SKU profile, for whoever writes one;
 [profiles.md](profiles.md) shows how. `rigproof lint FILE` checks a file against it.

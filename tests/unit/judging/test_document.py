@@ -9,7 +9,7 @@ from rigproof.judging.fault_page import filled
 def test_what_is_made_from_the_code_is_committed_as_it_is_made():
     for path, text in documents().items():
         current = path.read_text(encoding="utf-8") == text
-        assert current, f"write {path} anew: python -m rigproof.judging.document"
+        assert current, f"write {path} anew: PYTHONPATH=.:tests python -m support.generated"
 
 
 def test_a_page_keeps_what_people_wrote_and_must_have_the_marks_of_each_part(tmp_path):
