@@ -1,6 +1,5 @@
 """Fills a device's memory with operands step by step, and backs off if it does not suffice."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rigproof.devices.device import Device
@@ -11,7 +10,6 @@ from rigproof.devices.pool import Pool, matrices_in
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.retreat import CPU, Attempt
 from rigproof.devices.round_queue import products_for
-from rigproof.devices.verification import Made
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.profiles.planning.operands import matrix_mib, result_mib
 from rigproof.records.identity import DeviceKind
@@ -38,6 +36,9 @@ class Filling:
         self.planned = matrices_in(spec.vram_mib, spec.size, self.precision)
         self.pool = self._new_pool(spec.size)
         self.products = 1  # in a round, from the time of the last product
+        self._product_s = 0.0  # of the last product that made a reference
+        # Of the products that make references, as far as they are not yet in a round.
+        self._first_s, self._first_products, self._first_correct = 0.0, 0, True
 
     @property
     def stands_in(self) -> DeviceKind | None:
@@ -103,58 +104,37 @@ class Filling:
 
     def _grow(self) -> str:
         """Fill step by step; returns the message if memory does not suffice."""
-        attempt, failure = self.attempt, ""
-        first_pass = FirstPass(self, self._reporter, self._spec.round_s)
+        attempt, context, failure = self.attempt, self._reporter.context, ""
         steps = self._policy.steps(attempt.target_mib, self.pool.mib)
+        self._product_s = 0.0
         for goal_mib in (attempt.target_mib,) if attempt.part else steps:
-            failure = self._grow_to(_count(goal_mib, attempt.size, self.precision), first_pass)
-            if failure or self._reporter.context.stopped():
+            count = _count(goal_mib, attempt.size, self.precision)
+            while len(self.pool) < count and not context.stopped() and not failure:
+                failure = failed_allocation(self.device, self._add_matrix)
+                if not failure:
+                    self._policy.monitor()
+            if failure or context.stopped():
                 break
-        first_pass.close()
-        if first_pass.product_s:
-            self.products = products_for(self._spec.round_s, first_pass.product_s)
+        self._report_first()
+        if self._product_s:
+            self.products = products_for(self._spec.round_s, self._product_s)
         return failure
 
-    def _grow_to(self, count: int, first_pass: "FirstPass") -> str:
-        """Add matrices one by one; the products of each with its neighbour are checked at once."""
-        while len(self.pool) < count and not self._reporter.context.stopped():
-            if failure := failed_allocation(self.device, partial(self._add_matrix, first_pass)):
-                return failure
-            self._policy.monitor()
-        return ""
-
-    def _add_matrix(self, first_pass: "FirstPass") -> None:
+    def _add_matrix(self) -> None:
+        """Add one; its products with its neighbour are checked at once, and collected into warm-up rounds."""
         for made in self.pool.grow():
-            first_pass.add(made)
+            self._product_s = made.seconds
+            self._first_s += made.seconds
+            self._first_products += 1
+            self._first_correct = self._first_correct and made.verified
+            self._reporter.first(self.pool, made, self.precision)
+            if self._first_s >= self._spec.round_s:
+                self._report_first()
 
-
-class FirstPass:
-    """The products that make references, collected into warm-up rounds of about `round_s`."""
-
-    def __init__(self, filling: Filling, reporter: Reporter, round_s: float) -> None:
-        self._filling = filling
-        self._reporter = reporter
-        self._round_s = round_s
-        self._seconds = 0.0
-        self._products = 0
-        self._correct = True
-        self.product_s = 0.0  # of the latest product
-
-    def add(self, made: Made) -> None:
-        """Add one product, the first of its pair."""
-        self.product_s = made.seconds
-        self._seconds += made.seconds
-        self._products += 1
-        self._correct = self._correct and made.verified
-        self._reporter.first(self._filling.pool, made, self._filling.precision)
-        if self._seconds >= self._round_s:
-            self.close()
-
-    def close(self) -> None:
-        """Report the products collected so far."""
-        if self._products:
-            self._filling.report("warmup", self._seconds, self._products, verified=self._correct)
-        self._seconds, self._products, self._correct = 0.0, 0, True
+    def _report_first(self) -> None:
+        if self._first_products:
+            self.report("warmup", self._first_s, self._first_products, verified=self._first_correct)
+        self._first_s, self._first_products, self._first_correct = 0.0, 0, True
 
 
 def _count(mib: float, size: int, precision: str) -> int:
