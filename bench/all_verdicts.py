@@ -36,7 +36,7 @@ from rigproof.records.disk.store import read_recording  # noqa: E402
 from rigproof.records.verdict import Verdict  # noqa: E402
 from rigproof.run.simulated.trial import simulated_recording  # noqa: E402
 from rigproof.simulation.faults.parsing import FaultError  # noqa: E402
-from rigproof.simulation.inventory import simulated_inventory  # noqa: E402
+from rigproof.simulation.host import simulated_inventory  # noqa: E402
 from rigproof.stages.registry import KINDS  # noqa: E402
 
 LEVELS = ("quick", "standard", "extended")

@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from rates import command_line, records_of, tell
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.opening import open_device
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Event, Round
 from rigproof.stages.pattern.choosing import choose

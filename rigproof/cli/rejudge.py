@@ -26,7 +26,7 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.black_box import event_of, fate
 from rigproof.records.disk.reading import PARQUET_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, Decision, Verdict, decide

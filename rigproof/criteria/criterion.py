@@ -9,7 +9,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.subjects import Scope
-from rigproof.records.rates import FigureRate
+from rigproof.records.measurements import FigureRate
 from rigproof.records.verdict import Direction, Outcome, Severity
 
 Idling = Literal["", "fails", "not measured"]

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar, cast
 
-from rigproof.devices.context import WorkerContext
-from rigproof.devices.specs import Spec
+from rigproof.devices.specs import Spec, WorkerContext
 from rigproof.host import parent
 from rigproof.host.child import Child, Message
 from rigproof.host.parent import Orders

@@ -1,4 +1,4 @@
-"""Operands that fill a device's memory, and what their products must be."""
+"""Operands that fill a device's memory, random normal ones or others, and what their products must be."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -6,8 +6,15 @@ from typing import Any, Protocol
 
 from rigproof.devices.device import Checksums, Device, Matrix, Product
 from rigproof.devices.golden import wrong_elements
-from rigproof.devices.normal import NormalData
-from rigproof.devices.verification import Made, Operand, Reference, as_hex, first_product
+from rigproof.devices.verification import (
+    Made,
+    Operand,
+    Reference,
+    as_hex,
+    first_product,
+    make_operand,
+    make_reference,
+)
 from rigproof.profiles.planning.operands import matrix_mib, result_mib
 
 LEAST_MATRICES = 2
@@ -178,3 +185,37 @@ def matrices_in(vram_mib: float, size: int, precision: str) -> int:
             f"give at least {needed_mib:.0f} MiB or a smaller size"
         )
     return count
+
+
+CHECKED_BLOCK = 16  # per pair: over a pool of hundreds that checks as much as one block of 256
+
+
+class NormalData:
+    """Different random operands for a pool.
+
+    What a product must be is not known beforehand: its first result is the reference, once `block` × `block`
+    elements of it agree with 64-bit arithmetic.
+    """
+
+    golden = False
+
+    def __init__(self, device: Device, size: int, precision: str, block: int = CHECKED_BLOCK) -> None:
+        self._device = device
+        self._size = size
+        self._precision = precision
+        self._block = block
+
+    def operand(self, number: int, before: Sequence[Operand], scratch: Matrix) -> Operand:  # noqa: ARG002
+        """Make one more operand; `scratch` is room for one, whose content is lost. Waits for the device."""
+        return make_operand(self._device, self._size, self._precision, number, scratch)
+
+    def first(self, seeds: tuple[int, int], product: Product, flaw: str, taken: Collection[int]) -> Made:
+        """The reference of a pair from its first product. Waits for the device.
+
+        `flaw`: of its operands; `taken`: the checksums of the other pairs.
+        """
+        return make_reference(self._device, product, self._block, seed=seeds[1], flaw=flaw, taken=taken)
+
+    def key(self, seeds: tuple[int, int]) -> str:
+        """The pair's name: its operands' seeds."""
+        return "·".join(map(str, seeds))

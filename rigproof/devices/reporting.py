@@ -1,18 +1,19 @@
-"""Makes records of a workload's measurements."""
+"""Makes records of a workload's measurements, and runs a workload."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.round_queue import FinishedRound
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.verification import Made, Reference, differing
 from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import TFLOP, Event, Labels, MemoryReading, Phase, Round
 
 if TYPE_CHECKING:  # it loads torch, which the driver and the simulated stages that report do without
     from rigproof.devices.pool import Pool
+from rigproof.devices.specs import Spec
 
 WRONG_RESULT_EVERY_S = 10.0
 MEMORY_EVERY_S = 1.0
@@ -184,3 +185,17 @@ class Reporter:
 def product_tflop(size: int) -> float:
     """Work of one product of `size` × `size` matrices: 2 × size³ operations, in 10^12."""
     return 2 * size**3 / 1e12
+
+
+def run_workload(spec: Spec, device: Device, context: WorkerContext) -> None:
+    """Do the task of `spec` until it is done or `context.stopped()`; records go to `context.emit`.
+
+    The last record is the memory after the workload's own was freed, with the peak that it
+    reached; it is also emitted after an error. Raises what `Spec.run` does.
+    """
+    device.reset_peak()
+    try:
+        spec.run(device, context)
+    finally:
+        device.empty_cache()
+        Reporter(context, spec.stage).memory(device)

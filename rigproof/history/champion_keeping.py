@@ -29,7 +29,7 @@ from rigproof.records.champions import same_power
 from rigproof.records.disk.durable import replacing
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX
-from rigproof.records.rates import FigureRate
+from rigproof.records.measurements import FigureRate
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
 from rigproof.stages.registry import KINDS

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rigproof.host.proc import PROC, TICKS_PER_S
-from rigproof.host.process_names import who_is
+from rigproof.host.processes import who_is
 
 NAMED = 3  # foreign processes that are reported
 NAMED_PERCENT = 1.0  # of the CPUs: who uses less in every reading is not

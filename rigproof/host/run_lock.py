@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rigproof.host.process_names import user_name
+from rigproof.host.processes import user_name
 from rigproof.records.message_text import one_line
 
 VARIABLE = "RIGPROOF_LOCK_DIR"

@@ -15,7 +15,7 @@ from rigproof.profiles.auto import completed, rig_of
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import sku_of
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import HostInventory
 from rigproof.records.measurements import Event
 from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record

@@ -23,8 +23,7 @@ from rigproof.records.limits import (
     FileRefusedError,
     open_plain,
 )
-from rigproof.records.measurements import Event, Round, Stage
-from rigproof.records.rates import rate_of
+from rigproof.records.measurements import Event, Round, Stage, rate_of
 from rigproof.records.recording import Record
 from rigproof.records.rows import TableError
 from rigproof.stages.registry import KINDS

@@ -20,7 +20,7 @@ from rigproof.run.simulated.actors import FIRST_PID
 from rigproof.run.simulated.agent import SimulatedAgent
 from rigproof.run.simulated.making import simulated_rig
 from rigproof.simulation.faults.injected import StageWindow
-from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.host import simulated_inventory
 
 LEVEL: LevelName = "standard"  # whose stages are simulated
 REST_S = 5.0  # before each stage, without load

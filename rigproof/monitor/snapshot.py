@@ -10,9 +10,8 @@ from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.node import CpuLoad, Responsiveness
 from rigproof.records.identity import DeviceKind, GpuIdentity
-from rigproof.records.measurements import GpuCounters
+from rigproof.records.measurements import GpuCounters, Rate
 from rigproof.records.processes import MIB_PER_GIB, GpuProcess
-from rigproof.records.rates import Rate
 from rigproof.records.samples import GpuSample, HostSample
 
 Presence = Literal["starting", "here", "missing"]

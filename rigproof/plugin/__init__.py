@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from rigproof.host import system
+from rigproof.host.package import refusal
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.plugin.guest import Guest, only_needed_by_others
 from rigproof.plugin.last_word import LastWord
@@ -63,7 +63,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     select_hardware(config)
     if not wants_hardware(config):
         return None
-    if (why := system.refusal()) is not None:
+    if (why := refusal()) is not None:
         raise pytest.UsageError(why)
     outlive_readers()  # before pytest's terminal takes standard output
     os.environ.pop("PYTHONINSPECT", None)  # with which none of Ray's processes ends

@@ -23,11 +23,11 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import HostInventory
 from rigproof.records.message_text import one_line
 from rigproof.run.simulated.making import NotSimulated, simulated_rig
 from rigproof.run.surroundings import lacking
-from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.host import simulated_inventory
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry.inventory import Detection, detect
 

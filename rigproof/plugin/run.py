@@ -27,7 +27,7 @@ from rigproof.run.acceptance import AcceptanceRun, Sink
 from rigproof.run.simulated.ground import simulated_ground
 from rigproof.run.simulated.stages import heard_by
 from rigproof.run.start_up import StartUp
-from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.injected import SimulatedClock
 
 
 class Run:

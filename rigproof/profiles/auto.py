@@ -17,8 +17,7 @@ from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.node import Node
 from rigproof.profiles.tables.rig import Rig
 from rigproof.profiles.tables.sku import Sku
-from rigproof.records.identity import GpuIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory
 
 AUTO = "auto"  # stands where a profile's file would be named: the value was found on this machine
 UNREPORTED_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from rigproof.records.rates import FigureRate
+from rigproof.records.measurements import FigureRate
 
 
 class Outcome(StrEnum):

@@ -13,7 +13,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.profiles.planning.subjects import turns_of
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.planned_load import planned_load

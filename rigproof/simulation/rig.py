@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 
 from rigproof.host.pcie_errors import LinkErrors
-from rigproof.host.process_names import Who
+from rigproof.host.processes import Who
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import Plan
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
@@ -13,8 +13,7 @@ from rigproof.simulation.host import SimulatedHost
 from rigproof.simulation.nvml.library import Switch
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedProcess
 from rigproof.simulation.silicon.card import SimulatedCard
-from rigproof.simulation.silicon.link import link_errors
-from rigproof.simulation.silicon.readings import FOREIGN_PID, idle_gpu, show
+from rigproof.simulation.silicon.readings import FOREIGN_PID, idle_gpu, link_errors, show
 from rigproof.simulation.silicon.strangers import (
     CRASHES,
     ILLEGAL_ACCESS_XID,

@@ -19,8 +19,7 @@ from rigproof.host.nvidia import KernelDriver
 from rigproof.host.parent import Orders, die_with_parent
 from rigproof.host.pcie_errors import sysfs_address
 from rigproof.host.visible import container_hides, hides_all, own_setting, shown, visible_gpus, wrong_setting
-from rigproof.records.identity import GpuIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.telemetry.inventory"

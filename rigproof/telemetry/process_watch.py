@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rigproof.host.process_names import Who, who_is
+from rigproof.host.processes import Who, who_is
 from rigproof.records.processes import READINGS, GpuProcess, ProcessLimits, ProcessWatch, descends
 from rigproof.telemetry.nvml.processes import Listed
 

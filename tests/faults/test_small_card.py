@@ -188,7 +188,7 @@ from rigproof.profiles.planning.operands import operands_mib
 from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.records.measurements import Event, Round
 from rigproof.devices.opening import open_device
-from rigproof.devices.run import run_workload
+from rigproof.devices.reporting import run_workload
 from rigproof.stages.sustained.stage import SustainedSpec
 
 class Context:

@@ -11,8 +11,7 @@ from rigproof.plugin import preparation
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.profiles.auto import FoundHost
-from rigproof.records.identity import GpuIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory
 
 H200 = GpuIdentity("box/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0)
 

@@ -11,8 +11,8 @@ from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import load_rig
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
+from rigproof.simulation.faults.kinds import SENSORS
 from rigproof.simulation.faults.parsing import ARRIVES_WITH, FaultError, parse_faults, unseen_field
-from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.stages.registry import FORMS, KINDS
 from support.fault_matrix import rig, rig_of, subject_of
 

@@ -90,7 +90,7 @@ class FaultyCpu(CpuDevice):
 ALONE = """
 import os, pickle, resource, sys, time, traceback
 from rigproof.devices.opening import open_device
-from rigproof.devices.run import run_workload
+from rigproof.devices.reporting import run_workload
 from rigproof.stages.sustained.stage import SustainedSpec
 
 class Context:

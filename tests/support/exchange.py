@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
-from rigproof.devices.specs import Spec
+from rigproof.devices.specs import Spec, WorkerContext
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import StageSettings

@@ -22,7 +22,7 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
-from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.host import simulated_inventory
 from rigproof.stages.registry import FORMS, KINDS
 
 LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)

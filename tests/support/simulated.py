@@ -12,7 +12,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.parsing import parse_faults
-from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.host import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.silicon.card import SimulatedCard
 from rigproof.stages.registry import FORMS, KINDS

@@ -122,7 +122,7 @@ class RigproofWorker:
         opened: list[Device] = []
         if not self._ended(lambda: opened.append(self._open()), "ready", "broken"):
             return
-        from rigproof.devices.run import run_workload  # noqa: PLC0415 - torch is there by now
+        from rigproof.devices.reporting import run_workload  # noqa: PLC0415 - torch is there by now
 
         while True:
             _, spec, start_at_s = self._tasks.get()

@@ -36,7 +36,7 @@ from rigproof.profiles.loading.matching import sku_of
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import HostInventory
 from rigproof.records.measurements import Stage
 from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample

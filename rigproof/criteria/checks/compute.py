@@ -20,8 +20,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.devices.verification import placed
 from rigproof.records.measurements import Event
-from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
-from rigproof.simulation.faults.lacks import no_peer
+from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind, no_peer
 
 EXACT = "exact arithmetic"
 SAME = "the same products of comparable cards"

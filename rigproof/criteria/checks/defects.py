@@ -8,8 +8,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome, Severity
-from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
-from rigproof.simulation.faults.lacks import unreported
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, unreported
 
 SOURCE = "NVML's reports"
 REPLACE = "have the card replaced"

@@ -3,8 +3,7 @@
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.faults.lacks import unreported
+from rigproof.simulation.faults.kinds import FaultKind, unreported
 
 RESTART = "restart the machine: ECC is on from then"
 KEEP_ON = "switch it on again before the next restart: `sudo nvidia-smi -i GPU -e 1`"

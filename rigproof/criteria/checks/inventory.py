@@ -13,8 +13,7 @@ from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
-from rigproof.simulation.faults.lacks import no_peer
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, no_peer
 
 TAKEN = (
     "end the other job that holds it (`ray status` there), or start Ray there so that it offers this card: "

@@ -6,8 +6,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome, count_of
-from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
-from rigproof.simulation.faults.lacks import unreported
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, unreported
 
 WORN = "have the card replaced soon: further errors there cannot be remapped"
 REPLACE = "have the card replaced: its memory wears out"

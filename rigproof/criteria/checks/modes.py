@@ -3,8 +3,7 @@
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.faults.lacks import unreported
+from rigproof.simulation.faults.kinds import FaultKind, unreported
 
 DATA_CENTRE = ("tesla", "nvidia")  # GpuIdentity.brand of cards for servers
 SOURCE = "NVML's modes"

@@ -20,8 +20,7 @@ from rigproof.criteria.evidence.series import Readings
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind
-from rigproof.simulation.faults.lacks import unstated
+from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind, unstated
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
 SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and exceeds the limit for a second

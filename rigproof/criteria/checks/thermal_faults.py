@@ -1,8 +1,7 @@
 """The faults that the criteria of thermal.py detect."""
 
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES, DUTIES
-from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind
-from rigproof.simulation.faults.lacks import unreported, unstated
+from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind, unreported, unstated
 
 SLOWED = "Above the highest temperature that its maker allows, a card lowers its clock."
 

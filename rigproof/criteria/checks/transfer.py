@@ -21,8 +21,7 @@ from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
-from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind
-from rigproof.simulation.faults.lacks import unreported
+from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind, unreported
 
 SHORTEST_S = 2.5  # the link is read once a second: two of its readings have no majority
 LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at most

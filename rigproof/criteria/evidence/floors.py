@@ -27,8 +27,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.planning.floor_basis import Conditions, floor_basis, power_scale
 from rigproof.profiles.tables.sku import Sku, tflops
 from rigproof.records.champions import ChampionRate, same_power
-from rigproof.records.measurements import Labels
-from rigproof.records.rates import FigureRate
+from rigproof.records.measurements import FigureRate, Labels
 from rigproof.records.verdict import Outcome, count_of, figure
 
 FLOORS = (

@@ -9,8 +9,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.records.columns import Coded
-from rigproof.records.measurements import TFLOP, Event
-from rigproof.records.rates import unit_of_rate
+from rigproof.records.measurements import TFLOP, Event, unit_of_rate
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample

@@ -10,7 +10,7 @@ from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.run.simulated.agent import SimulatedAgent
 from rigproof.run.simulated.worker import SimulatedWorker
-from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.injected import SimulatedClock
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
 

@@ -13,7 +13,7 @@ from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.node import Node
 from rigproof.run.simulated.actors import LocalActors, TimedActors
-from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.injected import SimulatedClock
 from rigproof.simulation.rig import SimulatedRig
 
 HEAD = "rigproof-head"  # Ray's own node, which offers nothing

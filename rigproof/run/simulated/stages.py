@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Record, Sample
-from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.injected import SimulatedClock
 
 Sink = Callable[[Record | Sample], None]
 

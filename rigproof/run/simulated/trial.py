@@ -13,9 +13,9 @@ from rigproof.records.recording import Recording
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.simulated.ground import simulated_ground
 from rigproof.run.simulated.stages import heard_by
-from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.injected import SimulatedClock
 from rigproof.simulation.faults.parsing import parse_faults
-from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.host import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.stages.registry import FORMS
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rigproof.profiles.kinds.stages import Duty
+from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 
 Scope = Literal["gpu", "node"]
@@ -76,3 +76,53 @@ class FaultKind:
 
 
 Faults = Mapping[str, FaultKind]  # by name
+
+
+WITHOUT_PEER = "the rig has no other GPU of that SKU"
+
+
+def unstated(key: str) -> Lacks:
+    """Lacks the limit `limits.<key>` in its profile."""
+
+    def lacks(_loaded: LoadedRig, device: PromisedDevice) -> str:
+        return "" if getattr(device.limits, key) is not None else f"no limits.{key}"
+
+    return lacks
+
+
+def unreported(sensor: str, why: str) -> Lacks:
+    """Lacks the sensor, according to the SKU file; `why` is the text."""
+
+    def lacks(_loaded: LoadedRig, device: PromisedDevice) -> str:
+        return why if device.sku is not None and sensor in device.sku.unsupported_sensors else ""
+
+    return lacks
+
+
+def no_peer(loaded: LoadedRig, device: PromisedDevice) -> str:
+    """Lacks another card of that SKU."""
+    alike = [other for other in loaded.devices() if other.sku_stem == device.sku_stem]
+    return "" if sum(other.gpu.device == "cuda" for other in alike) > 1 else WITHOUT_PEER
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """One sensor of a card.
+
+    `impossible`: a reading that it cannot have; None for a bit mask. `steady`: a healthy card's reading
+    may stay the same for long. `duties`: of the stages in which it is judged.
+    """
+
+    impossible: float | None
+    steady: bool = False
+    duties: tuple[Duty, ...] = DUTIES
+
+
+SENSORS: Mapping[str, Sensor] = {
+    "core_temperature": Sensor(300.0),
+    "memory_temperature": Sensor(300.0),
+    "power": Sensor(9999.0),
+    "sm_clock": Sensor(30000.0, steady=True),
+    "utilization": Sensor(250.0, steady=True, duties=("fed",)),
+    "clock_event_reasons": Sensor(None, steady=True),
+}

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.injected import InjectedFault, Span
-from rigproof.simulation.faults.kinds import SHORTEST_S, FaultKind, Faults, Stages
-from rigproof.simulation.faults.sensors import SENSORS
+from rigproof.simulation.faults.kinds import SENSORS, SHORTEST_S, FaultKind, Faults, Stages
 from rigproof.simulation.stage import CardWork, Forms, timetable
 from rigproof.simulation.timetable import Segment
 

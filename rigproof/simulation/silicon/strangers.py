@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rigproof.host.process_names import Who
+from rigproof.host.processes import Who
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.nvml.model import SimulatedProcess
 

@@ -1,10 +1,10 @@
 """The bandwidth stage's workload: each operation on one device's memory, timed by the device's own clock."""
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import adapted
+from rigproof.devices.specs import WorkerContext
 from rigproof.records.measurements import Phase
 from rigproof.stages.bandwidth.operations import OPERATIONS, Buffers, Operation
 from rigproof.stages.bandwidth.stage import GB, BandwidthSpec

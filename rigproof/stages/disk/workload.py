@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from rigproof.devices.context import WorkerContext
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter

@@ -12,10 +12,10 @@ from contextlib import closing
 from statistics import median
 from typing import Literal
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.stages.feeding.bursts import Bursts
 from rigproof.stages.feeding.generation import Decoder
 from rigproof.stages.feeding.reward_pool import Job, RewardPool, Rewards

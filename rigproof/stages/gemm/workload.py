@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.golden import GoldenData
-from rigproof.devices.normal import NormalData
 from rigproof.devices.out_of_memory import within_memory
-from rigproof.devices.pool import LEAST_MATRICES, Pool
+from rigproof.devices.pool import LEAST_MATRICES, NormalData, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
+from rigproof.devices.specs import WorkerContext
 from rigproof.profiles.planning.operands import gemm_mib
 from rigproof.records.measurements import Phase
 from rigproof.stages.gemm.stage import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE, GemmSpec

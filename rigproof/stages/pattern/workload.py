@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Labels, Phase
 from rigproof.stages.pattern.choosing import choose

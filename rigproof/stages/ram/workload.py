@@ -10,10 +10,10 @@ from threading import Barrier
 
 import numpy as np
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.host.ram import cache_mib, give_way
 from rigproof.stages.ram.memory import WORD_BYTES, PinnedThreads, Room, Words, taken
 from rigproof.stages.ram.patterns import Pattern, PatternTest, Wrong, report

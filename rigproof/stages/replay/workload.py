@@ -6,10 +6,10 @@ from dataclasses import asdict
 from functools import partial
 
 from rigproof.devices import determinism
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.transformer.model import Transformer
 from rigproof.devices.transformer.shape import Shape, shape_for
 from rigproof.devices.transformer.start import HashedStart

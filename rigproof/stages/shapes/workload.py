@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import products_for
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.transformer.shape import shape_for
 from rigproof.devices.verification import Reference, as_hex
 from rigproof.records.measurements import Phase

@@ -10,7 +10,7 @@ import queue
 import time
 from typing import Any
 
-from rigproof.devices.context import WorkerContext
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.host.child import Child

@@ -7,8 +7,7 @@ from typing import Any
 from rigproof.devices.retreat import CPU
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
-from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind
-from rigproof.simulation.faults.lacks import no_peer
+from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind, no_peer
 from rigproof.simulation.silicon.vram import CONTEXT_MIB, Fill, Shortage
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import BOOST_S, FILL_S, MULTIPLYING, ROUND_S, Segment

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Phase
 from rigproof.stages.sustained.filling import Filling

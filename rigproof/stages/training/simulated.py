@@ -8,8 +8,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Event, Labels, Round
 from rigproof.simulation.faults.injected import InjectedFault
-from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.faults.lacks import no_peer
+from rigproof.simulation.faults.kinds import FaultKind, no_peer
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task

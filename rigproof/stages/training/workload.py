@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.devices.transformer.shape import Shape, shape_for
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.stages.training.batch_search import BatchSearch

@@ -6,9 +6,8 @@ from dataclasses import replace
 from rigproof.criteria.evidence.link import link_gbps
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels
-from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.faults.lacks import unreported
-from rigproof.simulation.silicon.link import link_of
+from rigproof.simulation.faults.kinds import FaultKind, unreported
+from rigproof.simulation.silicon.readings import link_of
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task

@@ -6,10 +6,10 @@ Cards of a host take turns by the clock (`TransferSpec.slots`): a turn is shorte
 import time
 from typing import TYPE_CHECKING
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.stages.transfer.buffers import Buffers
 from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER
 

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Checksums, Device, Mark
 from rigproof.devices.golden import GoldenData
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.pool import LEAST_MATRICES, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound
+from rigproof.devices.specs import WorkerContext
 from rigproof.profiles.planning.operands import operands_mib
 from rigproof.records.measurements import Phase
 from rigproof.stages.transient.schedule import EDGE, HALF, LEAST_PRODUCTS, REST_S, Arm

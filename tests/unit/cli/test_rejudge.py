@@ -13,8 +13,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.disk.store import RecordingWriter
-from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory
 from rigproof.report.terminal import matrix_lines
 from rigproof.stages.registry import KINDS

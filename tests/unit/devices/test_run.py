@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rigproof.devices.run import run_workload
+from rigproof.devices.reporting import run_workload
 from rigproof.records.measurements import MemoryReading
 from rigproof.stages.feeding import workload as feeding
 from rigproof.stages.feeding.stage import FeedingSpec

@@ -1,7 +1,7 @@
 import pytest
 
 from rigproof.history import goodness
-from rigproof.records.rates import FigureRate
+from rigproof.records.measurements import FigureRate
 from rigproof.records.verdict import Outcome, Verdict
 
 STAGES = {

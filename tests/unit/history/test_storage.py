@@ -21,7 +21,7 @@ from rigproof.history.rounds import ReplayClock, benchmark_marker, clock_of, ext
 from rigproof.history.storage import direct_storage, history_folder, install_storage
 from rigproof.records.identity import GpuIdentity, RunInfo
 from rigproof.records.measurements import Round
-from rigproof.records.rates import FigureRate
+from rigproof.records.measurements import FigureRate
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS

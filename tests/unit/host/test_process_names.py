@@ -4,7 +4,7 @@ import getpass
 import os
 from pathlib import Path
 
-from rigproof.host.process_names import Who, user_name, who_is
+from rigproof.host.processes import Who, user_name, who_is
 
 
 def test_this_process_is_known_by_its_user_program_and_parents() -> None:

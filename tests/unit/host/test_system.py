@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rigproof.host import system
+from rigproof.host.package import refusal
 from support.acceptance import CHECKOUT
 
 AS_ON_ANOTHER = """
@@ -52,4 +52,4 @@ def test_files_are_read_everywhere():
 
 
 def test_linux_is_never_refused():
-    assert system.refusal() is None
+    assert refusal() is None

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunDevice, RunNow, RunStage, RunWorker, Snapshot
-from rigproof.records.measurements import GpuCounters
+from rigproof.records.measurements import GpuCounters, Rate
 from rigproof.records.processes import GpuProcess
-from rigproof.records.rates import Rate
 from rigproof.records.samples import GpuSample, HostSample
 from support.driven_agents import facts
 from support.recordings import gpu_identity

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from rigproof.monitor.frame import frame
 from rigproof.monitor.signs import WarningSign, warning_signs
 from rigproof.monitor.snapshot import RunWorker
-from rigproof.records.measurements import GpuCounters
+from rigproof.records.measurements import GpuCounters, Rate
 from rigproof.records.processes import GpuProcess
-from rigproof.records.rates import Rate
 from rigproof.records.samples import GpuSample, HostSample
 
 from .conftest import gpu_now, node_now, run_device, run_now, snapshot_of

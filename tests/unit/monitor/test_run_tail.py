@@ -11,8 +11,7 @@ from rigproof.monitor.snapshot import RunStage, RunWorker
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo, WorkerIdentity
 from rigproof.records.limits import RECORDING_LINE_BYTES_MAX
-from rigproof.records.measurements import TFLOP, Event, Round, Stage
-from rigproof.records.rates import Rate
+from rigproof.records.measurements import TFLOP, Event, Rate, Round, Stage
 from support.recordings import gpu_identity
 from support.rig_profile import loaded_rig
 

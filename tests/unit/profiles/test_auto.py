@@ -14,8 +14,7 @@ from rigproof.profiles.lint.rig import lint_doubts, lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, left_out_text
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.records.identity import GpuIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.stage import SustainedSettings
 

@@ -14,8 +14,7 @@ from rigproof.profiles.loading.load import all_skus, load_rig, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import assign_gpus, sku_of
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.records.identity import GpuIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.stages.registry import KINDS
 
 SKUS = all_skus(KINDS)

@@ -17,7 +17,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import HostInventory
 from rigproof.stages.registry import KINDS
 from support.rig_profile import MODELS
 

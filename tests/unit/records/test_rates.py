@@ -1,7 +1,6 @@
 """The current rate of a device, in the unit of what it does."""
 
-from rigproof.records.measurements import TFLOP, Round
-from rigproof.records.rates import Rate, rate_of
+from rigproof.records.measurements import TFLOP, Rate, Round, rate_of
 
 
 def a_round(t_s, seconds, work, worker="pc1/gpu0#0", unit=TFLOP):

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.simulation.clock import SimulatedClock
-from rigproof.simulation.faults.injected import StageWindow
+from rigproof.simulation.faults.injected import SimulatedClock, StageWindow
 
 
 @given(st.lists(st.floats(-10, 10)))

@@ -10,7 +10,7 @@ import pytest
 
 from rigproof.host import child
 from rigproof.host.nvidia import KernelDriver
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import HostInventory
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry import inventory as module

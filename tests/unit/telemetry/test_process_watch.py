@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rigproof.host.process_names import Who
+from rigproof.host.processes import Who
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess

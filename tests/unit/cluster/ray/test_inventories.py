@@ -10,8 +10,7 @@ from rigproof.cluster.ray import inventories
 from rigproof.cluster.ray.inventories import cluster_hosts, look
 from rigproof.cluster.ray.preconditions import ClusterUnreachable
 from rigproof.host.child import Answer
-from rigproof.records.identity import GpuIdentity
-from rigproof.records.inventory import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.telemetry.inventory import inventory_to_json
 
 CARD = GpuIdentity("box/gpu0", "cuda", "GPU-1", "NVIDIA H200", 0, 143771.0, compute_capability=(9, 0))

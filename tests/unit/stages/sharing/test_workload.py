@@ -14,7 +14,7 @@ import pytest
 
 from rigproof.devices.golden import GoldenData
 from rigproof.devices.pool import Pool
-from rigproof.devices.run import run_workload
+from rigproof.devices.reporting import run_workload
 from rigproof.host import child
 from rigproof.records.measurements import MemoryReading, Round
 from rigproof.stages.sharing import child as sharing_child

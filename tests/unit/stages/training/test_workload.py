@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rigproof.devices.run import run_workload
+from rigproof.devices.reporting import run_workload
 from rigproof.devices.transformer.shape import Shape
 from rigproof.devices.transformer.step import Steps, Trainer
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
