@@ -46,8 +46,8 @@ from rigproof.records.disk.tables import ROW_GROUP, TABLE, schema, telemetry_sch
 from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessWatch
+from rigproof.records.samples import PcieErrors
 from rigproof.stages.feeding.stage import RewardBatch
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.stage import SustainedSettings

@@ -7,41 +7,25 @@ and for most devices of virtual machines.
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from rigproof.records.samples import PcieErrors
+
 SYSFS = Path("/sys/bus/pci/devices")
+KINDS = ("fatal", "nonfatal", "correctable")
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorCounts:
-    """Since boot; None if the kernel does not count them."""
-
-    fatal: int | None = None
-    nonfatal: int | None = None
-    correctable: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LinkErrors:
-    """The counts of both ends of a link. `port` is the upstream port's address; None if there is none."""
-
-    device: ErrorCounts = ErrorCounts()
-    port: str | None = None
-    upstream: ErrorCounts = ErrorCounts()
-
-
-def link_errors(bus_id: str, devices: Path = SYSFS) -> LinkErrors:
+def pcie_errors(t_s: float, subject: str, bus_id: str, devices: Path = SYSFS) -> PcieErrors:
     """The counts of the device at that address, as NVML writes it (`00000000:1B:00.0`), and of its port.
 
     The port is the directory above the device's own: sysfs is laid out as the buses are.
     """
     device = devices / sysfs_address(bus_id)
-    parent = device.resolve().parent
-    if not ADDRESS.fullmatch(parent.name):
-        return LinkErrors(_counts(device))
-    return LinkErrors(_counts(device), parent.name, _counts(parent))
+    port = device.resolve().parent
+    if not ADDRESS.fullmatch(port.name):
+        return PcieErrors(t_s, subject, *_counts(device))
+    return PcieErrors(t_s, subject, *_counts(device), port.name, *_counts(port))
 
 
 def sysfs_address(bus_id: str) -> str:
@@ -50,8 +34,9 @@ def sysfs_address(bus_id: str) -> str:
     return f"{domain.lstrip('0'):0>4}:{rest}"
 
 
-def _counts(folder: Path) -> ErrorCounts:
-    return ErrorCounts(*(_total(folder / f"aer_dev_{kind}") for kind in ("fatal", "nonfatal", "correctable")))
+def _counts(folder: Path) -> tuple[int | None, int | None, int | None]:
+    fatal, nonfatal, correctable = (_total(folder / f"aer_dev_{kind}") for kind in KINDS)
+    return fatal, nonfatal, correctable
 
 
 def _total(path: Path) -> int | None:

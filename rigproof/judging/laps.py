@@ -18,8 +18,8 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.champions import Champions
 from rigproof.records.fields import table_name
 from rigproof.records.measurements import Stage
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.recording import Recording
+from rigproof.records.samples import PcieErrors
 from rigproof.records.verdict import GOOD_IN, Outcome, Verdict, figure
 from rigproof.stages.registry import KINDS
 

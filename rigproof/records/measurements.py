@@ -1,4 +1,4 @@
-"""What workers and agents report besides samples: rounds of work and their rates, counters, memory, events."""
+"""What workers and agents report besides samples: rounds and their rates, counters, memory, events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -17,10 +17,9 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.rows import Rows, TableError
-from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.samples import GpuSample, HostSample, PcieErrors
 
 
 class StageRecord(Protocol):

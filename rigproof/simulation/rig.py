@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from rigproof.host.pcie_errors import LinkErrors
 from rigproof.host.processes import Who
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import Plan
+from rigproof.records.samples import PcieErrors
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.host import SimulatedHost
 from rigproof.simulation.nvml.library import Switch
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedProcess
 from rigproof.simulation.silicon.card import SimulatedCard
-from rigproof.simulation.silicon.readings import FOREIGN_PID, idle_gpu, link_errors, show
+from rigproof.simulation.silicon.readings import FOREIGN_PID, idle_gpu, pcie_errors, show
 from rigproof.simulation.silicon.strangers import (
     CRASHES,
     ILLEGAL_ACCESS_XID,
@@ -195,9 +195,9 @@ class SimulatedNode:
         """Whether that GPU's samples are lost at that moment."""
         return self.cards[subject].acting("telemetry-gap", t_s, self.stages) is not None
 
-    def link_errors(self, subject: str, t_s: float) -> LinkErrors:
-        """The PCIe errors that the host's kernel has counted for a promised GPU's card by then."""
-        return link_errors(self.cards[subject], t_s, self.stages)
+    def pcie_errors(self, t_s: float, subject: str) -> PcieErrors:
+        """What the host's kernel has counted for a promised GPU's card by then."""
+        return pcie_errors(self.cards[subject], t_s, subject, self.stages)
 
     def vram(self, subject: str) -> Vram:
         """The memory of a promised GPU's card."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from rigproof.host.pcie_errors import LinkErrors
-from rigproof.records.pcie import PcieErrors
+from rigproof.records.samples import PcieErrors
 
 READ_S = 1.0
 RECORDED_S = 60.0  # at least so often, which shows that the watch goes on
@@ -11,9 +10,9 @@ SLACK = 0.9  # a grid of 10 Hz is not exact: the reading that is due now is not 
 
 
 class PcieWatch:
-    """The readings of some GPUs. `read(subject)` returns the present counts of one."""
+    """The readings of some GPUs. `read(t_s, subject)` returns the present counts of one."""
 
-    def __init__(self, subjects: Iterable[str], read: Callable[[str], LinkErrors]) -> None:
+    def __init__(self, subjects: Iterable[str], read: Callable[[float, str], PcieErrors]) -> None:
         self._subjects = tuple(subjects)
         self._read = read
         self._read_s: float | None = None
@@ -40,19 +39,4 @@ class PcieWatch:
         return due
 
     def _readings(self, t_s: float) -> list[PcieErrors]:
-        return [_record(t_s, subject, self._read(subject)) for subject in self._subjects]
-
-
-def _record(t_s: float, subject: str, found: LinkErrors) -> PcieErrors:
-    device, port = found.device, found.upstream
-    return PcieErrors(
-        t_s=t_s,
-        subject=subject,
-        fatal=device.fatal,
-        nonfatal=device.nonfatal,
-        correctable=device.correctable,
-        port=found.port,
-        port_fatal=port.fatal,
-        port_nonfatal=port.nonfatal,
-        port_correctable=port.correctable,
-    )
+        return [self._read(t_s, subject) for subject in self._subjects]

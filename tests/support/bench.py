@@ -19,9 +19,9 @@ from rigproof.records.champions import Champions
 from rigproof.records.columns import column_of, floats_of
 from rigproof.records.fields import LABELS, kinds_of
 from rigproof.records.measurements import Event, MemoryReading, Round
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess
 from rigproof.records.rows import Rows
+from rigproof.records.samples import PcieErrors
 from rigproof.records.verdict import Verdict
 from rigproof.stages.feeding.stage import RewardBatch
 from support.recordings import END_S, healthy_recording

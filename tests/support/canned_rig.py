@@ -19,7 +19,7 @@ from rigproof.profiles.loading import load as loading
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.matching import sku_of
 from rigproof.records.measurements import Event, Stage
-from rigproof.records.pcie import PcieErrors
+from rigproof.records.samples import PcieErrors
 from rigproof.run import acceptance
 from rigproof.stages.feeding.stage import RewardBatch
 from rigproof.stages.registry import KINDS

@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any
 
 from rigproof.records.measurements import MemoryReading, Round
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.recording import Recording
-from rigproof.records.samples import GpuSample
+from rigproof.records.samples import GpuSample, PcieErrors
 from rigproof.stages.feeding.stage import RewardBatch
 from support.bench import Bench
 from support.recordings import healthy_recording

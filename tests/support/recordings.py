@@ -20,10 +20,9 @@ from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, ForeignMemory, GpuCounters, MemoryReading, Stage
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
-from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.samples import GpuSample, HostSample, PcieErrors
 from rigproof.stages.registry import KINDS
 from support.rig_profile import RATES, RIG, loaded_rig
 from support.stage_records import WORKERS, feeding_of, references_of, rounds_of, sharing_of, training_of

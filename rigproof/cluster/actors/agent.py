@@ -23,7 +23,6 @@ from rigproof.host.cgroup import oom_kills
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.cpu_users import CpuUsers
 from rigproof.host.offers import Offers, offers
-from rigproof.host.pcie_errors import link_errors
 from rigproof.host.processes import ProcessId
 from rigproof.host.run_lock import Claim, HostLock
 from rigproof.host.visible import parents_setting, visible_gpus
@@ -287,7 +286,6 @@ class NodeAgent:
             HostReader(),
             self._now_s,
             own_pids=self._own_pids,
-            link_errors=link_errors,
         )
 
     def _own_pids(self) -> frozenset[int]:

@@ -12,13 +12,12 @@ from typing import Protocol
 from rigproof.cluster.actors.gpu_readings import PROCESSES, Silent, Watchers
 from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.host.cpu_users import CpuUsers
-from rigproof.host.pcie_errors import LinkErrors
+from rigproof.host.pcie_errors import pcie_errors
 from rigproof.host.processes import alive
 from rigproof.records.measurements import Event
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import ProcessWatch
 from rigproof.records.recording import Record, Sample
-from rigproof.records.samples import GpuSample
+from rigproof.records.samples import GpuSample, PcieErrors
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import Nvml
@@ -68,8 +67,7 @@ class Senses(Protocol):
 class Sensing:
     """Samples from `start` to `stop`; `supported` are the subjects whose Xids are received.
 
-    `own_pids` returns the processes that are workers of this run so far, `link_errors` the counts of a GPU's
-    PCIe errors, given its PCI bus id.
+    `own_pids` returns the processes that are workers of this run so far.
     """
 
     def __init__(
@@ -81,10 +79,11 @@ class Sensing:
         now_s: Callable[[], float],
         *,
         own_pids: Callable[[], Collection[int]],
-        link_errors: Callable[[str], LinkErrors],
     ) -> None:
         self._duty = duty
-        self._pcie = PcieWatch(duty.pci_bus_ids, lambda subject: link_errors(duty.pci_bus_ids[subject]))
+        self._pcie = PcieWatch(
+            duty.pci_bus_ids, lambda t_s, subject: pcie_errors(t_s, subject, duty.pci_bus_ids[subject])
+        )
         self._nvml = nvml
         self._silent = silent
         self._host = host

@@ -8,12 +8,10 @@ from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.cluster.actors.sensing import SAMPLE
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_users import CpuUsers
-from rigproof.host.pcie_errors import LinkErrors
 from rigproof.records.measurements import Event
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import ProcessWatch
 from rigproof.records.recording import Record, Sample
-from rigproof.records.samples import GpuSample
+from rigproof.records.samples import GpuSample, PcieErrors
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import Nvml
@@ -55,8 +53,7 @@ class SimulatedSensing:
         self._watchers: Watchers | None = None
         if duty.processes is not None and nvml is not None and silent is not None:
             self._watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids, who=node.who)
-        self._pcie = PcieWatch(duty.pci_bus_ids, self._link_errors)
-        self._pcie_s = self._grid_s  # when its errors are read
+        self._pcie = PcieWatch(duty.pci_bus_ids, node.pcie_errors)
         self._watched_s: float | None = None  # when the processes were last read on the grid
         self._at_start: list[Record] = []  # what the processes were before the grid's first point
         self._stopped = False
@@ -76,11 +73,7 @@ class SimulatedSensing:
         return self._watchers.watches() if self._watchers is not None else []
 
     def pcie_errors(self) -> list[PcieErrors]:
-        self._pcie_s = self._now_s()
-        return self._pcie.now(self._pcie_s)
-
-    def _link_errors(self, subject: str) -> LinkErrors:
-        return self._node.link_errors(subject, self._pcie_s)
+        return self._pcie.now(self._now_s())
 
     def drain(self) -> list[Sample | Record]:
         found: list[Sample | Record] = [*self._at_start]
@@ -93,7 +86,6 @@ class SimulatedSensing:
                 self._missed += 1
                 continue
             found.append(sample)
-            self._pcie_s = self._grid_s
             found += self._pcie.when_due(self._grid_s)
             if self._node.host.load_percent is not None:
                 self.loaded_percent.append(sample.cpu_percent or 0.0)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rigproof.host.pcie_errors import ErrorCounts, LinkErrors
+from rigproof.records.samples import PcieErrors
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.kinds import SENSORS
 from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedLink, SimulatedProcess
@@ -271,11 +271,11 @@ def link_of(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) -> t
     return generation, width
 
 
-def link_errors(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) -> LinkErrors:
+def pcie_errors(card: SimulatedCard, t_s: float, subject: str, stages: Sequence[StageWindow]) -> PcieErrors:
     """The errors since boot, which only grow; the port sees those that the card reports, and as many."""
     climbing = card.begun("pcie-errors", t_s, stages)
     window = climbing.window(stages) if climbing is not None else None
     correctable = 0 if window is None else 1 + int(CORRECTABLE_PER_S * (t_s - window[0]))
     lost = int(card.begun("pcie-uncorrected", t_s, stages) is not None)
-    counts = ErrorCounts(fatal=0, nonfatal=lost, correctable=correctable)
-    return LinkErrors(counts, f"0000:00:{card.index + 1:02x}.0", ErrorCounts(0, 0, correctable))
+    port = f"0000:00:{card.index + 1:02x}.0"
+    return PcieErrors(t_s, subject, 0, lost, correctable, port, 0, 0, correctable)

@@ -2,9 +2,11 @@
 
 import pytest
 
-from rigproof.host.pcie_errors import ErrorCounts, LinkErrors, link_errors, sysfs_address
+from rigproof.host.pcie_errors import pcie_errors, sysfs_address
+from rigproof.records.samples import PcieErrors
 
 PORT, CARD = "0000:16:01.0", "0000:17:00.0"
+GPU = "pc1/gpu0"
 
 
 def counted(folder, **totals):
@@ -28,29 +30,29 @@ def sysfs(tmp_path):
 
 
 def test_the_card_and_its_upstream_port_are_counted_apart(sysfs):
-    found = link_errors("00000000:17:00.0", sysfs)
-    assert found == LinkErrors(ErrorCounts(1, 0, 7), PORT, ErrorCounts(0, 2, 5))
+    found = pcie_errors(8.0, GPU, "00000000:17:00.0", sysfs)
+    assert found == PcieErrors(8.0, GPU, 1, 0, 7, PORT, 0, 2, 5)
 
 
 def test_a_device_at_the_root_has_no_port(sysfs):
-    assert link_errors("00000000:16:01.0", sysfs) == LinkErrors(ErrorCounts(0, 2, 5))
+    assert pcie_errors(8.0, GPU, "00000000:16:01.0", sysfs) == PcieErrors(8.0, GPU, 0, 2, 5)
 
 
 def test_a_kernel_that_counts_nothing_gives_none_not_zero(sysfs, tmp_path):
     for path in (tmp_path / "pci0000:16").rglob("aer_dev_*"):
         path.unlink()
-    assert link_errors("00000000:17:00.0", sysfs) == LinkErrors(ErrorCounts(), PORT, ErrorCounts())
+    assert pcie_errors(8.0, GPU, "00000000:17:00.0", sysfs) == PcieErrors(8.0, GPU, port=PORT)
 
 
 @pytest.mark.parametrize("bus_id", ["00000000:99:00.0", "", "no address"])
 def test_a_device_that_is_not_there_has_no_counts(sysfs, bus_id):
-    assert link_errors(bus_id, sysfs).device == ErrorCounts()
+    assert set(pcie_errors(8.0, GPU, bus_id, sysfs).counts) == {None}
 
 
 @pytest.mark.parametrize("text", ["", "BadTLP 4\n", "TOTAL_ERR_COR many\n", "TOTAL_ERR_COR -1\n"])
 def test_a_file_without_a_sum_gives_none(sysfs, tmp_path, text):
     (tmp_path / "pci0000:16" / PORT / CARD / "aer_dev_correctable").write_text(text)
-    assert link_errors("00000000:17:00.0", sysfs).device == ErrorCounts(1, 0, None)
+    assert pcie_errors(8.0, GPU, "00000000:17:00.0", sysfs).counts[:3] == (1, 0, None)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
 """A reading is recorded if it is the first, if a count has changed, once a minute, and when asked for."""
 
-from rigproof.host.pcie_errors import ErrorCounts, LinkErrors
+from rigproof.records.samples import PcieErrors
 from rigproof.telemetry.pcie_watch import PcieWatch
 
 GPU = "pc1/gpu0"
 
 
 def watch(counts):
-    def read(_subject):
-        return LinkErrors(ErrorCounts(0, 0, counts[0]), "0000:16:01.0", ErrorCounts(0, 0, 0))
+    def read(t_s, subject):
+        return PcieErrors(t_s, subject, 0, 0, counts[0], "0000:16:01.0", 0, 0, 0)
 
     return PcieWatch([GPU], read)
 
@@ -31,9 +31,9 @@ def test_only_what_changes_is_recorded_and_something_once_a_minute():
 def test_it_reads_once_a_second_whatever_the_grid():
     reads = []
 
-    def read(subject):
+    def read(t_s, subject):
         reads.append(subject)
-        return LinkErrors()
+        return PcieErrors(t_s, subject)
 
     watching = PcieWatch([GPU], read)
     for tenths in range(100):
@@ -46,8 +46,3 @@ def test_a_reading_that_is_asked_for_is_recorded_whatever_it_is():
     assert len(watching.when_due(0.0)) == 1
     assert [one.correctable for one in watching.now(5.0)] == [4]
     assert watching.when_due(7.0) == []
-
-
-def test_what_the_kernel_does_not_count_is_recorded_as_such():
-    [record] = PcieWatch([GPU], lambda _: LinkErrors()).when_due(0.0)
-    assert set(record.counts) == {None}

@@ -6,14 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from rigproof.cluster.actors import agent as agent_module
+from rigproof.cluster.actors import sensing as sensing_module
 from rigproof.cluster.actors.agent import NodeAgent
 from rigproof.cluster.actors.messages import AgentDuty
-from rigproof.host.pcie_errors import ErrorCounts, LinkErrors
 from rigproof.records.measurements import ForeignMemory, GpuCounters
-from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
-from rigproof.records.samples import GpuSample
+from rigproof.records.samples import GpuSample, PcieErrors
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess
 from rigproof.telemetry.nvml.protocol import Code
@@ -190,10 +188,10 @@ def test_cards_that_ray_was_started_without_are_told_apart_from_missing_ones():
 def test_pcie_errors_are_recorded_first_and_whenever_the_counters_are(monkeypatch):
     counts = {"00000000:17:00.0": 4, "": None}
 
-    def read(bus_id):
-        return LinkErrors(ErrorCounts(0, 0, counts[bus_id]))
+    def read(t_s, subject, bus_id):
+        return PcieErrors(t_s, subject, correctable=counts[bus_id])
 
-    monkeypatch.setattr(agent_module, "link_errors", read)
+    monkeypatch.setattr(sensing_module, "pcie_errors", read)
     addresses = {SUBJECTS[A]: "00000000:17:00.0", SUBJECTS[B]: ""}
     with installed(two_gpus()):
         agent = NodeAgent()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.records.pcie import PcieErrors
+from rigproof.records.samples import PcieErrors
 from rigproof.records.verdict import Outcome
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
