@@ -24,6 +24,8 @@ from rates import command_line, records_of, tell
 from rigproof.records.measurements import Event, Round
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml.errors import NvmlUnavailable
+from rigproof.telemetry.nvml.processes import read_processes, read_sm_use
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import open_nvml
 from rigproof.telemetry.process_watch import RATE_HZ
 from rigproof.telemetry.sampler import Sampler
@@ -42,15 +44,15 @@ def sample_until_stopped(rate_hz: float, *, nvml_required: bool, processes: bool
             nvml, gpus = None, ()
 
         def read(t_s: float, lateness_s: float) -> list:
-            samples = [nvml.sample(gpu.uuid, gpu.subject, t_s, lateness_s) for gpu in gpus]
+            samples = [read_sample(nvml.gpu(gpu.uuid, gpu.subject, t_s), lateness_s) for gpu in gpus]
             return [*samples, host.sample("host", t_s, lateness_s, None)]
 
         took_ms: list[float] = []
 
         def look(t_s: float, _lateness_s: float) -> list:
             for gpu in gpus:
-                nvml.processes(gpu.uuid, gpu.subject, t_s)
-                nvml.sm_use(gpu.uuid, gpu.subject, t_s)
+                read_processes(nvml.gpu(gpu.uuid, gpu.subject, t_s))
+                read_sm_use(nvml.gpu(gpu.uuid, gpu.subject, t_s))
             took_ms.append(1e3 * (time.monotonic() - t_s))
             return []
 

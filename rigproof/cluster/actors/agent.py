@@ -34,6 +34,7 @@ from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import count_of
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.inventory import unlisted
+from rigproof.telemetry.nvml.counters import read_counters, read_foreign_memory
 from rigproof.telemetry.nvml.errors import NvmlUnavailable
 from rigproof.telemetry.nvml.library import kernel_under_nvml
 from rigproof.telemetry.nvml.session import Nvml, open_nvml
@@ -197,7 +198,7 @@ class NodeAgent:
             self._records.append(self._memory.boot(moment))
 
         def read(nvml: Nvml, uuid: str, subject: str) -> GpuCounters:
-            return nvml.counters(uuid, subject, moment, self._now_s())
+            return read_counters(nvml.gpu(uuid, subject, self._now_s()), moment)
 
         self._read_all(read, f"counters {moment}", limit_s)
         if self._sensing is not None:
@@ -208,7 +209,7 @@ class NodeAgent:
         """Read how much VRAM other processes hold on each GPU; the records come with a later poll."""
 
         def read(nvml: Nvml, uuid: str, subject: str) -> ForeignMemory:
-            return nvml.foreign_memory(uuid, subject, own_pids, self._now_s())
+            return read_foreign_memory(nvml.gpu(uuid, subject, self._now_s()), own_pids)
 
         self._read_all(read, "foreign memory", limit_s)
 

@@ -20,6 +20,7 @@ from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample, PcieErrors
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.pcie_watch import PcieWatch
 from rigproof.telemetry.process_watch import RATE_HZ as PROCESSES_HZ
@@ -175,7 +176,7 @@ class Sensing:
     def _gpu_reader(self, nvml: Nvml, silent: Silent, uuid: str, subject: str) -> Reader:
         def read(t_s: float, lateness_s: float) -> Sequence[Sample | Record]:
             try:
-                sample = nvml.sample(uuid, subject, t_s, lateness_s)
+                sample = read_sample(nvml.gpu(uuid, subject, t_s), lateness_s)
             except GpuLost as error:
                 return silent.lost(error, SAMPLE)
             self._keep_latest(sample)

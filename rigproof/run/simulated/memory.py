@@ -8,6 +8,7 @@ from rigproof.cluster.actors.remembering import Found
 from rigproof.records.black_box import Box, Head, Moment, event_of, words_of
 from rigproof.records.measurements import BootReading, Event
 from rigproof.simulation.rig import SimulatedNode
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import Nvml
 
 
@@ -66,7 +67,7 @@ def last_words(node: SimulatedNode, nvml: Nvml | None, run_id: str, now_s: float
     if nvml is not None:
         node.show(down_s)
         gpus = {
-            subject: words_of(nvml.sample(card.uuid, subject, down_s, 0.0))
+            subject: words_of(read_sample(nvml.gpu(card.uuid, subject, down_s), 0.0))
             for subject, card in node.cards.items()
         }
     line = Moment(down_s, 0.0, stages[-1].name, stages[-1].start_s, {}, gpus)

@@ -14,6 +14,7 @@ from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample, PcieErrors
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.pcie_watch import PcieWatch
 from rigproof.telemetry.process_watch import RATE_HZ
@@ -130,7 +131,8 @@ class SimulatedSensing:
             late = self._grid_s - since_s > self._duty.stuck_s
             return list(self._silent.hung(uuid, subject, SAMPLE, self._duty.stuck_s)) if late else []
         try:
-            return self._answered(uuid, partial(self._nvml.sample, uuid, subject, self._grid_s, 0.0))
+            gpu = self._nvml.gpu(uuid, subject, self._grid_s)
+            return self._answered(uuid, partial(read_sample, gpu, 0.0))
         except GpuLost as error:
             return list(self._silent.lost(error, SAMPLE))
 

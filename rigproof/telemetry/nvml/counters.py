@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from rigproof.records.measurements import ForeignMemory, GpuCounters
-from rigproof.telemetry.nvml.device import GpuQueries
+from rigproof.telemetry.nvml.gpu import Gpu
 from rigproof.telemetry.nvml.links import read_fabric, read_nvlinks
 from rigproof.telemetry.nvml.processes import COMPUTE, GRAPHICS, held_mib
 from rigproof.telemetry.nvml.protocol import (
@@ -26,7 +26,7 @@ SLOWED = (
 PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
-def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> GpuCounters:
+def read_counters(gpu: Gpu, moment: Literal["before", "after"]) -> GpuCounters:
     """The GPU's error counters, fan, NVLinks and fabric, and the recovery action that the driver requests.
 
     ECC errors count since the driver was loaded; remapped rows and retired pages stay for the card's life.
@@ -34,79 +34,73 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    rows: Any = queries.ask("nvmlDeviceGetRemappedRows")
+    rows: Any = gpu.ask("nvmlDeviceGetRemappedRows")
     correctable, uncorrectable, pending, failed = (None,) * 4 if rows is None else rows
-    sram: Any = queries.filled("nvmlDeviceGetSramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t")
-    repairs: Any = queries.ask("nvmlDeviceGetRepairStatus")
+    sram: Any = gpu.filled("nvmlDeviceGetSramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t")
+    repairs: Any = gpu.ask("nvmlDeviceGetRepairStatus")
     channel, tpc = (None, None) if repairs is None else map(bool, repairs)
-    nvlinks, fabric = read_nvlinks(queries), read_fabric(queries)
     return GpuCounters(
-        t_s=queries.t_s,
-        subject=queries.subject,
+        t_s=gpu.t_s,
+        subject=gpu.subject,
         moment=moment,
-        ecc_uncorrected=queries.number("nvmlDeviceGetTotalEccErrors", ECC_UNCORRECTED, ECC_VOLATILE),
-        ecc_corrected=queries.number("nvmlDeviceGetTotalEccErrors", ECC_CORRECTED, ECC_VOLATILE),
+        ecc_uncorrected=gpu.number("nvmlDeviceGetTotalEccErrors", ECC_UNCORRECTED, ECC_VOLATILE),
+        ecc_corrected=gpu.number("nvmlDeviceGetTotalEccErrors", ECC_CORRECTED, ECC_VOLATILE),
         remapped_uncorrectable=uncorrectable,
         remapped_correctable=correctable,
         remap_pending=None if pending is None else bool(pending),
         remap_failed=None if failed is None else bool(failed),
-        retired_pages=_retired_pages(queries),
-        pcie_replays=queries.number("nvmlDeviceGetPcieReplayCounter"),
-        fan_percent=queries.number("nvmlDeviceGetFanSpeed"),
-        recovery_action=_recovery_action(queries),
-        **_slowed_s(queries),
-        remap_spares=_remap_spares(queries),
+        retired_pages=_retired_pages(gpu),
+        pcie_replays=gpu.number("nvmlDeviceGetPcieReplayCounter"),
+        fan_percent=gpu.number("nvmlDeviceGetFanSpeed"),
+        recovery_action=_recovery_action(gpu),
+        **_slowed_s(gpu),
+        remap_spares=_remap_spares(gpu),
         sram_threshold_exceeded=None if sram is None else bool(sram.bThresholdExceeded),
         channel_repair_pending=channel,
         tpc_repair_pending=tpc,
-        inforom_valid=queries.valid("nvmlDeviceValidateInforom", Code.CORRUPTED_INFOROM),
-        nvlinks=nvlinks.active,
-        nvlink_replays=nvlinks.replays,
-        nvlink_recoveries=nvlinks.recoveries,
-        nvlink_crc_errors=nvlinks.crc_errors,
-        fabric_state=fabric.state,
-        fabric_status=fabric.status,
-        fabric_health=fabric.health,
+        inforom_valid=gpu.valid("nvmlDeviceValidateInforom", Code.CORRUPTED_INFOROM),
+        **read_nvlinks(gpu),
+        **read_fabric(gpu),
     )
 
 
-def _recovery_action(queries: GpuQueries) -> int | None:
+def _recovery_action(gpu: Gpu) -> int | None:
     """The driver's recovery action for the GPU; queried by itself, since older drivers lack the field."""
-    value = queries.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
+    value = gpu.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
     return None if value is None else int(value)
 
 
-def _slowed_s(queries: GpuQueries) -> dict[str, float | None]:
+def _slowed_s(gpu: Gpu) -> dict[str, Any]:
     """How long the clock was lowered for each reason, by the names of GpuCounters."""
-    found: dict[str, float | None] = {}
+    found: dict[str, Any] = {}
     for group in SLOWED:
-        values = queries.fields(list(group.values()))
+        values = gpu.fields(list(group.values()))
         for name, field in group.items():
             value = values[field]
             found[name] = None if value is None else value * 1e-9
     return found
 
 
-def _remap_spares(queries: GpuQueries) -> tuple[int, ...] | None:
+def _remap_spares(gpu: Gpu) -> tuple[int, ...] | None:
     """How many memory banks have all, most, some, few and no spare rows left to remap."""
-    found: Any = queries.ask("nvmlDeviceGetRowRemapperHistogram")
+    found: Any = gpu.ask("nvmlDeviceGetRowRemapperHistogram")
     if found is None:
         return None
     return (found.max, found.high, found.partial, found.low, found.none)
 
 
-def _retired_pages(queries: GpuQueries) -> int | None:
+def _retired_pages(gpu: Gpu) -> int | None:
     """Pages retired for both causes together; None if one of the two counts cannot be read."""
     counts = []
     for cause in (RETIRED_MULTIPLE_SINGLE_BIT, RETIRED_DOUBLE_BIT):
-        pages: Any = queries.ask("nvmlDeviceGetRetiredPages", cause)
+        pages: Any = gpu.ask("nvmlDeviceGetRetiredPages", cause)
         if pages is None:
             return None
         counts.append(len(pages))
     return sum(counts)
 
 
-def read_foreign_memory(queries: GpuQueries, own_pids: frozenset[int]) -> ForeignMemory:
+def read_foreign_memory(gpu: Gpu, own_pids: frozenset[int]) -> ForeignMemory:
     """VRAM in use beside that of the processes of `own_pids`, and the pids of the other holders.
 
     Only the v2 memory figure is used: the older one counts the driver's own reserve as used. The
@@ -116,11 +110,11 @@ def read_foreign_memory(queries: GpuQueries, own_pids: frozenset[int]) -> Foreig
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    memory: Any = queries.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
+    memory: Any = gpu.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
     used_mib, reserved_mib = (None, None) if memory is None else (memory.used / MIB, memory.reserved / MIB)
-    lists = [queries.ask(query) for query in PROCESS_LISTS]
+    lists = [gpu.ask(query) for query in PROCESS_LISTS]
     if all(processes is None for processes in lists):
-        return ForeignMemory(queries.t_s, queries.subject, used_mib, None, reserved_mib)
+        return ForeignMemory(gpu.t_s, gpu.subject, used_mib, None, reserved_mib)
     # A process can be in both lists, with the same memory.
     held = {
         int(process.pid): held_mib(process) or 0.0
@@ -130,8 +124,8 @@ def read_foreign_memory(queries: GpuQueries, own_pids: frozenset[int]) -> Foreig
     }
     own_mib = sum(mib for pid, mib in held.items() if pid in own_pids)
     return ForeignMemory(
-        queries.t_s,
-        queries.subject,
+        gpu.t_s,
+        gpu.subject,
         None if used_mib is None else max(0.0, used_mib - own_mib),
         pids=tuple(sorted(held.keys() - own_pids)),
         reserved_mib=reserved_mib,

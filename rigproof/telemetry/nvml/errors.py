@@ -17,21 +17,22 @@ class NvmlError(Exception):
 
 
 class NvmlUnavailable(Exception):  # noqa: N818 - named for the condition
-    """NVML does not answer on this host at all. The message gives the reason and the remedy.
+    """NVML does not answer on this host at all. The message gives the reason and the remedy."""
 
-    `driver_missing` is True if no NVIDIA driver is installed, which is no error on a host without a GPU.
-    """
+    def __init__(self, message: str, code: int) -> None:
+        self.message = message
+        self.code = code
+        super().__init__(message, code)  # both, so that it survives pickling
+
+    @property
+    def driver_missing(self) -> bool:
+        """Whether no NVIDIA driver is installed, which is no error on a host without a GPU."""
+        return self.code == Code.LIBRARY_NOT_FOUND
 
     @property
     def not_there(self) -> bool:
         """Whether there is no driver here, as in a container that was given none."""
         return self.code in (Code.LIBRARY_NOT_FOUND, Code.DRIVER_NOT_LOADED)
-
-    def __init__(self, message: str, code: int, driver_missing: bool = False) -> None:
-        self.message = message
-        self.code = code
-        self.driver_missing = driver_missing
-        super().__init__(message, code, driver_missing)  # all of them, so that it survives pickling
 
     def __str__(self) -> str:
         return self.message
@@ -50,7 +51,7 @@ class GpuLost(Exception):  # noqa: N818 - named for the condition
         return f"{self.subject} does not answer: {self.reason}"
 
 
-WAYS_OUT = {
+WAYS_OUT: dict[int, str] = {
     Code.LIBRARY_NOT_FOUND: (
         "libnvidia-ml.so.1 was not found: no NVIDIA driver is installed here; "
         "install one, or start the container with `--gpus all`"
@@ -70,11 +71,5 @@ WAYS_OUT = {
 
 def unavailable(error: NvmlError) -> NvmlUnavailable:
     """The reason why NVML could not be started, in words."""
-    code = error.code
-    way_out = next((text for known, text in WAYS_OUT.items() if known == code), None)
-    message = way_out or f"{error.text}; run `nvidia-smi` and see `dmesg`"
-    return NvmlUnavailable(
-        f"NVML does not answer (code {code}): {message}",
-        code=code,
-        driver_missing=code == Code.LIBRARY_NOT_FOUND,
-    )
+    message = WAYS_OUT.get(error.code, f"{error.text}; run `nvidia-smi` and see `dmesg`")
+    return NvmlUnavailable(f"NVML does not answer (code {error.code}): {message}", error.code)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rigproof.telemetry.nvml.device import GpuQueries
+from rigproof.telemetry.nvml.gpu import Gpu
 from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE
 from rigproof.telemetry.nvml.sampling import MIB
 
@@ -23,7 +23,7 @@ class Listed:
     graphics: bool  # it is in the list of graphics processes, perhaps also in the compute list
 
 
-def read_processes(queries: GpuQueries) -> tuple[Listed, ...] | None:
+def read_processes(gpu: Gpu) -> tuple[Listed, ...] | None:
     """Every process with a context, by pid; None if the driver does not list compute processes.
 
     The lists take some 5 ms: not for a timed section.
@@ -31,10 +31,10 @@ def read_processes(queries: GpuQueries) -> tuple[Listed, ...] | None:
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    computing: Any = queries.ask(COMPUTE)
+    computing: Any = gpu.ask(COMPUTE)
     if computing is None:
         return None
-    drawing: Any = queries.ask(GRAPHICS) or ()
+    drawing: Any = gpu.ask(GRAPHICS) or ()
     found = {
         int(one.pid): Listed(int(one.pid), held_mib(one), graphics)
         for graphics, processes in ((False, computing), (True, drawing))
@@ -43,7 +43,7 @@ def read_processes(queries: GpuQueries) -> tuple[Listed, ...] | None:
     return tuple(found[pid] for pid in sorted(found))
 
 
-def read_sm_use(queries: GpuQueries) -> Mapping[int, float] | None:
+def read_sm_use(gpu: Gpu) -> Mapping[int, float] | None:
     """Percent of the SMs' time by pid, in the last second; processes not listed used nothing.
 
     None if the driver does not report it (before Maxwell, in a vGPU, with MIG). Its samples are stamped in
@@ -53,7 +53,7 @@ def read_sm_use(queries: GpuQueries) -> Mapping[int, float] | None:
         GpuLost: the GPU no longer answers.
     """
     since_us = int((time.time() - RECENT_S) * 1e6)
-    samples = queries.samples(USE, since_us)
+    samples = gpu.samples(USE, since_us)
     if samples is None:
         return None
     shares: dict[int, list[int]] = {}

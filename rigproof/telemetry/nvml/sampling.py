@@ -10,10 +10,12 @@ window) are never queried here.
 from typing import Any
 
 from rigproof.records.samples import GpuSample
-from rigproof.telemetry.nvml.device import GpuQueries, Held
+from rigproof.telemetry.nvml.gpu import Gpu
 from rigproof.telemetry.nvml.protocol import MEMORY_INFO_V2, TEMPERATURE_SENSOR_GPU, Clock, Field
 
 HELD_S = 1.0
+REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
+OLDER_REASONS = "nvmlDeviceGetCurrentClocksThrottleReasons"
 MIB = 2**20
 BATCH = (  # in the order in which `read_sample` takes them apart
     Field.MEMORY_TEMPERATURE,
@@ -25,37 +27,35 @@ BATCH = (  # in the order in which `read_sample` takes them apart
 )
 
 
-def read_sample(queries: GpuQueries, lateness_s: float) -> GpuSample:
-    """Everything that is sampled on the grid. `queries.t_s` is the sample's time.
+def read_sample(gpu: Gpu, lateness_s: float) -> GpuSample:
+    """Everything that is sampled on the grid. `gpu.t_s` is the sample's time.
 
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    memory_c, energy_mj, replays, average_mw, power_mw, limit_mw = queries.fields(BATCH).values()
+    memory_c, energy_mj, replays, average_mw, power_mw, limit_mw = gpu.fields(BATCH).values()
     if not average_mw:  # drivers before 525: this is an average over 1 s on Ampere and later
-        average_mw = queries.number("nvmlDeviceGetPowerUsage")
-    held = _held(queries)
+        average_mw = gpu.number("nvmlDeviceGetPowerUsage")
+    generation, width, margin_c = _held(gpu)
     return GpuSample(
-        t_s=queries.t_s,
-        subject=queries.subject,
-        utilization_percent=_utilization_percent(queries),
-        memory_used_mib=memory_mib(queries, "used"),
-        core_temperature_c=positive(queries.number("nvmlDeviceGetTemperature", TEMPERATURE_SENSOR_GPU)),
+        t_s=gpu.t_s,
+        subject=gpu.subject,
+        utilization_percent=_utilization_percent(gpu),
+        memory_used_mib=memory_mib(gpu, "used"),
+        core_temperature_c=positive(gpu.number("nvmlDeviceGetTemperature", TEMPERATURE_SENSOR_GPU)),
         memory_temperature_c=positive(memory_c),
         power_w=positive(power_mw, 1e-3),
         power_average_w=positive(average_mw, 1e-3),
         energy_j=None if energy_mj is None else energy_mj * 1e-3,
         power_limit_w=positive(limit_mw, 1e-3),
-        sm_clock_mhz=queries.number("nvmlDeviceGetClockInfo", Clock.SM),
-        memory_clock_mhz=queries.number("nvmlDeviceGetClockInfo", Clock.MEMORY),
-        clock_event_reasons=queries.first_number(
-            "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
-        ),
-        pcie_generation=held.pcie_generation,
-        pcie_width=held.pcie_width,
+        sm_clock_mhz=gpu.number("nvmlDeviceGetClockInfo", Clock.SM),
+        memory_clock_mhz=gpu.number("nvmlDeviceGetClockInfo", Clock.MEMORY),
+        clock_event_reasons=gpu.number(REASONS, older=OLDER_REASONS),
+        pcie_generation=generation,
+        pcie_width=width,
         pcie_replays=None if replays is None else int(replays),
         lateness_s=lateness_s,
-        thermal_margin_c=held.thermal_margin_c,
+        thermal_margin_c=margin_c,
     )
 
 
@@ -64,27 +64,27 @@ def positive(value: float | None, scale: float = 1.0) -> float | None:
     return None if value is None or value <= 0 else value * scale
 
 
-def memory_mib(queries: GpuQueries, member: str) -> float | None:
+def memory_mib(gpu: Gpu, member: str) -> float | None:
     """`used`, `free` or `total` VRAM. The v2 figure leaves the driver's own reserve out of `used`.
 
     Drivers before 510 only have the first version, whose `used` includes that reserve.
     """
-    memory: Any = queries.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
+    memory: Any = gpu.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
     if memory is None:
-        memory = queries.ask("nvmlDeviceGetMemoryInfo")
+        memory = gpu.ask("nvmlDeviceGetMemoryInfo")
     return None if memory is None else getattr(memory, member) / MIB
 
 
-def _utilization_percent(queries: GpuQueries) -> float | None:
-    rates: Any = queries.ask("nvmlDeviceGetUtilizationRates")
+def _utilization_percent(gpu: Gpu) -> float | None:
+    rates: Any = gpu.ask("nvmlDeviceGetUtilizationRates")
     return None if rates is None or rates.gpu > 100 else float(rates.gpu)
 
 
-def _held(queries: GpuQueries) -> Held:
-    held = queries.device.held
-    if held.read_at_s is None or queries.t_s - held.read_at_s >= HELD_S:
-        held.pcie_generation = queries.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
-        held.pcie_width = queries.number("nvmlDeviceGetCurrPcieLinkWidth") or None
-        held.thermal_margin_c = queries.number("nvmlDeviceGetMarginTemperature")
-        held.read_at_s = queries.t_s
-    return held
+def _held(gpu: Gpu) -> tuple[int | None, int | None, int | None]:
+    """PCIe generation and width, and the thermal margin, °C."""
+    if gpu.t_s >= gpu.held_until_s:
+        generation = gpu.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
+        width = gpu.number("nvmlDeviceGetCurrPcieLinkWidth") or None
+        gpu.held = (generation, width, gpu.number("nvmlDeviceGetMarginTemperature"))
+        gpu.held_until_s = gpu.t_s + HELD_S
+    return gpu.held

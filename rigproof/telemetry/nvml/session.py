@@ -3,19 +3,14 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Literal
 
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
-from rigproof.records.samples import GpuSample
-from rigproof.telemetry.nvml.counters import read_counters, read_foreign_memory
-from rigproof.telemetry.nvml.device import GpuQueries, NvmlDevice, Problems
+from rigproof.records.measurements import Event
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError, unavailable
+from rigproof.telemetry.nvml.gpu import Gpu, Problems
 from rigproof.telemetry.nvml.identity import read_identity
-from rigproof.telemetry.nvml.library import Library
-from rigproof.telemetry.nvml.processes import Listed, read_processes, read_sm_use
+from rigproof.telemetry.nvml.library import Handle, Library
 from rigproof.telemetry.nvml.protocol import LOST
-from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.xid import XidListener
 
 
@@ -28,7 +23,7 @@ class Nvml:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._problems = Problems()
-        self._devices: dict[str, NvmlDevice] = {}
+        self._gpus: dict[str, Gpu] = {}
         self._lock = threading.Lock()
         self._listeners: list[XidListener] = []
         self.driver_version: str = library.call("nvmlSystemGetDriverVersion")
@@ -59,27 +54,16 @@ class Nvml:
         except NvmlError:
             return None
 
-    def sample(self, uuid: str, subject: str, t_s: float, lateness_s: float) -> GpuSample:
-        """A sample of one GPU (see `sampling`). Raises GpuLost."""
-        return read_sample(self._queries(uuid, subject, t_s), lateness_s)
-
-    def counters(
-        self, uuid: str, subject: str, moment: Literal["before", "after"], t_s: float
-    ) -> GpuCounters:
-        """Error counters of one GPU (see `counters`). Raises GpuLost."""
-        return read_counters(self._queries(uuid, subject, t_s), moment)
-
-    def foreign_memory(self, uuid: str, subject: str, own_pids: frozenset[int], t_s: float) -> ForeignMemory:
-        """VRAM that processes other than `own_pids` hold. Raises GpuLost."""
-        return read_foreign_memory(self._queries(uuid, subject, t_s), own_pids)
-
-    def processes(self, uuid: str, subject: str, t_s: float) -> tuple[Listed, ...] | None:
-        """The processes on one GPU (see `processes`); None if the driver has no list. Raises GpuLost."""
-        return read_processes(self._queries(uuid, subject, t_s))
-
-    def sm_use(self, uuid: str, subject: str, t_s: float) -> Mapping[int, float] | None:
-        """Recent percent of the SMs by pid; None if the driver does not report it. Raises GpuLost."""
-        return read_sm_use(self._queries(uuid, subject, t_s))
+    def gpu(self, uuid: str, subject: str, t_s: float) -> Gpu:
+        """The GPU of that UUID, to be asked now, at `t_s`; it is looked up the first time."""
+        found = self._gpus.get(uuid)
+        if found is None:
+            try:
+                found = self._kept(uuid, self._library.call("nvmlDeviceGetHandleByUUID", uuid))
+            except NvmlError as error:
+                found = self._kept(uuid, None, str(error))
+        found.subject, found.t_s = subject, t_s
+        return found
 
     def xids(
         self, uuids: Mapping[str, str], now_s: Callable[[], float], *, by_itself: bool = True
@@ -88,20 +72,16 @@ class Nvml:
 
         GPUs that are lost or do not report Xids are not in its `supported`.
         """
-        devices = {}
+        gpus = {}
         for uuid, subject in uuids.items():
-            try:
-                devices[subject] = self._device(uuid, subject)
-            except GpuLost:
-                continue  # not in `supported`
-        listener = XidListener(self._library, devices, self._problems, now_s, by_itself=by_itself)
+            gpus[subject] = self.gpu(uuid, subject, now_s())
+        listener = XidListener(self._library, gpus, self._problems, now_s, by_itself=by_itself)
         self._listeners.append(listener)
         return listener
 
     def give_up(self, uuid: str, reason: str) -> None:
         """Make no further NVML call for this GPU: for one whose last call never returned."""
-        with self._lock:
-            self._devices.setdefault(uuid, NvmlDevice(uuid, None)).unreachable = reason
+        self._kept(uuid, None).unreachable = reason
 
     def problems(self) -> list[Event]:
         """Unexpected errors since the last call, each kind of each GPU once, as "nvml_error" events."""
@@ -114,41 +94,23 @@ class Nvml:
             with suppress(NvmlError):  # nothing can be done about it here
                 self._library.call("nvmlShutdown")
 
-    def _queries(self, uuid: str, subject: str, t_s: float) -> GpuQueries:
-        return GpuQueries(self._library, self._device(uuid, subject), self._problems, subject, t_s)
-
-    def _device(self, uuid: str, subject: str) -> NvmlDevice:
-        """The GPU of that UUID, which is looked up the first time. Raises GpuLost if that fails."""
-        known = self._devices.get(uuid)
-        if known is not None:
-            return known
-        try:
-            device = NvmlDevice(uuid, self._library.call("nvmlDeviceGetHandleByUUID", uuid))
-        except NvmlError as error:
-            device = NvmlDevice(uuid, None, unreachable=str(error))
+    def _kept(self, uuid: str, handle: Handle, why_not: str | None = None) -> Gpu:
         with self._lock:
-            device = self._devices.setdefault(uuid, device)
-        if device.unreachable is not None:
-            raise GpuLost(subject, uuid, device.unreachable)
-        return device
+            return self._gpus.setdefault(uuid, Gpu(self._library, self._problems, uuid, handle, why_not))
 
     def _identity(self, index: int, subject: str, t_s: float) -> GpuIdentity | None:
         try:
             handle = self._library.call("nvmlDeviceGetHandleByIndex", index)
             uuid = self._library.call("nvmlDeviceGetUUID", handle)
-            with self._lock:
-                device = self._devices.setdefault(uuid, NvmlDevice(uuid, handle))
-            identity = read_identity(GpuQueries(self._library, device, self._problems, subject, t_s), index)
+            self._kept(uuid, handle)
+            identity = read_identity(self.gpu(uuid, subject, t_s), index)
+            problem = NvmlError("identity", 0, "its name or memory size cannot be read")
         except NvmlError as error:
-            self._problems.note(t_s, subject, error)
-            return None
+            identity, problem = None, error
         except GpuLost as error:
-            self._problems.note(t_s, subject, NvmlError("identity", min(LOST), str(error)))
-            return None
+            identity, problem = None, NvmlError("identity", min(LOST), str(error))
         if identity is None:
-            self._problems.note(
-                t_s, subject, NvmlError("identity", 0, "its name or memory size cannot be read")
-            )
+            self._problems.note(t_s, subject, problem)
         return identity
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rigproof.records.measurements import Event
-from rigproof.telemetry.nvml.device import NvmlDevice, Problems
 from rigproof.telemetry.nvml.errors import NvmlError
+from rigproof.telemetry.nvml.gpu import Gpu, Problems
 from rigproof.telemetry.nvml.library import Library, address
 from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, Code
 
@@ -21,14 +21,14 @@ class XidListener:
     """Listens from its creation until `stop`. `supported` names the subjects whose Xids it receives.
 
     Without `by_itself` it has no thread, and listens only during calls of `hear`. `now_s` gives an event its
-    time, run time in seconds. `devices` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not
+    time, run time in seconds. `gpus` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not
     queried any more.
     """
 
     def __init__(
         self,
         library: Library,
-        devices: Mapping[str, NvmlDevice],
+        gpus: Mapping[str, Gpu],
         problems: Problems,
         now_s: Callable[[], float],
         *,
@@ -43,8 +43,8 @@ class XidListener:
         self._lock = threading.Lock()
         self._events: list[Event] = []
         self._stopping = threading.Event()
-        self._by_address: dict[int, tuple[str, NvmlDevice]] = {}
-        self._set = self._create_set(devices)
+        self._by_address: dict[int, tuple[str, Gpu]] = {}
+        self._set = self._create_set(gpus)
         self.supported = frozenset(subject for subject, _ in self._by_address.values())
         self._thread = threading.Thread(target=self._listen, name="rigproof-xid", daemon=True)
         if self.supported and by_itself:
@@ -65,22 +65,22 @@ class XidListener:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _create_set(self, devices: Mapping[str, NvmlDevice]) -> Any | None:
+    def _create_set(self, gpus: Mapping[str, Gpu]) -> Any | None:
         """An event set with every supported GPU; None if the driver has no events."""
         try:
             event_set = self._library.call("nvmlEventSetCreate")
         except NvmlError:
             return None  # no subject is supported then, which the caller reads
-        for subject, device in devices.items():
-            if device.unreachable is not None:
+        for subject, gpu in gpus.items():
+            if gpu.unreachable is not None:
                 continue
             try:
-                types = self._library.call("nvmlDeviceGetSupportedEventTypes", device.handle)
+                types = self._library.call("nvmlDeviceGetSupportedEventTypes", gpu.handle)
                 if types & EVENT_XID_CRITICAL_ERROR:
                     self._library.call(
-                        "nvmlDeviceRegisterEvents", device.handle, EVENT_XID_CRITICAL_ERROR, event_set
+                        "nvmlDeviceRegisterEvents", gpu.handle, EVENT_XID_CRITICAL_ERROR, event_set
                     )
-                    self._by_address[address(device.handle)] = (subject, device)
+                    self._by_address[address(gpu.handle)] = (subject, gpu)
             except NvmlError:
                 continue  # not in `supported`
         return event_set
@@ -106,14 +106,14 @@ class XidListener:
         found = self._by_address.get(address(data.device))
         if found is None or not int(data.eventType) & EVENT_XID_CRITICAL_ERROR:
             return
-        subject, device = found
+        subject, gpu = found
         xid = int(data.eventData)
         message = f"Xid {xid}: {self._meaning(xid)}"
         if xid in UNREACHABLE_AFTER:
-            device.unreachable = message
+            gpu.unreachable = message
         with self._lock:
             self._events.append(
-                Event(self._now_s(), "xid", subject, message, data={"xid": xid, "uuid": device.uuid})
+                Event(self._now_s(), "xid", subject, message, data={"xid": xid, "uuid": gpu.uuid})
             )
 
     def _free(self) -> None:

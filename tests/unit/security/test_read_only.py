@@ -31,6 +31,9 @@ def hook(event, arguments):
         started.append(event)
 
 sys.dont_write_bytecode = True
+from rigproof.telemetry.nvml.counters import read_counters
+from rigproof.telemetry.nvml.counters import read_foreign_memory
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.host import HostReader
@@ -40,9 +43,9 @@ gpus = [SimulatedGpu("GPU-1"), SimulatedGpu("GPU-2")]
 with installed(SimulatedDriver(gpus)) as driver, open_nvml() as nvml:
     host = HostReader()
     for gpu in nvml.gpus("pc1"):
-        nvml.counters(gpu.uuid, gpu.subject, "before", 0.0)
-        nvml.foreign_memory(gpu.uuid, gpu.subject, frozenset(), 0.0)
-        nvml.sample(gpu.uuid, gpu.subject, 1.0, 0.0)
+        read_counters(nvml.gpu(gpu.uuid, gpu.subject, 0.0), "before")
+        read_foreign_memory(nvml.gpu(gpu.uuid, gpu.subject, 0.0), frozenset())
+        read_sample(nvml.gpu(gpu.uuid, gpu.subject, 1.0), 0.0)
     listener = nvml.xids({"GPU-1": "pc1/gpu0"}, lambda: 2.0)
     host.sample("pc1", 1.0, (), 0.0)
     listener.stop()

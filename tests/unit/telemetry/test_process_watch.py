@@ -10,7 +10,7 @@ from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess
 from rigproof.telemetry.nvml.errors import GpuLost
-from rigproof.telemetry.nvml.processes import Listed
+from rigproof.telemetry.nvml.processes import Listed, read_processes, read_sm_use
 from rigproof.telemetry.nvml.protocol import Code
 from rigproof.telemetry.nvml.session import Nvml, open_nvml
 from rigproof.telemetry.process_watch import ProcessWatcher
@@ -115,30 +115,30 @@ def test_both_lists_are_read_and_who_draws_is_marked() -> None:
         SimulatedProcess(30, None, graphics=True),
     ]
     with opened(SimulatedGpu(UUID, processes=processes)) as (_, nvml):
-        assert nvml.processes(UUID, SUBJECT, 0.0) == (
+        assert read_processes(nvml.gpu(UUID, SUBJECT, 0.0)) == (
             Listed(10, 400.0, graphics=False),
             Listed(20, 600.0, graphics=True),
             Listed(30, None, graphics=True),
         )
-        assert nvml.sm_use(UUID, SUBJECT, 0.0) == {10: 60.0}
+        assert read_sm_use(nvml.gpu(UUID, SUBJECT, 0.0)) == {10: 60.0}
         assert nvml.problems() == []
 
 
 def test_nobody_is_an_empty_list_and_an_unreadable_one_is_none() -> None:
     with opened(SimulatedGpu(UUID)) as (_, nvml):
-        assert nvml.processes(UUID, SUBJECT, 0.0) == ()
-        assert nvml.sm_use(UUID, SUBJECT, 0.0) == {}
+        assert read_processes(nvml.gpu(UUID, SUBJECT, 0.0)) == ()
+        assert read_sm_use(nvml.gpu(UUID, SUBJECT, 0.0)) == {}
         assert nvml.problems() == []
     with opened(SimulatedGpu(UUID, processes=None)) as (_, nvml):
-        assert nvml.processes(UUID, SUBJECT, 0.0) is None
-        assert nvml.sm_use(UUID, SUBJECT, 0.0) is None
+        assert read_processes(nvml.gpu(UUID, SUBJECT, 0.0)) is None
+        assert read_sm_use(nvml.gpu(UUID, SUBJECT, 0.0)) is None
 
 
 def test_a_lost_gpu_is_lost_to_the_watch_too() -> None:
     with opened(SimulatedGpu(UUID)) as (driver, nvml):
-        nvml.processes(UUID, SUBJECT, 0.0)
+        read_processes(nvml.gpu(UUID, SUBJECT, 0.0))
         driver.inject(Fault("nvmlDeviceGetProcessUtilization", code=Code.GPU_IS_LOST))
         with pytest.raises(GpuLost):
-            nvml.sm_use(UUID, SUBJECT, 0.0)
+            read_sm_use(nvml.gpu(UUID, SUBJECT, 0.0))
         with pytest.raises(GpuLost):
-            nvml.processes(UUID, SUBJECT, 0.0)
+            read_processes(nvml.gpu(UUID, SUBJECT, 0.0))

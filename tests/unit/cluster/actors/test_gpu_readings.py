@@ -10,6 +10,7 @@ from rigproof.cluster.actors.gpu_readings import Silent, read_all
 from rigproof.records.measurements import EVENT_KINDS, GpuCounters
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.telemetry.nvml.counters import read_counters
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import open_nvml
 
@@ -30,7 +31,7 @@ def opened():
 
 def counters(nvml, silent, limit_s=PLENTY_S):
     def read(uuid, subject):
-        return nvml.counters(uuid, subject, "after", now_s())
+        return read_counters(nvml.gpu(uuid, subject, now_s()), "after")
 
     return read_all(UUIDS, read, query="counters after", limit_s=limit_s, silent=silent, now_s=now_s)
 

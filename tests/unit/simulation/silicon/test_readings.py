@@ -4,6 +4,8 @@ import pytest
 
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.rig import SimulatedNode
+from rigproof.telemetry.nvml.counters import read_foreign_memory
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import open_nvml
 from support.simulated import DUAL, STAGES, rig_named, simulated
 
@@ -21,7 +23,7 @@ def sample(one: SimulatedNode, t_s: float) -> GpuSample:
     subject, card = next(iter(one.cards.items()))
     with one.library.active(), open_nvml() as nvml:
         one.show(t_s)
-        return nvml.sample(card.uuid, subject, t_s, 0.0)
+        return read_sample(nvml.gpu(card.uuid, subject, t_s), 0.0)
 
 
 def test_a_healthy_geforce_card_under_load() -> None:
@@ -119,6 +121,6 @@ def test_foreign_memory_is_seen_with_its_process() -> None:
     one = node("pc1", "foreign-memory@pc1/gpu0:to=3000")
     card = one.cards["pc1/gpu0"]
     with one.library.active(), open_nvml() as nvml:
-        foreign = nvml.foreign_memory(card.uuid, "pc1/gpu0", frozenset(), 0.0)
+        foreign = read_foreign_memory(nvml.gpu(card.uuid, "pc1/gpu0", 0.0), frozenset())
     assert foreign.used_mib == pytest.approx(3001)
     assert foreign.pids == (4711,)

@@ -4,13 +4,15 @@ import pytest
 
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.nvml.model import Fault
+from rigproof.telemetry.nvml.counters import read_foreign_memory
 from rigproof.telemetry.nvml.protocol import Code, Field
+from rigproof.telemetry.nvml.sampling import read_sample
 from support.loaded_gpu import SUBJECT, UUID, loaded_gpu, opened
 
 
 def sample_of(**changes: object) -> GpuSample:
     with opened(loaded_gpu(**changes)) as (_, nvml):
-        sample = nvml.sample(UUID, SUBJECT, 12.5, 0.25)
+        sample = read_sample(nvml.gpu(UUID, SUBJECT, 12.5), 0.25)
         assert nvml.problems() == []
         return sample
 
@@ -109,7 +111,7 @@ def test_utilization_over_100_percent_is_no_reading() -> None:
 def test_a_field_that_the_driver_does_not_know_is_none_without_an_event() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         driver.inject(Fault("nvmlDeviceGetFieldValues", Code.INVALID_ARGUMENT, field_id=Field.POWER_INSTANT))
-        sample = nvml.sample(UUID, SUBJECT, 0.0, 0.0)
+        sample = read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0)
         assert (sample.power_w, sample.power_average_w) == (None, 688.5)
         assert nvml.problems() == []
 
@@ -117,7 +119,7 @@ def test_a_field_that_the_driver_does_not_know_is_none_without_an_event() -> Non
 def test_an_unknown_error_of_one_field_is_none_and_noted_once() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         driver.inject(Fault("nvmlDeviceGetFieldValues", Code.UNKNOWN, field_id=Field.TOTAL_ENERGY))
-        samples = [nvml.sample(UUID, SUBJECT, t, 0.0) for t in (1.0, 2.0)]
+        samples = [read_sample(nvml.gpu(UUID, SUBJECT, t), 0.0) for t in (1.0, 2.0)]
         assert [sample.energy_j for sample in samples] == [None, None]
         assert all(sample.power_w for sample in samples)
         (event,) = nvml.problems()
@@ -129,7 +131,7 @@ def test_an_unknown_error_of_one_field_is_none_and_noted_once() -> None:
 def test_an_unknown_error_of_a_call_is_none_and_noted_once() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         driver.inject(Fault("nvmlDeviceGetTemperature", Code.UNKNOWN, after_calls=1))
-        readings = [nvml.sample(UUID, SUBJECT, t, 0.0).core_temperature_c for t in (0.0, 1.0, 2.0)]
+        readings = [read_sample(nvml.gpu(UUID, SUBJECT, t), 0.0).core_temperature_c for t in (0.0, 1.0, 2.0)]
         assert readings == [71.0, None, None]
         (event,) = nvml.problems()
         assert event.data["query"] == "nvmlDeviceGetTemperature"
@@ -140,7 +142,7 @@ def test_an_unknown_error_of_a_call_is_none_and_noted_once() -> None:
 def test_a_whole_batch_that_is_refused_leaves_the_other_readings(code: Code) -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         driver.inject(Fault("nvmlDeviceGetFieldValues", code))
-        sample = nvml.sample(UUID, SUBJECT, 0.0, 0.0)
+        sample = read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0)
         assert (sample.power_w, sample.energy_j, sample.memory_temperature_c) == (None, None, None)
         assert (sample.core_temperature_c, sample.power_average_w) == (71.0, 600.0)
         assert nvml.problems() == []
@@ -152,10 +154,10 @@ def test_an_older_driver_answers_under_the_older_names() -> None:
             "nvmlDeviceGetCurrentClocksEventReasons",
             "nvmlDeviceGetMemoryInfo_v2",
         }
-        sample = nvml.sample(UUID, SUBJECT, 0.0, 0.0)
+        sample = read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0)
         assert sample.clock_event_reasons == 0x4
         assert sample.memory_used_mib == 100300.0  # that version counts the driver's reserve as used
-        assert nvml.foreign_memory(UUID, SUBJECT, frozenset(), 0.0).used_mib is None
+        assert read_foreign_memory(nvml.gpu(UUID, SUBJECT, 0.0), frozenset()).used_mib is None
 
 
 def test_a_driver_without_either_name_has_no_clock_event_reasons() -> None:
@@ -164,19 +166,19 @@ def test_a_driver_without_either_name_has_no_clock_event_reasons() -> None:
             "nvmlDeviceGetCurrentClocksEventReasons",
             "nvmlDeviceGetCurrentClocksThrottleReasons",
         }
-        assert nvml.sample(UUID, SUBJECT, 0.0, 0.0).clock_event_reasons is None
+        assert read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0).clock_event_reasons is None
         assert nvml.problems() == []
 
 
 def test_a_sample_asks_seven_calls_and_link_and_margin_once_a_second() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
-        nvml.sample(UUID, SUBJECT, 0.0, 0.0)
+        read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0)
         driver.calls.clear()
         driver.gpus[0].pcie_generation = 1
-        held = nvml.sample(UUID, SUBJECT, 0.9, 0.0)
+        held = read_sample(nvml.gpu(UUID, SUBJECT, 0.9), 0.0)
         assert sum(driver.calls.values()) == 7
         assert held.pcie_generation == 5
-        assert nvml.sample(UUID, SUBJECT, 1.0, 0.0).pcie_generation == 1
+        assert read_sample(nvml.gpu(UUID, SUBJECT, 1.0), 0.0).pcie_generation == 1
         assert sum(driver.calls.values()) == 7 + 10
         slow = {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetPcieThroughput"}
         assert not slow & driver.calls.keys()

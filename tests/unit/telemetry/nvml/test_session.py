@@ -10,8 +10,10 @@ import pytest
 
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.telemetry.nvml.counters import read_counters, read_foreign_memory
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
 from rigproof.telemetry.nvml.protocol import Code, Field
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import open_nvml
 from support.loaded_gpu import OTHER, SUBJECT, UUID, loaded_gpu, opened
 
@@ -25,35 +27,35 @@ def test_a_lost_gpu_is_left_out_and_the_others_keep_their_index() -> None:
 
 def test_a_gpu_that_is_lost_mid_run_raises_and_is_not_asked_again() -> None:
     with opened(loaded_gpu(), SimulatedGpu(OTHER)) as (driver, nvml):
-        nvml.sample(UUID, SUBJECT, 0.0, 0.0)
+        read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0)
         driver.gpus[0].lost = True
         with pytest.raises(GpuLost, match=r"pc1/gpu0 .*GPU is lost"):
-            nvml.sample(UUID, SUBJECT, 1.0, 0.0)
+            read_sample(nvml.gpu(UUID, SUBJECT, 1.0), 0.0)
         driver.calls.clear()
         driver.gpus[0].lost = False  # even if it came back
         for ask in (
-            lambda: nvml.sample(UUID, SUBJECT, 2.0, 0.0),
-            lambda: nvml.counters(UUID, SUBJECT, "after", 2.0),
-            lambda: nvml.foreign_memory(UUID, SUBJECT, frozenset(), 2.0),
+            lambda: read_sample(nvml.gpu(UUID, SUBJECT, 2.0), 0.0),
+            lambda: read_counters(nvml.gpu(UUID, SUBJECT, 2.0), "after"),
+            lambda: read_foreign_memory(nvml.gpu(UUID, SUBJECT, 2.0), frozenset()),
         ):
             with pytest.raises(GpuLost):
                 ask()
         assert driver.calls == {}
-        assert nvml.sample(OTHER, "pc1/gpu1", 2.0, 0.0).core_temperature_c == 35.0
+        assert read_sample(nvml.gpu(OTHER, "pc1/gpu1", 2.0), 0.0).core_temperature_c == 35.0
 
 
 def test_a_field_that_says_lost_is_a_lost_gpu() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         driver.inject(Fault("nvmlDeviceGetFieldValues", Code.GPU_IS_LOST, field_id=Field.POWER_INSTANT))
         with pytest.raises(GpuLost):
-            nvml.sample(UUID, SUBJECT, 0.0, 0.0)
+            read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0)
 
 
 def test_an_unknown_uuid_is_a_gpu_that_does_not_answer() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         for _ in range(2):
             with pytest.raises(GpuLost, match="pc1/gpu9 does not answer"):
-                nvml.sample("GPU-none", "pc1/gpu9", 0.0, 0.0)
+                read_sample(nvml.gpu("GPU-none", "pc1/gpu9", 0.0), 0.0)
         assert driver.calls["nvmlDeviceGetHandleByUUID"] == 1
 
 
@@ -62,7 +64,7 @@ def test_a_gpu_that_was_given_up_is_not_asked() -> None:
         nvml.give_up(UUID, "its last call did not return")
         driver.calls.clear()
         with pytest.raises(GpuLost, match="did not return"):
-            nvml.sample(UUID, SUBJECT, 0.0, 0.0)
+            read_sample(nvml.gpu(UUID, SUBJECT, 0.0), 0.0)
         assert driver.calls == {}
 
 
@@ -133,10 +135,10 @@ def test_a_hung_call_holds_neither_the_other_gpus_nor_the_end() -> None:
         nvml_block = open_nvml()
         nvml = nvml_block.__enter__()
         driver.inject(Fault("nvmlDeviceGetUtilizationRates", uuid=UUID, hang=released))
-        hung = threading.Thread(target=nvml.sample, args=(UUID, SUBJECT, 0.0, 0.0), daemon=True)
+        hung = threading.Thread(target=read_sample, args=(nvml.gpu(UUID, SUBJECT, 0.0), 0.0), daemon=True)
         hung.start()
         wait_until(lambda: driver.calls.get("nvmlDeviceGetUtilizationRates", 0) == 1)
-        assert nvml.sample(OTHER, "pc1/gpu1", 0.0, 0.0).utilization_percent == 0.0
+        assert read_sample(nvml.gpu(OTHER, "pc1/gpu1", 0.0), 0.0).utilization_percent == 0.0
         nvml_block.__exit__(None, None, None)
         assert driver.started == 1  # shutting down would hang too
         released.set()

@@ -7,8 +7,10 @@ import pytest
 from rigproof.records.measurements import EVENT_KINDS, Event
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.telemetry.nvml.counters import read_counters
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.protocol import Code
+from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import open_nvml
 from rigproof.telemetry.nvml.xid import XidListener
 
@@ -59,15 +61,15 @@ def test_an_xid_without_a_known_meaning_is_reported_too() -> None:
 def test_after_an_xid_that_takes_the_gpu_away_it_is_not_asked_any_more(xid: int) -> None:
     with installed(new_driver()) as driver, open_nvml() as nvml:
         listener = nvml.xids(SUBJECTS, now_s=lambda: 0.0)
-        nvml.sample(FIRST, "pc1/gpu0", 0.0, 0.0)
+        read_sample(nvml.gpu(FIRST, "pc1/gpu0", 0.0), 0.0)
         driver.raise_xid(FIRST, xid)
         drained(listener, 1)
         assert listener.stop()
         driver.calls.clear()
         with pytest.raises(GpuLost, match=f"Xid {xid}"):
-            nvml.sample(FIRST, "pc1/gpu0", 1.0, 0.0)
+            read_sample(nvml.gpu(FIRST, "pc1/gpu0", 1.0), 0.0)
         assert driver.calls == {}
-        assert nvml.sample(SECOND, "pc1/gpu1", 1.0, 0.0).core_temperature_c == 35.0
+        assert read_sample(nvml.gpu(SECOND, "pc1/gpu1", 1.0), 0.0).core_temperature_c == 35.0
 
 
 def test_after_an_ecc_xid_the_counters_are_still_read() -> None:
@@ -76,7 +78,7 @@ def test_after_an_ecc_xid_the_counters_are_still_read() -> None:
         listener = nvml.xids(SUBJECTS, now_s=lambda: 0.0)
         driver.raise_xid(FIRST, 48)
         drained(listener, 1)
-        assert nvml.counters(FIRST, "pc1/gpu0", "after", 1.0).ecc_uncorrected == 1
+        assert read_counters(nvml.gpu(FIRST, "pc1/gpu0", 1.0), "after").ecc_uncorrected == 1
 
 
 def test_a_gpu_without_events_is_not_supported() -> None:
