@@ -1,24 +1,19 @@
-"""How pynvml passes arguments to NVML's C functions, and where the simulated ones are registered.
+"""How pynvml passes arguments to NVML's C functions.
 
 Arguments are `byref` objects (written through `_obj`), ctypes scalars, buffers and handles. A function
-returns an NVML code. Those in ON_DRIVER get the driver before their arguments; those in ON_DEVICE get the
-driver, and the GPU instead of its handle.
+returns an NVML code.
 """
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, check_function_name
+from rigproof.simulation.nvml.model import Answer, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import SUCCESS, Code
 
 MIB = 2**20
 FIRST_HANDLE = 0x1000  # handles are opaque, and not null
-
-Answer = Callable[..., int]
-ON_DRIVER: dict[str, Answer] = {}
-ON_DEVICE: dict[str, Answer] = {}
 
 
 def answers(table: dict[str, Answer], *names: str) -> Callable[[Answer], Answer]:
@@ -26,7 +21,6 @@ def answers(table: dict[str, Answer], *names: str) -> Callable[[Answer], Answer]
 
     def register(function: Answer) -> Answer:
         for name in names:
-            check_function_name(name)
             table[name] = function
         return function
 
@@ -54,6 +48,26 @@ def write(reference: Any, value: float | None) -> int:
     if value is None:
         return Code.NOT_SUPPORTED
     target(reference).value = int(value)
+    return SUCCESS
+
+
+def write_struct(reference: Any, **fields: Any) -> int:
+    """Write a struct's fields; NOT_SUPPORTED if the first one is None (no such sensor)."""
+    if next(iter(fields.values())) is None:
+        return Code.NOT_SUPPORTED
+    for name, value in fields.items():
+        setattr(target(reference), name, value)
+    return SUCCESS
+
+
+def write_list(found: Sequence[Any], count: Any, room: Any, put: Callable[[int, Any], object]) -> int:
+    """Write the number of items, and put each in its place in the caller's array, if that has `room`."""
+    size = 0 if room is None else target(count).value
+    write(count, len(found))
+    if len(found) > size:
+        return Code.INSUFFICIENT_SIZE
+    for place, one in enumerate(found):
+        put(place, one)
     return SUCCESS
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, target, write, write_text
+from rigproof.simulation.nvml.abi import answers, milli, target, write, write_struct, write_text
 from rigproof.simulation.nvml.links import LINK_FIELDS, link_counter
-from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
+from rigproof.simulation.nvml.model import ON_DEVICE, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.library import plain
 from rigproof.telemetry.nvml.protocol import (
     SUCCESS,
@@ -28,6 +28,12 @@ def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None
         answers(ON_DEVICE, name)(lambda _driver, gpu, out, value=value: write(out, value(gpu)))
 
 
+def _texts(*names_and_values: tuple[str, Callable[[SimulatedGpu], str | None]]) -> None:
+    """Register functions that write a text about the GPU into a buffer."""
+    for name, value in names_and_values:
+        answers(ON_DEVICE, name)(lambda _driver, gpu, out, _size, value=value: write_text(out, value(gpu)))
+
+
 _numbers(
     ("nvmlDeviceGetDisplayActive", lambda gpu: gpu.display_active),
     ("nvmlDeviceGetComputeMode", lambda gpu: gpu.compute_mode),
@@ -39,7 +45,6 @@ _numbers(
     ("nvmlDeviceGetPowerUsage", lambda gpu: milli(gpu.power_usage_w)),
     ("nvmlDeviceGetEnforcedPowerLimit", lambda gpu: milli(gpu.power_limit_w)),
     ("nvmlDeviceGetPowerManagementDefaultLimit", lambda gpu: milli(gpu.power_limit_default_w)),
-    ("nvmlDeviceGetTotalEnergyConsumption", lambda gpu: milli(gpu.energy_j)),
     ("nvmlDeviceGetCurrPcieLinkGeneration", lambda gpu: gpu.pcie_generation),
     ("nvmlDeviceGetCurrPcieLinkWidth", lambda gpu: gpu.pcie_width),
     ("nvmlDeviceGetMaxPcieLinkGeneration", lambda gpu: gpu.pcie_generation_max),
@@ -47,21 +52,11 @@ _numbers(
     ("nvmlDeviceGetPcieReplayCounter", lambda gpu: gpu.pcie_replays),
     ("nvmlDeviceGetFanSpeed", lambda gpu: gpu.fan_percent),
 )
-
-
-@answers(ON_DEVICE, "nvmlDeviceGetUUID")
-def _uuid(_driver: SimulatedDriver, gpu: SimulatedGpu, buffer: Any, _size: Any) -> int:
-    return write_text(buffer, gpu.uuid)
-
-
-@answers(ON_DEVICE, "nvmlDeviceGetName")
-def _name(_driver: SimulatedDriver, gpu: SimulatedGpu, buffer: Any, _size: Any) -> int:
-    return write_text(buffer, gpu.name)
-
-
-@answers(ON_DEVICE, "nvmlDeviceGetVbiosVersion")
-def _vbios(_driver: SimulatedDriver, gpu: SimulatedGpu, buffer: Any, _size: Any) -> int:
-    return write_text(buffer, gpu.vbios_version)
+_texts(
+    ("nvmlDeviceGetUUID", lambda gpu: gpu.uuid),
+    ("nvmlDeviceGetName", lambda gpu: gpu.name),
+    ("nvmlDeviceGetVbiosVersion", lambda gpu: gpu.vbios_version),
+)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetPciInfo_v3")
@@ -95,11 +90,7 @@ def _mig_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending
 
 @answers(ON_DEVICE, "nvmlDeviceGetUtilizationRates")
 def _utilization(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
-    if gpu.utilization_percent is None:
-        return Code.NOT_SUPPORTED
-    rates = target(out)
-    rates.gpu, rates.memory = gpu.utilization_percent, gpu.memory_utilization_percent
-    return SUCCESS
+    return write_struct(out, gpu=gpu.utilization_percent, memory=gpu.memory_utilization_percent)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetTemperature")
@@ -122,10 +113,7 @@ def _threshold(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any
 
 @answers(ON_DEVICE, "nvmlDeviceGetMarginTemperature")
 def _margin(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
-    if gpu.thermal_margin_c is None:
-        return Code.NOT_SUPPORTED
-    target(out).marginTemperature = gpu.thermal_margin_c
-    return SUCCESS
+    return write_struct(out, marginTemperature=gpu.thermal_margin_c)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetClockInfo")

@@ -19,9 +19,11 @@ from rigproof.simulation.nvml import device as nvml_device  # noqa: F401
 from rigproof.simulation.nvml import links as nvml_links  # noqa: F401
 from rigproof.simulation.nvml import memory as nvml_memory  # noqa: F401
 from rigproof.simulation.nvml import system as nvml_system  # noqa: F401
-from rigproof.simulation.nvml.abi import ON_DEVICE, ON_DRIVER, gpu_of
-from rigproof.simulation.nvml.model import FUNCTION_NAMES, SimulatedDriver, check_function_name
+from rigproof.simulation.nvml.abi import gpu_of
+from rigproof.simulation.nvml.model import ON_DEVICE, ON_DRIVER, SimulatedDriver, check_function_name
 from rigproof.telemetry.nvml.protocol import SUCCESS, Code
+
+ERROR_TEXT = "nvmlErrorString"  # the only function that returns no code
 
 
 class Function:
@@ -38,7 +40,7 @@ class Function:
     def __call__(self, *args: Any) -> Any:
         """Answer as NVML would: a code, or the text of nvmlErrorString."""
         driver, name = self._driver, self._name
-        if name == "nvmlErrorString":
+        if name == ERROR_TEXT:
             return f"simulated NVML error {args[0]}".encode()
         with self._lock:
             driver.calls[name] = driver.calls.get(name, 0) + 1
@@ -83,7 +85,8 @@ class SimulatedLibrary:
         return self._driver.kernel
 
     def __getattr__(self, name: str) -> Function:
-        if name not in FUNCTION_NAMES or name in self._driver.missing_functions:
+        known = name in ON_DRIVER or name in ON_DEVICE or name == ERROR_TEXT
+        if not known or name in self._driver.missing_functions:
             raise AttributeError(f"the simulated libnvidia-ml has no {name}")
         return Function(self._driver, name, self._lock)
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rigproof.simulation.nvml.abi import ON_DEVICE, answers, target, write
-from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, SimulatedLink
-from rigproof.telemetry.nvml.protocol import SUCCESS, Code, Field, LinkError
+from rigproof.simulation.nvml.abi import answers, write, write_struct
+from rigproof.simulation.nvml.model import ON_DEVICE, SimulatedDriver, SimulatedGpu, SimulatedLink
+from rigproof.telemetry.nvml.protocol import Code, Field, LinkError
 
 # Field id to the counter of the link in `scopeId`.
 LINK_FIELDS: Mapping[int, str] = {
@@ -50,8 +50,4 @@ def _errors(_driver: SimulatedDriver, gpu: SimulatedGpu, number: int, error: int
 
 @answers(ON_DEVICE, "nvmlDeviceGetGpuFabricInfoV")
 def _fabric(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
-    if gpu.fabric_state is None:
-        return Code.NOT_SUPPORTED
-    info = target(out)
-    info.state, info.status, info.healthMask = gpu.fabric_state, gpu.fabric_status, gpu.fabric_health
-    return SUCCESS
+    return write_struct(out, state=gpu.fabric_state, status=gpu.fabric_status, healthMask=gpu.fabric_health)

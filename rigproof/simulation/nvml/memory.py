@@ -1,9 +1,10 @@
 """NVML's functions about one GPU's memory: its use, its errors, and who holds it."""
 
+from operator import setitem
 from typing import Any
 
-from rigproof.simulation.nvml.abi import MIB, ON_DEVICE, answers, target, write
-from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
+from rigproof.simulation.nvml.abi import MIB, answers, target, write, write_list, write_struct
+from rigproof.simulation.nvml.model import ON_DEVICE, SimulatedDriver, SimulatedGpu, SimulatedProcess
 from rigproof.telemetry.nvml.protocol import (
     ECC_UNCORRECTED,
     ECC_VOLATILE,
@@ -11,6 +12,8 @@ from rigproof.telemetry.nvml.protocol import (
     SUCCESS,
     Code,
 )
+
+NONE = 2**64 - 1  # NVML's "not available"
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2")
@@ -53,31 +56,20 @@ def _remapped_rows(
 
 @answers(ON_DEVICE, "nvmlDeviceGetRowRemapperHistogram")
 def _remap_spares(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
-    if gpu.remap_spares is None:
-        return Code.NOT_SUPPORTED
-    found = target(out)
-    found.max, found.high, found.partial, found.low, found.none = gpu.remap_spares
-    return SUCCESS
+    spares = gpu.remap_spares or (None,) * 5
+    return write_struct(out, **dict(zip(("max", "high", "partial", "low", "none"), spares, strict=True)))
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetSramEccErrorStatus")
 def _sram(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
-    if gpu.sram_threshold_exceeded is None:
-        return Code.NOT_SUPPORTED
-    target(out).bThresholdExceeded = gpu.sram_threshold_exceeded
-    return SUCCESS
+    return write_struct(out, bThresholdExceeded=gpu.sram_threshold_exceeded)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetRepairStatus")
 def _repairs(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
-    if gpu.channel_repair_pending is None:
-        return Code.NOT_SUPPORTED
-    status = target(out)
-    status.bChannelRepairPending, status.bTpcRepairPending = (
-        gpu.channel_repair_pending,
-        gpu.tpc_repair_pending,
+    return write_struct(
+        out, bChannelRepairPending=gpu.channel_repair_pending, bTpcRepairPending=gpu.tpc_repair_pending
     )
-    return SUCCESS
 
 
 @answers(ON_DEVICE, "nvmlDeviceValidateInforom")
@@ -93,22 +85,17 @@ def _retired_pages(_driver: SimulatedDriver, gpu: SimulatedGpu, cause: Any, coun
     retired = gpu.retired_pages_double_bit if double_bit else gpu.retired_pages_single_bit
     if retired is None:
         return Code.NOT_SUPPORTED
-    room = 0 if pages is None else target(count).value
-    write(count, retired)
-    if retired > room:
-        return Code.INSUFFICIENT_SIZE
-    for number in range(retired):
-        pages[number] = 0x1000 * (number + 1)
-    return SUCCESS
+    addresses = [0x1000 * (number + 1) for number in range(retired)]
+    return write_list(addresses, count, pages, lambda place, one: setitem(pages, place, one))
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetComputeRunningProcesses_v3")
-def _compute_processes(_driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: Any) -> int:
+def _compute(_driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: Any) -> int:
     return _processes(gpu, count, out, graphics=False)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetGraphicsRunningProcesses_v3")
-def _graphics_processes(_driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: Any) -> int:
+def _graphics(_driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: Any) -> int:
     return _processes(gpu, count, out, graphics=True)
 
 
@@ -116,15 +103,12 @@ def _processes(gpu: SimulatedGpu, count: Any, out: Any, *, graphics: bool) -> in
     if gpu.processes is None:
         return Code.NO_PERMISSION
     found = [process for process in gpu.processes if process.graphics is graphics]
-    room = 0 if out is None else target(count).value
-    write(count, len(found))
-    if len(found) > room:
-        return Code.INSUFFICIENT_SIZE
-    for entry, process in zip(out or (), found, strict=False):
-        entry.pid = process.pid
-        not_available = process.used_mib is None
-        entry.usedGpuMemory = 2**64 - 1 if not_available else int((process.used_mib or 0) * MIB)
-    return SUCCESS
+
+    def put(place: int, process: SimulatedProcess) -> None:
+        out[place].pid = process.pid
+        out[place].usedGpuMemory = NONE if process.used_mib is None else int(process.used_mib * MIB)
+
+    return write_list(found, count, out, put)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetProcessUtilization")
@@ -135,10 +119,9 @@ def _process_use(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any, count: A
     found = [process for process in gpu.processes if process.sm_percent]
     if not found:
         return Code.NOT_FOUND
-    room = 0 if out is None else target(count).value
-    write(count, len(found))
-    if len(found) > room:
-        return Code.INSUFFICIENT_SIZE
-    for entry, process in zip(out, found, strict=False):
+
+    def put(place: int, process: SimulatedProcess) -> None:
+        entry = out[place]
         entry.pid, entry.smUtil, entry.timeStamp = process.pid, process.sm_percent, since.value + 1
-    return SUCCESS
+
+    return write_list(found, count, out, put)

@@ -6,77 +6,17 @@ Values are in the units of their names; the functions convert them to NVML's.
 
 import difflib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rigproof.host.nvidia import KernelDriver
 from rigproof.telemetry.nvml.protocol import Brand, Virtualization
 
-# The C functions that the simulated library has. `system`, `device` and `memory` answer them.
-FUNCTION_NAMES = frozenset(
-    [
-        "nvmlInitWithFlags",
-        "nvmlShutdown",
-        "nvmlErrorString",
-        "nvmlSystemGetDriverVersion",
-        "nvmlSystemGetNVMLVersion",
-        "nvmlSystemGetCudaDriverVersion_v2",
-        "nvmlDeviceGetCount_v2",
-        "nvmlDeviceGetHandleByIndex_v2",
-        "nvmlDeviceGetHandleByUUID",
-        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle",
-        "nvmlDeviceGetUUID",
-        "nvmlDeviceGetName",
-        "nvmlDeviceGetPciInfo_v3",
-        "nvmlDeviceGetCudaComputeCapability",
-        "nvmlDeviceGetVbiosVersion",
-        "nvmlDeviceGetDisplayActive",
-        "nvmlDeviceGetBrand",
-        "nvmlDeviceGetVirtualizationMode",
-        "nvmlDeviceGetComputeMode",
-        "nvmlDeviceGetPersistenceMode",
-        "nvmlDeviceGetMigMode",
-        "nvmlDeviceGetEccMode",
-        "nvmlDeviceGetMemoryInfo",
-        "nvmlDeviceGetMemoryInfo_v2",
-        "nvmlDeviceGetUtilizationRates",
-        "nvmlDeviceGetTemperature",
-        "nvmlDeviceGetTemperatureThreshold",
-        "nvmlDeviceGetMarginTemperature",
-        "nvmlDeviceGetClockInfo",
-        "nvmlDeviceGetMaxClockInfo",
-        "nvmlDeviceGetCurrentClocksEventReasons",
-        "nvmlDeviceGetCurrentClocksThrottleReasons",
-        "nvmlDeviceGetPowerUsage",
-        "nvmlDeviceGetEnforcedPowerLimit",
-        "nvmlDeviceGetPowerManagementDefaultLimit",
-        "nvmlDeviceGetTotalEnergyConsumption",
-        "nvmlDeviceGetFieldValues",
-        "nvmlDeviceGetCurrPcieLinkGeneration",
-        "nvmlDeviceGetCurrPcieLinkWidth",
-        "nvmlDeviceGetMaxPcieLinkGeneration",
-        "nvmlDeviceGetMaxPcieLinkWidth",
-        "nvmlDeviceGetPcieReplayCounter",
-        "nvmlDeviceGetFanSpeed",
-        "nvmlDeviceGetTotalEccErrors",
-        "nvmlDeviceGetRemappedRows",
-        "nvmlDeviceGetRowRemapperHistogram",
-        "nvmlDeviceGetSramEccErrorStatus",
-        "nvmlDeviceGetRepairStatus",
-        "nvmlDeviceValidateInforom",
-        "nvmlDeviceGetRetiredPages",
-        "nvmlDeviceGetNvLinkState",
-        "nvmlDeviceGetNvLinkErrorCounter",
-        "nvmlDeviceGetGpuFabricInfoV",
-        "nvmlDeviceGetComputeRunningProcesses_v3",
-        "nvmlDeviceGetGraphicsRunningProcesses_v3",
-        "nvmlDeviceGetProcessUtilization",
-        "nvmlDeviceGetSupportedEventTypes",
-        "nvmlDeviceRegisterEvents",
-        "nvmlEventSetCreate",
-        "nvmlEventSetWait_v2",
-        "nvmlEventSetFree",
-    ]
-)
+# What answers each of NVML's C functions; `library` imports the modules that register theirs. Those ON_DRIVER
+# get the driver before their arguments, those ON_DEVICE the driver, and the GPU instead of its handle.
+Answer = Callable[..., int]
+ON_DRIVER: dict[str, Answer] = {}
+ON_DEVICE: dict[str, Answer] = {}
 
 
 def check_function_name(name: str) -> None:
@@ -85,8 +25,8 @@ def check_function_name(name: str) -> None:
     Raises:
         ValueError: with similar names.
     """
-    if name not in FUNCTION_NAMES:
-        close = difflib.get_close_matches(name, FUNCTION_NAMES)
+    if name not in ON_DRIVER and name not in ON_DEVICE:
+        close = difflib.get_close_matches(name, [*ON_DRIVER, *ON_DEVICE])
         raise ValueError(
             f"no simulated NVML function is called {name!r}; close: {', '.join(close) or 'none'}"
         )
@@ -226,7 +166,6 @@ class SimulatedDriver:
 
     gpus: list[SimulatedGpu] = field(default_factory=list)
     version: str = "580.95.05"
-    nvml_version: str = "13.580.95"
     cuda_version: int | None = 13000
     faults: list[Fault] = field(default_factory=list)
     missing_functions: set[str] = field(default_factory=set)  # a driver too old to have them

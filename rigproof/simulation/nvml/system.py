@@ -4,8 +4,6 @@ from typing import Any
 
 from rigproof.simulation.nvml.abi import (
     FIRST_HANDLE,
-    ON_DEVICE,
-    ON_DRIVER,
     address,
     answers,
     target,
@@ -13,7 +11,7 @@ from rigproof.simulation.nvml.abi import (
     write_pointer,
     write_text,
 )
-from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
+from rigproof.simulation.nvml.model import ON_DEVICE, ON_DRIVER, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, SUCCESS, Code
 
 FIRST_MIG_HANDLE = 0x100000  # handles of MIG devices
@@ -34,11 +32,6 @@ def _shutdown(driver: SimulatedDriver) -> int:
 @answers(ON_DRIVER, "nvmlSystemGetDriverVersion")
 def _driver_version(driver: SimulatedDriver, buffer: Any, _size: Any) -> int:
     return write_text(buffer, driver.version)
-
-
-@answers(ON_DRIVER, "nvmlSystemGetNVMLVersion")
-def _nvml_version(driver: SimulatedDriver, buffer: Any, _size: Any) -> int:
-    return write_text(buffer, driver.nvml_version)
 
 
 @answers(ON_DRIVER, "nvmlSystemGetCudaDriverVersion_v2")
@@ -102,7 +95,7 @@ def _register_events(driver: SimulatedDriver, gpu: SimulatedGpu, types: Any, eve
     if not driver.events_supported or not gpu.xid_supported:
         return Code.NOT_SUPPORTED
     if types.value & EVENT_XID_CRITICAL_ERROR:
-        driver.event_sets[_event_set_key(event_set)].add(gpu.uuid)
+        driver.event_sets[address(event_set)].add(gpu.uuid)
     return SUCCESS
 
 
@@ -118,7 +111,7 @@ def _event_set_create(driver: SimulatedDriver, out: Any) -> int:
 
 @answers(ON_DRIVER, "nvmlEventSetWait_v2")
 def _event_set_wait(driver: SimulatedDriver, event_set: Any, out: Any, timeout_ms: Any) -> int:
-    registered = driver.event_sets.get(_event_set_key(event_set))
+    registered = driver.event_sets.get(address(event_set))
     if registered is None:
         return Code.INVALID_ARGUMENT
     with driver.changed:
@@ -142,9 +135,5 @@ def _next_xid(driver: SimulatedDriver, registered: set[str]) -> int | None:
 
 @answers(ON_DRIVER, "nvmlEventSetFree")
 def _event_set_free(driver: SimulatedDriver, event_set: Any) -> int:
-    freed = driver.event_sets.pop(_event_set_key(event_set), None)
+    freed = driver.event_sets.pop(address(event_set), None)
     return Code.INVALID_ARGUMENT if freed is None else SUCCESS
-
-
-def _event_set_key(event_set: Any) -> int:
-    return address(event_set)

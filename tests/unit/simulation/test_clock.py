@@ -15,12 +15,6 @@ def test_time_never_runs_backwards(steps: list[float]) -> None:
         before = clock.now_s()
 
 
-def test_it_stands_still_where_nobody_moves_it() -> None:
-    clock = SimulatedClock()
-    clock.advance(1.5)
-    assert clock.now_s() == clock.now_s() == 1.5
-
-
 def test_a_stage_begins_as_often_as_it_is_run() -> None:
     clock = SimulatedClock()
     clock.stage_begins("gemm", 1.0, 20.0)

@@ -31,24 +31,6 @@ def test_it_is_the_same_rig_in_another_process() -> None:
         assert mine.at(60.0, STAGES) == theirs.at(60.0, STAGES)
 
 
-def test_a_node_is_made_once() -> None:
-    rig = simulated(rig_named(DUAL))
-    assert rig.node("pc1") is rig.node("pc1")
-
-
-def test_cards_are_those_of_the_profile() -> None:
-    rig = simulated(rig_named(DUAL))
-    names = [gpu.name for node in ("pc1", "pc2") for gpu in rig.node(node).driver.gpus]
-    assert names == ["NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3070"]
-    assert len({rig.uuid_of("pc1/gpu0"), rig.uuid_of("pc2/gpu0")}) == 2
-
-
-def test_a_missing_card_is_not_listed_by_the_driver() -> None:
-    rig = simulated(rig_named(DUAL), "gpu-missing@pc2/gpu0")
-    assert not rig.node("pc2").driver.gpus
-    assert len(rig.node("pc1").driver.gpus) == 1
-
-
 def test_a_plan_that_the_card_cannot_hold_runs_out_of_memory() -> None:
     rig = simulated(rig_named(DUAL), "foreign-memory@pc1/gpu0:to=6500")
     [fill] = rig.node("pc1").fills("pc1/gpu0").values()

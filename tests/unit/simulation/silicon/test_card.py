@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.silicon.card import STEP_S, CardState
 from rigproof.simulation.silicon.cooling import AMBIENT_C, HW_THERMAL, SW_THERMAL, UNDER_LIMIT_C
-from rigproof.simulation.silicon.governor import BRAKE, IDLE, POWER_CAP
+from rigproof.simulation.silicon.governor import IDLE, POWER_CAP
 from support.simulated import DUAL, GEMM, STAGES, SUSTAINED, card_of
 
 END_S = 90.0
@@ -119,13 +119,6 @@ def test_rates_come_from_the_sku_file() -> None:
     assert card.precisions() == ("fp32", "tf32", "fp16", "bf16")
 
 
-def test_a_slow_card_is_slower_only_while_the_fault_acts() -> None:
-    states = under(history("pc1/gpu0", "throughput-sag:after=50%,by=15%"), SUSTAINED)
-    half_s = SUSTAINED.start_s + SUSTAINED.length_s / 2
-    assert min(one.speed for one in states if one.t_s < half_s) > 0.97
-    assert max(one.speed for one in states if one.t_s > half_s + STEP_S) < 0.88
-
-
 def test_the_first_seconds_are_faster_than_the_power_cap_allows() -> None:
     states = under(history("localhost/gpu0", rig="h200-x2"), SUSTAINED)
     first, settled = states[4], states[40]
@@ -161,18 +154,6 @@ def test_a_card_that_gets_too_hot_lowers_its_clock_and_adds_its_reason() -> None
     assert late.reasons == POWER_CAP | SW_THERMAL
     assert late.clock_mhz < before.clock_mhz
     assert late.speed < 0.99
-
-
-def test_one_that_reaches_its_slowdown_temperature_halves_its_clock() -> None:
-    states = under(
-        history("localhost/gpu0", "overheat@localhost/gpu0:after=50%,to=92", rig="h200-x2"), SUSTAINED
-    )
-    assert any(one.reasons & HW_THERMAL and one.speed < 0.55 for one in states)
-
-
-def test_a_power_brake_adds_its_reason_to_the_one_that_stands() -> None:
-    states = under(history("pc1/gpu0", "power-brake@pc1/gpu0:after=50%"), SUSTAINED)
-    assert {one.reasons for one in states[130:]} == {POWER_CAP | BRAKE}
 
 
 def test_a_fault_with_a_stage_acts_there_and_nowhere_else() -> None:

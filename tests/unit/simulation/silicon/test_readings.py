@@ -4,7 +4,6 @@ import pytest
 
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.rig import SimulatedNode
-from rigproof.telemetry.nvml.counters import read_foreign_memory
 from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import open_nvml
 from support.simulated import DUAL, STAGES, rig_named, simulated
@@ -35,11 +34,6 @@ def test_a_healthy_geforce_card_under_load() -> None:
     assert found.clock_event_reasons == 0x4
 
 
-def test_what_its_driver_does_not_report_is_none() -> None:
-    found = sample(node("pc1"), LOADED_S)
-    assert found.memory_temperature_c is None
-
-
 def test_memory_in_use_is_what_the_workers_hold() -> None:
     one = node("pc1")
     idle, little, full = (sample(one, t_s).memory_used_mib or 0 for t_s in (IDLE_S, GEMM_S, LOADED_S))
@@ -52,24 +46,6 @@ def test_the_link_goes_down_where_there_is_no_traffic() -> None:
     one = node("pc1")
     assert [sample(one, t_s).pcie_generation for t_s in (IDLE_S, LOADED_S)] == [1, 4]
     assert sample(one, LOADED_S).pcie_width == 16
-
-
-def test_the_counter_of_energy_only_grows() -> None:
-    one = node("pc1")
-    energies = [sample(one, t_s).energy_j or 0 for t_s in (1.0, 10.0, 10.1, 30.0, 60.0)]
-    assert energies == sorted(energies)
-    assert energies[-1] > energies[0]
-
-
-def test_a_missing_sensor_is_none_from_the_stated_moment_on() -> None:
-    missing = node("pc1", "sensor-missing@pc1/gpu0:field=core_temperature")
-    assert sample(missing, LOADED_S).core_temperature_c is None
-    later = node("pc1", "sensor-missing@pc1/gpu0:stage=sustained,after=50%")
-    assert [sample(later, t_s).core_temperature_c is None for t_s in (GEMM_S, 40.0, 55.0)] == [
-        False,
-        False,
-        True,
-    ]
 
 
 def test_a_frozen_sensor_shows_what_it_read_when_it_froze_and_energy_goes_on() -> None:
@@ -91,11 +67,6 @@ def test_a_shifted_sensor_reads_too_little_or_late() -> None:
     assert sample(late, LOADED_S).power_w == pytest.approx(sample(node("pc1"), LOADED_S - 5).power_w)
 
 
-@pytest.mark.parametrize(("keys", "watts"), [("", 9999), (":to=5000", 5000)])
-def test_an_impossible_reading_is_what_is_reported(keys: str, watts: float) -> None:
-    assert sample(node("pc1", f"sensor-impossible@pc1/gpu0{keys}"), LOADED_S).power_w == watts
-
-
 def test_a_card_in_a_gap_of_the_telemetry_is_silent_for_so_long() -> None:
     one = node("pc1", "telemetry-gap@pc1/gpu0:stage=sustained,after=50%,for=25%")
     assert [one.silent("pc1/gpu0", t_s) for t_s in (GEMM_S, 51.0, 53.0, 66.0, 68.0)] == [
@@ -105,22 +76,3 @@ def test_a_card_in_a_gap_of_the_telemetry_is_silent_for_so_long() -> None:
         True,
         False,
     ]
-
-
-def test_an_uncorrectable_error_is_counted_and_brings_its_xids() -> None:
-    one = simulated(rig_named("h200-x2"), "ecc-uncorrected@localhost/gpu0").node("localhost")
-    one.stages = STAGES
-    one.show(51.0)
-    assert not one.driver.xids
-    one.show(LOADED_S)
-    assert [xid for _, xid in one.driver.xids] == [48, 95]
-    assert one.driver.gpus[0].ecc_uncorrected == 1
-
-
-def test_foreign_memory_is_seen_with_its_process() -> None:
-    one = node("pc1", "foreign-memory@pc1/gpu0:to=3000")
-    card = one.cards["pc1/gpu0"]
-    with one.library.active(), open_nvml() as nvml:
-        foreign = read_foreign_memory(nvml.gpu(card.uuid, "pc1/gpu0", 0.0), frozenset())
-    assert foreign.used_mib == pytest.approx(3001)
-    assert foreign.pids == (4711,)
