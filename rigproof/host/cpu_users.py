@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rigproof.host.proc import PROC, TICKS_PER_S
-from rigproof.host.processes import who_is
+from rigproof.host.processes import Stat, family, stats, who_is
 
 NAMED = 3  # foreign processes that are reported
 NAMED_PERCENT = 1.0  # of the CPUs: who uses less in every reading is not
@@ -20,20 +20,11 @@ KERNEL = 2  # kthreadd, the parent of the kernel's threads
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """A process at one reading, with fields of /proc/PID/stat (proc(5))."""
-
-    parent: int
-    start_ticks: int
-    ticks: int  # utime and stime
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """All processes of this host at a moment, by pid, and which of these pids are this run's own."""
 
     t_s: float
-    used: Mapping[int, Used]
+    used: Mapping[int, Stat]
     own: Collection[int]
     waited_ns: Mapping[int, Mapping[int, int]]  # by the workers' threads for a CPU: by process and thread
 
@@ -125,10 +116,10 @@ class CpuUsers:
         return self.own_percent
 
     def _reading(self) -> Reading:
-        used = dict(_processes(self._proc))
+        used = stats(self._proc)
         now_s = self._clock()
-        workers = _family(self._workers(), used)
-        own = _family({os.getpid(), *workers, *self._driver()}, used) | {os.getppid()}
+        workers = family(self._workers(), used)
+        own = family({os.getpid(), *workers, *self._driver()}, used) | {os.getppid()}
         return Reading(now_s, used, own, {pid: dict(_waits_ns(self._proc / str(pid))) for pid in workers})
 
     def _count_own(self, now: Reading) -> None:
@@ -162,17 +153,6 @@ class CpuUsers:
         self._counted_s += passed_s
 
 
-def _family(roots: Collection[int], processes: Mapping[int, Used]) -> set[int]:
-    """These processes and all their descendants."""
-    family = set(roots)
-    grown = True
-    while grown:
-        younger = {pid for pid, one in processes.items() if one.parent in family and pid not in family}
-        grown = bool(younger)
-        family |= younger
-    return family
-
-
 def _waits_ns(process: Path) -> Iterable[tuple[int, int]]:
     """How long each of its threads has waited for a CPU so far (kernel: scheduler/sched-stats.rst).
 
@@ -184,14 +164,3 @@ def _waits_ns(process: Path) -> Iterable[tuple[int, int]]:
                 ran_ns, waited_ns, _ = map(int, (thread / "schedstat").read_bytes().split())
                 if ran_ns > 0:
                     yield int(thread.name), waited_ns
-
-
-def _processes(proc: Path) -> Iterable[tuple[int, Used]]:
-    """Every process that can be seen, by its pid. A name in brackets may contain brackets itself."""
-    for entry in proc.iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-            except OSError:  # it has ended meanwhile
-                continue
-            yield int(entry.name), Used(int(fields[1]), int(fields[19]), int(fields[11]) + int(fields[12]))

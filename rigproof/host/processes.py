@@ -9,11 +9,14 @@ import pwd
 import re
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rigproof.host.proc import PROC, TICKS_PER_S
+
+ODD = re.compile(r"[^\w.:+@/-]")  # so that a name cannot be mistaken for the text around it
+GENERATIONS = 64  # more parents mean that the list is circular
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,46 @@ class ProcessId:
     start_ticks: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Fields of /proc/PID/stat (proc(5))."""
+
+    state: str
+    parent: int
+    start_ticks: int
+    ticks: int  # CPU time: utime and stime
+
+
+def stat_of(pid: int, proc: Path = PROC) -> Stat | None:
+    """The line of a process; None if there is none. A name in brackets may contain brackets itself."""
+    try:
+        fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return Stat(fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[11]) + int(fields[12]))
+
+
+def stats(proc: Path = PROC) -> dict[int, Stat]:
+    """Every process that can be seen, by its pid."""
+    found = {pid: stat_of(pid, proc) for pid in _pids(proc)}
+    return {pid: one for pid, one in found.items() if one is not None}  # others ended meanwhile
+
+
+def family(roots: Collection[int], processes: Mapping[int, Stat]) -> set[int]:
+    """These processes and all their descendants."""
+    found = set(roots)
+    grown = True
+    while grown:
+        younger = {pid for pid, one in processes.items() if one.parent in found and pid not in found}
+        grown = bool(younger)
+        found |= younger
+    return found
+
+
 def process_id(pid: int, proc: Path = PROC) -> ProcessId | None:
     """The process that has this id now; None if there is none, or only a zombie."""
-    found = _stat(pid, proc)
-    return None if found is None or found[0] in "ZX" else ProcessId(pid, found[2])
+    found = stat_of(pid, proc)
+    return None if found is None or found.state in "ZX" else ProcessId(pid, found.start_ticks)
 
 
 def own_process() -> ProcessId:
@@ -70,17 +109,8 @@ def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> tuple[Process
 
 def descendants(roots: Collection[int], proc: Path = PROC) -> frozenset[ProcessId]:
     """The descendants of `roots`, without the roots."""
-    parents: dict[int, tuple[int, int]] = {}
-    for entry in proc.iterdir():
-        if entry.name.isdigit() and (found := _stat(int(entry.name), proc)) is not None:
-            parents[int(entry.name)] = (found[1], found[2])
-    family = set(roots)
-    grown = True
-    while grown:
-        younger = {pid for pid, (parent, _) in parents.items() if parent in family and pid not in family}
-        grown = bool(younger)
-        family |= younger
-    return frozenset(ProcessId(pid, parents[pid][1]) for pid in family - set(roots))
+    every = stats(proc)
+    return frozenset(ProcessId(pid, every[pid].start_ticks) for pid in family(roots, every) - set(roots))
 
 
 def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
@@ -90,31 +120,21 @@ def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
     """
     found = set()
     own = os.getsid(0)
-    for entry in proc.iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes()
-            ours = os.getsid(int(entry.name)) == own
-        except OSError:
-            continue
-        process = process_id(int(entry.name), proc)
-        if ours and text.encode() in command and process is not None:
-            found.add(process)
-    return frozenset(found)
+    for pid in _pids(proc):
+        with contextlib.suppress(OSError):
+            if text.encode() in (proc / str(pid) / "cmdline").read_bytes() and os.getsid(pid) == own:
+                found.add(process_id(pid, proc))
+    return frozenset(one for one in found if one is not None and one.pid != os.getpid())
 
 
 def writers(folder: Path, session: int, proc: Path = PROC) -> frozenset[ProcessId]:
     """Processes of that session (setsid(2)) that have a file below `folder` open for writing."""
     found = set()
-    for entry in proc.iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
+    for pid in _pids(proc):
         with contextlib.suppress(OSError):
-            if os.getsid(int(entry.name)) == session and _writes(entry, folder):
-                process = process_id(int(entry.name), proc)
-                found |= {process} if process is not None else set()
-    return frozenset(found)
+            if os.getsid(pid) == session and _writes(proc / str(pid), folder):
+                found.add(process_id(pid, proc))
+    return frozenset(one for one in found if one is not None and one.pid != os.getpid())
 
 
 def _writes(entry: Path, folder: Path) -> bool:
@@ -129,18 +149,8 @@ def _writes(entry: Path, folder: Path) -> bool:
     return False
 
 
-def _stat(pid: int, proc: Path) -> tuple[str, int, int] | None:
-    """State, parent and start time. Fields follow the last bracket: a name may contain brackets."""
-    try:
-        text = (proc / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[1]), int(fields[19])
-
-
-ODD = re.compile(r"[^\w.:+@/-]")  # so that a name cannot be mistaken for the text around it
-GENERATIONS = 64  # more parents mean that the list is circular
+def _pids(proc: Path) -> list[int]:
+    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +183,7 @@ def user_name(uid: int) -> str:
 
 def _parents(pid: int, proc: Path) -> tuple[int, ...]:
     found: list[int] = []
-    while len(found) < GENERATIONS:
-        try:
-            stat = (proc / str(pid) / "stat").read_text(errors="replace")
-        except OSError:
-            break
-        pid = int(stat.rpartition(")")[2].split()[1])  # the name before the last bracket may contain brackets
-        if pid <= 0:
-            break
+    while len(found) < GENERATIONS and (stat := stat_of(pid, proc)) is not None and stat.parent > 0:
+        pid = stat.parent
         found.append(pid)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The hardware found on this host: `python -m rigproof.telemetry.inventory` prints it as JSON.
+"""The hardware found on this host: `python -m rigproof.telemetry.inventory` prints it as JSON, and stays.
 
 Detection runs in a child process with a deadline, so that a driver that hangs or crashes neither
 delays nor ends the calling process. Nothing heavy is imported: no torch, no ray, no CUDA.
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from rigproof.host.child import STOP_S, Answer, Child, Message, ask
+from rigproof.host.child import STOP_S, Child, Message
 from rigproof.host.nvidia import KernelDriver
 from rigproof.host.parent import Orders, die_with_parent
 from rigproof.host.pcie_errors import sysfs_address
@@ -23,7 +23,6 @@ from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.telemetry.inventory"
-STAY = "--stay"
 UNSEEN = "look for NVRM in `dmesg`, such as `sudo dmesg | grep NVRM`"
 OR_THE_CPU = ", or set CUDA_VISIBLE_DEVICES=-1 to have the CPU tested"
 WAY_OUT = "run `nvidia-smi`, look for Xid in `dmesg`, and reboot if it does not answer either"
@@ -125,7 +124,11 @@ def detect(timeout_s: float) -> HostInventory:
     Never raises because of NVML: if the child hangs, crashes or prints nothing usable, the
     inventory has the host alone, and its `nvml_error` gives the reason and the remedy.
     """
-    return _told(ask(MODULE, limit_s=timeout_s), timeout_s)
+    detection = Detection()
+    try:
+        return detection.result(timeout_s)
+    finally:
+        detection.stop()
 
 
 class Detection:
@@ -140,17 +143,19 @@ class Detection:
         self._messages: list[Message] = []
         self._status: int | None = None
         self._over = threading.Event()
-        self._child = Child(MODULE, STAY, hear=self._hear, ended=self._ended, keep_stderr=True)
+        self._child = Child(MODULE, hear=self._hear, ended=self._ended, keep_stderr=True)
 
     def result(self, timeout_s: float) -> HostInventory:
         """The inventory, waited for at most `timeout_s`. Never raises because of NVML."""
         if not self._over.wait(timeout_s):
             self.stop(0)
-            return _told(Answer(None, None, ""), timeout_s)
-        if self._messages:
-            return _told(Answer(self._messages[0], 0, ""), timeout_s)
-        complaint = self._child.complaint().splitlines()[-1:] or [""]
-        return _told(Answer(None, self._status, complaint[0]), timeout_s)
+            return _host_alone(f"NVML did not answer within {timeout_s:g} s: the driver hangs; {WAY_OUT}")
+        try:
+            return inventory_from(self._messages[0] if self._messages else {})
+        except (KeyError, TypeError):
+            ended = _ending(self._status or 0)
+            output = (self._child.complaint().splitlines()[-1:] or ["no output"])[0]
+            return _host_alone(f"GPU detection ended with {ended}: {output}; {WAY_OUT}")
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """Let the child end, and kill it after `timeout_s`."""
@@ -167,17 +172,6 @@ class Detection:
     def _ended(self, status: int | None) -> None:
         self._status = status
         self._over.set()
-
-
-def _told(answer: Answer, timeout_s: float) -> HostInventory:
-    """The inventory in a child's answer; the host alone, with the reason, if the answer holds none."""
-    if answer.status is None:
-        return _host_alone(f"NVML did not answer within {timeout_s:g} s: the driver hangs; {WAY_OUT}")
-    try:
-        return inventory_from(answer.message or {})
-    except (KeyError, TypeError):
-        output = answer.complaint or "no output"
-        return _host_alone(f"GPU detection ended with {_ending(answer.status)}: {output}; {WAY_OUT}")
 
 
 def inventory_to_json(found: HostInventory) -> str:
@@ -228,5 +222,4 @@ if __name__ == "__main__":
     with _found_here() as found_here:
         sys.stdout.write(inventory_to_json(found_here) + "\n")
         sys.stdout.flush()
-        if STAY in sys.argv:
-            Orders().closed.wait()
+        Orders().closed.wait()

@@ -1,14 +1,20 @@
-"""This host's wake-up delays, measured by a sleeping process.
+"""This host's wake-up delays: how late a sleeper of 10 ms wakes, in a process of its own.
 
-The sleeper is a process of its own, so that it measures the host and not the interpreter lock of the
-process that reads it.
+So it measures the host and not the interpreter lock of the process that reads it.
+`python -m rigproof.telemetry.responsiveness` is that process: it prints batches of delays (ms), one JSON
+object a line, and ends when its stdin is closed, as it is when its parent dies. It only uses the standard
+library, so that it starts fast and stays small.
 """
 
 import threading
+import time
 
 from rigproof.host.child import Child, Message
+from rigproof.host.parent import Orders, tell
 
-MODULE = "rigproof.telemetry.sleeper"
+MODULE = "rigproof.telemetry.responsiveness"
+PERIOD_S = 0.010
+BATCH_S = 0.25
 
 
 class ResponsivenessProbe(Child):
@@ -28,3 +34,26 @@ class ResponsivenessProbe(Child):
     def _take(self, batch: Message) -> None:
         with self._lock:
             self._delays_ms.extend(batch["delays_ms"])
+
+
+def main() -> None:
+    """Sleep until each point of a 10 ms grid and print how late each wake-up was.
+
+    A wake-up later than further grid points skips those: one stall is one delay.
+    """
+    orders = Orders()
+    due_s = time.monotonic() + PERIOD_S
+    delays_ms: list[float] = []
+    printed_s = time.monotonic()
+    while not orders.closed.is_set():
+        time.sleep(max(0.0, due_s - time.monotonic()))
+        now_s = time.monotonic()
+        delays_ms.append(round((now_s - due_s) * 1000, 3))
+        due_s += PERIOD_S * (1 + int((now_s - due_s) / PERIOD_S))
+        if now_s - printed_s >= BATCH_S or orders.closed.is_set():
+            tell(delays_ms=delays_ms)
+            delays_ms, printed_s = [], now_s
+
+
+if __name__ == "__main__":
+    main()

@@ -124,50 +124,9 @@ def test_v1_trees_that_differ_count_the_group_that_the_process_is_in(tmp_path: P
     assert (quota.cpus, quota.busy_s()) == (0.5, 3.0)
 
 
-def test_v1_quota_of_minus_one_is_none(tmp_path: Path) -> None:
-    files = {
-        "cpu/cpu.cfs_quota_us": "-1\n",
-        "cpu/cpu.cfs_period_us": "100000\n",
-        "cpuacct/cpuacct.usage": "5",
-    }
-    assert cpu_quota(*trees(tmp_path, "4:cpu:/\n5:cpuacct:/\n", files)) is None
-
-
 def test_no_cgroup_at_all(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path / "proc", tmp_path / "cgroup") is None
     assert memory_limit(tmp_path / "proc", tmp_path / "cgroup") is None
-
-
-def test_v2_memory_limit_leaves_file_cache_out(tmp_path: Path) -> None:
-    roots = trees(
-        tmp_path,
-        "0::/box\n",
-        {
-            "cgroup.controllers": "memory\n",
-            "box/memory.max": f"{4 * GIB}\n",
-            "box/memory.current": f"{3 * GIB}\n",
-            "box/memory.stat": f"anon 5\ninactive_file {GIB}\n",
-        },
-    )
-    limit = memory_limit(*roots)
-    assert limit is not None
-    assert (limit.limit_mib, limit.used_mib()) == (4096.0, 2048.0)
-
-
-def test_v1_memory_limit(tmp_path: Path) -> None:
-    roots = trees(
-        tmp_path,
-        "7:memory:/box\n",
-        {
-            "memory/memory.limit_in_bytes": "9223372036854771712\n",
-            "memory/box/memory.limit_in_bytes": f"{2 * GIB}\n",
-            "memory/box/memory.usage_in_bytes": f"{GIB}\n",
-            "memory/box/memory.stat": f"total_inactive_file {GIB // 2}\n",
-        },
-    )
-    limit = memory_limit(*roots)
-    assert limit is not None
-    assert (limit.limit_mib, limit.used_mib()) == (2048.0, 512.0)
 
 
 MEMINFO = (

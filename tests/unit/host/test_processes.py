@@ -1,3 +1,4 @@
+import getpass
 import os
 import signal
 import subprocess
@@ -6,7 +7,7 @@ import sys
 import pytest
 
 from rigproof.host import processes
-from rigproof.host.processes import ProcessId
+from rigproof.host.processes import ProcessId, Who, user_name, who_is
 
 
 def sleeper(*more, **options):
@@ -98,3 +99,26 @@ def test_a_command_of_another_session_is_somebody_elses():
         for child in (other, ours):
             child.kill()
             child.wait(30)
+
+
+def test_this_process_is_known_by_its_user_program_and_parents():
+    found = who_is(os.getpid())
+    assert found.user == getpass.getuser()
+    assert found.name
+    assert found.parents[0] == os.getppid()
+
+
+def test_a_pid_that_is_not_there_keeps_nothing():
+    assert who_is(2**22 + 5) == Who()
+
+
+def test_a_name_cannot_pass_for_the_text_around_it(tmp_path):
+    for pid, parent, name in ((7, 6, "x), user root (y"), (6, 0, "init")):
+        stat(tmp_path, pid, name, parent, 1)
+        (tmp_path / str(pid) / "comm").write_text(name + "\n")
+    found = who_is(7, tmp_path)
+    assert (found.name, found.parents) == ("x___user_root__y", (6,))
+
+
+def test_a_user_without_a_name_is_a_number():
+    assert user_name(2**31 - 7) == f"uid {2**31 - 7}"

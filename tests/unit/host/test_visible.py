@@ -192,14 +192,6 @@ def test_a_setting_is_shown_in_one_line() -> None:
 
 
 @settings(deadline=None)  # a busy host is no failure
-@given(st.text(max_size=30))
-def test_any_text_gives_a_subset_in_order(setting: str) -> None:
-    found = seen(setting)
-    assert found == sorted(set(found))
-    assert set(found) <= {0, 1, 2, 3}
-
-
-@settings(deadline=None)  # a busy host is no failure
 @given(st.permutations(range(4)), st.integers(0, 4))
 def test_every_list_of_distinct_indices_and_uuids_shows_those(order: list[int], count: int) -> None:
     chosen = order[:count]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -209,13 +210,12 @@ def test_a_child_that_crashes_is_reported_with_its_last_words(
     assert (found.gpus, found.driver_version) == ((), None)
 
 
-def test_the_child_loads_nothing_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_loads_nothing_heavy() -> None:
     heavy = ("torch", "ray", "pyarrow", "pydantic", "numpy", "bokeh")
-    check = f"; import sys; bad = [m for m in {heavy!r} if m in sys.modules]; assert not bad, bad"
-    fake_child(monkeypatch, child.BOOT + check)
-    found = detect(timeout_s=60)
-    assert "AssertionError" not in (found.nvml_error or "")
-    assert sys.modules[module.__name__] is module
+    code = f"{child.BOOT}; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))"
+    command = [sys.executable, "-c", f"import json; {code}", str(child.ROOT), module.MODULE]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=240)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
 
 
 STAYING = """
@@ -244,27 +244,3 @@ def test_what_is_looked_for_in_advance_is_found_and_the_child_stays_until_it_may
         assert detection._child.wait(60) == 0
     finally:
         detection.stop()
-
-
-def test_a_child_that_hangs_is_given_up_in_advance_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_child(monkeypatch, "import time; time.sleep(600)")
-    detection = Detection()
-    assert "did not answer within 0.2 s" in (detection.result(0.2).nvml_error or "")
-    assert not detection._child.alive
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11 (SIGSEGV): no output"),
-        ("raise RuntimeError('driver trouble')", "status 1: RuntimeError: driver trouble"),
-        ("print('{}')", "status 0: no output"),
-    ],
-)
-def test_a_child_that_crashes_in_advance_is_reported(
-    monkeypatch: pytest.MonkeyPatch, code: str, message: str
-) -> None:
-    fake_child(monkeypatch, code)
-    detection = Detection()
-    assert message in (detection.result(60).nvml_error or "")
-    detection.stop()

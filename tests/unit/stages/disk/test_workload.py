@@ -209,6 +209,6 @@ def test_a_worker_that_is_stopped_leaves_no_file(tmp_path):
 
 def test_a_disk_that_does_not_answer_is_given_up(tmp_path, monkeypatch, context):
     monkeypatch.setattr(workload, "STALL_S", 0.2)
-    monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.sleeper")
+    monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.responsiveness")
     with pytest.raises(RuntimeError, match=r"the disk did not answer for 0.2 s"):
         spec(tmp_path).run(None, context)

@@ -42,7 +42,7 @@ def test_a_host_is_measured_by_a_process_of_its_own():
 
 def test_a_process_that_is_silent_is_given_up(monkeypatch):
     monkeypatch.setattr(workload, "STALL_S", 0.2)
-    monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.sleeper")
+    monkeypatch.setattr(workload, "MODULE", "rigproof.telemetry.responsiveness")
     with pytest.raises(RuntimeError, match=r"the memory test was silent for 0.2 s"):
         SPEC.run(None, NodeContext())
 

@@ -30,6 +30,8 @@ def test_a_geforce_card_has_no_memory_error_counters() -> None:
     assert (counters.remapped_uncorrectable, counters.remapped_correctable) == (None, None)
     assert (counters.remap_pending, counters.remap_failed) == (None, None)
     assert (counters.retired_pages, counters.pcie_replays) == (None, 0)
+    assert (counters.remap_spares, counters.sram_threshold_exceeded, counters.inforom_valid) == (None,) * 3
+    assert (counters.channel_repair_pending, counters.tpc_repair_pending) == (None, None)
 
 
 @pytest.mark.parametrize("action", [0, 1, 7, None])
@@ -85,14 +87,6 @@ def test_what_the_card_reports_of_its_defects() -> None:
     assert read.remap_spares == (3000, 60, 9, 2, 1)
     assert (read.sram_threshold_exceeded, read.inforom_valid) == (True, False)
     assert (read.channel_repair_pending, read.tpc_repair_pending) == (False, True)
-
-
-def test_a_card_that_reports_no_defects_has_none_of_these_readings() -> None:
-    with opened(SimulatedGpu(UUID)) as (_, nvml):
-        read = read_counters(nvml.gpu(UUID, SUBJECT, 0.0), "before")
-        assert nvml.problems() == []
-    assert (read.remap_spares, read.sram_threshold_exceeded, read.inforom_valid) == (None, None, None)
-    assert (read.channel_repair_pending, read.tpc_repair_pending) == (None, None)
 
 
 def test_a_check_of_the_inforom_that_fails_otherwise_is_no_result() -> None:
