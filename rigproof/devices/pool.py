@@ -29,15 +29,12 @@ class Data(Protocol):
 
     def operand(self, number: int, before: Sequence[Operand], scratch: Matrix) -> Operand:
         """The pool's operand of that number; `before` has those with lower ones."""
-        ...
 
     def first(self, seeds: tuple[int, int], product: Product, flaw: str, taken: Collection[int]) -> Made:
         """The reference of a product, and its first result."""
-        ...
 
     def key(self, seeds: tuple[int, int]) -> str:
         """The name under which the product's checksum is recorded."""
-        ...
 
 
 class Pool:

@@ -11,7 +11,6 @@ from hypothesis import Phase, settings
 
 from support import alone  # noqa: F401 - sets the environment
 from support.bench import Bench
-from support.bytecode import pytest_sessionstart
 from support.garbage import own_garbage_of_module, pytest_collection, pytest_unconfigure
 from support.reruns import pytest_configure
 
@@ -19,7 +18,6 @@ __all__ = [
     "own_garbage_of_module",
     "pytest_collection",
     "pytest_configure",
-    "pytest_sessionstart",
     "pytest_unconfigure",
 ]
 

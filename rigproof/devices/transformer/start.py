@@ -23,11 +23,9 @@ class Start(Protocol):
 
     def weights(self, model: Transformer) -> None:
         """Set all weights to those of the untrained model."""
-        ...
 
     def tokens(self, shape: Shape, batch: int, where: torch.device) -> torch.Tensor:
         """Random tokens, (batch, sequence + 1) of int64."""
-        ...
 
 
 class DrawnStart:

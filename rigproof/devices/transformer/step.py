@@ -43,11 +43,9 @@ class Watcher(Protocol):
 
     def gradients(self, step: int, model: Transformer, loss: torch.Tensor) -> None:
         """Look at the gradients before they are clipped and the optimizer uses them."""
-        ...
 
     def updated(self, step: int, model: Transformer) -> None:
         """Look at the weights after the optimizer's update."""
-        ...
 
 
 class Trainer:

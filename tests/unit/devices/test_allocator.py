@@ -61,13 +61,6 @@ def test_what_the_user_has_set_is_kept(name):
     assert (setting.variable, setting.value, setting.by) == (name, "backend:cudaMallocAsync", "user")
 
 
-def test_without_a_policy_nothing_is_set():
-    environ = {}
-    configure(NO_POLICY, environ)
-    assert environ == {}
-    assert configured(NO_POLICY, environ).by == "default"
-
-
 def test_the_installed_torch_is_known_without_importing_it():
     assert allocator.installed_torch() == torch.__version__
 
@@ -87,6 +80,7 @@ def test_every_variable_of_the_guide_that_does_nothing_is_named_as_such():
 
 
 def test_lazy_loading_is_a_choice_where_it_is_no_default():
+    assert environment_warnings({"PATH": "/usr/bin"}, "13.0") == {}
     assert environment_warnings({"CUDA_MODULE_LOADING": "LAZY"}, "11.8") == {}
     assert environment_warnings({"CUDA_MODULE_LOADING": "EAGER"}, "13.0") == {}
     assert environment_warnings({"CUDA_MODULE_LOADING": "LAZY"}, None) == {}
@@ -99,7 +93,3 @@ def test_lazy_loading_is_a_choice_where_it_is_no_default():
 def test_a_variable_that_harms_is_warned_of(name, effect):
     (why,) = environment_warnings({name: "1"}, "13.0").values()
     assert effect in why
-
-
-def test_an_environment_without_them_is_not_remarked_on():
-    assert environment_warnings({"PATH": "/usr/bin"}, "13.0") == {}

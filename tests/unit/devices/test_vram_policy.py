@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rigproof.devices.cpu import OTHERS_MIB, CpuDevice
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.vram_policy import VramPolicy
-from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.plan import MemoryPlan
 
 
 @pytest.fixture
@@ -221,18 +221,6 @@ def test_matrices_lose_three_tenths_by_each_failure_down_to_256(context, policy_
     assert [after for _, after, _ in changes_of(context, "matrix_size")] == sizes[1:]
 
 
-def test_every_failure_is_an_oom_of_the_recording(context, policy_of):
-    policy = policy_of()
-    policy.failed("Tried to allocate 8.84 GiB", 9052, recovered=True)
-    policy.failed("Tried to allocate 8.84 GiB", 9052, recovered=False)
-    events = context.events("oom")
-    assert [(event.data["recovered"], event.data["requested_mib"]) for event in events] == [
-        (True, 9052),
-        (False, 9052),
-    ]
-    assert policy.failures == 2
-
-
 # Cleanup and monitoring
 
 
@@ -240,15 +228,6 @@ def test_a_failure_gives_back_what_nobody_uses(cpu, policy_of):
     cpu.normal(3000, "fp32", seed=1)
     assert cpu.cached_mib() > 32
     fail(policy_of(), 1)
-    assert cpu.cached_mib() == 0
-
-
-def test_the_end_of_a_stage_gives_back_what_nobody_uses(cpu, policy_of):
-    policy = policy_of()
-    policy.begin()
-    cpu.normal(3000, "fp32", seed=1)
-    assert cpu.cached_mib() > 32
-    policy.end()
     assert cpu.cached_mib() == 0
 
 
@@ -407,17 +386,3 @@ def test_mixed_precision_is_the_load_s_unless_the_profile_switches_it_off(contex
     precision = policy_of(device, mixed_precision=mixed).precision()
     assert precision == (half if mixed else "fp32")
     assert changes_of(context, "mixed_precision") == [("fp32", half, "") if mixed else (half, "fp32", "")]
-
-
-def test_16_bit_operands_take_half_of_the_real_allocator_s_memory(cpu):
-    before = cpu.memory().allocated_mib
-    kept = [cpu.normal(512, "bf16", seed=1)]
-    half_mib = cpu.memory().allocated_mib - before
-    kept.append(cpu.normal(512, "fp32", seed=1))
-    assert cpu.memory().allocated_mib - before - half_mib == 2 * half_mib == 1
-
-
-def test_no_policy_plans_nothing(cpu, context):
-    policy = VramPolicy(NO_POLICY, cpu, Reporter(context, "sustained"))
-    assert not policy.recovers
-    assert policy.precision() == cpu.half
