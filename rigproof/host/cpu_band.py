@@ -77,10 +77,6 @@ class Controller:
     """
 
     def __init__(self, threads: int, target_percent: float) -> None:
-        if threads < 1:
-            raise ValueError(f"threads = {threads}: at least one is needed")
-        if not 0 <= target_percent <= 100:
-            raise ValueError(f"target_percent = {target_percent}: give 0 to 100")
         self._threads = threads
         self._target_share = target_percent / 100
         self._share = 0.0

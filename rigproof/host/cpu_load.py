@@ -73,9 +73,7 @@ class CpuLoad:
         return tuple(self._readings)
 
     def start(self) -> None:
-        """Start the threads, whose load begins after the first reading. RuntimeError if they run already."""
-        if self._threads:
-            raise RuntimeError("the CPU load was started already")
+        """Start the threads, once; their load begins after the first reading."""
         self._piece = bytes(piece_bytes(self._count, _seconds_per_mib()))
         self._threads = [
             threading.Thread(target=self._work, args=(place,), name=f"cpu-load-{place}")

@@ -59,8 +59,6 @@ class Sampler:
         *,
         offset_s: float = 0.0,
     ) -> None:
-        if not rate_hz > 0:
-            raise ValueError(f"rate_hz = {rate_hz}: must be over 0; write e.g. 10")
         self.missed = 0  # grid points without a reading
         self.failures = 0
         self._rate_hz = rate_hz

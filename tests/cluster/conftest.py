@@ -65,15 +65,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
-def wait_for(what: Callable[[], Any], message: str, limit_s: float = START_S) -> Any:
-    end_s = time.monotonic() + limit_s
-    while not (found := what()):
-        if time.monotonic() > end_s:
-            pytest.fail(f"{message}: not within {limit_s} s")
-        time.sleep(0.1)
-    return found
-
-
 @pytest.fixture(scope="session")
 def two_nodes() -> Iterator[Nodes]:
     """Nodes pc1 (head) and pc2 of one cluster on loopback, with a token."""
@@ -125,10 +116,6 @@ class Rig:
 
     def pid_of(self, subject: str) -> int:
         return [worker.pid for worker in self.recording.workers if worker.subject == subject][-1]
-
-    @staticmethod
-    def wait_for(what: Callable[[], Any], message: str, limit_s: float = START_S) -> Any:
-        return wait_for(what, message, limit_s)
 
 
 def make_rig(folder: Path, *names: str, **timeouts: float) -> Rig:

@@ -20,6 +20,7 @@ from rigproof.host import processes
 from rigproof.host.processes import process_id
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.stages.gemm.stage import GemmSpec
+from support.waiting import wait_for
 
 NAMES = "import ray; ray.init(address='{address}', log_to_driver=False); "
 NAMES += "print([a['name'] for a in ray.util.list_named_actors(all_namespaces=True)]); "
@@ -167,14 +168,14 @@ def test_nodes_are_shown_next_to_their_limits_and_the_cluster_is_left_as_it_was(
             here = {node["name"] for node in found["nodes"] if node["presence"] == "here"}
             return found if here == {"pc1", "pc2"} else None
 
-        found = two_node_rig.wait_for(frame, "both nodes")
+        found = wait_for(frame, "both nodes")
         assert len(agents(two_nodes)) == 2
         process.send_signal(signal.SIGINT)
         _, complaints = process.communicate(timeout=240)
     finally:
         process.kill()
     assert (process.returncode, complaints) == (0, "")
-    two_node_rig.wait_for(lambda: not agents(two_nodes), "the agents' end")
+    wait_for(lambda: not agents(two_nodes), "the agents' end")
     assert all(one.poll() is None for one in two_nodes.processes)
 
     assert (found["rig"], found["source"]) == ("three", f"cluster {two_nodes.address}")
@@ -272,9 +273,9 @@ def agent_is_another_one(joined: RigCluster, rig: Any, node: str, victim: int) -
         later = [sample.t_s for sample in rig.recording.host_samples if sample.subject == node]
         return len(died) == 1 and max(later) > died[0].t_s
 
-    rig.wait_for(sampled, "samples of the other agent")
+    wait_for(sampled, "samples of the other agent")
     assert rig.recording.nodes[node].agent_pid != victim
-    rig.wait_for(lambda: process_id(victim) is None, "the agent's end")  # on another node Ray sees to it
+    wait_for(lambda: process_id(victim) is None, "the agent's end")  # on another node Ray sees to it
 
 
 def test_a_killed_worker_is_replaced_and_a_frozen_agent_started_again_and_the_other_worker_finishes(
@@ -307,7 +308,7 @@ def test_a_frozen_worker_is_killed_and_replaced_and_a_killed_agent_started_again
     assert stage.status == "partial"
     (hung,) = rig.events("worker_hung", stage="freeze")
     assert (hung.subject, hung.data["pid"]) == ("pc2/cpu0", worker)
-    rig.wait_for(lambda: process_id(worker) is None, "the frozen worker's end")
+    wait_for(lambda: process_id(worker) is None, "the frozen worker's end")
     agent_is_another_one(joined, rig, "pc1", agent)
 
 
@@ -358,9 +359,9 @@ def test_the_cluster_is_left_as_it_was(joined: RigCluster, two_nodes: Any, two_n
     joined.close()
     assert all(process.poll() is None for process in two_nodes.processes)
     workers = {worker.pid for worker in two_node_rig.recording.workers}
-    two_node_rig.wait_for(lambda: not any(map(process_id, workers)), "the workers' end")
+    wait_for(lambda: not any(map(process_id, workers)), "the workers' end")
     pids = {node.agent_pid for node in two_node_rig.recording.nodes.values()}
-    two_node_rig.wait_for(lambda: not any(map(process_id, pids)), "the agents' end")
+    wait_for(lambda: not any(map(process_id, pids)), "the agents' end")
     environment = {**os.environ, **two_nodes.client_environment}
     seen = subprocess.run(
         [sys.executable, "-c", NAMES.format(address=two_nodes.address)],

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -210,15 +210,6 @@ def why_not() -> str | None:
     except CannotBuild as error:
         return f"no network namespaces here: {error}"
     return None
-
-
-def wait_for(what: Callable[[], Any], message: str, step_s: float = 0.1) -> Any:
-    """Wait until `what` is true, and return it."""
-    end_s = time.monotonic() + PATIENCE_S
-    while not (found := what()):
-        assert time.monotonic() < end_s, f"{message}: not within {PATIENCE_S:g} s"
-        time.sleep(step_s)
-    return found
 
 
 def _ip(*arguments: str) -> str:

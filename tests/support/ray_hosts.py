@@ -17,9 +17,10 @@ from rigproof.records.disk.store import RecordingError, read_recording
 from support.acceptance import CHECKOUT, PYTEST, Run
 from support.alone import NONE_IN_ADVANCE
 from support.fault_times import record
-from support.network_hosts import PATIENCE_S, Host, Network, wait_for
+from support.network_hosts import PATIENCE_S, Host, Network
 from support.ray_start import BARE_RAY
 from support.real_runs import INSIDE
+from support.waiting import wait_for
 
 PORT = 6379
 CPUS = 2

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from support.acceptance import CHECKOUT
-from support.network_hosts import Host, Network, wait_for
+from support.network_hosts import Host, Network
+from support.waiting import wait_for
 
 SSHD = "/usr/sbin/sshd"
 OWN_PASSWD = 'mount --bind "$0" /etc/passwd && exec "$@"'

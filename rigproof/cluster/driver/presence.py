@@ -17,8 +17,7 @@ from rigproof.profiles.loading.structure import UNKNOWN_SKU
 from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.tables.node import Node
-from rigproof.records.identity import GpuIdentity, NodeIdentity
-from rigproof.records.identity import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory, NodeIdentity
 from rigproof.records.measurements import Event, ForeignMemory
 from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import FOLLOWS

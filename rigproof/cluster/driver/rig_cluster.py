@@ -35,8 +35,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import sku_of
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.crews import Crew, Turn
-from rigproof.records.identity import GpuIdentity
-from rigproof.records.identity import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.records.measurements import Stage
 from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample

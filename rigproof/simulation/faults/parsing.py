@@ -43,36 +43,42 @@ def parse_faults(
     Raises:
         FaultError: naming the first wrong text, and the way out.
     """
-    return tuple(_parse(text, faults, loaded, tuple(stages), forms, laps=laps) for text in texts)
+    found = []
+    for text in texts:
+        if len(text) > LONGEST_TEXT:
+            raise FaultError(f"--hw-inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
+        try:
+            found.append(_parse(text, faults, loaded, tuple(stages), forms, laps=laps))
+        except FaultError as error:
+            raise FaultError(f"--hw-inject {text}: {error}") from None
+    return tuple(found)
 
 
 def _parse(
     text: str, faults: Faults, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Forms, *, laps: int
 ) -> InjectedFault:
-    if len(text) > LONGEST_TEXT:
-        raise FaultError(f"--hw-inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
     shape = SHAPE.fullmatch(text)
     assert shape is not None, "every text has this shape"
-    kind = _kind(text, shape["name"].strip(), faults)
-    device, subject = _subject(text, kind, shape["subject"], loaded)
+    kind = _kind(shape["name"].strip(), faults)
+    device, subject = _subject(kind, shape["subject"], loaded)
     all_stages = {stage_kind.name: stage_kind.duty for stage_kind in loaded.kinds}
     stages = {plan.name: all_stages[plan.name] for plan in plans}
-    given = _keys(text, kind, shape["keys"])
-    stage = _stage(text, kind, given.get("stage"), all_stages, stages)
+    given = _keys(kind, shape["keys"])
+    stage = _stage(kind, given.get("stage"), all_stages, stages)
     within = "stage" in given or not kind.anywhere
     why = _lacks(kind, loaded, device, subject)
     if why:
-        raise FaultError(f"--hw-inject {text}: nothing could notice {kind.name} on {subject}: {why}")
+        raise FaultError(f"nothing could notice {kind.name} on {subject}: {why}")
     values = {**kind.defaults, **given}
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # with a given beginning but no length, it lasts to the end
-    sensor = _field(text, values.get("field"))
+    sensor = _field(values.get("field"))
     lasting = {plan.name: stages[plan.name] for plan in plans if plan.expected_s >= CHANGES_FOR_S}
     why = unseen_field(kind, sensor, device, stages, stage, within=within, lasting=lasting) if sensor else ""
     if why:
-        raise FaultError(f"--hw-inject {text}: nothing could notice field={sensor} on {subject}: {why}")
-    after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
-    by, late_s = _by(text, kind, values.get("by"))
+        raise FaultError(f"nothing could notice field={sensor} on {subject}: {why}")
+    after, length = (_span(key, values.get(key)) for key in ("after", "for"))
+    by, late_s = _by(kind, values.get("by"))
     fault = InjectedFault(
         name=kind.name,
         subject=subject,
@@ -80,15 +86,15 @@ def _parse(
         after=after,
         length=length,
         by=by,
-        to=_number(text, "to", values.get("to")),
-        code=_code(text, values.get("code")),
+        to=_number("to", values.get("to")),
+        code=_code(values.get("code")),
         field=sensor,
         within=within,
         late_s=late_s,
-        lap=_lap(text, given.get("lap", "1"), laps) if "stage" in kind.keys else None,
+        lap=_lap(given.get("lap", "1"), laps) if "stage" in kind.keys else None,
     )
     work_s = _work_s(loaded, device, plans, forms)
-    begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
+    begins_in = _check_that_it_acts(kind, fault, plans, stages, work_s=work_s)
     if device is not None and begins_in in stages:
         why = _idle(loaded, device) if stages[begins_in] == "idle" else ""
         why = why or forms[begins_in].misses(kind, fault, CardWork(loaded, device))
@@ -99,7 +105,7 @@ def _parse(
         if by is not None and by < least_by:
             why = f"its limits leave room for less than by={100 * least_by:g}%"
         if why:
-            raise FaultError(f"--hw-inject {text}: nothing could notice it in the {begins_in} stage: {why}")
+            raise FaultError(f"nothing could notice it in the {begins_in} stage: {why}")
     return fault
 
 
@@ -128,67 +134,62 @@ def _in_a_rest(fault: InjectedFault, plan: StagePlan, work: Iterable[Segment]) -
     return f"the card rests from {from_s:.1f} to {to_s:.1f} s of it; {way_out}, or last longer"
 
 
-def _stage(text: str, kind: FaultKind, written: str | None, all_stages: Stages, stages: Stages) -> str:
+def _stage(kind: FaultKind, written: str | None, all_stages: Stages, stages: Stages) -> str:
     """The stage in which it acts, or from whose beginning `after` counts. `stages`: the level's."""
     stage = written or kind.home(all_stages)
     if stage not in all_stages:
         raise FaultError(
-            f"--hw-inject {text}: there is no stage {stage!r}; "
-            f"{_nearest(stage, all_stages)}write one of {', '.join(all_stages)}"
+            f"there is no stage {stage!r}; {_nearest(stage, all_stages)}write one of {', '.join(all_stages)}"
         )
     if stage not in kind.acts_in(all_stages) and written is not None:
         raise FaultError(
-            f"--hw-inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
+            f"it would never act, or nothing would notice it, in the {stage} stage; "
             f"{kind.name} can act in: {', '.join(kind.acts_in(all_stages))}"
         )
     if stage not in stages and (written is not None or not kind.anywhere):
-        raise FaultError(f"--hw-inject {text}: the level has no {stage} stage; choose another --hw-level")
+        raise FaultError(f"the level has no {stage} stage; choose another --hw-level")
     return stage
 
 
-def _kind(text: str, name: str, faults: Faults) -> FaultKind:
+def _kind(name: str, faults: Faults) -> FaultKind:
     if name in faults:
         return faults[name]
     if name in ARRIVES_WITH:
-        raise FaultError(f"--hw-inject {text}: {name} will come with its criterion {ARRIVES_WITH[name]}")
+        raise FaultError(f"{name} will come with its criterion {ARRIVES_WITH[name]}")
     raise FaultError(
-        f"--hw-inject {text}: there is no fault {name!r}; "
-        f"{_nearest(name, faults)}`rigproof lint --faults` lists all of them"
+        f"there is no fault {name!r}; {_nearest(name, faults)}`rigproof lint --faults` lists all of them"
     )
 
 
-def _subject(
-    text: str, kind: FaultKind, written: str | None, loaded: LoadedRig
-) -> tuple[PromisedDevice | None, str]:
+def _subject(kind: FaultKind, written: str | None, loaded: LoadedRig) -> tuple[PromisedDevice | None, str]:
     """The device, if the fault hits one, and the subject's name; the first possible one by default."""
     devices = {device.subject: device for device in loaded.devices() if device.gpu.device == "cuda"}
     nodes = [node.name for node in loaded.rig.nodes]
     choices = list(devices) if kind.scope == "gpu" else nodes
     if not choices:
-        raise FaultError(f"--hw-inject {text}: {loaded.file} promises no {kind.scope} that it could hit")
+        raise FaultError(f"{loaded.file} promises no {kind.scope} that it could hit")
     subject = choices[0] if written is None else written.strip()
     if subject not in choices:
         raise FaultError(
-            f"--hw-inject {text}: {kind.name} hits a {kind.scope}, and this rig has no {subject!r}; "
+            f"{kind.name} hits a {kind.scope}, and this rig has no {subject!r}; "
             f"{_nearest(subject, choices)}write one of {', '.join(choices[:8])}"
         )
     return devices.get(subject), subject
 
 
-def _keys(text: str, kind: FaultKind, written: str | None) -> dict[str, str]:
+def _keys(kind: FaultKind, written: str | None) -> dict[str, str]:
     given: dict[str, str] = {}
     keys = (*kind.keys, "lap") if "stage" in kind.keys else kind.keys
     for part in (written or "").split(",") if written is not None else ():
         key, equals, value = part.partition("=")
         key = key.strip()
         if not equals or not value.strip():
-            raise FaultError(f"--hw-inject {text}: {part!r} is not key=value")
+            raise FaultError(f"{part!r} is not key=value")
         if key in given:
-            raise FaultError(f"--hw-inject {text}: {key} is given twice")
+            raise FaultError(f"{key} is given twice")
         if key not in keys:
             raise FaultError(
-                f"--hw-inject {text}: {kind.name} takes no {key!r}; {_nearest(key, keys)}its keys: "
-                f"{', '.join(keys) or 'none'}"
+                f"{kind.name} takes no {key!r}; {_nearest(key, keys)}its keys: {', '.join(keys) or 'none'}"
             )
         given[key] = value.strip()
     return given
@@ -227,24 +228,21 @@ def unseen_field(
     return ""
 
 
-def _span(text: str, key: str, value: str | None) -> Span | None:
+def _span(key: str, value: str | None) -> Span | None:
     if value is None:
         return None
     if value.endswith("%"):
-        share = _figure(text, key, value[:-1]) / 100
+        share = _figure(key, value[:-1]) / 100
         if not 0 <= share <= 1:
-            raise FaultError(f"--hw-inject {text}: {key}={value}: a share of the stage is 0% to 100%")
+            raise FaultError(f"{key}={value}: a share of the stage is 0% to 100%")
         return Span(share, share=True)
-    seconds = _figure(text, key, value.removesuffix("s"))
+    seconds = _figure(key, value.removesuffix("s"))
     if seconds < 0:
-        raise FaultError(
-            f"--hw-inject {text}: {key}={value}: write seconds, such as 20, or a share, such as 80%"
-        )
+        raise FaultError(f"{key}={value}: write seconds, such as 20, or a share, such as 80%")
     return Span(seconds)
 
 
 def _check_that_it_acts(
-    text: str,
     kind: FaultKind,
     fault: InjectedFault,
     plans: tuple[StagePlan, ...],
@@ -261,15 +259,12 @@ def _check_that_it_acts(
     after_s, end_s = (fault.after.seconds(stage_s) if fault.after is not None else 0.0), 0.0
     length_s = math.inf if fault.length is None else fault.length.seconds(stage_s)
     if length_s < kind.least_s:
-        raise FaultError(
-            f"--hw-inject {text}: for={fault.length}: too short to act reliably; write {kind.least_s:g} s "
-            "or more"
-        )
+        raise FaultError(f"for={fault.length}: too short to act reliably; write {kind.least_s:g} s or more")
     acts_s = min(length_s, work_s.get(fault.stage, math.inf) - after_s)
     later = any(plan.name in kind.acts_in(stages) for plan in left[1:])
     if (fault.within or not later) and SHORTEST_S <= acts_s < kind.least_s:
         raise FaultError(
-            f"--hw-inject {text}: it would act for {acts_s:.1f} s of the {fault.stage} stage, where nothing "
+            f"it would act for {acts_s:.1f} s of the {fault.stage} stage, where nothing "
             f"notices less than {kind.least_s:g} s; let it begin earlier, or choose another --hw-level"
         )
     if fault.after is None:
@@ -282,7 +277,7 @@ def _check_that_it_acts(
         if fault.within or not kind.duties or plan.name in kind.acts_in(stages):
             return plan.name
         raise FaultError(
-            f"--hw-inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it "
+            f"after={fault.after}: it would begin in the {plan.name} stage, where it "
             f"would never act, or nothing would notice it; the {fault.stage} stage "
             f"takes {stage_s:g} s, write less"
         )
@@ -290,8 +285,7 @@ def _check_that_it_acts(
     what = f"the simulated work of {stage}" if alone else f"from the beginning of {stage} the load"
     other = "; stage= selects another one" if alone and "stage" in kind.keys and not fault.within else ""
     raise FaultError(
-        f"--hw-inject {text}: after={fault.after}: it would never begin; {what} takes {end_s:g} s, "
-        f"write less{other}"
+        f"after={fault.after}: it would never begin; {what} takes {end_s:g} s, write less{other}"
     )
 
 
@@ -308,66 +302,62 @@ def _work_s(
     return {plan.name: ends_s[plan.name] or plan.expected_s for plan in plans}
 
 
-def _by(text: str, kind: FaultKind, value: str | None) -> tuple[float | None, float | None]:
+def _by(kind: FaultKind, value: str | None) -> tuple[float | None, float | None]:
     """A fraction, or a delay in seconds if the fault can be one."""
     if value is None or not kind.delays or not value.endswith("s"):
-        return _share(text, value), None
-    late_s = _figure(text, "by", value[:-1])
+        return _share(value), None
+    late_s = _figure("by", value[:-1])
     if not 0 < late_s <= LONGEST_DELAY_S:
-        raise FaultError(
-            f"--hw-inject {text}: by={value}: write over 0s and up to {LONGEST_DELAY_S:g}s, such as 5s"
-        )
+        raise FaultError(f"by={value}: write over 0s and up to {LONGEST_DELAY_S:g}s, such as 5s")
     return None, late_s
 
 
-def _share(text: str, value: str | None) -> float | None:
+def _share(value: str | None) -> float | None:
     if value is None:
         return None
-    share = _figure(text, "by", value[:-1]) / 100 if value.endswith("%") else _figure(text, "by", value)
+    share = _figure("by", value[:-1]) / 100 if value.endswith("%") else _figure("by", value)
     if not 0 < share < 1:
-        raise FaultError(f"--hw-inject {text}: by={value}: write a share over 0% and under 100%, such as 15%")
+        raise FaultError(f"by={value}: write a share over 0% and under 100%, such as 15%")
     return share
 
 
-def _number(text: str, key: str, value: str | None) -> float | None:
+def _number(key: str, value: str | None) -> float | None:
     if value is None:
         return None
-    number = _figure(text, key, value)
+    number = _figure(key, value)
     if number <= 0:
-        raise FaultError(f"--hw-inject {text}: {key}={value}: write a figure over 0")
+        raise FaultError(f"{key}={value}: write a figure over 0")
     return number
 
 
-def _code(text: str, value: str | None) -> int | None:
+def _code(value: str | None) -> int | None:
     if value is None:
         return None
     if not re.fullmatch(r"[0-9]{1,4}", value):
-        raise FaultError(f"--hw-inject {text}: code={value}: an Xid is a whole number, such as 79")
+        raise FaultError(f"code={value}: an Xid is a whole number, such as 79")
     return int(value)
 
 
-def _lap(text: str, value: str, laps: int) -> int:
+def _lap(value: str, laps: int) -> int:
     if not re.fullmatch(r"[0-9]{1,4}", value) or not 1 <= int(value) <= laps:
         way_out = f"write 1 to {laps}" if laps > 1 else "only a soak goes round its stages several times"
-        raise FaultError(f"--hw-inject {text}: lap={value}: {way_out}")
+        raise FaultError(f"lap={value}: {way_out}")
     return int(value)
 
 
-def _field(text: str, value: str | None) -> str | None:
+def _field(value: str | None) -> str | None:
     if value is None or value in SENSORS:
         return value
-    raise FaultError(
-        f"--hw-inject {text}: field={value}: {_nearest(value, SENSORS)}write one of {', '.join(SENSORS)}"
-    )
+    raise FaultError(f"field={value}: {_nearest(value, SENSORS)}write one of {', '.join(SENSORS)}")
 
 
-def _figure(text: str, key: str, value: str) -> float:
+def _figure(key: str, value: str) -> float:
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and abs(number) <= HIGHEST):
-        raise FaultError(f"--hw-inject {text}: {key}={value}: that is not a number")
+        raise FaultError(f"{key}={value}: that is not a number")
     return number
 
 

@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from rigproof.devices.specs import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
 from rigproof.stages.disk.place import Place, place_of
 from rigproof.stages.disk.scratch import Bytes, ScratchFile
 from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSpec, DiskTest

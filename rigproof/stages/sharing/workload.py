@@ -10,9 +10,9 @@ import queue
 import time
 from typing import Any
 
-from rigproof.devices.specs import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter, product_tflop
+from rigproof.devices.specs import WorkerContext
 from rigproof.host.child import Child
 from rigproof.stages.sharing.stage import SharingSpec
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.network_hosts import Network, kill_all, wait_for
+from support.network_hosts import Network, kill_all
 from support.ray_hosts import PATIENT_START_S, RayHosts, Running, ended_after
+from support.waiting import wait_for
 
 BOTH = ("pc1", "pc2")
 DEVICES = ("pc1/cpu0", "pc2/cpu0")

@@ -59,11 +59,6 @@ def test_v2_the_tightest_group_above_counts_with_its_own_usage(tmp_path: Path) -
     assert (quota.cpus, quota.busy_s()) == (2.0, 9.0)
 
 
-def test_v2_without_a_quota(tmp_path: Path) -> None:
-    roots = trees(tmp_path, "0::/a\n", {"cgroup.controllers": "cpu\n", "a/cpu.max": "max 100000\n"})
-    assert cpu_quota(*roots) is None
-
-
 @pytest.mark.parametrize("own", ["0::/docker/elsewhere\n", "0::/../outside\n", "", "nonsense\n"])
 def test_a_path_that_is_not_in_sight_means_the_mounted_root(tmp_path: Path, own: str) -> None:
     files = {"cgroup.controllers": "cpu\n", "cpu.max": "50000 100000\n", "cpu.stat": "usage_usec 1\n"}

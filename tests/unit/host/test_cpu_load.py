@@ -6,18 +6,12 @@ import pytest
 from rigproof.host.cpu_band import Usage
 from rigproof.host.cpu_load import MIB, STEP_S, CpuLoad, piece_bytes, used_between
 from rigproof.records.samples import CpuTimes
+from support.waiting import wait_for
 
 
 def own_process() -> CpuTimes:
     """A host on which this process is alone, with two CPUs."""
     return CpuTimes(time.monotonic(), time.process_time(), 2.0)
-
-
-def wait_until(condition, limit_s=60.0):
-    end_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end_s, "not within the limit"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -36,7 +30,7 @@ def load():
 
 def test_threads_work_for_as_much_as_they_are_told(load):
     running = load(1, 20.0, own_process)
-    wait_until(lambda: any(reading.usage.own_cpus > 0.1 for reading in running.readings()))
+    wait_for(lambda: any(reading.usage.own_cpus > 0.1 for reading in running.readings()))
     shares = [reading.share for reading in running.readings()]
     assert 0 < max(shares) <= 0.5  # 0.4 CPUs are the target, and the trim adds 0.1 at most
     assert not running.saturated
@@ -48,7 +42,7 @@ def test_a_busy_host_gets_no_load(load):
         return CpuTimes(now_s, 1.9 * now_s, 2.0)
 
     busy = load(1, 75.0, taken_by_others)
-    wait_until(lambda: len(busy.readings()) >= 3)
+    wait_for(lambda: len(busy.readings()) >= 3)
     assert busy.share == 0
     assert {reading.share for reading in busy.readings()} == {0.0}
     assert busy.readings()[-1].usage.busy_cpus == pytest.approx(1.9, abs=0.01)
@@ -56,7 +50,7 @@ def test_a_busy_host_gets_no_load(load):
 
 def test_too_few_threads_are_reported_as_saturated(load):
     running = load(1, 75.0, lambda: CpuTimes(time.monotonic(), 0.0, 8.0))
-    wait_until(running.readings)
+    wait_for(running.readings)
     assert running.saturated
     assert running.share == 1
     assert running.readings()[-1].short_cpus == pytest.approx(5.0)
@@ -71,7 +65,7 @@ def test_after_a_late_step_the_next_one_does_not_follow_at_once(load):
         return CpuTimes(time.monotonic(), 0.0, 2.0)
 
     running = load(1, 10.0, late_at_the_second)
-    wait_until(lambda: len(running.readings()) >= 3)
+    wait_for(lambda: len(running.readings()) >= 3)
     first, second, third = (one.clock_s for one in running.readings()[:3])
     assert second - first >= 0.99 * STEP_S
     assert third - second >= 0.99 * STEP_S
@@ -80,18 +74,12 @@ def test_after_a_late_step_the_next_one_does_not_follow_at_once(load):
 def test_stop_joins_every_thread_and_a_second_stop_does_nothing(load):
     before = set(threading.enumerate())
     running = load(3, 10.0, own_process)
-    wait_until(running.readings)
+    wait_for(running.readings)
     assert len(set(threading.enumerate()) - before) == 4
     running.stop()
     assert set(threading.enumerate()) == before
     assert running.share == 0
     running.stop()
-
-
-def test_it_is_started_once(load):
-    running = load(1, 10.0, own_process)
-    with pytest.raises(RuntimeError, match="started already"):
-        running.start()
 
 
 def test_unreadable_times_pause_the_load_and_are_reported(load):
@@ -104,7 +92,7 @@ def test_unreadable_times_pause_the_load_and_are_reported(load):
             raise OSError("no /proc/stat") from None
 
     running = load(1, 20.0, failing)
-    wait_until(lambda: running.error)
+    wait_for(lambda: running.error)
     assert "no /proc/stat" in running.error
     assert running.share == 0
 

@@ -29,9 +29,7 @@ seconds = st.floats(0, 1e9)
 def test_idle_includes_waiting_for_io_and_guests_are_not_counted_twice(tmp_path: Path) -> None:
     #                user nice system idle iowait irq softirq steal guest guest_nice
     (tmp_path / "stat").write_text(
-        "cpu  0 0 0 0 0 0 0 0 0 0\n"
-        "cpu0 100 20 30 400 50 6 7 8 90 15\n"
-        "cpu12 1 0 0 2 0 0 0 0\n"
+        "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 100 20 30 400 50 6 7 8 90 15\ncpu12 1 0 0 2 0 0 0 0\n"
         "intr 1 2 3\nctxt 5\n"
     )
     cores = core_times(tmp_path)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from rigproof.telemetry import responsiveness
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
+from support.waiting import wait_for
 
 ROOT = str(Path(responsiveness.__file__).parents[2])
 
@@ -24,24 +24,14 @@ def probe() -> Iterator[ResponsivenessProbe]:
     probe.stop()
 
 
-def wait_for_delays(probe: ResponsivenessProbe) -> tuple[float, ...]:
-    """Wait for the first batch; the limit only ends a test that has failed already."""
-    deadline_s = time.monotonic() + 20
-    while time.monotonic() < deadline_s:
-        if found := probe.drain():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("no delay in 20 s")
-
-
 def test_delays_come_in_milliseconds_and_are_never_negative(probe: ResponsivenessProbe) -> None:
     assert probe.alive
-    delays = wait_for_delays(probe)
+    delays = wait_for(probe.drain)
     assert all(delay >= 0 for delay in delays)
 
 
 def test_a_stopped_probe_is_dead_and_measures_nothing(probe: ResponsivenessProbe) -> None:
-    wait_for_delays(probe)
+    wait_for(probe.drain)
     probe.stop()
     assert not probe.alive
     probe.drain()  # what came before the end
@@ -49,12 +39,9 @@ def test_a_stopped_probe_is_dead_and_measures_nothing(probe: ResponsivenessProbe
 
 
 def test_a_killed_probe_measures_nothing_rather_than_no_delays(probe: ResponsivenessProbe) -> None:
-    wait_for_delays(probe)
+    wait_for(probe.drain)
     os.kill(probe.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + 20
-    while probe.alive and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    assert not probe.alive
+    wait_for(lambda: not probe.alive)
     probe.drain()
     assert probe.drain() is None
 

@@ -94,12 +94,6 @@ def test_skipping_ends_on_the_last_point_that_has_come(start: float, rate_hz: fl
     assert grid.skip_passed(now) == 0
 
 
-@pytest.mark.parametrize("rate_hz", [0, -1.0, float("nan")])
-def test_a_rate_that_is_none_is_refused(rate_hz: float) -> None:
-    with pytest.raises(ValueError, match="rate_hz"):
-        Sampler(rate_hz, lambda _t, _l: [], lambda: 0.0)
-
-
 def failing(errors: Sequence[Exception | None]) -> Sampler:
     """A sampler whose readings raise `errors` in turn, None being a good reading; run to its end."""
     clock = Clock()

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,17 +21,11 @@ from rigproof.records.samples import HostSample
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import SimulatedDriver
 from support.hog import orphaned_hog
+from support.waiting import wait_for
 
 LIMIT_S = 30.0
 ANOTHER_CHANCE_S = 3  # for a process to be among the three hungriest: other tests beside it may be as busy
 MANY = HostLoad(primary_threads=56, secondary_threads=12, target_percent=1)  # of 80 CPUs, hardly working
-
-
-def wait_until(condition):
-    end_s = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end_s, "not within the limit"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -58,7 +51,7 @@ def _stat(folder):
 
 
 def test_as_many_threads_as_80_cpus_get_are_one_process_that_yields_to_everybody(load):
-    wait_until(lambda: load.seconds)
+    wait_for(lambda: load.seconds)
     threads = list(Path(f"/proc/{load.pid}/task").iterdir())
     assert len(threads) == MANY.threads + 3  # they are told when, by one; one waits for the end, one reports
     assert children(load.pid) == []
@@ -67,7 +60,7 @@ def test_as_many_threads_as_80_cpus_get_are_one_process_that_yields_to_everybody
 
 
 def test_it_ends_by_itself_when_told_to(load):
-    wait_until(lambda: load.seconds)
+    wait_for(lambda: load.seconds)
     found = process_id(load.pid)
     load.stop(LIMIT_S)
     assert load.returncode == 0
@@ -96,7 +89,7 @@ def test_it_goes_with_whoever_started_it():
 
 
 def test_it_reports_what_it_did_and_what_everybody_else_did(load):
-    wait_until(lambda: len(load.seconds) >= 2)
+    wait_for(lambda: len(load.seconds) >= 2)
     report = load.report()
     assert (report["threads"], report["primary_threads"], report["secondary_threads"]) == (68, 56, 12)
     assert report["share"] >= 0
@@ -150,7 +143,7 @@ def test_the_agent_of_a_run_names_who_else_used_the_cpu_and_says_what_its_own_ru
                 users.restart()
             return found
 
-        wait_until(named)
+        wait_for(named)
         agent.stop_host_load()
         (ended,) = [one for one in agent.poll().records if isinstance(one, Event) and one.kind == "host_load"]
     finally:

@@ -14,8 +14,7 @@ from rigproof.profiles.auto import rig_of
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.records.identity import GpuIdentity, RunInfo
-from rigproof.records.identity import HostInventory
+from rigproof.records.identity import GpuIdentity, HostInventory, RunInfo
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS

@@ -148,16 +148,6 @@ def test_what_broke_off_in_the_middle_of_a_replacement_is_not_the_file(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_later_run_in_the_place_of_the_file_is_not_mixed_with_it(running, table):
-    """The table of another run, put there by a copy that took two runs for one, is refused by its run."""
-    writer = RecordingWriter(running, replace(RUN, run_id="run-2"))
-    writer.flush()
-    (running / PARQUET_FILE).write_bytes(table)
-    with pytest.raises(RecordingError, match=r"run_id = run-1 is not the run of recording\.jsonl"):
-        read_recording(running)
-    writer.close()
-
-
 def test_a_label_that_no_round_had_before_breaks_nothing(tmp_path):
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
     rounds = [

@@ -15,6 +15,7 @@ from rigproof.stages.feeding import reward_pool
 from rigproof.stages.feeding.reward_pool import Job, RewardPool
 from rigproof.stages.feeding.strategies import parse, reward
 from support.mishaps import KINDS, PLAYED, completion, completion_of
+from support.waiting import wait_for
 
 ROOT = str(Path(__file__).resolve().parents[3])
 # Of CPU time, which grows too where a virtual machine has to wait for its host's CPU. A game takes some ten
@@ -53,13 +54,6 @@ def alive(pid):
 def below(pid):
     """The living descendants of a process."""
     return [one.pid for one in psutil.Process(pid).children(recursive=True) if alive(one.pid)]
-
-
-def wait_until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def rewards_of(pool, completions, *, parallel, seed=SEED):
@@ -126,7 +120,7 @@ def test_jobs_are_answered_in_the_order_in_which_they_came(pool):
     for seed in (1, 2, 3):
         pool.submit(Job([GOOD], seed, parallel=True))
     assert len(pool) == 3
-    wait_until(lambda: pool._answers.qsize() == 3)
+    wait_for(lambda: pool._answers.qsize() == 3)
     answers = [pool.take() for _ in range(3)]
     assert [one.job.seed for one in answers] == [1, 2, 3]
     assert [one.rewards for one in answers] == [(reward(parse(GOOD), seed),) for seed in (1, 2, 3)]
@@ -136,24 +130,24 @@ def test_jobs_are_answered_in_the_order_in_which_they_came(pool):
 def test_there_are_never_more_processes_than_the_pool_has_and_none_is_left_at_stop():
     with closing(RewardPool(3, 30.0, MEMORY_MIB)) as pool:
         pool.submit(Job([completion("hang")] * 8, SEED, parallel=True))
-        wait_until(lambda: len(below(pool.pid)) == 3)
+        wait_for(lambda: len(below(pool.pid)) == 3)
         processes = [pool.pid, *below(pool.pid)]
         begun = time.monotonic()
         pool.close()
         assert time.monotonic() - begun < 10
-        wait_until(lambda: not any(map(alive, processes)))
+        wait_for(lambda: not any(map(alive, processes)))
 
 
 def test_a_strategy_that_waits_for_a_cpu_is_not_killed():
     with closing(RewardPool(1, 1.0, MEMORY_MIB)) as pool:
         pool.submit(Job([completion("hang")], SEED, parallel=True))
-        wait_until(lambda: below(pool.pid))
+        wait_for(lambda: below(pool.pid))
         (strategy,) = below(pool.pid)
         os.kill(strategy, signal.SIGSTOP)
         time.sleep(1.5)  # longer than it may work
         assert psutil.Process(strategy).status() == psutil.STATUS_STOPPED
         os.kill(strategy, signal.SIGCONT)
-        wait_until(lambda: not alive(strategy))
+        wait_for(lambda: not alive(strategy))
         assert pool.take(20.0).ends == ("timed_out",)
 
 
@@ -173,19 +167,19 @@ def test_no_process_outlives_the_one_that_made_the_pool():
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, cwd=ROOT)
     try:
         leader = int(owner.stdout.readline())
-        wait_until(lambda: len(below(leader)) == 2)
+        wait_for(lambda: len(below(leader)) == 2)
         processes = [leader, *below(leader)]
     finally:
         owner.kill()
         owner.wait()
         owner.stdout.close()
-    wait_until(lambda: not any(map(alive, processes)))
+    wait_for(lambda: not any(map(alive, processes)))
 
 
 def test_a_pool_that_died_says_so_and_stops_all_the_same():
     with closing(RewardPool(1, 30.0, MEMORY_MIB)) as pool:
         pool.submit(Job([completion("hang")], SEED, parallel=True))
-        wait_until(lambda: below(pool.pid))
+        wait_for(lambda: below(pool.pid))
         children = below(pool.pid)
         os.kill(pool.pid, signal.SIGKILL)
         for _ in range(2):
@@ -193,7 +187,7 @@ def test_a_pool_that_died_says_so_and_stops_all_the_same():
                 pool.take(20.0)
         with pytest.raises(RuntimeError, match="ended by itself"):
             pool.submit(Job([GOOD], SEED, parallel=True))
-    wait_until(lambda: not any(map(alive, children)))
+    wait_for(lambda: not any(map(alive, children)))
 
 
 def test_its_process_imports_neither_torch_nor_ray():

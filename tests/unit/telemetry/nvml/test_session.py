@@ -2,8 +2,6 @@
 
 import pickle
 import threading
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -16,6 +14,7 @@ from rigproof.telemetry.nvml.protocol import Code, Field
 from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.session import open_nvml
 from support.loaded_gpu import OTHER, SUBJECT, UUID, loaded_gpu, opened
+from support.waiting import wait_for
 
 
 def test_a_lost_gpu_is_left_out_and_the_others_keep_their_index() -> None:
@@ -119,14 +118,6 @@ def test_nvml_is_shut_down_at_the_end() -> None:
     assert driver.started == 0
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for another thread; the limit only ends a test that has failed already."""
-    deadline_s = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.002)
-
-
 def test_a_hung_call_holds_neither_the_other_gpus_nor_the_end() -> None:
     released = threading.Event()
     driver = SimulatedDriver([loaded_gpu(), SimulatedGpu(OTHER)])
@@ -137,7 +128,7 @@ def test_a_hung_call_holds_neither_the_other_gpus_nor_the_end() -> None:
         driver.inject(Fault("nvmlDeviceGetUtilizationRates", uuid=UUID, hang=released))
         hung = threading.Thread(target=read_sample, args=(nvml.gpu(UUID, SUBJECT, 0.0), 0.0), daemon=True)
         hung.start()
-        wait_until(lambda: driver.calls.get("nvmlDeviceGetUtilizationRates", 0) == 1)
+        wait_for(lambda: driver.calls.get("nvmlDeviceGetUtilizationRates", 0) == 1)
         assert read_sample(nvml.gpu(OTHER, "pc1/gpu1", 0.0), 0.0).utilization_percent == 0.0
         nvml_block.__exit__(None, None, None)
         assert driver.started == 1  # shutting down would hang too
