@@ -11,143 +11,41 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LEVELS
 from rigproof.stages.registry import KINDS
 
-LIMITS = {
-    "throttle_share": 0.01,
-    "throttle_events": 1,
-    "throttle_event_s": 1.0,
-    "clock_unknown_share": 0.70,
-    "clock_capped_power_share": 0.90,
-    "power_cap_fail_share": 0.50,
-    "active_utilization_share": 0.80,
-    "clock_ratio_share": 0.85,
-    "power_over_limit_share": 1.05,
-    "active_power_share": 0.30,
-    "active_work_share": 0.90,
-    "idle_beside_s": 20,
-    "stability_worst_window_share": 0.85,
-    "best_quarter_share": 0.70,
-    "slow_fifth_share": 0.60,
-    "pause_s": 1.5,
-    "standstill_share": 0.05,
-    "peer_share": 0.94,
-    "headroom_gib": 0.5,
-    "champion_share": 0.95,
-    "floor_measured_share": 0.92,
-    "floor_similar_share": 0.85,
-    "floor_printed_share": 0.75,
-    "floor_unknown_share": 0.60,
-    "floor_sharing_share": 0.90,
-    "floor_cards": 3,
-    "ceiling_share": 1.25,
-    "success_share": 0.95,
-    "ooms": 0,
-    "ecc_uncorrected": 0,
-    "remapped_rows_fail": 512,
-    "retired_pages_fail": 63,
-    "retired_pages_warn": 10,
-    "pcie_bit_error_rate": 1e-12,
-    "pcie_correctable_minute": 32,
-    "pcie_uncorrected": 0,
-    "gpu_memory_share": 0.92,
-    "host_share": 0.90,
-    "host_cpus_per_gpu": 2,
-    "host_ram_share": 0.95,
-    "host_shm_gib": 1.0,
-    "nvlink_replays": 0,
-    "nvlink_crc_per_s": 100,
-    "foreign_memory_warn_mib": 15,
-    "stranger_sm_percent": 5.0,
-    "stranger_growth_mib": 512.0,
-    "sample_coverage_share": 0.80,
-    "idle_share": 0.10,
-}
-STAGES: dict[str, dict[str, Any]] = {
-    "gemm": {"settle_s": dict.fromkeys(LEVELS, 8), "measure_s": dict.fromkeys(LEVELS, 2)},
-    "sustained": {
-        "length_s": dict.fromkeys(LEVELS, 15),
-        "settle_s": dict.fromkeys(LEVELS, 8),
-        "stability_drop_share": 0.95,
-        "combined_floor_tflops": 1100.0,
-    },
-    "training": {
-        "length_s": dict.fromkeys(LEVELS, 20),
-        "sequence": 512,
-        "model_share": 0.1,
-        "batch": 16,
-        "batches": [1, 2, 4, 8, 16, 32],
-        "search": True,
-        "target_share": 0.95,
-        "reserve_gib": 2.0,
-        "tf32": True,
-        "cudnn_benchmark": True,
-        "precision_share": 0.50,
-        "host_paced_share": 0.70,
-        "training_unknown_share": 0.20,
-    },
-    "feeding": {
-        "length_s": dict.fromkeys(LEVELS, 20),
-        "completions": 64,
-        "processes": 8,
-        "strategy_s": 1.0,
-        "strategy_memory_mib": 512,
-        "overlap": True,
-        "reward_speedup_share": 0.375,
-        "reward_loss_share": 0.25,
-    },
-    "sharing": {
-        "length_s": dict.fromkeys(LEVELS, 20),
-        "workers": [1, 2, 3],
-        "vram_share": 0.92,
-        "sharing_share": 0.80,
-    },
-}
 DEFAULTS = tomllib.loads((profile_folder() / "defaults.toml").read_text(encoding="utf-8"))
 MEMORY = DEFAULTS["memory"]
-CANNED = frozenset(STAGES)
-
-
-# Stages that the canned recording knows nothing of are at none of its levels.
-STAGES |= {
-    name: table | {"length_s": dict.fromkeys(LEVELS, 0)}
-    for name, table in DEFAULTS["stages"].items()
-    if name not in STAGES
+# Those of the defaults, but for what the canned run does not do: measure again, and look for room first.
+LIMITS = {
+    key: value
+    for key, value in DEFAULTS["limits"].items()
+    if key != "marginal_share" and not key.startswith("run_")
 }
-
-
+# At every level, the lengths of the canned recording's stages; others, of which it knows nothing, have none.
+LENGTHS = {
+    "gemm": {"settle_s": 8, "measure_s": 2},
+    "sustained": {"length_s": 15, "settle_s": 8},
+    "training": {"length_s": 20},
+    "feeding": {"length_s": 20},
+    "sharing": {"length_s": 20},
+}
+CANNED = frozenset(LENGTHS)
+STAGES: dict[str, dict[str, Any]] = {
+    name: table
+    | {key: dict.fromkeys(LEVELS, length_s) for key, length_s in LENGTHS.get(name, {"length_s": 0}).items()}
+    for name, table in DEFAULTS["stages"].items()
+}
+STAGES["sustained"]["combined_floor_tflops"] = 1100.0
+del STAGES["sustained"]["best_window_share"], STAGES["feeding"]["own_share"]  # it would be refused by them
 RIG = {
     "name": "two-nodes",
     "limits": LIMITS,
-    "gpu_defaults": {
-        "vram_share": 0.7,
-        "gemm_size": 1024,
-        "cpus_per_worker": 1,
-        "cpu_gemm_size": 512,
-        "cpu_vram_share": 0.02,
-        "cpu_thread_share": 0.5,
-    },
-    "cpu": {
-        "enabled": True,
-        "band_percent": [70, 85],
-        "warn_percent": 90,
-        "warn_windows_share": 0.1,
-        "in_band_share": 0.8,
-        "false_alarm_share": 0.01,
-        "stolen_warn_percent": 5,
-        "starved_percent": 10,
-        "primary_thread_share": 0.7,
-        "secondary_thread_share": 0.15,
-    },
-    "responsiveness": {"p99_ms": 50, "max_ms": 250},
+    "gpu_defaults": DEFAULTS["gpu_defaults"] | {"gemm_size": 1024, "cpu_gemm_size": 512},
+    "cpu": DEFAULTS["cpu"],
+    "responsiveness": DEFAULTS["responsiveness"],
     "memory": MEMORY,
     "stages": STAGES,
     "sampling": {"rate_hz": 10},
-    "timeouts": {"task_s": 60, "stall_s": 30, "start_s": 60, "stop_s": 10},
-    "levels": {
-        "round_s": dict.fromkeys(LEVELS, 0.05),
-        "least_share": 0.9,
-        "least_work_share": 0.5,
-        "soak_s": 45,
-    },
+    "timeouts": DEFAULTS["timeouts"],
+    "levels": DEFAULTS["levels"] | {"round_s": dict.fromkeys(LEVELS, 0.05), "soak_s": 45},
     "nodes": [
         {"name": "pc1", "cpus": 8, "ram_gib": 192, "gpus": [{"sku": "h200", "workers": 2}]},
         {"name": "pc2", "cpus": 8, "ram_gib": 192, "gpus": [{"sku": "h200", "workers": 1}]},
