@@ -33,11 +33,11 @@ class LoadReading:
 class CpuLoad:
     """Holds `target_percent` of the host's CPU with `threads` threads between `start` and `stop`.
 
-    Each thread works in slots of 50 ms until its own CPU time reaches the share, then sleeps; slots
-    are staggered over the threads. Every 100 ms the share follows `cpu_times`, also for slots
-    that are in progress. If the threads are too few for the target, each works all the
-    time and `saturated` is true. If `cpu_times` fails, the load pauses, because the host's free CPU time is
-    unknown then. `own_s` returns the CPU seconds of the load's process, which does nothing else.
+    Each thread works in slots of 50 ms until its own CPU time reaches the share, then sleeps; slots are
+    staggered over the threads. Every 100 ms the share follows `cpu_times`, also for slots that are in
+    progress. If the threads are too few for the target, each works all the time, and the readings say how
+    much is short. If `cpu_times` fails, the load pauses, because the host's free CPU time is unknown then.
+    `own_s` returns the CPU seconds of the load's process, which does nothing else.
     """
 
     def __init__(
@@ -62,11 +62,6 @@ class CpuLoad:
     def share(self) -> float:
         """The share of one CPU that each thread uses now, 0 to 1."""
         return self._share
-
-    @property
-    def saturated(self) -> bool:
-        """Whether the latest step wanted more than the threads can give."""
-        return bool(self._readings) and self._readings[-1].short_cpus > 0
 
     def readings(self) -> tuple[LoadReading, ...]:
         """The controller's steps, oldest first, ten minutes at most."""
