@@ -7,7 +7,6 @@ is an Event of kind "storage", so that every output of a later judgement can rep
 import contextlib
 import ctypes
 import os
-import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -60,9 +59,6 @@ RECORD_TYPES: dict[str, type] = {
     "stage": Stage,
     "event": Event,
 }
-TYPE_FIRST = re.compile(rb'\{"type": ?"([a-z_]+)",')
-# In such a line there may be another type, also one in escaped letters, or a number that JSON does not know.
-PARSED_IF = (b'"type"', b"\\u006", b"\\u007", b"NaN", b"Infinity")
 MANY = 1_000_000  # records
 FIRST_LINE = "the first line, and only that, holds the run"
 RUN_FOLDER = "give the folder of a run, one that holds this file"
@@ -168,17 +164,12 @@ def record_of_line(line: bytes) -> Any:
 
 
 def _tag(line: bytes) -> str:
-    """The type of a line's record. It comes first as a rule: then the line need not be parsed for it."""
-    first = TYPE_FIRST.match(line)
-    if first and first[1] != b"run" and all(line.find(one, first.end()) < 0 for one in PARSED_IF):
-        tag: Any = first[1].decode()
-    else:
-        found = from_json(line, allow_inf_nan=False)
-        tag = found.get("type") if isinstance(found, dict) else None
-        version = found.get("schema_version") if tag == "run" else RECORDING_SCHEMA_VERSION
-        if version != RECORDING_SCHEMA_VERSION:
-            known = f"this rigproof reads {RECORDING_SCHEMA_VERSION}"
-            raise ValueError(f"schema_version = {version!a:.40}: {known}")
+    """The type of a line's record."""
+    found = from_json(line, allow_inf_nan=False)
+    tag = found.get("type") if isinstance(found, dict) else None
+    if tag == "run" and found.get("schema_version") != RECORDING_SCHEMA_VERSION:
+        version, known = found.get("schema_version"), f"this rigproof reads {RECORDING_SCHEMA_VERSION}"
+        raise ValueError(f"schema_version = {version!a:.40}: {known}")
     if not isinstance(tag, str) or tag not in RECORD_TYPES:
         raise ValueError(f"type = {tag!a:.40} is not one of {', '.join(RECORD_TYPES)}")
     return tag
