@@ -33,7 +33,6 @@ Other = TypeVar("Other")
 # already, so that each row is only moved a few times.
 WAITING = 10_000
 WAITING_SHARE = 0.25
-TABLE_MAX = 2**20  # up to this many possible numbers, the distinct ones are found with a lookup table
 _GROUPING = threading.RLock()  # reentrant: a signal handler may append in the middle of it
 
 
@@ -335,22 +334,9 @@ def _labels(kinds: Mapping[str, type], columns: Mapping[str, Column]) -> Coded:
             raise TableError(f"column {name} holds {kinds[name].__name__}, which is not a type of label")
         label = name.partition(".")[2]
         number = max(1, len(column.distinct))
-        pairs, together = _distinct(together * number + column.array, len(distinct) * number)
+        pairs, together = np.unique(together * number + column.array, return_inverse=True)
         distinct = [
             distinct[place] | ({} if column.distinct[code] is None else {label: column.distinct[code]})
-            for place, code in (divmod(pair, number) for pair in pairs)
+            for place, code in (divmod(pair, number) for pair in pairs.tolist())
         ]
     return Coded(together.astype(np.uint32), distinct)
-
-
-def _distinct(values: npt.NDArray[Any], below: int) -> tuple[list[int], npt.NDArray[np.int64]]:
-    """The distinct ones of whole numbers under `below`, sorted, and the place of each number in them."""
-    if below > TABLE_MAX:
-        pairs, places = np.unique(values, return_inverse=True)
-        return pairs.tolist(), places
-    present = np.zeros(below, np.bool_)
-    present[values] = True
-    (found,) = present.nonzero()
-    place_of = np.zeros(below, np.int64)
-    place_of[found] = np.arange(len(found))
-    return found.tolist(), place_of[values]
