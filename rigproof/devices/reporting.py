@@ -1,6 +1,7 @@
 """Makes records of a workload's measurements, and runs a workload."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -66,24 +67,10 @@ class Reporter:
 
     def memory(self, device: Device) -> None:
         """Report the current memory."""
-        now_s = self.context.now_s()
-        self._memory_at_s = now_s
-        state = device.memory()
-        self.context.emit(
-            MemoryReading(
-                t_s=now_s,
-                stage=self.stage,
-                worker=self.context.worker,
-                subject=self.context.subject,
-                allocated_mib=state.allocated_mib,
-                reserved_mib=state.reserved_mib,
-                peak_reserved_mib=state.peak_reserved_mib,
-                device_free_mib=state.device_free_mib,
-                device_total_mib=state.device_total_mib,
-                ooms=state.ooms,
-                alloc_retries=state.alloc_retries,
-            )
-        )
+        self._memory_at_s = now_s = self.context.now_s()
+        worker, subject = self.context.worker, self.context.subject
+        state = asdict(device.memory())  # by the names of the record
+        self.context.emit(MemoryReading(now_s, self.stage, worker, subject, **state))
 
     def memory_when_due(self, device: Device, every_s: float = MEMORY_EVERY_S) -> None:
         """Report the memory, once every `every_s`."""

@@ -48,19 +48,9 @@ class SimulatedRig:
     seed: int = 0
     _nodes: dict[str, "SimulatedNode"] = field(default_factory=dict, compare=False, repr=False)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {
-            "loaded": self.loaded,
-            "plan": self.plan,
-            "forms": self.forms,
-            "faults": self.faults,
-            "seed": self.seed,
-            "_nodes": {},
-        }
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        for key, value in state.items():
-            object.__setattr__(self, key, value)
+    def __reduce__(self) -> tuple[type["SimulatedRig"], tuple[object, ...]]:
+        """Leave out the nodes: each process makes its own."""
+        return SimulatedRig, (self.loaded, self.plan, self.forms, self.faults, self.seed)
 
     def node(self, name: str) -> "SimulatedNode":
         """The node of that name, one object per process."""
@@ -74,10 +64,8 @@ class SimulatedRig:
 
     def fault(self, name: str, subject: str | None = None) -> InjectedFault | None:
         """The fault of that name, and on that subject if one is given."""
-        for fault in self.faults:
-            if fault.name == name and subject in (None, fault.subject):
-                return fault
-        return None
+        named = (fault for fault in self.faults if fault.name == name)
+        return next((fault for fault in named if subject in (None, fault.subject)), None)
 
     def uuid_of(self, subject: str) -> str:
         """The UUID of a promised GPU's card."""

@@ -5,6 +5,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Phase
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
+from rigproof.simulation.timetable import at_rest
 from rigproof.simulation.work.task import Task
 from rigproof.stages.disk.stage import MB, READ, STAGE, WRITE, DiskSettings, DiskSpec, DiskTest
 from rigproof.stages.disk.workload import wrong_text
@@ -89,4 +90,4 @@ def records(task: Task, spec: DiskSpec) -> Records:
     )
 
 
-SIMULATED = SimulatedForm(lambda _plan, _work: iter(()), records)  # the cards rest
+SIMULATED = SimulatedForm(at_rest, records)

@@ -5,6 +5,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
+from rigproof.simulation.timetable import at_rest
 from rigproof.simulation.work.task import Task
 from rigproof.stages.ram.patterns import Wrong, in_words
 from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, STAGE, VERIFY, RamSettings, RamSpec, RamTest
@@ -89,4 +90,4 @@ def records(task: Task, spec: RamSpec) -> Records:
     )
 
 
-SIMULATED = SimulatedForm(lambda _plan, _work: iter(()), records)  # the cards rest
+SIMULATED = SimulatedForm(at_rest, records)
