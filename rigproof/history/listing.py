@@ -16,7 +16,6 @@ from rigproof.history.champions import (
     read_champions,
 )
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
-from rigproof.records.measurements import Rate
 from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.verdict import figure
 

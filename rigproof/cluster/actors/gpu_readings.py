@@ -7,7 +7,7 @@ from functools import partial
 
 from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.host.bounded import Background
-from rigproof.host.process_names import Who, who_is
+from rigproof.host.processes import Who, who_is
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.telemetry.nvml.errors import GpuLost

@@ -13,8 +13,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import FEWEST, Floats, Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.simulation.faults.kinds import FROM, TIMES, FaultKind, Stages
-from rigproof.simulation.faults.sensors import SENSORS
+from rigproof.simulation.faults.kinds import FROM, SENSORS, TIMES, FaultKind, Stages
 
 ENERGY_SHARE, BLOCK_S = 0.10, 10.0  # by how much they may differ over so long; see rule 3 in sensors.py
 ADJACENT_S = 1e-6  # apart: stretches that are one, except for rounding

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rigproof.profiles.planning.plan import Plan
-from rigproof.records.measurements import Round
-from rigproof.records.measurements import RECENT_S, Rate, rate_of
+from rigproof.records.measurements import RECENT_S, Rate, Round, rate_of
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample

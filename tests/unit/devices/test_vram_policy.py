@@ -386,3 +386,11 @@ def test_mixed_precision_is_the_load_s_unless_the_profile_switches_it_off(contex
     precision = policy_of(device, mixed_precision=mixed).precision()
     assert precision == (half if mixed else "fp32")
     assert changes_of(context, "mixed_precision") == [("fp32", half, "") if mixed else (half, "fp32", "")]
+
+
+def test_16_bit_operands_take_half_of_the_real_allocator_s_memory(cpu):
+    before = cpu.memory().allocated_mib
+    kept = [cpu.normal(512, "bf16", seed=1)]
+    half_mib = cpu.memory().allocated_mib - before
+    kept.append(cpu.normal(512, "fp32", seed=1))
+    assert cpu.memory().allocated_mib - before - half_mib == 2 * half_mib == 1

@@ -11,7 +11,7 @@ from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, p
 from rigproof.history.champions import ChampionError, GpuFigure, champions_folder, gpu_file, read_champions
 from rigproof.history.listing import champions_listing
 from rigproof.profiles.loading.load import load_rig
-from rigproof.records.rates import FigureRate
+from rigproof.records.measurements import FigureRate
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
