@@ -12,8 +12,8 @@ from rigproof import __version__
 from rigproof.cli import cluster
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.preconditions import ClusterError
-from rigproof.host import system
 from rigproof.host.exit_status import interrupted_early, keep_status, noted_signal, status_kept
+from rigproof.host.package import refusal
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
@@ -332,7 +332,7 @@ def main() -> None:
     os.environ.pop("_RIGPROOF_COMPLETE", None)  # typer would complete a line, and end with 0
     try:
         _require_a_folder()
-        if sys.argv[1:2] in ([name] for name in NEEDS_LINUX) and (why := system.refusal()) is not None:
+        if sys.argv[1:2] in ([name] for name in NEEDS_LINUX) and (why := refusal()) is not None:
             raise Refused(why)
         status = app(prog_name="rigproof", standalone_mode=False)
     except (

@@ -11,6 +11,7 @@ from rigproof.host.processes import Who, who_is
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.processes import read_processes, read_sm_use
 from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.process_watch import ProcessWatcher
 
@@ -106,8 +107,9 @@ class Watchers:
         """Read the processes on one GPU. Returns what has changed, or the event that the GPU is lost."""
         uuid = self._uuids[subject]
         try:
-            listed = self._nvml.processes(uuid, subject, t_s)
-            use = None if listed is None else self._nvml.sm_use(uuid, subject, t_s)
+            gpu = self._nvml.gpu(uuid, subject, t_s)
+            listed = read_processes(gpu)
+            use = None if listed is None else read_sm_use(gpu)
         except GpuLost as error:
             return self._silent.lost(error, PROCESSES)
         return self._watchers[subject].take(t_s, listed, use)
