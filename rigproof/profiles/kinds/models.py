@@ -65,15 +65,8 @@ def models_of(kinds: StageKinds) -> Models:
     steady = _extended(SteadyFigures, {one.name: _figure(one, Figure) for one in figures})
     steady.products = {one.precision: one.name for one in figures if one.products}
     sku = _extended(Sku, {"steady": _optional(Sku, "steady", steady)})
-    tables = (rig, sku, node, gpu, floors, stages, stages_of_gpu, stages_of_node, steady)
-    made = {one.__name__: one for one in tables}
-    for name, one in made.items():
-        one.made_by = (_table, (kinds, name))
-    return Models(rig, _file(rig), sku, made)
-
-
-def _table(kinds: StageKinds, name: str) -> type[Table]:
-    return models_of(kinds).all[name]
+    built = (rig, sku, node, gpu, floors, stages, stages_of_gpu, stages_of_node, steady)
+    return Models(rig, _file(rig), sku, {one.__name__: one for one in built})
 
 
 def _own_stages(owner: str, kinds: Sequence[StageFacts[Any]]) -> type[Overlay]:
@@ -105,10 +98,8 @@ def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "")
         for metadata in field.metadata:
             kind = Annotated[kind, metadata]
         fields[name] = (kind | None, _without_default(field))
-    made: type[Overlay] = create_model(
-        f"{model.__name__}{suffix}", __base__=Overlay, __doc__=model.__doc__, **fields
-    )
-    made.made_by = (partial, (model, without, suffix) if suffix else (model,))
+    name = f"{model.__name__}{suffix}"
+    made: type[Overlay] = create_model(name, __base__=Overlay, __doc__=model.__doc__, **fields)
     return made
 
 

@@ -1,7 +1,7 @@
 """A rig as it was loaded: merged, checked, with the file that every value came from."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -198,6 +198,10 @@ class LoadedRig:
             **({"left_out": [asdict(one) for one in self.left_out]} if self.left_out else {}),
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, since tables that are made at run time have no name to be found by."""
+        return _unpickled, (self.dump(), self.kinds, dict(self.written_keys), self.layers)
+
     @classmethod
     def restore(cls, dumped: Mapping[str, Any], kinds: StageKinds) -> "LoadedRig":
         """The rig that `dump` wrote, directly or through JSON. Raises ProfileError if it is damaged.
@@ -222,6 +226,12 @@ class LoadedRig:
             raise ProfileError(
                 [f"recording: its rig is damaged at {what}; judge by a profile of your own with --hwprofile"]
             ) from None
+
+
+def _unpickled(
+    dumped: Mapping[str, Any], kinds: StageKinds, written: Mapping[str, str], layers: tuple[Layer, ...]
+) -> LoadedRig:
+    return replace(LoadedRig.restore(dumped, kinds), written_keys=written, layers=layers)
 
 
 def left_out_text(left_out: Iterable[LeftOut]) -> str:

@@ -1,8 +1,7 @@
 """The building blocks of every profile table: strict numbers, names, and a table without unknown keys."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, SupportsIndex
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -58,24 +57,15 @@ class Meaningful:
             number["maximum"] = self.highest
 
 
+def optional(description: str, meaningful: Meaningful | None = None) -> Any:
+    """The field of a key that may be left out: then it is None."""
+    return Field(default=None, description=description, json_schema_extra=meaningful)
+
+
 class Table(BaseModel):
     """A TOML table: unknown keys are typos, and values do not change once read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
-
-    # For a table created at run time: its factory and the arguments. It has no name to pickle by.
-    made_by: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]] | None] = None
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """For pickle: a table created at run time is created anew by `made_by`."""
-        if self.made_by is None:
-            return super().__reduce_ex__(protocol)
-        return _blank, self.made_by, self.__getstate__()
-
-
-def _blank(make: Callable[..., Any], made_from: tuple[Any, ...]) -> Any:
-    table = make(*made_from)
-    return table.__new__(table)
 
 
 class Overlay(Table):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import Flag, GemmSize, Overlay, Portion, Positive, Share, Table
+from rigproof.profiles.tables.base import Flag, GemmSize, Overlay, Portion, Positive, Share, Table, optional
 from rigproof.profiles.tables.limits import Floors
 
 Count = Annotated[int, Field(ge=1, le=2**16, strict=True)]
@@ -22,20 +22,17 @@ class MemoryPolicy(Table):
         description="Option of torch's allocator that reduces fragmentation. A PYTORCH_ALLOC_CONF that is "
         "already set takes precedence."
     )
-    max_split_size_mib: Annotated[int, Field(gt=20, le=2**20, strict=True)] | None = Field(
-        default=None,
-        description="Option of torch's allocator: it does not split blocks larger than this, in MiB. Left "
-        "out: torch's default.",
+    max_split_size_mib: Annotated[int, Field(gt=20, le=2**20, strict=True)] | None = optional(
+        "Option of torch's allocator: it does not split blocks larger than this, in MiB. Left "
+        "out: torch's default."
     )
-    roundup_power2_divisions: Annotated[int, Field(ge=1, le=64, strict=True)] | None = Field(
-        default=None,
-        description="Option of torch's allocator: it rounds sizes up to this many steps between two powers "
-        "of two; itself a power of two. Left out: torch's default.",
+    roundup_power2_divisions: Annotated[int, Field(ge=1, le=64, strict=True)] | None = optional(
+        "Option of torch's allocator: it rounds sizes up to this many steps between two powers "
+        "of two; itself a power of two. Left out: torch's default."
     )
-    fraction_share: Share | None = Field(
-        default=None,
-        description="Largest share of the card's memory that torch may take, all workers of the card "
-        "together. Left out: no cap.",
+    fraction_share: Share | None = optional(
+        "Largest share of the card's memory that torch may take, all workers of the card "
+        "together. Left out: no cap."
     )
     start_share: Share = Field(
         description="A worker fills its memory up to a target, in steps (progressive allocation). The first "
@@ -82,10 +79,9 @@ class Gpu(Table):
     sku: str = Field(
         description='GPU model: the name of its SKU file in hwprofiles/gpus, without .toml, or "unknown".'
     )
-    uuid: str | None = Field(
-        default=None,
-        description="UUID of the one card that may take this place (`nvidia-smi -L` shows it). Left out: "
-        "cards are assigned in NVML's order.",
+    uuid: str | None = optional(
+        "UUID of the one card that may take this place (`nvidia-smi -L` shows it). Left out: "
+        "cards are assigned in NVML's order."
     )
     device: Literal["cuda", "cpu"] = Field(
         default="cuda", description='"cuda": a GPU. "cpu": the CPU works in place of a GPU. Left out: "cuda".'
@@ -95,31 +91,25 @@ class Gpu(Table):
         description="Number of worker processes that share the GPU. More than one cost throughput. Left "
         "out: 1.",
     )
-    gpu_share: Share | None = Field(
-        default=None, description="Share of the GPU that Ray reserves for each worker. Left out: 1 / workers."
+    gpu_share: Share | None = optional(
+        "Share of the GPU that Ray reserves for each worker. Left out: 1 / workers."
     )
-    cpus_per_worker: Positive | None = Field(
-        default=None,
-        description="CPUs that Ray reserves for each worker; for the CPU as the device, its number of "
-        "threads. Left out: as in [gpu_defaults].",
+    cpus_per_worker: Positive | None = optional(
+        "CPUs that Ray reserves for each worker; for the CPU as the device, its number of "
+        "threads. Left out: as in [gpu_defaults]."
     )
-    vram_share: Share | None = Field(
-        default=None,
-        description="Share of the card's memory that all its workers fill together. Left out: as in "
-        "[gpu_defaults].",
+    vram_share: Share | None = optional(
+        "Share of the card's memory that all its workers fill together. Left out: as in [gpu_defaults]."
     )
-    vram_gib_per_worker: Positive | None = Field(
-        default=None, description="Memory that each worker fills, in GiB. Left out: vram_share says how much."
+    vram_gib_per_worker: Positive | None = optional(
+        "Memory that each worker fills, in GiB. Left out: vram_share says how much."
     )
-    gemm_size: GemmSize | None = Field(
-        default=None,
-        description="Size of the square matrices that are multiplied (M = N = K). Left out: as in "
-        "[gpu_defaults].",
+    gemm_size: GemmSize | None = optional(
+        "Size of the square matrices that are multiplied (M = N = K). Left out: as in [gpu_defaults]."
     )
-    memory_gib: Positive | None = Field(
-        default=None,
-        description="Memory of the card, in GiB. Left out: the SKU file's; for an unknown card of this "
-        "machine, what is found.",
+    memory_gib: Positive | None = optional(
+        "Memory of the card, in GiB. Left out: the SKU file's; for an unknown card of this "
+        "machine, what is found."
     )
     memory: Overlay = Field(
         default=Overlay(),

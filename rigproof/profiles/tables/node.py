@@ -8,7 +8,17 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from rigproof.host.addresses import one_spelling
-from rigproof.profiles.tables.base import Flag, Meaningful, Name, Overlay, Percent, Positive, Share, Table
+from rigproof.profiles.tables.base import (
+    Flag,
+    Meaningful,
+    Name,
+    Overlay,
+    Percent,
+    Positive,
+    Share,
+    Table,
+    optional,
+)
 from rigproof.profiles.tables.gpu import Gpu
 
 _NAME = re.compile(r"(?!-)[\w-]{1,63}(\.(?!-)[\w-]{1,63})*\.?")  # of a host, in any alphabet
@@ -46,42 +56,31 @@ class CpuLoad(Table):
         description="A mean CPU use over this, in percent, warns.",
         json_schema_extra=Meaningful(highest=98, above="no load ever exceeds this"),
     )
-    warn_windows_share: Share | None = Field(
-        default=None,
-        description="If more than this share of the 1 s windows is over warn_percent, that warns too.",
-        json_schema_extra=Meaningful(
-            highest=0.5, above="only warns about a host that is busy most of the time"
-        ),
+    warn_windows_share: Share | None = optional(
+        "If more than this share of the 1 s windows is over warn_percent, that warns too.",
+        Meaningful(highest=0.5, above="only warns about a host that is busy most of the time"),
     )
     in_band_share: Share = Field(
         description="Smallest share of the 1 s windows in which the CPU use must be within band_percent.",
         json_schema_extra=Meaningful(lowest=0.3, below="a load that is hardly ever in its band would pass"),
     )
     # A quick run has eleven windows: six outside happen by chance once in 85 runs, all of them never.
-    false_alarm_share: Share | None = Field(
-        default=None,
-        description="A band that is missed in more windows than in_band_share allows fails only if chance "
+    false_alarm_share: Share | None = optional(
+        "A band that is missed in more windows than in_band_share allows fails only if chance "
         "explains that less often than this; else it warns.",
-        json_schema_extra=Meaningful(
-            1e-6, 0.05, "needs a minute outside the band to fail", "fails sound hosts by chance"
-        ),
+        Meaningful(1e-6, 0.05, "needs a minute outside the band to fail", "fails sound hosts by chance"),
     )
     # Twice the share at which the CPU load misses its band.
-    stolen_warn_percent: Percent | None = Field(
-        default=None,
-        description="If a hypervisor takes more than this of the host's CPU time under load, in percent, "
-        "that warns.",
-        json_schema_extra=Meaningful(
-            highest=30, above="is silent about a host of which a third is taken away"
-        ),
+    stolen_warn_percent: Percent | None = optional(
+        "If a hypervisor takes more than this of the host's CPU time under load, in percent, that warns.",
+        Meaningful(highest=30, above="is silent about a host of which a third is taken away"),
     )
     # Work takes three times as long with a third of the CPU; the deadlines are far wider.
-    starved_percent: Percent | None = Field(
-        default=None,
-        description="A wait that passes its deadline is no failure of the rig if others left the host less "
+    starved_percent: Percent | None = optional(
+        "A wait that passes its deadline is no failure of the rig if others left the host less "
         "than this of the CPU time that the run needs, in percent: of a CPU for each worker and one for all "
         "else, or of all CPUs if they are the device.",
-        json_schema_extra=Meaningful(highest=30, above="excuses hangs on hosts that left enough of the CPU"),
+        Meaningful(highest=30, above="excuses hangs on hosts that left enough of the CPU"),
     )
     primary_thread_share: Share = Field(
         description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "
@@ -115,25 +114,21 @@ class Node(Table):
     name: Name = Field(
         description="The node's name, as in `pc1/gpu0`: letters, digits, dots, dashes, underscores."
     )
-    address: Address | None = Field(
-        default=None,
-        description="IP address or hostname of the node in the Ray cluster, without a port. Left out: the "
-        "node's name is looked for, and a rig's only node is this machine.",
+    address: Address | None = optional(
+        "IP address or hostname of the node in the Ray cluster, without a port. Left out: the "
+        "node's name is looked for, and a rig's only node is this machine."
     )
-    cpus: Positive | None = Field(
-        default=None,
-        description="Number of CPUs of the node. A plan whose workers reserve more is refused. Left out: "
-        "what is found, on this machine; another machine is not checked.",
+    cpus: Positive | None = optional(
+        "Number of CPUs of the node. A plan whose workers reserve more is refused. Left out: "
+        "what is found, on this machine; another machine is not checked."
     )
-    ram_gib: Positive | None = Field(
-        default=None,
-        description="RAM of the node, in GiB. Needed only if the CPU is the device. Left out: what is found "
-        "on this machine.",
+    ram_gib: Positive | None = optional(
+        "RAM of the node, in GiB. Needed only if the CPU is the device. Left out: what is found "
+        "on this machine."
     )
-    psu_w: Positive | None = Field(
-        default=None,
-        description="Power, in W, that the node's power supplies deliver together; of redundant ones, "
-        "without the spare. Left out: what its cards draw together is reported, not judged.",
+    psu_w: Positive | None = optional(
+        "Power, in W, that the node's power supplies deliver together; of redundant ones, "
+        "without the spare. Left out: what its cards draw together is reported, not judged."
     )
     gpus: tuple[Gpu, ...] = Field(
         default=(), description="The node's GPUs, in NVML's order (that of the PCI bus)."

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import Name, Table, Wait
+from rigproof.profiles.tables.base import Name, Table, Wait, optional
 from rigproof.profiles.tables.gpu import GpuDefaults, MemoryPolicy
 from rigproof.profiles.tables.levels import Levels
 from rigproof.profiles.tables.limits import Limits
@@ -51,10 +51,9 @@ class Rig(Table):
         "underscores."
     )
     description: str = Field(default="", description="Text for the header of a run.")
-    extends: str | None = Field(
-        default=None,
-        description="Another rig whose values hold where this file states none: its name, or a path "
-        "relative to this file.",
+    extends: str | None = optional(
+        "Another rig whose values hold where this file states none: its name, or a path "
+        "relative to this file."
     )
     nodes: tuple[Node, ...] = Field(
         default=(),

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import AtLeastOne, GemmSize, Positive, Share, Table, Whole
+from rigproof.profiles.tables.base import AtLeastOne, GemmSize, Positive, Share, Table, Whole, optional
 
 
 class Figure(Table):
@@ -15,34 +15,25 @@ class Figure(Table):
         description="The figure, in the unit that its name ends in (a speed-up: times as fast). If it was "
         "measured: the middle of all cards."
     )
-    range: tuple[Positive, Positive] | None = Field(
-        default=None, description="Lowest and highest figure of all runs and cards."
+    range: tuple[Positive, Positive] | None = optional("Lowest and highest figure of all runs and cards.")
+    cards: AtLeastOne | None = optional(
+        "Number of cards on which rigproof measured it; then `size`, `workers` and `torch` are "
+        "required. Left out: it was not measured, and only `value` is stated."
     )
-    cards: AtLeastOne | None = Field(
-        default=None,
-        description="Number of cards on which rigproof measured it; then `size`, `workers` and `torch` are "
-        "required. Left out: it was not measured, and only `value` is stated.",
+    size: GemmSize | None = optional(
+        "How it was measured: M = N = K of the products, the width of the trained model, or the "
+        "side of the square fp32 buffer."
     )
-    size: GemmSize | None = Field(
-        default=None,
-        description="How it was measured: M = N = K of the products, the width of the trained model, or the "
-        "side of the square fp32 buffer.",
-    )
-    workers: AtLeastOne | None = Field(
-        default=None, description="How it was measured: number of processes on the card."
-    )
+    workers: AtLeastOne | None = optional("How it was measured: number of processes on the card.")
     torch: str | None = Field(
         default=None,
         pattern=r"^\d+\.\d+$",
         description='How it was measured: version of torch, such as "2.11".',
     )
-    precision: Literal["fp32", "tf32", "fp16", "bf16"] | None = Field(
-        default=None,
-        description="How it was measured: the precision, for a figure whose name does not say it.",
+    precision: Literal["fp32", "tf32", "fp16", "bf16"] | None = optional(
+        "How it was measured: the precision, for a figure whose name does not say it."
     )
-    batch: AtLeastOne | None = Field(
-        default=None, description="How it was measured: examples in a training step."
-    )
+    batch: AtLeastOne | None = optional("How it was measured: examples in a training step.")
 
 
 class SteadyFigures(Table):
@@ -69,11 +60,11 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 class Rates(Table):
     """Rates in TFLOP/s, by precision. A precision that is left out is not known, or not supported."""
 
-    fp32: Positive | None = Field(default=None, description="Without tensor cores.")
-    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores.")
-    fp16: Positive | None = Field(default=None, description="fp16 operands, accumulated in 32 bits.")
-    bf16: Positive | None = Field(default=None, description="bf16 operands, accumulated in 32 bits.")
-    fp8: Positive | None = Field(default=None, description="fp8 operands, accumulated in 32 bits.")
+    fp32: Positive | None = optional("Without tensor cores.")
+    tf32: Positive | None = optional("fp32 operands on tensor cores.")
+    fp16: Positive | None = optional("fp16 operands, accumulated in 32 bits.")
+    bf16: Positive | None = optional("bf16 operands, accumulated in 32 bits.")
+    fp8: Positive | None = optional("fp8 operands, accumulated in 32 bits.")
 
 
 class PowerPoint(Table):
@@ -88,22 +79,17 @@ class PowerPoint(Table):
 class TemperatureLimits(Table):
     """In °C, from the maker's documents or NVML. What NVML reports during a run takes precedence."""
 
-    max_operating_c: Positive | None = Field(
-        default=None, description="Highest core temperature that the maker allows in use, in °C."
+    max_operating_c: Positive | None = optional(
+        "Highest core temperature that the maker allows in use, in °C."
     )
-    slowdown_c: Positive | None = Field(
-        default=None, description="Core temperature at which the card lowers its clocks, in °C."
+    slowdown_c: Positive | None = optional("Core temperature at which the card lowers its clocks, in °C.")
+    shutdown_c: Positive | None = optional("Core temperature at which the card switches itself off, in °C.")
+    slowdown_margin_c: Annotated[float, Field(le=0, ge=-50, strict=True)] | None = optional(
+        "Thermal margin (NVML's T.Limit) at which the card lowers its clocks, in °C: 0 or less. "
+        "A card whose file states it must report its margin. Left out: it is judged if it reports one."
     )
-    shutdown_c: Positive | None = Field(
-        default=None, description="Core temperature at which the card switches itself off, in °C."
-    )
-    slowdown_margin_c: Annotated[float, Field(le=0, ge=-50, strict=True)] | None = Field(
-        default=None,
-        description="Thermal margin (NVML's T.Limit) at which the card lowers its clocks, in °C: 0 or less. "
-        "A card whose file states it must report its margin. Left out: it is judged if it reports one.",
-    )
-    memory_max_c: Positive | None = Field(
-        default=None, description="Highest memory temperature that the maker allows in use, in °C."
+    memory_max_c: Positive | None = optional(
+        "Highest memory temperature that the maker allows in use, in °C."
     )
 
 
@@ -121,17 +107,15 @@ class Sku(Table):
         description="Memory bandwidth that the data sheet states, in GB/s."
     )
     power_limit_w: Positive = Field(description="The card's default power limit, in W.")
-    compute_capability: str | None = Field(
-        default=None, description='CUDA compute capability, such as "9.0". Used if NVML does not report it.'
+    compute_capability: str | None = optional(
+        'CUDA compute capability, such as "9.0". Used if NVML does not report it.'
     )
-    boost_clock_mhz: Positive | None = Field(
-        default=None,
-        description="SM clock, in MHz, at which the card reaches its printed peak. Left out: the clock "
-        "under load is compared with NVML's highest clock.",
+    boost_clock_mhz: Positive | None = optional(
+        "SM clock, in MHz, at which the card reaches its printed peak. Left out: the clock "
+        "under load is compared with NVML's highest clock."
     )
-    sms: AtLeastOne | None = Field(
-        default=None,
-        description="Number of streaming multiprocessors (SMs). Used if the card's workers do not report it.",
+    sms: AtLeastOne | None = optional(
+        "Number of streaming multiprocessors (SMs). Used if the card's workers do not report it."
     )
     peak_tflops: Rates = Field(
         description="Peak rates that the data sheet states, in TFLOP/s, without sparsity."
@@ -155,26 +139,24 @@ class Sku(Table):
         description="Sensors that the model's driver does not report, such as `memory_temperature` or "
         "`ecc`. What needs them is not applicable instead of not measured.",
     )
-    nvlinks: AtLeastOne | None = Field(
-        default=None,
-        description="Number of NVLinks that every card of the model has. Left out: it has none, or their "
-        "number is that of its rig's bridge or board.",
+    nvlinks: AtLeastOne | None = optional(
+        "Number of NVLinks that every card of the model has. Left out: it has none, or their "
+        "number is that of its rig's bridge or board."
     )
-    pcie_generation: Whole | None = Field(
-        default=None,
-        description="PCIe generation of the card's own link. Only simulated cards use it: "
-        "that of a real card is read from NVML.",
+    pcie_generation: Whole | None = optional(
+        "PCIe generation of the card's own link. Only simulated cards use it: "
+        "that of a real card is read from NVML."
     )
 
 
 class FmaRates(Table):
     """Fused multiply-adds of one SM in one clock, accumulated in 32 bits. Left out: none, or not known."""
 
-    fp32: Positive | None = Field(default=None, description="Without tensor cores.")
-    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores.")
-    fp16: Positive | None = Field(default=None, description="fp16 operands.")
-    bf16: Positive | None = Field(default=None, description="bf16 operands.")
-    fp8: Positive | None = Field(default=None, description="fp8 operands.")
+    fp32: Positive | None = optional("Without tensor cores.")
+    tf32: Positive | None = optional("fp32 operands on tensor cores.")
+    fp16: Positive | None = optional("fp16 operands.")
+    bf16: Positive | None = optional("bf16 operands.")
+    fp8: Positive | None = optional("fp8 operands.")
 
 
 class Architecture(Table):

@@ -10,7 +10,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table
+from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.stages.kind import StageKind, StageWork
@@ -73,15 +73,13 @@ class DiskSettings(OptionalSettings):
         "this kind (CPU model, number of CPUs, RAM) with the same file system.",
         json_schema_extra=Meaningful(0.3, 0.95, "accepts a disk at a third of the rate", "fails sound disks"),
     )
-    write_floor_mbps: Positive | None = Field(
-        default=None,
-        description="Smallest rate of writing, in MB/s. It takes the place of peer_share. Left out: none.",
-        json_schema_extra=Meaningful(lowest=10, below="is less than any disk writes"),
+    write_floor_mbps: Positive | None = optional(
+        "Smallest rate of writing, in MB/s. It takes the place of peer_share. Left out: none.",
+        Meaningful(lowest=10, below="is less than any disk writes"),
     )
-    read_floor_mbps: Positive | None = Field(
-        default=None,
-        description="Smallest rate of reading, in MB/s. It takes the place of peer_share. Left out: none.",
-        json_schema_extra=Meaningful(lowest=10, below="is less than any disk reads"),
+    read_floor_mbps: Positive | None = optional(
+        "Smallest rate of reading, in MB/s. It takes the place of peer_share. Left out: none.",
+        Meaningful(lowest=10, below="is less than any disk reads"),
     )
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"length_s", "most_gib"})

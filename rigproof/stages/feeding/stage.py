@@ -12,7 +12,7 @@ from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share
+from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.gpu import Count
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
@@ -47,8 +47,7 @@ class FeedingSettings(OptionalSettings):
     # Work is distributed and results are collected on one CPU, whatever the number of processes.
     reward_speedup_share: Share = Field(
         description="Smallest speed-up of the pool over one process, per process: with 0.375, 8 processes "
-        "are at least 3 times as fast as one. It also sets how long the GPU generates in each "
-        "step.",
+        "are at least 3 times as fast as one. It also sets how long the GPU generates in each step.",
         json_schema_extra=Meaningful(highest=0.95, above="is more than any pool of processes reaches"),
     )
     reward_loss_share: Share = Field(
@@ -56,10 +55,9 @@ class FeedingSettings(OptionalSettings):
         "memory.",
         json_schema_extra=Meaningful(highest=0.5, above="passes a pool that loses every other strategy"),
     )
-    own_share: Share | None = Field(
-        default=None,
-        description="Smallest rate of the generation, as a share of what follows from the card's own memory "
-        "bandwidth (it reads all weights for each token) and products.",
+    own_share: Share | None = optional(
+        "Smallest rate of the generation, as a share of what follows from the card's own memory "
+        "bandwidth (it reads all weights for each token) and products."
     )
 
 

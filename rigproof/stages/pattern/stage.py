@@ -12,7 +12,7 @@ from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB
-from rigproof.profiles.tables.base import Meaningful, Positive, Share
+from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.measurements import Event
@@ -64,10 +64,9 @@ class PatternSettings(OptionalSettings):
         "beginning, for a card without a memory temperature sensor.",
         json_schema_extra=Meaningful(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
     )
-    own_share: Share | None = Field(
-        default=None,
-        description="Smallest rate of the fastest passes, as a share of what follows from the card's own "
-        "memory bandwidth.",
+    own_share: Share | None = optional(
+        "Smallest rate of the fastest passes, as a share of what follows from the card's own "
+        "memory bandwidth."
     )
     # Operations of torch on the host: about 1 GiB/s on a single thread.
     cpu_mib: Positive = Field(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.tables.base import Meaningful, Positive, Share
+from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.stages.kind import StageKind, StageWork
@@ -55,11 +55,10 @@ class RamSettings(OptionalSettings):
             0.6, 0.98, "accepts a host without half of its memory channels", "fails sound hosts"
         ),
     )
-    floor_gbps: Positive | None = Field(
-        default=None,
-        description="Smallest rate of copies, in GB/s, bytes read and written. It takes the place of "
+    floor_gbps: Positive | None = optional(
+        "Smallest rate of copies, in GB/s, bytes read and written. It takes the place of "
         "peer_share. Left out: none.",
-        json_schema_extra=Meaningful(lowest=2.0, below="is less than a single module of DDR3 gives"),
+        Meaningful(lowest=2.0, below="is less than a single module of DDR3 gives"),
     )
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"length_s"})

@@ -8,7 +8,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.base import Meaningful, Portion, Share
+from rigproof.profiles.tables.base import Meaningful, Portion, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -32,16 +32,14 @@ class ReplaySettings(OptionalSettings):
     batch: Count = Field(description="Number of examples in a step.")
     steps: Steps = Field(description="Number of steps that are repeated.")
     # Measured after eight steps: 0.93 for a model of width 64, 0.69 for one of width 256.
-    loss_share: Share | None = Field(
-        default=None,
-        description="Highest loss of the last step, as a share of the first one's: the batch is the same in "
+    loss_share: Share | None = optional(
+        "Highest loss of the last step, as a share of the first one's: the batch is the same in "
         "every step, so its loss must fall.",
-        json_schema_extra=Meaningful(0.5, 0.99, "fails sound cards", "passes steps that hardly train"),
+        Meaningful(0.5, 0.99, "fails sound cards", "passes steps that hardly train"),
     )
-    own_share: Share | None = Field(
-        default=None,
-        description="Smallest rate of the steps, as a share of what follows from the card's own training "
-        "steps of the same model and batch.",
+    own_share: Share | None = optional(
+        "Smallest rate of the steps, as a share of what follows from the card's own training "
+        "steps of the same model and batch."
     )
 
 

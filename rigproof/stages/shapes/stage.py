@@ -10,7 +10,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.profiles.tables.base import Portion, Share
+from rigproof.profiles.tables.base import Portion, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -31,10 +31,9 @@ class ShapesSettings(OptionalSettings):
     tokens: Count = Field(
         description="Tokens of a step; halved until the largest product fits the memory of the GPU's workers."
     )
-    own_share: Share | None = Field(
-        default=None,
-        description="Smallest rate of the fastest product, as a share of what follows from the card's own "
-        "products in the same precision.",
+    own_share: Share | None = optional(
+        "Smallest rate of the fastest product, as a share of what follows from the card's own "
+        "products in the same precision."
     )
 
 

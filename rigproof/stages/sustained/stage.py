@@ -15,7 +15,7 @@ from rigproof.profiles.lint.sku import floor_problem, too_low
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
-from rigproof.profiles.tables.base import Meaningful, Positive, Share
+from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import EveryLevel, LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import TimedSettings
@@ -37,16 +37,13 @@ class SustainedSettings(TimedSettings):
         "quarter.",
         json_schema_extra=Meaningful(lowest=0.5, below="allows a rate that halves"),
     )
-    best_window_share: Share | None = Field(
-        default=None,
-        description="Smallest rate of any 5 s window, as a share of the median of the best quarter of the "
+    best_window_share: Share | None = optional(
+        "Smallest rate of any 5 s window, as a share of the median of the best quarter of the "
         "windows, or of the same products alone, whichever is higher.",
-        json_schema_extra=Meaningful(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
+        Meaningful(0.5, 0.98, "allows a rate that halves", "fails sound cards"),
     )
-    combined_floor_tflops: Positive | None = Field(
-        default=None,
-        description="Smallest sum of the sustained rates of all GPUs, in TFLOP/s. Left out: the sum is not "
-        "judged.",
+    combined_floor_tflops: Positive | None = optional(
+        "Smallest sum of the sustained rates of all GPUs, in TFLOP/s. Left out: the sum is not judged."
     )
 
 

@@ -15,7 +15,7 @@ from rigproof.profiles.lint.stated import problems_where_stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
-from rigproof.profiles.tables.base import Flag, Meaningful, NotNegative, Portion, Positive, Share
+from rigproof.profiles.tables.base import Flag, Meaningful, NotNegative, Portion, Positive, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
@@ -55,33 +55,27 @@ class TrainingSettings(OptionalSettings):
     )
     tf32: Flag = Field(description="true: what 16-bit steps still compute in 32 bits may use tf32.")
     cudnn_benchmark: Flag = Field(description="true: cuDNN tries its algorithms and chooses the fastest.")
-    training_unknown_share: Share | None = Field(
-        default=None,
-        description="For cards without a figure of a training step in a SKU file: its smallest rate, as a "
+    training_unknown_share: Share | None = optional(
+        "For cards without a figure of a training step in a SKU file: its smallest rate, as a "
         "share of the card's own fp16 rate in the gemm stage.",
-        json_schema_extra=Meaningful(0.05, 0.65, "passes a card that hardly trains", "fails sound cards"),
+        Meaningful(0.05, 0.65, "passes a card that hardly trains", "fails sound cards"),
     )
     # Measured: 0.66 on an H200.
-    precision_share: Share | None = Field(
-        default=None,
-        description="Smallest rate of a training step in fp32 and in tf32, as a share of what follows from "
-        "the card's step in fp16. That step reaches some share of the card's fp16 products in "
-        "the gemm stage; the others should reach the same share of the products in their own "
-        "precision.",
-        json_schema_extra=Meaningful(0.3, 0.9, "passes a precision that hardly trains", "fails sound cards"),
+    precision_share: Share | None = optional(
+        "Smallest rate of a training step in fp32 and in tf32, as a share of what follows from the card's "
+        "step in fp16. That step reaches some share of the card's fp16 products in the gemm stage; the "
+        "others should reach the same share of the products in their own precision.",
+        Meaningful(0.3, 0.9, "passes a precision that hardly trains", "fails sound cards"),
     )
-    host_paced_share: Share | None = Field(
-        default=None,
-        description="A step of the sweep that takes at least this share of the time of one with more "
-        "examples waits for its host, which launches its kernels one by one: it is not held against other "
-        "cards.",
-        json_schema_extra=Meaningful(lowest=0.6, below="excuses steps whose pace the card sets"),
+    host_paced_share: Share | None = optional(
+        "A step of the sweep that takes at least this share of the time of one with more examples waits for "
+        "its host, which launches its kernels one by one: it is not held against other cards.",
+        Meaningful(lowest=0.6, below="excuses steps whose pace the card sets"),
     )
-    training_speedup: Positive | None = Field(
-        default=None,
-        description="How many times faster than in fp32 a training step must be in fp16. Left out: a share "
+    training_speedup: Positive | None = optional(
+        "How many times faster than in fp32 a training step must be in fp16. Left out: a share "
         "of the SKU file's figure, if it has one.",
-        json_schema_extra=Meaningful(
+        Meaningful(
             SPEEDUP_LOWEST,
             SPEEDUP_HIGHEST,
             "passes a card that 16-bit slows down",

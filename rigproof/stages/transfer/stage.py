@@ -10,7 +10,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label, StagePlan
-from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table
+from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.stages.kind import StageKind, StageWork
@@ -75,13 +75,10 @@ class TransferSettings(OptionalSettings):
         json_schema_extra=Meaningful(0.3, 0.95, "passes a link that stalls both ways", "fails sound cards"),
     )
     # Eight cards behind one switch have an eighth each.
-    together_share: Share | None = Field(
-        default=None,
-        description="Smallest rate of a GPU while all GPUs of its host transfer, as a share of its rate "
+    together_share: Share | None = optional(
+        "Smallest rate of a GPU while all GPUs of its host transfer, as a share of its rate "
         "alone. Left out: reported, not judged.",
-        json_schema_extra=Meaningful(
-            0.05, 0.97, "passes even eight cards on the lanes of a half", "fails sound cards"
-        ),
+        Meaningful(0.05, 0.97, "passes even eight cards on the lanes of a half", "fails sound cards"),
     )
 
 
