@@ -122,17 +122,11 @@ def _found_later(loaded: LoadedRig) -> set[str]:
     return {line for device in loaded.devices() for line in unknown_memory(loaded, device)}
 
 
-def _stated_problem(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
-    """A problem at the first of `keys` that the profile states; at the last if it states none."""
-    key = next((key for key in keys if key in loaded.sources), keys[-1])
-    return rig_problem(loaded, key, value, wrong, way_out)
-
-
 def _device_problem(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:
     """A problem of a planned value: where the GPU states it, where `gpu_defaults` does, or where it could."""
     own, shared = f"{device.key}.{name}", f"gpu_defaults.{default}"
     if own in loaded.sources or loaded.states(shared):
-        return _stated_problem(loaded, (own, shared), *rest)
+        return rig_problem(loaded, own if own in loaded.sources else shared, *rest)
     value, wrong, way_out = rest
     sku = f"{device.key}.sku"
     key = f"{loaded.written(sku).removesuffix('sku')}{name}"
@@ -145,13 +139,9 @@ def _plan_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
     yield from _operand_problem(loaded, device, plan)
     yield from policy_problems(loaded, device, plan)
     if plan.gpu_share * plan.workers > 1 + ROUNDING:
-        yield _stated_problem(
-            loaded,
-            (f"{device.key}.gpu_share",),
-            plan.gpu_share,
-            f"{plan.workers} workers × {plan.gpu_share:g} of {device.subject} are more than the whole",
-            f"write {int(100 / plan.workers) / 100:g} or less, or fewer workers",
-        )
+        wrong = f"{plan.workers} workers × {plan.gpu_share:g} of {device.subject} are more than the whole"
+        way_out = f"write {int(100 / plan.workers) / 100:g} or less, or fewer workers"
+        yield rig_problem(loaded, f"{device.key}.gpu_share", plan.gpu_share, wrong, way_out)
 
 
 def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
@@ -212,6 +202,7 @@ def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan
 
 
 def _node_problems(loaded: LoadedRig) -> Iterator[str]:
+    """More CPUs reserved than a node has, and names, addresses or cards that two of the rig have."""
     uuids: dict[str, str] = {}
     addresses: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -219,47 +210,33 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
     for device in loaded.devices():
         by_node.setdefault(device.node, []).append(device)
     for node in loaded.rig.nodes:
-        devices = by_node.get(node.name, [])
+        devices, key = by_node.get(node.name, []), f"nodes.{node.name}"
         plans = [device_plan(loaded, one) for one in devices]
         planned = sum(plan.workers * plan.cpus for plan in plans)
         if node.cpus is not None and planned > node.cpus + ROUNDING:
-            yield _stated_problem(
-                loaded,
-                (f"nodes.{node.name}.cpus",),
-                node.cpus,
-                f"the workers of {node.name} reserve {count_of(planned, 'CPUs')}",
-                "lower cpus_per_worker or workers",
-            )
+            wrong = f"the workers of {node.name} reserve {count_of(planned, 'CPUs')}"
+            yield rig_problem(loaded, f"{key}.cpus", node.cpus, wrong, "lower cpus_per_worker or workers")
         yield from _thread_problem(loaded, node.name)
-        if names.setdefault(_folded(node.name), node.name) != node.name:
-            other = names[_folded(node.name)]
+        if other := _taken(names, _folded(node.name), node.name):
             where = loaded.source_of(f"nodes.{other}.address", f"nodes.{other}.name")
-            yield _stated_problem(
-                loaded,
-                (f"nodes.{node.name}.name",),
-                node.name,
-                f'"{other}" of {where} differs from it in capitals alone, and both would be promised',
-                f'write "{other}" if the same machine is meant, else a name of its own',
-            )
-        address = node.address and _folded(node.address)
-        if address is not None and addresses.setdefault(address, node.name) != node.name:
-            yield _stated_problem(
-                loaded,
-                (f"nodes.{node.name}.address",),
-                node.address,
-                f"{addresses[address]} also has this address",
-                "give each node its own",
-            )
+            wrong = f'"{other}" of {where} differs from it in capitals alone, and both would be promised'
+            way_out = f'write "{other}" if the same machine is meant, else a name of its own'
+            yield rig_problem(loaded, f"{key}.name", node.name, wrong, way_out)
+        if node.address and (other := _taken(addresses, _folded(node.address), node.name)):
+            wrong = f"{other} also has this address"
+            yield rig_problem(loaded, f"{key}.address", node.address, wrong, "give each node its own")
         for device in devices:
             uuid = device.gpu.uuid
-            if uuid is not None and uuids.setdefault(uuid, device.subject) != device.subject:
-                yield _stated_problem(
-                    loaded,
-                    (f"{device.key}.uuid",),
-                    uuid,
-                    f"{uuids[uuid]} is also pinned to this card",
-                    "pin each subject to its own card, or leave uuid out",
-                )
+            if uuid is not None and (other := _taken(uuids, uuid, device.subject)):
+                wrong = f"{other} is also pinned to this card"
+                way_out = "pin each subject to its own card, or leave uuid out"
+                yield rig_problem(loaded, f"{device.key}.uuid", uuid, wrong, way_out)
+
+
+def _taken(owners: dict[str, str], value: str, owner: str) -> str:
+    """Who had this value before; empty if nobody, and then it is `owner`'s."""
+    first = owners.setdefault(value, owner)
+    return "" if first == owner else first
 
 
 def _folded(host: str) -> str:
@@ -280,13 +257,9 @@ def _node_doubts(loaded: LoadedRig) -> Iterator[str]:
                     f"{called} may be one host's name; write the IP address of each"
                 )
         if len(nodes) > 1 and node.address is not None and _of_itself(node.address):
-            yield _stated_problem(
-                loaded,
-                (f"nodes.{node.name}.address",),
-                node.address,
-                "every machine calls itself that, so the others cannot reach it there",
-                "write the address as `ip address` shows it on that machine, such as 192.168.1.10",
-            )
+            wrong = "every machine calls itself that, so the others cannot reach it there"
+            way_out = "write the address as `ip address` shows it on that machine, such as 192.168.1.10"
+            yield rig_problem(loaded, f"nodes.{node.name}.address", node.address, wrong, way_out)
 
 
 def _of_itself(address: str) -> bool:
@@ -297,19 +270,18 @@ def _of_itself(address: str) -> bool:
 
 
 def _thread_problem(loaded: LoadedRig, node: str) -> Iterator[str]:
+    """Threads of a node's CPU load that are more than its CPUs, at the key that states one of the shares."""
     cpu = loaded.cpu_of(node)
     first, second = cpu.primary_thread_share, cpu.secondary_thread_share
-    if first + second > 1 + ROUNDING:
-        keys = tuple(
-            f"{table}.{key}"
-            for table in (f"nodes.{node}.cpu", "cpu")
-            for key in ("secondary_thread_share", "primary_thread_share")
-        )
-        stated = next((key for key in keys if key in loaded.sources), keys[-1])
-        yield _stated_problem(
-            loaded,
-            keys,
-            first if stated.endswith("primary_thread_share") else second,
-            f"primary {first:g} and secondary {second:g} together are more than all CPUs",
-            "let both together be 1 at most, such as 0.70 and 0.15",
-        )
+    if first + second <= 1 + ROUNDING:
+        return
+    keys = [
+        f"{table}.{key}"
+        for table in (f"nodes.{node}.cpu", "cpu")
+        for key in ("secondary_thread_share", "primary_thread_share")
+    ]
+    key = next((key for key in keys if key in loaded.sources), keys[-1])
+    value = first if key.endswith("primary_thread_share") else second
+    wrong = f"primary {first:g} and secondary {second:g} together are more than all CPUs"
+    way_out = "let both together be 1 at most, such as 0.70 and 0.15"
+    yield rig_problem(loaded, key, value, wrong, way_out)
