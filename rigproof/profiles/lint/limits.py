@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, cast
 
-from rigproof.profiles.errors import problem, shown
+from rigproof.profiles.errors import shown
+from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.base import Meaningful, Table
 from rigproof.profiles.tables.levels import LevelName
@@ -30,11 +31,6 @@ def limit_problems(loaded: LoadedRig) -> Iterator[str]:
     if max_ms < p99_ms:
         wrong = f"under p99_ms = {p99_ms:g}, so p99 says nothing"
         yield rig_problem(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")
-
-
-def rig_problem(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
-    """A problem at the dotted `key` of a merged rig; it names the file and the key as the user wrote it."""
-    return problem(loaded.source_of(key), loaded.written(key), value, wrong, way_out)
 
 
 def _meaningless(loaded: LoadedRig, table: Table, prefix: str = "") -> Iterator[str]:

@@ -13,10 +13,10 @@ from rigproof.profiles.lint.limits import (
     length_problems,
     level_problems,
     limit_problems,
-    rig_problem,
 )
 from rigproof.profiles.lint.memory import policy_problems
 from rigproof.profiles.lint.sku import floor_problems, lint_sku
+from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice

@@ -10,7 +10,7 @@ from itertools import pairwise
 from rigproof.profiles.errors import problem
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.profiles.lint.limits import rig_problem
+from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.sku import Figure, Rates, Sku
 

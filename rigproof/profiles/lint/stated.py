@@ -1,8 +1,13 @@
-"""Finds the key by which a rig states a value of a device, so that a problem can name it."""
+"""Problems at the key by which a rig states a value, in the file that states it."""
 
-from rigproof.profiles.lint.limits import rig_problem
+from rigproof.profiles.errors import problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.base import Table
+
+
+def rig_problem(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
+    """A problem at the dotted `key` of a merged rig; it names the file and the key as the user wrote it."""
+    return problem(loaded.source_of(key), loaded.written(key), value, wrong, way_out)
 
 
 def stated(loaded: LoadedRig, device: PromisedDevice, *names: str) -> str | None:

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
-from rigproof.profiles.lint.limits import rig_problem
-from rigproof.profiles.lint.stated import stated
+from rigproof.profiles.lint.stated import rig_problem, stated
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share, optional

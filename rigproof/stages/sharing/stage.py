@@ -10,8 +10,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import rig_problem
-from rigproof.profiles.lint.stated import stated
+from rigproof.profiles.lint.stated import rig_problem, stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.operands import CONTEXT_GIB
 from rigproof.profiles.planning.plan import WorkerPlan

@@ -10,8 +10,8 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_16bit
 from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.lint.inherited import inherited
-from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.lint.sku import floor_problem, too_low
+from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan

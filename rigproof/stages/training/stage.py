@@ -10,8 +10,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.kinds.stages import Label
-from rigproof.profiles.lint.limits import rig_problem
-from rigproof.profiles.lint.stated import problems_where_stated
+from rigproof.profiles.lint.stated import problems_where_stated, rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
