@@ -1,6 +1,6 @@
 """A stage as a whole: what its folder provides to the rest of rigproof."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
@@ -8,8 +8,8 @@ from types import ModuleType
 from rigproof.criteria.criterion import Criterion
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import S, StageFacts, StagePlan
-from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
@@ -30,6 +30,13 @@ class StageWork:
     stage: StagePlan
     cpus: Mapping[str, float]
     gpus: Mapping[str, GpuIdentity] = field(default_factory=dict)
+
+    def each_device(self, table: type[S]) -> Iterator[tuple[WorkerPlan, PromisedDevice, S]]:
+        """The first worker of each device, the device, and the settings that hold for it in the stage."""
+        devices = {device.subject: device for device in self.loaded.devices()}
+        for worker in self.plan.first_workers():
+            device = devices[worker.subject]
+            yield worker, device, device.settings(table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

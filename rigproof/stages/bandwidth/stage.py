@@ -78,10 +78,9 @@ def buffer_size(mib: float) -> int:
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device measures its memory."""
     plan, stage = work.plan, work.stage
-    settings = {device.subject: device.settings(BandwidthSettings) for device in work.loaded.devices()}
     by_worker: dict[str, Spec] = {}
-    for worker in plan.first_workers():
-        wanted_mib = settings[worker.subject].buffer_gib * MIB_PER_GIB
+    for worker, _, settings in work.each_device(BandwidthSettings):
+        wanted_mib = settings.buffer_gib * MIB_PER_GIB
         size = buffer_size(min(wanted_mib, plan.vram_mib_beside(worker) / BUFFERS))
         by_worker[worker.worker] = BandwidthSpec(stage.name, size, stage.measure_s, stage.round_s)
     return by_worker

@@ -1,5 +1,6 @@
 """The feeding stage: its settings, and what each worker is told."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -10,7 +11,6 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.lint.stated import rig_problem, stated
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.gpu import Count
 from rigproof.profiles.tables.levels import LevelName
@@ -119,16 +119,13 @@ class FeedingSpec(Spec):
 
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device generates; the node's CPUs are shared between its devices' pools."""
-    loaded, plan, stage, cpus = work.loaded, work.plan, work.stage, work.cpus
-    settings = {device.subject: device.settings(FeedingSettings) for device in loaded.devices()}
-    first = plan.first_workers()
-
-    def spec(worker: WorkerPlan) -> Spec:
-        devices = sum(other.node == worker.node for other in first)
-        room = max(1, int(cpus.get(worker.node, 1.0)) // devices)
-        feeding = settings[worker.subject]
+    plan, stage = work.plan, work.stage
+    devices = Counter(worker.node for worker in plan.first_workers())
+    by_worker: dict[str, Spec] = {}
+    for worker, _, feeding in work.each_device(FeedingSettings):
+        room = max(1, int(work.cpus.get(worker.node, 1.0)) // devices[worker.node])
         processes = min(feeding.processes, room)
-        return FeedingSpec(
+        by_worker[worker.worker] = FeedingSpec(
             stage=stage.name,
             vram_mib=plan.vram_mib_beside(worker),
             duration_s=stage.measure_s,
@@ -140,8 +137,7 @@ def specs(work: StageWork) -> dict[str, Spec]:
             overlap=feeding.overlap,
             reward_speedup=1.0 if processes == 1 else feeding.reward_speedup_share * processes,
         )
-
-    return {worker.worker: spec(worker) for worker in first}
+    return by_worker
 
 
 SHARE, PROCESSES = "stages.feeding.reward_speedup_share", "stages.feeding.processes"

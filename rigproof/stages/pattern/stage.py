@@ -10,7 +10,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StagePlan
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
@@ -141,24 +141,20 @@ class PatternSpec(Spec):
 
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device tests its memory, with what all the device's workers may take."""
-    loaded, plan, stage = work.loaded, work.plan, work.stage
-    devices = {device.subject: device for device in loaded.devices()}
-
-    def spec(worker: WorkerPlan) -> Spec:
-        device = devices[worker.subject]
-        own, headroom_gib = device.settings(PatternSettings), device.limits.headroom_gib or 0.0
-        return PatternSpec(
-            stage=stage.name,
-            duration_s=stage.measure_s,
+    plan = work.plan
+    by_worker: dict[str, Spec] = {}
+    for worker, device, own in work.each_device(PatternSettings):
+        by_worker[worker.worker] = PatternSpec(
+            stage=work.stage.name,
+            duration_s=work.stage.measure_s,
             fade_s=own.fade_s.at(plan.level),
             free_share=own.free_share,
             most_mib=own.cpu_mib if worker.device == "cpu" else None,
             least_share=own.tested_share,
-            reserve_mib=headroom_gib * MIB_PER_GIB,
+            reserve_mib=(device.limits.headroom_gib or 0.0) * MIB_PER_GIB,
             memory=plan.memory_beside(worker),
         )
-
-    return {worker.worker: spec(worker) for worker in plan.first_workers()}
+    return by_worker
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:

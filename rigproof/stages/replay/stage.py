@@ -7,7 +7,6 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
-from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Portion, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.sku import PRECISIONS
@@ -80,17 +79,18 @@ class ReplaySpec(Spec):
 
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device trains, with the memory of all the device's workers."""
-    loaded, plan, stage = work.loaded, work.plan, work.stage
-    settings = {device.subject: device.settings(ReplaySettings) for device in loaded.devices()}
-
-    def spec(worker: WorkerPlan) -> Spec:
-        own = settings[worker.subject]
-        vram_mib = plan.vram_mib_beside(worker)
-        return ReplaySpec(
-            stage.name, vram_mib, stage.measure_s, own.sequence, own.model_share, own.batch, own.steps
+    by_worker: dict[str, Spec] = {}
+    for worker, _, own in work.each_device(ReplaySettings):
+        by_worker[worker.worker] = ReplaySpec(
+            stage=work.stage.name,
+            vram_mib=work.plan.vram_mib_beside(worker),
+            duration_s=work.stage.measure_s,
+            sequence=own.sequence,
+            model_share=own.model_share,
+            batch=own.batch,
+            steps=own.steps,
         )
-
-    return {worker.worker: spec(worker) for worker in plan.first_workers()}
+    return by_worker
 
 
 KIND = StageKind(

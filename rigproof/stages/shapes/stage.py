@@ -9,7 +9,6 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
-from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Portion, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.sku import PRECISIONS
@@ -50,14 +49,17 @@ class ShapesSpec(Spec):
 
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device multiplies, with the memory of all the device's workers."""
-    plan, stage = work.plan, work.stage
-    settings = {device.subject: device.settings(ShapesSettings) for device in work.loaded.devices()}
-
-    def spec(worker: WorkerPlan) -> Spec:
-        own, vram_mib = settings[worker.subject], plan.vram_mib_beside(worker)
-        return ShapesSpec(stage.name, vram_mib, stage.measure_s, own.sequence, own.model_share, own.tokens)
-
-    return {worker.worker: spec(worker) for worker in plan.first_workers()}
+    by_worker: dict[str, Spec] = {}
+    for worker, _, own in work.each_device(ShapesSettings):
+        by_worker[worker.worker] = ShapesSpec(
+            stage=work.stage.name,
+            vram_mib=work.plan.vram_mib_beside(worker),
+            duration_s=work.stage.measure_s,
+            sequence=own.sequence,
+            model_share=own.model_share,
+            tokens=own.tokens,
+        )
+    return by_worker
 
 
 KIND = StageKind(

@@ -13,7 +13,6 @@ from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.stated import rig_problem, stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.operands import CONTEXT_GIB
-from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
 from rigproof.profiles.tables.base import Meaningful, Share
 from rigproof.profiles.tables.levels import LevelName
@@ -58,16 +57,14 @@ class SharingSpec(Spec):
 
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device starts the processes that share it."""
-    loaded, plan, stage = work.loaded, work.plan, work.stage
-    devices = {device.subject: device for device in loaded.devices()}
-
-    def spec(worker: WorkerPlan) -> Spec:
-        device = devices[worker.subject]
-        sharing, memory_gib = device.settings(SharingSettings), device_plan(loaded, device).memory_gib
+    plan, stage = work.plan, work.stage
+    by_worker: dict[str, Spec] = {}
+    for worker, device, sharing in work.each_device(SharingSettings):
+        memory_gib = device_plan(work.loaded, device).memory_gib
         room_mib = plan.vram_mib_beside(worker)
         if worker.device == "cuda" and memory_gib is not None:
             room_mib = sharing.vram_share * memory_gib * MIB_PER_GIB
-        return SharingSpec(
+        by_worker[worker.worker] = SharingSpec(
             stage=stage.name,
             size=worker.gemm_size,
             vram_mib=room_mib,
@@ -76,8 +73,7 @@ def specs(work: StageWork) -> dict[str, Spec]:
             workers=sharing.workers,
             cpus=sum(other.cpus for other in plan.workers_of(worker.subject)),
         )
-
-    return {worker.worker: spec(worker) for worker in plan.first_workers()}
+    return by_worker
 
 
 WORKERS, VRAM = "stages.sharing.workers", "stages.sharing.vram_share"

@@ -12,7 +12,7 @@ from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.stated import problems_where_stated, rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
 from rigproof.profiles.tables.base import Flag, Meaningful, NotNegative, Portion, Positive, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
@@ -136,12 +136,10 @@ class TrainingSpec(Spec):
 
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device trains, with the memory of all the device's workers."""
-    loaded, plan, stage = work.loaded, work.plan, work.stage
-    devices = {device.subject: device for device in loaded.devices()}
-
-    def spec(worker: WorkerPlan) -> Spec:
-        training = devices[worker.subject].settings(TrainingSettings)
-        return TrainingSpec(
+    plan, stage = work.plan, work.stage
+    by_worker: dict[str, Spec] = {}
+    for worker, _, training in work.each_device(TrainingSettings):
+        by_worker[worker.worker] = TrainingSpec(
             stage=stage.name,
             vram_mib=plan.vram_mib_beside(worker),
             duration_s=stage.measure_s,
@@ -157,8 +155,7 @@ def specs(work: StageWork) -> dict[str, Spec]:
             cudnn_benchmark=training.cudnn_benchmark,
             memory=plan.memory_beside(worker),
         )
-
-    return {worker.worker: spec(worker) for worker in plan.first_workers()}
+    return by_worker
 
 
 TABLE = "stages.training"

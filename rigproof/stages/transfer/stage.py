@@ -184,11 +184,9 @@ def _slots(company: str, from_s: float, to_s: float) -> Iterator[Slot]:
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device; the devices of a host take their shifts in the profile's order."""
     plan, stage = work.plan, work.stage
-    settings = {device.subject: device.settings(TransferSettings) for device in work.loaded.devices()}
     taken: dict[str, int] = defaultdict(int)
     by_worker: dict[str, Spec] = {}
-    for worker in plan.first_workers():
-        own = settings[worker.subject]
+    for worker, _, own in work.each_device(TransferSettings):
         by_worker[worker.worker] = TransferSpec(
             stage.name,
             mib=max(1, int(min(own.buffer_mib, plan.vram_mib_beside(worker) / BUFFERS))),
