@@ -70,18 +70,16 @@ def test_stated_memory_is_the_memory_to_plan_with(desk):
     assert make_plan(loaded, "quick").workers[0].vram_mib == pytest.approx(0.7 * 10 * 1024)
 
 
-def test_cards_are_found_in_nvmls_order(desk):
-    assert stems(completed(desk.load(HEAD + 2 * UNKNOWN), host(RTX_3090, H200))) == ["rtx-3090", "h200-sxm"]
-
-
-def test_a_pinned_card_is_found_by_its_uuid(desk):
-    loaded = completed(desk.load(HEAD + 2 * UNKNOWN + 'uuid = "GPU-0"\n'), host(RTX_3090, H200))
-    assert stems(loaded) == ["h200-sxm", "rtx-3090"]
-
-
-def test_a_stated_sku_leaves_the_other_card_to_the_unknown_one(desk):
-    loaded = completed(desk.load(HEAD + UNKNOWN + '[[nodes.gpus]]\nsku = "h200-sxm"\n'), host(H200, RTX_3090))
-    assert stems(loaded) == ["rtx-3090", "h200-sxm"]
+@pytest.mark.parametrize(
+    ("gpus", "cards", "expected"),
+    [
+        (2 * UNKNOWN, (RTX_3090, H200), ["rtx-3090", "h200-sxm"]),  # in NVML's order
+        (2 * UNKNOWN + 'uuid = "GPU-0"\n', (RTX_3090, H200), ["h200-sxm", "rtx-3090"]),
+        (UNKNOWN + '[[nodes.gpus]]\nsku = "h200-sxm"\n', (H200, RTX_3090), ["rtx-3090", "h200-sxm"]),
+    ],
+)
+def test_each_place_finds_the_card_that_is_pinned_or_stated_or_left(desk, gpus, cards, expected):
+    assert stems(completed(desk.load(HEAD + gpus), host(*cards))) == expected
 
 
 def test_a_pinned_card_that_is_not_there_takes_no_others_place(desk):

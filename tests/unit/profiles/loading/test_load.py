@@ -206,16 +206,16 @@ def test_device_is_one_of_the_known_words(desk):
     )
 
 
+def test_a_missing_name_says_where_to_write_it(desk):
+    (line,) = desk.problems(RIG.replace('name = "lab"\n', ""))
+    assert line == "lab.toml: name: missing; write name = … in the first lines, before any table"
+
+
 def test_a_rig_without_nodes_promises_nothing_and_is_refused(desk):
     assert desk.problems('name = "lab"\nnodes = []\n') == (
         "lab.toml: nodes = []: no node is promised; write a [[nodes]] table with its name and [[nodes.gpus]]",
     )
     assert "no node is promised" in desk.problems('name = "lab"\n')[0]
-
-
-def test_a_missing_name_says_where_to_write_it(desk):
-    (line,) = desk.problems(RIG.replace('name = "lab"\n', ""))
-    assert line == "lab.toml: name: missing; write name = … in the first lines, before any table"
 
 
 def test_an_error_in_a_parent_names_the_parents_file(desk):
