@@ -126,17 +126,17 @@ def judged(folder: Path) -> Recording | None:
     try:
         recording = read_recording(folder)
         verdicts = judge_all(recording)
-    except (RecordingError, ProfileError) as error:
+        stopped, problems = interrupted(folder, recording), earlier_problems(folder)
+        decision = decide(verdicts, interrupted=stopped, problems=problems)
+        content = repr((decision, verdicts))
+        if content not in PRINTED:  # most changes of a file leave them as they are
+            result = result_of(recording, verdicts, decision=decision, elapsed_s=1.0)
+            print_summary(result, folder, lines.append, everything=True)
+            assert lines
+            PRINTED.add(content)
+    except (RecordingError, ProfileError) as error:  # which end the command with exit status 4
         shown(*str(error).splitlines())
         return None
-    stopped, problems = interrupted(folder, recording), earlier_problems(folder)
-    decision = decide(verdicts, interrupted=stopped, problems=problems)
-    content = repr((decision, verdicts))
-    if content not in PRINTED:  # most changes of a file leave them as they are
-        result = result_of(recording, verdicts, decision=decision, elapsed_s=1.0)
-        print_summary(result, folder, lines.append, everything=True)
-        assert lines
-        PRINTED.add(content)
     return recording
 
 
