@@ -32,7 +32,8 @@ class ClusterPort:
         self._node = node
         self._found = found
         self._now_s = now_s
-        self._agents = Agents(Driving(prefix, TIMEOUTS, gathering.add, now_s, RayActors()))
+        self._driving = Driving(prefix, TIMEOUTS, gathering.add, now_s, RayActors())
+        self._agents = Agents(self._driving)
 
     @property
     def clock_offset_s(self) -> float:
@@ -64,7 +65,7 @@ class ClusterPort:
 
     def close(self, limit_s: float) -> None:
         self._agents.end()
-        self._agents.wait_kills(limit_s)
+        self._driving.wait_kills(limit_s)
 
 
 def cluster(

@@ -53,7 +53,8 @@ class Team:
         self.now_s = 0.0
         self.records, self.made, self.killed, self.given = [], [], [], given
         actors = SimpleNamespace(agent=self._make, kill=self.killed.append)
-        self.agents = Agents(Driving("run", TIMEOUTS, self.records.append, lambda: self.now_s, actors))
+        self.driving = Driving("run", TIMEOUTS, self.records.append, lambda: self.now_s, actors)
+        self.agents = Agents(self.driving)
         self.nodes = {
             name: FoundNode(f"id-{name}", name, "10.0.0.1", name, 8, 1, here=name == "pc1")
             for name in ("pc1", "pc2")

@@ -55,14 +55,14 @@ class Staff:
             note=lambda node, worker, step: self.steps.append((node, worker, step)),
             with_holders=lambda node, event: replace(event, message=f"{event.message}, held on {node}"),
         )
-        driving = Driving(
+        self.driving = Driving(
             "run",
             Timeouts(start_s=start_s, stall_s=stall_s, task_s=60.0, stop_s=10.0),
             lambda record: (self.records if isinstance(record, Round) else self.events).append(record),
             lambda: self.now_s,
             SimpleNamespace(worker=self._make, kill=self.killed.append),
         )
-        self.workers = Workers(driving, agents, KINDS)
+        self.workers = Workers(self.driving, agents, KINDS)
         self.workers.stage = "sustained"
         self.workers.begin_start(early)
         self.workers.start(plans, {"pc1/gpu0": "group"}, {"pc1/gpu0": cpus}, first or {})

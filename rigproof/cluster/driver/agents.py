@@ -13,7 +13,6 @@ from rigproof.cluster.driver.ground import Driving
 from rigproof.cluster.ray.calls import Gone, Poller, ask
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host import processes
-from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
 from rigproof.host.run_lock import Claim
@@ -99,7 +98,6 @@ class Agents:
         self._processes: dict[str, dict[int, GpuProcess]] = defaultdict(dict)  # by the GPU's subject, and pid
         self._unfinished: set[tuple[str, object]] = set()  # earlier runs that were reported, with their nodes
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
-        self._killing: list[Background[object]] = []
 
     def begin_start(self, nodes: Mapping[str, FoundNode]) -> None:
         """Request one agent per node. `start` waits for them."""
@@ -216,7 +214,8 @@ class Agents:
                 calls[name] = actor.came_back.remote(name, run_id, now_s)
         for answer in ask(calls, max(1.0, end_s - time.monotonic())).values():
             self._hear(answer if isinstance(answer, tuple) else ())
-        self._killing += [Background(poller.kill, "kill") for poller in pollers.values()]
+        for poller in pollers.values():
+            self._driving.kill(poller)
 
     def free_ports(self, wanted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[int, ...]]:
         """Free ports by (node, an address of it), as many as `wanted` says for each.
@@ -325,11 +324,6 @@ class Agents:
                 self._kill_agent(link, link.poller)
                 link.poller = None
 
-    def wait_kills(self, timeout_s: float) -> None:
-        """Wait until Ray has accepted the kill requests."""
-        for killing in self._killing:
-            killing.done(timeout_s / max(1, len(self._killing)))
-
     def begin_anew(self, now_s: float) -> None:
         """Reset all deadlines: the driver itself was not polling until now."""
         for link in self.links.values():
@@ -431,7 +425,7 @@ class Agents:
     def _kill_agent(self, link: AgentLink, poller: Poller) -> None:
         if link.found.here and link.process is not None:
             processes.kill(link.process)
-        self._killing.append(Background(poller.kill, "kill"))
+        self._driving.kill(poller)
 
 
 @dataclass(frozen=True, slots=True)

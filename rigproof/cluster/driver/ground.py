@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import ray
@@ -12,7 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, Place
 from rigproof.cluster.actors.agent import NodeAgent
 from rigproof.cluster.actors.worker import RigproofWorker
 from rigproof.cluster.launch.commands import cuda_gpus
-from rigproof.cluster.ray.calls import Maker
+from rigproof.cluster.ray.calls import Maker, Poller
 from rigproof.cluster.ray.join_probe import check_joinable
 from rigproof.cluster.ray.matching import FoundNode, local_node
 from rigproof.cluster.ray.nodes import NodeWatch, answers, wait_for_nodes
@@ -77,10 +77,22 @@ class Driving:
     sink: Sink
     now_s: Callable[[], float]
     actors: Actors
+    _kills: list[Background[None]] = field(default_factory=list)  # that Ray may not have accepted yet
 
     def event(self, kind: str, subject: str, message: str, **data: object) -> None:
         """Record an event that happens now."""
         self.sink(Event(self.now_s(), kind, subject, message, data=data))
+
+    def kill(self, poller: Poller) -> None:
+        """Have Ray kill an actor, once it is there, without waiting."""
+        self._kills.append(Background(poller.kill, "kill"))
+
+    def wait_kills(self, timeout_s: float) -> None:
+        """Wait until Ray has accepted the requests since the last wait; each has its part of the time."""
+        kills = [*self._kills]
+        self._kills.clear()
+        for kill in kills:
+            kill.done(timeout_s / len(kills))
 
 
 class RayActors:

@@ -337,9 +337,9 @@ class RigCluster:
                 self._agents.finished(last, 4 * share_s)
         finally:
             self._workers.end()
-            self._workers.wait_kills(share_s)
+            self._driving.wait_kills(share_s)
             self._agents.end()
-            self._agents.wait_kills(share_s)
+            self._driving.wait_kills(share_s)
             if self._reservations is not None:
                 self._reservations.release(share_s)
             self._polling = None

@@ -10,7 +10,6 @@ from rigproof.cluster.driver.agents import Agents
 from rigproof.cluster.driver.ground import Driving, Place
 from rigproof.cluster.ray.calls import Gone, Poller
 from rigproof.devices.specs import Spec
-from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -75,7 +74,6 @@ class Workers:
         self._early: dict[str, Any] = {}  # actors without a slot, by worker
         self._groups: Mapping[str, Any] = {}
         self._group_cpus: Mapping[str, float] = {}
-        self._killing: list[Background[object]] = []
         self.slots: dict[str, Slot] = {}
         self.stage: str | None = None
         self.ever: set[ProcessId] = set()  # every worker process of this host; none may be left at the end
@@ -199,11 +197,6 @@ class Workers:
             self._kill(slot)
             slot.poller, slot.state = None, "vacant"
 
-    def wait_kills(self, timeout_s: float) -> None:
-        """Wait until Ray has accepted our requests to kill."""
-        for killing in self._killing:
-            killing.done(timeout_s / max(1, len(self._killing)))
-
     def _launch(self, slot: Slot, actor: Any = None) -> None:
         """Fill the slot with this actor, or with a new one."""
         plan = slot.plan
@@ -234,8 +227,7 @@ class Workers:
     def _end_early(self) -> None:
         """Kill the processes that got no slot, without waiting."""
         for actor in self._early.values():
-            poller = Poller(actor, self._now_s(), self._driving.actors.kill)
-            self._killing.append(Background(poller.kill, "kill"))
+            self._driving.kill(Poller(actor, self._now_s(), self._driving.actors.kill))
         self._early.clear()
 
     def _answered(self, slot: Slot, reply: WorkerReply) -> None:
@@ -337,4 +329,4 @@ class Workers:
         if slot.process is not None:
             self._agents.kill(slot.plan.node, slot.process)
         if slot.poller is not None:
-            self._killing.append(Background(slot.poller.kill, "kill"))
+            self._driving.kill(slot.poller)

@@ -295,7 +295,7 @@ def test_all_that_are_there_finish_their_work(briefed):
 def test_at_the_end_all_are_killed_directly_on_this_host_too(briefed, killed_here):
     actors = [made[3] for made in briefed.made]
     briefed.agents.end()
-    briefed.agents.wait_kills(60.0)
+    briefed.driving.wait_kills(60.0)
     assert briefed.agents.pollers() == {}
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors}
     assert killed_here == [ProcessId(7, 1)]  # the other's host is not this one

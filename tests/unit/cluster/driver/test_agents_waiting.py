@@ -3,6 +3,7 @@
 import pytest
 
 from rigproof.cluster.driver import agents as module
+from rigproof.cluster.driver import ground
 from rigproof.cluster.driver.agents import ROUND_TRIPS
 from rigproof.host.processes import ProcessId
 from support.driven_agents import Team, duty
@@ -56,11 +57,11 @@ def test_kills_share_the_time_that_is_left_for_them(unbriefed, monkeypatch, node
         orders.append((order, name))
         return Waited(waits)
 
-    monkeypatch.setattr(module, "Background", ordered)
+    monkeypatch.setattr(ground, "Background", ordered)
     for node in {"pc1", "pc2"} - set(nodes):
         unbriefed.agents.lost(node)
     unbriefed.agents.end()
-    unbriefed.agents.wait_kills(6.0)
+    unbriefed.driving.wait_kills(6.0)
     assert waits == [each_s] * len(nodes)
     assert {name for _, name in orders} == {"kill"}
 
@@ -70,7 +71,7 @@ def test_an_agent_that_is_given_up_is_killed_where_it_runs(briefed, killed_here)
     for node in ("pc1", "pc2"):
         briefed.link(node).poller.send(1.0)
     briefed.silent_at(100.0)
-    briefed.agents.wait_kills(60.0)
+    briefed.driving.wait_kills(60.0)
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors.values()}
     assert killed_here == [ProcessId(7, 1)]
     assert [link.process for link in briefed.agents.links.values()] == [None, None]
@@ -93,5 +94,5 @@ def test_nodes_that_came_back_are_asked_within_one_limit_and_their_records_kept(
     ]
     assert team.made[0][3].calls("came_back") == [["pc1", "run-1", 33.0]]
     assert team.records == ["restarted"]
-    team.agents.wait_kills(60.0)
+    team.driving.wait_kills(60.0)
     assert len(team.killed) == 2

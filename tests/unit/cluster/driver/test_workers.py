@@ -1,7 +1,6 @@
 """Workers that do not come up, fail or end: the driver's deadlines on a clock set by hand."""
 
 import signal
-from types import SimpleNamespace
 
 import pytest
 
@@ -37,7 +36,7 @@ def test_a_process_that_was_there_before_fills_a_slot_and_the_others_are_started
 
 def test_a_process_that_was_there_before_in_vain_is_killed():
     staff = Staff(PLANS[:1], early=[PLANS[2]])
-    staff.workers.wait_kills(60.0)
+    staff.driving.wait_kills(60.0)
     assert staff.killed == [staff.made[0][2]]
     assert [slot.plan.worker for slot in staff.workers.slots.values()] == [FIRST]
 
@@ -237,7 +236,7 @@ def test_workers_of_a_node_that_is_gone_are_given_up_and_no_others(staff):
 def test_at_the_end_everybody_is_killed_and_nobody_is_left(staff):
     staff.answers(FIRST, "ready", pid=11)
     staff.workers.end()
-    staff.workers.wait_kills(60.0)
+    staff.driving.wait_kills(60.0)
     assert ("kill", "pc1", ProcessId(11, 1)) in staff.agent_calls
     assert {id(actor) for actor in staff.killed} == {id(actor) for *_, actor in staff.made}
     assert {slot.state for slot in staff.workers.slots.values()} == {"vacant"}
@@ -247,17 +246,6 @@ def test_at_the_end_everybody_is_killed_and_nobody_is_left(staff):
 def test_a_worker_that_hangs_is_killed_by_its_agent_and_by_ray(lonely):
     lonely.answers(state="ready", pid=11)
     lonely.workers.hung(lonely.slot(), "no answer", STALL_S)
-    lonely.workers.wait_kills(60.0)
+    lonely.driving.wait_kills(60.0)
     assert lonely.agent_calls[-1] == ("kill", "pc1", ProcessId(11, 1))
     assert lonely.killed == [lonely.made[0][2]]
-
-
-@pytest.mark.parametrize(("plans", "each_s"), [(PLANS[:1], 6.0), (PLANS, 2.0)])
-def test_kills_share_the_time_that_is_left_for_them(monkeypatch, plans, each_s):
-    waits = []
-    order = SimpleNamespace(done=waits.append)
-    monkeypatch.setattr("rigproof.cluster.driver.workers.Background", lambda kill, name: order)
-    staff = Staff(plans)
-    staff.workers.end()
-    staff.workers.wait_kills(6.0)
-    assert waits == [each_s] * len(plans)
