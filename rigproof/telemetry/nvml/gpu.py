@@ -100,16 +100,20 @@ class Gpu:
 
     def fields(self, ids: Sequence[int]) -> dict[int, int | float | None]:
         """Field values by id, all in one call; None for those not available."""
-        answers = self._answered(self._library.fields, self.handle, ids) or {}
-        return {one: self._field(one, *answers[one]) if one in answers else None for one in ids}
+        return dict(zip(ids, self._values([(one, 0) for one in ids]), strict=True))
 
     def scoped(self, field_id: int, scopes: Sequence[int]) -> list[int | None]:
         """A counter for each of `scopes`, such as NVLinks, all in one call; None for those not available."""
-        answers = self._answered(self._library.scoped, self.handle, field_id, scopes)
-        if answers is None:
-            return [None] * len(scopes)
-        values = (self._field(field_id, *answer) for answer in answers)
+        values = self._values([(field_id, scope) for scope in scopes])
         return [None if value is None else int(value) for value in values]
+
+    def _values(self, asked: Sequence[tuple[int, int]]) -> list[int | float | None]:
+        """The value of each field asked for by id and scope."""
+        answers = self._answered(self._library.fields, self.handle, asked) or [(SUCCESS, None)] * len(asked)
+        for (field_id, _), (code, _) in zip(asked, answers, strict=True):
+            if code != SUCCESS:
+                self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
+        return [value for _, value in answers]
 
     def _answered(
         self, call: Callable[..., Answer], *args: Any, expected: Mapping[int, Answer] | None = None
@@ -124,11 +128,6 @@ class Gpu:
                 return expected[error.code]
             self._failed(error)
             return None
-
-    def _field(self, field_id: int, code: int, value: int | float | None) -> int | float | None:
-        if code != SUCCESS:
-            self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
-        return value
 
     def _failed(self, error: NvmlError) -> None:
         if error.code in LOST:

@@ -2,7 +2,7 @@
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -58,28 +58,17 @@ class Library:
         self.call(query, handle, ctypes.byref(answer))
         return answer
 
-    def scoped(self, handle: Handle, field_id: int, scopes: Sequence[int]) -> list[FieldValue]:
-        """A field's value for each of `scopes`, such as NVLinks, in one call.
+    def fields(self, handle: Handle, asked: Sequence[tuple[int, int]]) -> list[FieldValue]:
+        """Field values in one call, each by the field's id and its scope, such as an NVLink; 0: it has none.
 
         Raises:
             NvmlError: the call as a whole failed.
         """
-        return [answer for _, answer in self._fields(handle, [(field_id, scope) for scope in scopes])]
-
-    def fields(self, handle: Handle, ids: Sequence[int]) -> dict[int, FieldValue]:
-        """Many field values in one call, each with its own return code.
-
-        Raises:
-            NvmlError: the call as a whole failed.
-        """
-        return dict(self._fields(handle, [(field_id, 0) for field_id in ids]))
-
-    def _fields(self, handle: Handle, asked: list[tuple[int, int]]) -> Iterator[tuple[int, FieldValue]]:
-        """Id and value of each of the fields asked for by id and scope."""
-        answers = self.call("nvmlDeviceGetFieldValues", handle, asked)
-        for answer in (plain(answers._type_) * len(asked)).from_buffer(answers):
-            code = answer.nvmlReturn
-            yield answer.fieldId, (code, _value(answer) if code == SUCCESS else None)
+        answers = self.call("nvmlDeviceGetFieldValues", handle, list(asked))
+        found = (plain(answers._type_) * len(asked)).from_buffer(answers)
+        codes = [answer.nvmlReturn for answer in found]
+        values = [_value(one) if code == SUCCESS else None for one, code in zip(found, codes, strict=True)]
+        return list(zip(codes, values, strict=True))
 
 
 def kernel_under_nvml() -> KernelDriver:
