@@ -1,13 +1,12 @@
 """Which cards must give the same bits for the same work, and which one is wrong if they do not."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 
 # What decides the last bit of a result, besides the work itself (`Device.arithmetic`). This includes the
 # card's model: two models with as many multiprocessors may get different kernels of one library.
@@ -56,12 +55,6 @@ def dissent(own: str, cards_of: Mapping[str, set[str]]) -> Dissent | None:
         return None
     others = {card for result, cards in cards_of.items() if result != own for card in cards}
     return Dissent(tuple(sorted(others if undecided else cards_of[most])), undecided)
-
-
-def with_equal(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[PromisedDevice]:
-    """The cards of a SKU of which there are several."""
-    number = Counter(device.sku_stem for device in devices)
-    return [device for device in devices if device.sku_stem is not None and number[device.sku_stem] > 1]
 
 
 def promised_equals(device: DeviceEvidence) -> list[DeviceEvidence]:

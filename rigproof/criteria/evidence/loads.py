@@ -152,17 +152,6 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
     return device.cached(("load", stage), made)
 
 
-def loads_of(device: DeviceEvidence) -> list[Load]:
-    """What a device did in all stages in which it measured anything."""
-    found = []
-    for stage in device.evidence.stages_with(*DUTIES):
-        try:
-            found.append(load_of(device, stage))
-        except NotMeasured:  # a criterion that needs this load reports it
-            continue
-    return found
-
-
 def _always(_: Finding) -> bool:
     return True
 
