@@ -155,10 +155,11 @@ def schema(kind: Annotated[str, typer.Argument(help="of what: rig, sku or xids")
     """Print the JSON Schema by which editors check rig files, SKU files or the list of Xids."""
     import json  # noqa: PLC0415
 
+    from rigproof.judging.catalogue import JUDGED_BY  # noqa: PLC0415
     from rigproof.profiles.documents.keys import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
 
     schemas = {
-        "rig": lambda: rig_schema(KINDS),
+        "rig": lambda: rig_schema(KINDS, JUDGED_BY),
         "sku": lambda: sku_schema(KINDS),
         "xids": xids_schema,
     }

@@ -9,6 +9,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.subjects import Scope
+from rigproof.profiles.tables.limit_keys import LimitKey
 from rigproof.records.measurements import FigureRate
 from rigproof.records.verdict import Direction, Outcome, Severity
 
@@ -29,7 +30,7 @@ class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
         super().__init__(self.reason)
 
     def worded(self, reason: str) -> "NotMeasured":
-        """The same with another reason."""
+        """A copy of this exception with another reason."""
         found = type(self).__new__(type(self), reason)
         vars(found).update(vars(self) | {"reason": reason})
         return found
@@ -71,7 +72,7 @@ class Limit:
     direction: Direction | None = None
 
     def times(self, factor: float, note: str = "") -> "Limit":
-        """The same limit in another unit, or a share of it; `note` is appended to the source."""
+        """This limit in another unit, or a share of it; `note` is appended to the source."""
         return Limit(self.value * factor, f"{self.source}{note}", self.direction)
 
 
@@ -165,16 +166,18 @@ class Criterion:
     `caused_by_others`: why a failure or warning was not caused by the subject, in words, or None; it is then
     not measured.
     `idling`: the outcome that it has of a device that idles, if that changes it.
-    `limit`: the rule in words. If it begins with a key of the profile, that is the limit of its verdicts;
-    `planned` computes from the profile a limit that is no key, for a device.
+    `limit`: the rule in words. `limits`: the limits of the profile that it reads, in the order of the rule.
+    If the rule begins with the first of them, that is the limit of its verdicts; `planned` computes from the
+    profile a limit that is none of them, for a device.
     """
 
     name: str
     _: KW_ONLY
     title: str
-    scope: Scope
-    unit: str
+    scope: Scope = "device"
+    unit: str = ""
     limit: str
+    limits: tuple[LimitKey[Any], ...] = ()
     remedy: str
     severity: Severity
     unmeasured: str
@@ -201,6 +204,11 @@ class Criterion:
     def __call__(self, find: Callable[[Any], Finding]) -> "Criterion":
         """The criterion that judges by this function; its docstring is the summary."""
         return replace(self, find=find, summary=" ".join((find.__doc__ or "").split()))
+
+    @property
+    def main_limit(self) -> LimitKey[Any] | None:
+        """The limit of its verdicts; None if that is not one of its limits alone."""
+        return next((key for key in self.limits if self.limit.startswith(f"`{key}`")), None)
 
     def loads(self, stages: Collection[str], kinds: StageKinds) -> tuple[str, ...]:
         """The stages that it judges at a level with these; empty if one that it needs is missing."""

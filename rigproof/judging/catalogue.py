@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType, ModuleType
+from typing import Any
 
 from rigproof.criteria.checks import (
     activity,
@@ -26,18 +27,18 @@ from rigproof.criteria.checks import (
     power,
     reset,
     thermal,
-    thermal_faults,
     thermal_margin,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
 from rigproof.criteria.evidence import sensor_rules
+from rigproof.profiles.tables.limit_keys import LimitKey
 from rigproof.simulation.faults.kinds import FaultKind, Faults
 from rigproof.stages.registry import KINDS
 
 BEFORE_STAGES = (cluster, inventory, driver, modes, distribution, activity, disturbance)
 AFTER_STAGES = (
-    *(compute, memory, memory_errors, transfer, pcie_errors, thermal, thermal_faults, thermal_margin),
+    *(compute, memory, memory_errors, transfer, pcie_errors, thermal, thermal_margin),
     *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, host_limits, sensor_rules),
 )
 
@@ -57,6 +58,13 @@ CATALOGUE: Mapping[str, Criterion] = MappingProxyType(
         )
     }
 )
+
+
+# Each limit that a criterion declares, with the criteria that do.
+JUDGED_BY: Mapping[LimitKey[Any], list[str]] = {
+    key: [one.name for one in CATALOGUE.values() if key in one.limits]
+    for key in dict.fromkeys(key for one in CATALOGUE.values() for key in one.limits)
+}
 
 
 def _faults_of(checks: Iterable[ModuleType]) -> Iterator[FaultKind]:

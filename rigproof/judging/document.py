@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
-from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.catalogue import CATALOGUE, JUDGED_BY
 from rigproof.judging.expected_outcomes import shown_by
 from rigproof.judging.fault_page import faults_page, filled
 from rigproof.profiles.documents.keys import keys_page, rig_schema, sku_schema, xids_schema
@@ -28,11 +28,11 @@ SCOPES: dict[Scope, str] = {
 def documents() -> dict[Path, str]:
     """By path, the text of each file that is made from the code."""
     docs, schemas = CHECKOUT / "docs", CHECKOUT / "hwprofiles" / "schema"
-    made = {"rig": rig_schema(KINDS), "sku": sku_schema(KINDS), "xids": xids_schema()}
+    made = {"rig": rig_schema(KINDS, JUDGED_BY), "sku": sku_schema(KINDS), "xids": xids_schema()}
     return {
         docs / "criteria.md": criteria_page(),
         docs / "faults.md": faults_page(),
-        docs / "profile-keys.md": keys_page(KINDS),
+        docs / "profile-keys.md": keys_page(KINDS, JUDGED_BY),
         **{
             schemas / f"{name}.schema.json": json.dumps(schema, indent=2) + "\n"
             for name, schema in made.items()

@@ -22,7 +22,7 @@ from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.records.processes import GpuProcess
 from rigproof.records.rows import Rows
 from rigproof.records.samples import PcieErrors
-from rigproof.records.verdict import Verdict
+from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.feeding.stage import RewardBatch
 from support.recordings import END_S, healthy_recording
 from support.rig_profile import LIMITS, loaded_rig, stage_changes
@@ -40,6 +40,11 @@ class Bench:
     def verdict(self, criterion: str, subject: str) -> Verdict:
         evidence = Evidence(self.recording, self.loaded, self.champions, self.planned_by)
         return judge(CATALOGUE[criterion], subject, evidence)
+
+    def said(self, criterion: str, subject: str) -> tuple[Outcome, str]:
+        """A verdict's outcome, and its detail."""
+        verdict = self.verdict(criterion, subject)
+        return verdict.outcome, verdict.detail
 
     def verdicts(self) -> list[Verdict]:
         return judge_lap(Evidence(self.recording, self.loaded, self.champions, self.planned_by))

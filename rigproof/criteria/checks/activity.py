@@ -19,9 +19,15 @@ from rigproof.criteria.evidence.sensors import power_field, readings_by_piece, r
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window, without_work
 from rigproof.profiles.kinds.stages import DUTIES, Duty, StageKinds
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import Event, Labels
 from rigproof.records.verdict import Outcome, count_of
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
+
+ACTIVE_WORK_SHARE = LIMITS.key(lambda limits: limits.active_work_share)
+PAUSE_S = LIMITS.key(lambda limits: limits.pause_s)
+ACTIVE_POWER_SHARE = LIMITS.key(lambda limits: limits.active_power_share)
+ACTIVE_UTILIZATION_SHARE = LIMITS.key(lambda limits: limits.active_utilization_share)
 
 WINDOW_S = 1.0  # the meaning of "a second with work"
 FED = "a fed device may wait, which feeding.idle_gaps judges"
@@ -30,13 +36,13 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
 @Criterion(
     "activity.gpu_active",
     title="GPU active",
-    scope="device",
     unit="%",
     direction="at_least",
     limit="`limits.active_work_share` of 1 s windows with verified work; at most `limits.pause_s` "
     "without a round before a measured one of the same work (fed and continuous loads are judged otherwise); "
     "and a mean power of at least `limits.active_power_share` of the enforced limit (if the driver has no "
     "limit, a mean utilisation of `limits.active_utilization_share`); no wrong result",
+    limits=(ACTIVE_WORK_SHARE, PAUSE_S, ACTIVE_POWER_SHARE, ACTIVE_UTILIZATION_SHARE),
     severity="isolate",
     remedy="find out what that worker waited for: a lost process, another job on the card, a blocked queue",
     unmeasured="the device was deliberately left out, the stage was aborted, one of its workers reported "
@@ -104,7 +110,7 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     if not work.measured:
         return _without_work(device, window, stage)
     if device.is_cpu and duty != "continuous":
-        limit = device.limit("active_work_share").times(100)
+        limit = device.limit(ACTIVE_WORK_SHARE).times(100)
         return pass_or_fail(100.0, limit, good=True, detail="verified work was measured")
     if duty != "continuous":
         load_of(device, stage)  # or why there is none
@@ -144,7 +150,7 @@ def _without_work(device: DeviceEvidence, window: Window, stage: str) -> Finding
         raise NotMeasured("its host stood still in each of its rounds")
     cause = device.cause()
     detail = "no verified work was measured" + (f"; {cause}" if cause else "")
-    limit = device.limit("active_work_share").times(100)
+    limit = device.limit(ACTIVE_WORK_SHARE).times(100)
     idle_s = float(verified.t_s.max(initial=window.from_s))  # since its warm-up, if it began one
     over = ((min(idle_s, window.to_s), window.to_s),)
     return pass_or_fail(0.0, limit, good=False, detail=detail, from_s=window.from_s, over=over)
@@ -165,7 +171,7 @@ def _by_work(device: DeviceEvidence, duty: Duty, work: _Work) -> Finding:
     For a fed device any work is enough: how long it waits is judged elsewhere.
     """
     share = 100 * (1 - work.idle / work.seconds)
-    limit = device.limit("active_work_share").times(100)
+    limit = device.limit(ACTIVE_WORK_SHARE).times(100)
     detail = f"verified work in {work.seconds - work.idle} of {count_of(work.seconds, 'windows')} of 1 s"
     if share >= limit.value:
         return pass_or_fail(share, limit, good=True, detail=detail)
@@ -177,7 +183,7 @@ def _by_work(device: DeviceEvidence, duty: Duty, work: _Work) -> Finding:
 
 
 def _work(device: DeviceEvidence, stage: str) -> _Work:
-    """What a device did in a stage. NotMeasured if a round is not valid."""
+    """A device's verified work in a stage. NotMeasured if a round is not valid."""
     verified = device.rounds(stage).verified
     slices = [one for stretch in _stretches(device, stage) for one in stretch.slices(WINDOW_S)]
     # While its host stood still, no card could work, and none is to blame.
@@ -205,7 +211,7 @@ def _by_pause(device: DeviceEvidence, stage: str) -> Finding | None:
 
     Its rates do not show that: each round is as fast as ever. A continuous load is judged window by window.
     """
-    limit = device.optional_limit("pause_s")
+    limit = device.optional_limit(PAUSE_S)
     pause = _longest_pause(device, stage)
     if limit is None or pause is None:
         return None
@@ -248,7 +254,7 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     read = readings_by_piece(device, load, power_field(device), "power")
     mean_w, piece = float(read.means.min()), read.pieces[int(read.means.argmin())]
     enforced_w = enforced_power_within(device, piece.span) or enforced_power_w(device)
-    limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")
+    limit = device.limit(ACTIVE_POWER_SHARE).times(100, f" of the enforced {enforced_w:.0f} W")
     share = 100 * mean_w / enforced_w
     if share >= limit.value:
         return by_work
@@ -266,7 +272,7 @@ def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Fin
     except NotApplicable as reason:  # whether it worked is asked of any card
         raise NotMeasured(f"neither power nor utilisation can be read: {reason.reason}") from reason
     mean = float(used.means.min())
-    limit = device.limit("active_utilization_share").times(100)
+    limit = device.limit(ACTIVE_UTILIZATION_SHARE).times(100)
     if mean >= limit.value:
         lacking = "power limit" if device.identity.power_limit_w is None else "power"
         detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no {lacking}"
@@ -279,7 +285,6 @@ def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Fin
 FAULTS = (
     FaultKind(
         "gpu-idle",
-        "gpu",
         "its workers hardly work, and it draws almost no power",
         ("activity.gpu_active",),
         keys=TIMES,
@@ -288,7 +293,6 @@ FAULTS = (
     ),
     FaultKind(
         "bit-flip",
-        "gpu",
         "results differ from their reference, without any driver event",
         ("activity.gpu_active", "memory.success_rate", "compute.exact"),
         keys=TIMES,

@@ -28,8 +28,14 @@ from rigproof.criteria.evidence.sensors import (
 from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
+
+CLOCK_CAPPED_POWER_SHARE = LIMITS.key(lambda limits: limits.clock_capped_power_share)
+WORKING_CLOCK_MHZ = LIMITS.key(lambda limits: limits.working_clock_mhz)
+CLOCK_RATIO_SHARE = LIMITS.key(lambda limits: limits.clock_ratio_share)
+CLOCK_UNKNOWN_SHARE = LIMITS.key(lambda limits: limits.clock_unknown_share)
 
 MOST = 0.5  # "most samples": more than half of them
 # Of what the printed peak allows at a clock: a higher rate means that the reported clock is wrong.
@@ -39,12 +45,12 @@ OVER_PEAK_SHARE = 1.10
 @Criterion(
     "clock.ratio",
     title="clock ratio",
-    scope="device",
     unit="%",
     direction="at_least",
     limit="`limits.clock_ratio_share` of the boost clock that the SKU file states (for a card without one "
     "`limits.clock_unknown_share` of the highest SM clock that NVML reports). In the feeding stage "
     "`limits.working_clock_mhz`, if the rig states it",
+    limits=(CLOCK_RATIO_SHARE, CLOCK_UNKNOWN_SHARE, WORKING_CLOCK_MHZ, CLOCK_CAPPED_POWER_SHARE),
     severity="reset",
     remedy="restart the machine; if the clock is meant to be low, state `limits.clock_ratio_share` for this "
     "card",
@@ -121,7 +127,7 @@ class _Explained(NamedTuple):
 
     @property
     def power(self) -> str:
-        """What the card drew, in words; empty if it does not matter."""
+        """The power that the card drew, in words; empty if it does not matter."""
         if not self.reasons & POWER_CAP:
             return ""
         if self.enforced_w is None:
@@ -208,7 +214,7 @@ def _cap_of_all(
     enforced_w = device.identity.power_limit_w
     if enforced_w is None or not keeps_power_limit(device) or not enforced_w > 0:
         return None
-    least_w = device.limit("clock_capped_power_share").value * enforced_w
+    least_w = device.limit(CLOCK_CAPPED_POWER_SHARE).value * enforced_w
     capped = all(reasons[one] == POWER_CAP and drawn_w[one] >= least_w for one in places)
     return enforced_w if capped else None
 
@@ -232,15 +238,15 @@ def _set_on_purpose(device: DeviceEvidence) -> str:
 
 
 def _reference(device: DeviceEvidence, load: Load) -> Limit:
-    """The least clock, MHz."""
-    working = device.optional_limit("working_clock_mhz")
+    """The clock that it must reach at least, MHz."""
+    working = device.optional_limit(WORKING_CLOCK_MHZ)
     if load.duty == "fed" and working is not None:
         return working.times(1, f", {working.value:g} MHz")
     boost_mhz = None if device.device.sku is None else device.device.sku.boost_clock_mhz
     if boost_mhz is not None:
-        share = device.limit("clock_ratio_share")
+        share = device.limit(CLOCK_RATIO_SHARE)
         return Limit(boost_mhz * share.value, f"{share.source}, of the boost clock of {device.sku_file}")
-    share = device.limit("clock_unknown_share")
+    share = device.limit(CLOCK_UNKNOWN_SHARE)
     return Limit(_highest_mhz(device) * share.value, f"{share.source}, of NVML's highest clock")
 
 
@@ -317,7 +323,7 @@ def _drawn_while_low(device: DeviceEvidence, piece: Piece, least_mhz: float) -> 
 def _at_its_cap(
     device: DeviceEvidence, load: Load, piece: Piece, drawn_w: float, average_w: float, *, doubt_w: float
 ) -> tuple[float, float | None, bool | None]:
-    """What it drew, what was enforced, and whether it drew its cap; None if no power limit is reported.
+    """The power it drew, its enforced limit, and whether it drew that; None if no power limit is reported.
 
     `doubt_w`: by how much it may have drawn more than its readings say.
 
@@ -329,7 +335,7 @@ def _at_its_cap(
     enforced_w = enforced_power_within(device, piece.span)
     if enforced_w is None:
         return drawn_w, None, None
-    least_w = device.limit("clock_capped_power_share").value * enforced_w
+    least_w = device.limit(CLOCK_CAPPED_POWER_SHARE).value * enforced_w
     if drawn_w < least_w and not math.isnan(average_w):
         require_moving(device, load.window, POWER[1], "power (1 s average)")
         drawn_w = max(drawn_w, average_w)
@@ -359,7 +365,6 @@ def _main_reason(clocks_mhz: Floats, reasons: Floats, least_mhz: float) -> int |
 FAULTS = (
     FaultKind(
         "clock-stuck",
-        "gpu",
         "the SM clock stays low, and the driver gives no reason; to= is in MHz",
         ("clock.ratio",),
         keys=(*TIMES, "to"),
@@ -367,7 +372,6 @@ FAULTS = (
     ),
     FaultKind(
         "clock-locked",
-        "gpu",
         "a user set the SM clock (reason 0x2); to= is in MHz",
         ("clock.ratio",),
         ends="warns",
@@ -376,7 +380,6 @@ FAULTS = (
     ),
     FaultKind(
         "clock-drops-idle",
-        "gpu",
         "the card lowers its clock while it waits for rewards",
         ("clock.ratio",),
         keys=("stage", "to"),

@@ -22,7 +22,6 @@ LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"
     "cluster.nodes_present",
     title="node present",
     scope="node",
-    unit="",
     limit="the nodes that the rig profile promises",
     severity="config",
     remedy="switch that machine on, check its network cable, and run its `ray start` line there, which "
@@ -73,7 +72,7 @@ def require_promised_then(evidence: Evidence, subject: str) -> None:
 
 
 def _of_node(rig: Evidence, loss: Event) -> str:
-    """Where its node went, and what was lost with it; empty if the node stayed."""
+    """The remedy for a loss that follows from its node's; empty if the node stayed."""
     node = loss.subject.partition("/")[0]
     for kind, root in (("host_reset", "health.reset"), ("node_lost", "cluster.nodes_present")):
         if rig.events.of(node, kind):
@@ -156,22 +155,21 @@ def no_timeouts(rig: Evidence) -> Finding:
 FAULTS = (
     FaultKind(
         "node-missing",
-        "node",
         "a promised node never joins the cluster",
         ("cluster.nodes_present",),
+        scope="node",
     ),
     FaultKind(
         "node-lost",
-        "node",
         "a node leaves the cluster while it works",
         ("cluster.nodes_present",),
+        scope="node",
         keys=FROM,
         defaults=MID,
         duties=ALL_DUTIES,
     ),
     FaultKind(
         "nvml-hang",
-        "gpu",
         "NVML calls for the card never return",
         ("cluster.no_timeouts",),
         keys=FROM,
@@ -180,7 +178,6 @@ FAULTS = (
     ),
     FaultKind(
         "hung-kernel",
-        "gpu",
         "a kernel never ends: there is no further round",
         ("cluster.no_timeouts",),
         keys=FROM,
@@ -190,7 +187,6 @@ FAULTS = (
     ),
     FaultKind(
         "worker-killed",
-        "gpu",
         "a worker's process is killed",
         ("cluster.no_timeouts",),
         keys=FROM,
@@ -199,7 +195,6 @@ FAULTS = (
     ),
     FaultKind(
         "worker-frozen",
-        "gpu",
         "a worker's process no longer answers",
         ("cluster.no_timeouts",),
         keys=FROM,
@@ -208,7 +203,6 @@ FAULTS = (
     ),
     FaultKind(
         "timeout",
-        "gpu",
         "a worker's task does not end in time",
         ("cluster.no_timeouts",),
         keys=("stage",),

@@ -5,7 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
+from rigproof.criteria.criterion import (
+    Criterion,
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    pass_or_fail,
+)
 from rigproof.criteria.evidence.clocks import MOVED_S
 from rigproof.criteria.evidence.comparable import (
     UNDECIDED,
@@ -26,11 +33,10 @@ EXACT = "exact arithmetic"
 SAME = "the same products of comparable cards"
 
 Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
-Report = tuple[str, Kind, tuple[tuple[str, str], ...]]  # stage, kind, operands and checksum of each product
 
 
 class References:
-    """The checksums of all cards. Equal cards report the same, so each report is looked into once.
+    """The checksums of all cards.
 
     `by_product`: the cards that reported each checksum of each product. `contested`: the products of which
     there are several checksums.
@@ -38,38 +44,27 @@ class References:
 
     def __init__(self, events: Iterable[Event]) -> None:
         """From events of kind "reference". Damaged ones are ignored."""
-        cards: dict[Report, set[str]] = defaultdict(set)
-        numbers: dict[Report, int] = {}
-        by_card: dict[str, set[int]] = defaultdict(set)
+        self.by_product: dict[Product, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self._by_card: dict[str, set[Product]] = defaultdict(set)
         for event in events:
             checksums = event.data.get("checksums")
             if event.stage is None or not isinstance(checksums, Mapping):
                 continue
             kind = kind_of(event.data, "precision", "size", "golden")
-            stated = tuple([(str(operands), str(checksum)) for operands, checksum in checksums.items()])
-            report = (event.stage, kind, stated)
-            cards[report].add(event.subject)
-            by_card[event.subject].add(numbers.setdefault(report, len(numbers)))
-        self._by_card = {card: frozenset(found) for card, found in by_card.items()}
-        self._products = [
-            {(stage, kind, operands) for operands, _ in checksums} for stage, kind, checksums in numbers
-        ]
-        self.by_product: dict[Product, dict[str, set[str]]] = {}
-        for (stage, kind, checksums), subjects in cards.items():
-            for operands, checksum in checksums:
-                values = self.by_product.setdefault((stage, kind, operands), {})
-                values.setdefault(checksum, set()).update(subjects)
+            for operands, checksum in checksums.items():
+                product = (event.stage, kind, str(operands))
+                self.by_product[product][str(checksum)].add(event.subject)
+                self._by_card[event.subject].add(product)
         self.contested = [product for product, values in self.by_product.items() if len(values) > 1]
-        self._known: dict[frozenset[int], tuple[set[Product], int]] = {}
 
-    def products_of(self, card: str) -> tuple[set[Product], int]:
-        """The products that a card reported, and the most cards with the same checksum of one of them."""
-        reports = self._by_card.get(card, frozenset())
-        if reports not in self._known:
-            products = set().union(*(self._products[one] for one in reports))
-            most = max((len(cards) for one in products for cards in self.by_product[one].values()), default=0)
-            self._known[reports] = products, most
-        return self._known[reports]
+    def products_of(self, card: str) -> set[Product]:
+        """The products that a card reported."""
+        return self._by_card.get(card, set())
+
+    def most_alike(self, card: str) -> int:
+        """The most cards with the same checksum of one of the card's products; 0 without any."""
+        found = (self.by_product[product].values() for product in self.products_of(card))
+        return max((len(cards) for values in found for cards in values), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,6 @@ class Difference:
 @Criterion(
     "compute.exact",
     title="wrong results",
-    scope="device",
     unit="products",
     direction="at_most",
     limit="none may differ. Products of golden operands, which have the same bits on every device and in any "
@@ -138,8 +132,8 @@ def exact(device: DeviceEvidence) -> Finding:
         return _failed(len(differing), first_one.in_words(device.subject), SAME, None, step)
     _require_references(device)
     # Nothing differs, so this card agrees with all cards of the product that most cards share.
-    products, most = references.products_of(device.subject)
-    others = most - 1
+    products = references.products_of(device.subject)
+    others = references.most_alike(device.subject) - 1
     same = f"{len(products)} products are the same on {others} other card{'s' * (others > 1)}"
     precisions = _held_against_arithmetic(device)
     if precisions:
@@ -170,8 +164,7 @@ def _references(evidence: Evidence) -> References:
 
 def _differences(references: References, subject: str) -> list[Difference]:
     """The products that this card has wrong, or for which it is unknown which card is wrong."""
-    found = []
-    products, _ = references.products_of(subject)
+    found, products = [], references.products_of(subject)
     for product in references.contested:
         if product not in products:
             continue
@@ -196,7 +189,7 @@ def _require_equal_cards(device: DeviceEvidence, references: References) -> None
     if not device.evidence.stages_with(*REPEATING):
         return
     for one in promised_equals(device):
-        if not references.products_of(one.subject)[0]:
+        if not references.products_of(one.subject):
             raise NotMeasured(f"{one.subject}, which is to be compared with it, recorded no product")
 
 
@@ -218,9 +211,8 @@ def _require_references(device: DeviceEvidence) -> None:
         workers = device.planned_workers
         for worker in workers if device.evidence.kinds[stage].all_workers else workers[:1]:
             if (stage, worker) not in recorded:
-                cause = device.cause()
                 why = f"{worker} recorded no reference in the {stage} stage"
-                raise NotMeasured(why + (f": {cause}" if cause else ""))
+                raise NotMeasured(why, device.cause())
 
 
 def _held_against_arithmetic(device: DeviceEvidence) -> list[str]:
@@ -239,9 +231,8 @@ def _held_against_arithmetic(device: DeviceEvidence) -> list[str]:
         else:
             held = done.only(done.labelled("precision", precision) & done.same("phase", "exact"))
         if True not in kinds or not len(held):
-            cause = device.cause()
             why = f"no product of the {stage} stage in {precision} was held against exact arithmetic"
-            raise NotMeasured(why + (f": {cause}" if cause else ""))
+            raise NotMeasured(why, device.cause())
     return list(dict.fromkeys(str(precision) for _, precision in golden))
 
 
@@ -249,7 +240,6 @@ FAULTS = (
     *(
         FaultKind(
             name,
-            "gpu",
             what,
             ("activity.gpu_active", "memory.success_rate", "compute.exact"),
             keys=TIMES,
@@ -264,7 +254,6 @@ FAULTS = (
     ),
     FaultKind(
         "wrong-arithmetic",
-        "gpu",
         "the same wrong result every time, of operands that are not golden: it agrees with itself, and with "
         "no other card",
         ("compute.exact",),

@@ -51,8 +51,6 @@ DEFECTS = (
 @Criterion(
     "health.defects",
     title="own defects",
-    scope="device",
-    unit="",
     limit="NVML reports no SRAM errors over NVIDIA's threshold, no pending repair of a memory channel or "
     "TPC, and a valid InfoROM",
     severity="rma",
@@ -92,7 +90,6 @@ LACKS = unreported("ecc", "its driver reports no defects")
 FAULTS = (
     FaultKind(
         "sram-errors",
-        "gpu",
         "errors in the card's caches exceed NVIDIA's threshold",
         ("health.defects",),
         keys=FROM,
@@ -102,7 +99,6 @@ FAULTS = (
     ),
     FaultKind(
         "repair-pending",
-        "gpu",
         "a memory channel of the card is waiting for its repair",
         ("health.defects",),
         keys=FROM,
@@ -112,7 +108,6 @@ FAULTS = (
     ),
     FaultKind(
         "inforom-corrupt",
-        "gpu",
         "the checksum of the card's InfoROM is wrong",
         ("health.defects",),
     ),

@@ -14,7 +14,6 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
 @Criterion(
     "distribution.workers_spread",
     title="workers per GPU",
-    scope="device",
     unit="workers",
     direction="equal",
     limit="the workers that the rig profile plans for this device",
@@ -63,7 +62,7 @@ def _require_agreeing(device: DeviceEvidence) -> None:
 
 
 def _planned(device: DeviceEvidence) -> Limit:
-    """How many workers were planned here, and the file that states it."""
+    """The number of workers that were planned here, and the file that states it."""
     evidence = device.evidence
     if evidence.planned_by is evidence.loaded:
         return Limit(device.device.gpu.workers, device.source_of("workers"))
@@ -112,7 +111,6 @@ def _no_other(loaded: LoadedRig, _device: PromisedDevice) -> str:
 FAULTS = (
     FaultKind(
         "wrong-gpu",
-        "gpu",
         "every worker of the rig lands on this card",
         ("distribution.workers_spread",),
         lacks=_no_other,

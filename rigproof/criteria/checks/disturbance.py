@@ -2,7 +2,13 @@
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
+from rigproof.criteria.evidence.strangers import (
+    STRANGER_GROWTH_MIB,
+    STRANGER_SM_PERCENT,
+    Stranger,
+    require_watched,
+    strangers_of,
+)
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.processes import NAMED
 from rigproof.records.verdict import Outcome
@@ -14,13 +20,13 @@ END_IT = "end that process, or run again when the card is free"
 @Criterion(
     "activity.undisturbed",
     title="foreign processes",
-    scope="device",
     unit="strangers",
     direction="at_most",
     limit="no foreign process that starts during the run and computes. One that was there before, or draws a "
     "desktop, may use at most `limits.stranger_sm_percent` of the SMs and grow by at most "
     "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
     "warns: its effect on a rate is judged there",
+    limits=(STRANGER_SM_PERCENT, STRANGER_GROWTH_MIB),
     severity="config",
     remedy=END_IT,
     surroundings=True,
@@ -39,7 +45,7 @@ def undisturbed(device: DeviceEvidence) -> Finding:
     What it did not cause is judged as if it had not been there.
     """
     strangers = strangers_of(device)
-    none = Limit(0, device.source_of("limits.stranger_sm_percent"))
+    none = Limit(0, device.limit(STRANGER_SM_PERCENT).source)
     if not strangers:
         require_watched(device)
         return pass_or_fail(0, none, good=True)
@@ -59,7 +65,6 @@ def _in_words(stranger: Stranger) -> str:
 FAULTS = (
     FaultKind(
         "stranger-computes",
-        "gpu",
         "a foreign process starts and computes; by= is its share of the card",
         ("activity.undisturbed",),
         ends="not measured",
@@ -69,7 +74,6 @@ FAULTS = (
     ),
     FaultKind(
         "stranger-takes-memory",
-        "gpu",
         "a foreign process starts and takes free memory; to= is in MiB",
         ("activity.undisturbed",),
         ends="not measured",
@@ -79,7 +83,6 @@ FAULTS = (
     ),
     FaultKind(
         "stranger-crashes",
-        "gpu",
         "a foreign process starts and crashes with an illegal access, which the driver reports as Xid 31",
         ("activity.undisturbed",),
         ends="not measured",

@@ -5,10 +5,14 @@ from collections import Counter
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.identity import NodeIdentity
 from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
+
+DRIVER_MINIMUM = LIMITS.key(lambda limits: limits.driver_minimum)
+DRIVER_MIXED = LIMITS.key(lambda limits: limits.driver_mixed)
 
 NO_DRIVER = "install the NVIDIA driver there, or start the container with `--gpus all`"
 NO_NVML = "run `nvidia-smi` there and see `dmesg`; restart the machine if it does not answer either"
@@ -24,9 +28,9 @@ BLACKLIST = "keep nouveau from loading (`blacklist nouveau` in /etc/modprobe.d),
     "inventory.driver",
     title="driver",
     scope="node",
-    unit="",
     limit="`limits.driver_minimum`, the major version of the CUDA that torch was built for, and the version "
     "that most nodes have unless `limits.driver_mixed`",
+    limits=(DRIVER_MINIMUM, DRIVER_MIXED),
     remedy="install the same driver on every node and restart it, so that library and kernel module match",
     severity="config",
     unmeasured="a driver version that cannot be compared",
@@ -44,15 +48,15 @@ def driver(node: NodeEvidence) -> Finding:
         supports = f"driver {version} supports CUDA up to {identity.driver_cuda}"
         detail = f"{supports}, torch was built for {identity.torch_cuda}"
         return Finding(Outcome.FAIL, detail=detail, remedy=OTHER_TORCH, source="torch's CUDA version")
-    limits = node.evidence.loaded.rig.limits
-    minimum = limits.driver_minimum
-    source = "" if minimum is None else node.evidence.source_of("limits.driver_minimum")
+    minimum, file = node.stated(DRIVER_MINIMUM)
+    source = "" if minimum is None else file
     if minimum is not None and _numbers(version) < _numbers(minimum):
         detail = f"driver {version} is older than the {minimum} of {source}"
         remedy = "install a newer driver there and restart it, or lower `limits.driver_minimum`"
         return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=source)
-    if limits.driver_mixed:
-        source = source or node.evidence.source_of("limits.driver_mixed")
+    mixed, file = node.stated(DRIVER_MIXED)
+    if mixed:
+        source = source or file
         return Finding(Outcome.PASS, detail=f"driver {version}; the profile lets nodes differ", source=source)
     usual = node.evidence.cached("drivers", lambda: Counter(_versions(node).values())).most_common(2)
     if len(usual) > 1 and version != (usual[0][0] if usual[0][1] > usual[1][1] else None):
@@ -106,14 +110,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 FAULTS = (
     FaultKind(
         "torch-too-new",
-        "node",
         "torch was built for a newer CUDA than the driver supports",
         ("inventory.driver",),
+        scope="node",
     ),
     FaultKind(
         "driver-mismatch",
-        "node",
         "kernel module and library differ: NVML does not start",
         ("inventory.driver",),
+        scope="node",
     ),
 )

@@ -2,8 +2,11 @@
 
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind, unreported
+
+ECC_OFF = LIMITS.key(lambda limits: limits.ecc_off)
 
 RESTART = "restart the machine: ECC is on from then"
 KEEP_ON = "switch it on again before the next restart: `sudo nvidia-smi -i GPU -e 1`"
@@ -12,9 +15,8 @@ KEEP_ON = "switch it on again before the next restart: `sudo nvidia-smi -i GPU -
 @Criterion(
     "health.ecc_mode",
     title="ECC mode",
-    scope="device",
-    unit="",
     limit="on, unless `limits.ecc_off` is true; a mode that the next restart switches off warns",
+    limits=(ECC_OFF,),
     severity="config",
     remedy="switch it on with `sudo nvidia-smi -i GPU -e 1` and restart the machine, or write "
     "`limits.ecc_off = true` if it is off deliberately",
@@ -31,9 +33,9 @@ def ecc_mode(device: DeviceEvidence) -> Finding:
             return Finding(Outcome.WARN, detail=detail, remedy=KEEP_ON, source="NVML's pending ECC mode")
         return Finding(Outcome.PASS, detail="ECC is on")
     _require_promise(device)
-    if device.device.limits.ecc_off:
-        source = device.source_of("limits.ecc_off")
-        return Finding(Outcome.PASS, detail="ECC is off, as the profile states", source=source)
+    off, file = device.stated(ECC_OFF)
+    if off:
+        return Finding(Outcome.PASS, detail="ECC is off, as the profile states", source=file)
     if pending:
         return Finding(Outcome.FAIL, detail="ECC is off until the next restart", remedy=RESTART)
     return Finding(Outcome.FAIL, detail="ECC is switched off: no memory error is corrected or counted")
@@ -54,7 +56,6 @@ def _require_promise(device: DeviceEvidence) -> None:
 FAULTS = (
     FaultKind(
         "ecc-off",
-        "gpu",
         "ECC is switched off",
         ("health.ecc_mode",),
         lacks=unreported("ecc", "its driver counts no ECC errors"),

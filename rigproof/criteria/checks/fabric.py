@@ -33,8 +33,6 @@ CONFIGURATION_SHIFT, CONFIGURATION_NONE = 8, 1  # four bits: 0 not supported, 1 
 @Criterion(
     "health.fabric",
     title="NVLink fabric",
-    scope="device",
-    unit="",
     limit="NVML reports that the fabric is completed, with success, at full bandwidth, with healthy routes "
     "and no incorrect configuration; a recovery in progress warns",
     severity="reset",
@@ -69,7 +67,7 @@ def fabric(device: DeviceEvidence) -> Finding:
 
 
 def _trouble(read: GpuCounters) -> Finding | None:
-    """What one reading says; None if all is well."""
+    """The failure or warning that one reading tells of; None if all is well."""
     when = f"{read.moment} the load"
     if read.fabric_state != COMPLETED:
         state = (read.fabric_state or "").replace("_", " ")
@@ -99,14 +97,12 @@ def _without_fabric(_loaded: LoadedRig, device: PromisedDevice) -> str:
 FAULTS = (
     FaultKind(
         "fabric-not-started",
-        "gpu",
         "the fabric manager does not run: the NVLink fabric is never set up",
         ("health.fabric",),
         lacks=_without_fabric,
     ),
     FaultKind(
         "fabric-unhealthy",
-        "gpu",
         "NVML reports trouble of the NVLink fabric; to= is its mask: 1 reduced bandwidth, 4 a recovery",
         ("health.fabric",),
         keys=(*FROM, "to"),

@@ -16,9 +16,13 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import crashed_by
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.xids import FILE, Action, XidCatalogue, XidOutcome
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
+
+XID_FAIL = LIMITS.key(lambda limits: limits.xid_fail)
+XID_WARN = LIMITS.key(lambda limits: limits.xid_warn)
 
 LISTENING = "nvmlEventSetWait_v2"  # the query that returns Xids
 FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
@@ -31,12 +35,12 @@ UNKNOWN_ACTION = Action(
 @Criterion(
     "health.xid",
     title="Xid errors",
-    scope="device",
     unit="Xids",
     direction="at_most",
     limit="`hwprofiles/xids.toml`, where each Xid has its meaning, outcome, action and source: `fail` "
     "fails, all others warn, including numbers in no catalogue; `limits.xid_fail` and `limits.xid_warn` take "
     "precedence. A recovery action that NVML reports before or after the load fails, even without an Xid",
+    limits=(XID_FAIL, XID_WARN),
     severity="isolate",
     remedy="the action in hwprofiles/xids.toml; look up an Xid that it lacks in NVIDIA's Xid "
     "documentation and in `dmesg`",
@@ -53,7 +57,7 @@ def xid(device: DeviceEvidence) -> Finding:
     The root Xid is named first, before those that follow from it.
     """
     events = device.events("xid")
-    fatal = [event for event in events if _outcome(device, event) == "fail"]
+    fatal = [event for event in events if xid_outcome(device, event) == "fail"]
     if fatal:
         return _fatal(device, [fatal[0], _root(events), *events])
     wanted = _wanted(device)
@@ -80,7 +84,7 @@ def xid(device: DeviceEvidence) -> Finding:
     root = _root(events)
     detail = "; ".join(_listed(device, [root, *events]))
     # An Xid that is not the program's own error gives the remedy, even if it came later.
-    decisive = next((event for event in events if _outcome(device, event) != "program"), root)
+    decisive = next((event for event in events if xid_outcome(device, event) != "program"), root)
     action = _action(device, _code(decisive))
     return Finding(
         Outcome.WARN, len(events), none, detail, action.step, from_s=root.t_s, severity=action.severity
@@ -90,8 +94,8 @@ def xid(device: DeviceEvidence) -> Finding:
 def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
     """A failure for the first of the events, which may contain one twice."""
     code = _code(events[0])
-    stated = code in (device.device.limits.xid_fail or ())
-    limit = Limit(0, device.source_of("limits.xid_fail") if stated else FILE)
+    stated, file = device.stated(XID_FAIL)
+    limit = Limit(0, file if code in (stated or ()) else FILE)
     number = len({id(event) for event in events})
     detail = "; ".join(_listed(device, events))
     action = _action(device, code)
@@ -107,12 +111,12 @@ def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
 
 
 def _action(device: DeviceEvidence, code: int | None) -> Action:
-    """What to do about a number; for one in no catalogue, where to look it up."""
+    """The action for an Xid number; for one in no catalogue, to look it up."""
     known = device.evidence.loaded.xids.action(code)
     if known is not None:
         return known
     step = "look it up in NVIDIA's Xid documentation and in `dmesg`"
-    if code is not None and code not in (device.device.limits.xid_fail or ()):
+    if code is not None and code not in (device.stated(XID_FAIL)[0] or ()):
         step += f"; `limits.xid_fail = [{code}]` makes it fail"
     return Action(severity="isolate", step=step)
 
@@ -163,8 +167,10 @@ def _code(event: Event) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _outcome(device: DeviceEvidence, event: Event) -> XidOutcome:
-    return device.evidence.loaded.xids.outcome(_code(event), device.device.limits)
+def xid_outcome(device: DeviceEvidence, event: Event) -> XidOutcome:
+    """The outcome of an Xid: by the rig's own lists, else by the catalogue."""
+    fail, warn = (device.stated(key)[0] or () for key in (XID_FAIL, XID_WARN))
+    return device.evidence.loaded.xids.outcome(_code(event), fail=fail, warn=warn)
 
 
 def _root(events: Sequence[Event]) -> Event:
@@ -178,7 +184,7 @@ def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
     seen: dict[int | None, str] = {}
     for event in events:
         code = _code(event)
-        kind = " (usually a program's own error)" if _outcome(device, event) == "program" else ""
+        kind = " (usually a program's own error)" if xid_outcome(device, event) == "program" else ""
         meaning = event.message if code is None else catalogue.meaning(code)
         at = "" if f"{event.t_s:.0f}" == f"{events[0].t_s:.0f}" else f" at t={event.t_s:.0f} s"
         seen.setdefault(code, f"Xid {code}{kind}{at}: {meaning}")
@@ -188,7 +194,6 @@ def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
 FAULTS = (
     FaultKind(
         "xid",
-        "gpu",
         "the driver reports an Xid; code= is its number",
         ("health.xid",),
         keys=(*FROM, "code"),
@@ -197,7 +202,6 @@ FAULTS = (
     ),
     FaultKind(
         "recovery-wanted",
-        "gpu",
         "the driver requests a reset of the card without an Xid; to= is another NVML recovery action",
         ("health.xid",),
         keys=(*FROM, "to"),

@@ -21,10 +21,19 @@ from rigproof.criteria.evidence.cpu_use import CpuSecond, cpu_seconds, load_repo
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.windows import Window, require_coverage
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.node import CpuLoad
+from rigproof.profiles.tables.limit_keys import CPU, RESPONSIVENESS
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import CONTINUOUS, MID, TIMES, FaultKind
+
+BAND_PERCENT = CPU.key(lambda cpu: cpu.band_percent)
+IN_BAND_SHARE = CPU.key(lambda cpu: cpu.in_band_share)
+FALSE_ALARM_SHARE = CPU.key(lambda cpu: cpu.false_alarm_share)
+WARN_PERCENT = CPU.key(lambda cpu: cpu.warn_percent)
+WARN_WINDOWS_SHARE = CPU.key(lambda cpu: cpu.warn_windows_share)
+STOLEN_WARN_PERCENT = CPU.key(lambda cpu: cpu.stolen_warn_percent)
+P99_MS = RESPONSIVENESS.key(lambda delays: delays.p99_ms)
+MAX_MS = RESPONSIVENESS.key(lambda delays: delays.max_ms)
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,6 +66,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`; fewer warn, and fail "
     "if a host that keeps the limit would have as few with a chance under `cpu.false_alarm_share`. It also "
     "warns if the mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are",
+    limits=(IN_BAND_SHARE, BAND_PERCENT, FALSE_ALARM_SHARE, WARN_PERCENT, WARN_WINDOWS_SHARE),
     severity="config",
     remedy="end other programs, give the node more CPUs, or adapt `cpu.band_percent`",
     unmeasured="a hypervisor, other programs or a container's quota took the CPU time that is missing, or "
@@ -67,10 +77,9 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 )
 def cpu_band(node: NodeEvidence) -> Finding:
     """The host's CPU load stays inside its band while the GPUs work; the load of all processes counts."""
-    cpu = node.cpu
-    low, high = cpu.band_percent
-    limit = node.limit("cpu", "in_band_share", cpu.in_band_share).times(100, f", band {low:g}–{high:g} %")
-    warn = node.limit("cpu", "warn_percent", cpu.warn_percent)
+    (low, high), _ = node.stated(BAND_PERCENT)
+    limit = node.limit(IN_BAND_SHARE).times(100, f", band {low:g}–{high:g} %")
+    warn, most = node.limit(WARN_PERCENT), node.optional_limit(WARN_WINDOWS_SHARE)
     seconds = _covered_seconds(node)
     under = [one for one in seconds if one.used < low]
     over = [one for one in seconds if one.used > high]
@@ -86,15 +95,14 @@ def cpu_band(node: NodeEvidence) -> Finding:
         detail += users(node, seconds)
         first = min(one.from_s for one in (*under, *over))
         explained = [one for one in (*under, *over) if one.explained(low, high)]
-        if not _significant(len(under) + len(over), len(seconds), cpu):
+        if not _significant(len(under) + len(over), len(seconds), node):
             remedy = taken(node, explained)[1] if explained else ""
             return Finding(Outcome.WARN, inside, limit, detail, remedy, from_s=first)
         _require_own(node, seconds, explained)
         remedy = OWN_WORK if len(over) >= len(under) else _remedy_under(load_report(node))
         return pass_or_fail(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first)
     high_share = 100 * sum(1 for one in seconds if one.used > warn.value) / len(seconds)
-    most = cpu.warn_windows_share
-    if mean > warn.value or (most is not None and high_share > 100 * most):
+    if mean > warn.value or (most is not None and high_share > 100 * most.value):
         detail = f"{high_share:.0f} % of seconds over {warn.value:g} %, mean {mean:.1f} %"
         return Finding(Outcome.WARN, inside, limit, detail + users(node, seconds))
     return pass_or_fail(inside, limit, good=True, detail=detail)
@@ -136,14 +144,14 @@ def _require_own(node: NodeEvidence, seconds: Sequence[CpuSecond], explained: Se
     missed = f"{len(out)} of {len(seconds)} s outside {low:g}–{high:g} %, at {mean:.1f} % on average"
     own = [one for one in out if not one.explained(low, high)]
     known = [one for one in own if one.told]
-    if len(known) < len(own) and not _significant(len(known), len(seconds), node.cpu):
+    if len(known) < len(own) and not _significant(len(known), len(seconds), node):
         raise NotMeasured(f"{missed}; whose CPU time it was is not in this recording" + users(node, seconds))
-    if not _significant(len(own), len(seconds), node.cpu):
+    if not _significant(len(own), len(seconds), node):
         who, remedy = taken(node, explained)
         raise Disturbed(f"{missed}, while {who}", remedy, min(one.from_s for one in explained))
 
 
-def _significant(out: int, number: int, cpu: CpuLoad) -> bool:
+def _significant(out: int, number: int, node: NodeEvidence) -> bool:
     """Whether so many of the windows are outside the band that it cannot be chance.
 
     That is so if the upper Clopper–Pearson bound of the share inside (Biometrika 26, 1934; one-sided, at
@@ -153,10 +161,10 @@ def _significant(out: int, number: int, cpu: CpuLoad) -> bool:
     host 1 % are (bench/cpu_band.py). Windows beside each other are alike, so that a hog of seven seconds is
     enough; but that explains them. Without the key, one too many is enough.
     """
-    outside = 1 - cpu.in_band_share
-    if cpu.false_alarm_share is None or outside <= 0:
+    outside, false_alarm = 1 - node.limit(IN_BAND_SHARE).value, node.optional_limit(FALSE_ALARM_SHARE)
+    if false_alarm is None or outside <= 0:
         return out > outside * number
-    return chance_of(out, number, outside) < cpu.false_alarm_share
+    return chance_of(out, number, outside) < false_alarm.value
 
 
 def chance_of(least: int, number: int, share: float) -> float:
@@ -192,6 +200,7 @@ def _remedy_under(load: Event | None) -> str:
     unit="%",
     direction="at_most",
     limit="`cpu.stolen_warn_percent` of the host's CPU time, on average under load; more warns",
+    limits=(STOLEN_WARN_PERCENT,),
     severity="config",
     remedy="ask the provider for dedicated CPUs: what feeds the GPUs waits as long as that",
     unmeasured="what a hypervisor takes was read for too little of the time under load; not applicable to a "
@@ -200,15 +209,14 @@ def _remedy_under(load: Event | None) -> str:
     needs=("continuous",),
 )
 def steal(node: NodeEvidence) -> Finding:
-    """How much CPU time a hypervisor takes from the host while its GPUs work."""
-    most = node.cpu.stolen_warn_percent
+    """A hypervisor takes little CPU time from the host while its GPUs work."""
+    limit = node.optional_limit(STOLEN_WARN_PERCENT)
     window = node.evidence.loaded_window(node.evidence.steady_stage)
     samples = node.loaded_samples(window)
     stolen = samples.readings("stolen_percent")
-    if most is None or (len(samples) and not len(stolen.values)):
+    if limit is None or (len(samples) and not len(stolen.values)):
         raise NotApplicable("this run did not read how much CPU time a hypervisor takes")
     require_coverage(stolen.times_s, window, node.coverage_limit(), node.evidence.rate_hz, "stolen CPU time")
-    limit = node.limit("cpu", "stolen_warn_percent", most)
     mean = float(stolen.values.mean())
     detail = f"up to {stolen.values.max():.0f} % in one sample"
     throttled, pressure = (
@@ -230,6 +238,7 @@ def steal(node: NodeEvidence) -> Finding:
     direction="at_most",
     limit="`responsiveness.p99_ms` and `responsiveness.max_ms`; a single delay of up to twice the latter "
     "warns",
+    limits=(P99_MS, MAX_MS),
     severity="config",
     remedy="lower the CPU load in the profile (`cpu.band_percent`)",
     unmeasured="a hypervisor, other programs or a container's quota took the CPU when wake-ups were late, or "
@@ -239,9 +248,7 @@ def steal(node: NodeEvidence) -> Finding:
 )
 def responsiveness(node: NodeEvidence) -> Finding:
     """A process that sleeps 10 ms at a time wakes up in time: 99th percentile and maximum of its delay."""
-    rig = node.evidence.loaded.rig
-    p99 = node.limit("responsiveness", "p99_ms", rig.responsiveness.p99_ms)
-    longest = node.limit("responsiveness", "max_ms", rig.responsiveness.max_ms)
+    p99, longest = node.limit(P99_MS), node.limit(MAX_MS)
     window = node.evidence.loaded_window(node.evidence.steady_stage)
     delays, reported_s = _delays(node, window)
     if not np.isfinite(delays).all():
@@ -369,9 +376,9 @@ def _no_band(loaded: LoadedRig, node: str) -> str:
 FAULTS = (
     FaultKind(
         "cpu-saturated",
-        "node",
         "another program takes the whole CPU, and wake-ups come late",
         ("host.cpu_band", "host.responsiveness"),
+        scope="node",
         ends="not measured",
         keys=TIMES,
         duties=CONTINUOUS,
@@ -379,18 +386,18 @@ FAULTS = (
     ),
     FaultKind(
         "cpu-starved",
-        "node",
         "the CPU stays below its band though nobody else uses it: the profile states too few CPUs",
         ("host.cpu_band",),
+        scope="node",
         keys=(*TIMES, "to"),
         duties=CONTINUOUS,
         host_lacks=_no_band,
     ),
     FaultKind(
         "cpu-stolen",
-        "node",
         "a hypervisor takes a share of the host's CPU time while it is under load",
         ("host.steal",),
+        scope="node",
         ends="warns",
         keys=(*TIMES, "by"),
         defaults={"by": "20%"},
@@ -398,9 +405,9 @@ FAULTS = (
     ),
     FaultKind(
         "host-frozen",
-        "node",
         "the host freezes for a while",
         ("host.responsiveness",),
+        scope="node",
         keys=TIMES,
         defaults={**MID, "for": "5"},
         duties=CONTINUOUS,

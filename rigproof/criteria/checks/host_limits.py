@@ -1,9 +1,15 @@
 """Do a host, and a container's limits on it, leave its GPUs enough CPUs, RAM and shared memory?"""
 
-from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotApplicable, NotMeasured
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, NotApplicable
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.verdict import Outcome, figure
 from rigproof.simulation.faults.kinds import FaultKind
+
+HOST_SHARE = LIMITS.key(lambda limits: limits.host_share)
+HOST_CPUS_PER_GPU = LIMITS.key(lambda limits: limits.host_cpus_per_gpu)
+HOST_RAM_SHARE = LIMITS.key(lambda limits: limits.host_ram_share)
+HOST_SHM_GIB = LIMITS.key(lambda limits: limits.host_shm_gib)
 
 UNLIMITED_SHARE = 0.99  # of the host's own: less is a limit of a container or cgroup
 CPUS = "raise the CPU quota (`docker run --cpus=…`, `resources.limits.cpu`)"
@@ -17,11 +23,11 @@ SHM = "start the container with `--shm-size=8g` or `--ipc=host`; in Kubernetes m
     "host.limits",
     title="host limits",
     scope="node",
-    unit="",
     limit="at least `limits.host_share` of the `cpus` and `ram_gib` that the node states. It warns if the "
     "host, or a container or cgroup on it, has fewer than `limits.host_cpus_per_gpu` CPUs for each GPU, "
     "less RAM than `limits.host_ram_share` of the GPUs' memory, or a /dev/shm smaller than "
     "`limits.host_shm_gib`",
+    limits=(HOST_SHARE, HOST_CPUS_PER_GPU, HOST_RAM_SHARE, HOST_SHM_GIB),
     remedy="correct the node's `cpus` or `ram_gib` in the profile, or give the host what it states",
     severity="config",
     unmeasured="the host has what the node states, but a container or cgroup leaves this run less of it; a "
@@ -33,7 +39,7 @@ def host_limits(node: NodeEvidence) -> Finding:
     found = node.identity
     if found.host_cpus is None and found.shm_gib is None:
         raise NotApplicable("what the host offers was not read")
-    share = _limit(node, "host_share")
+    share = node.limit(HOST_SHARE)
     for what, usable, host, stated, unit, raised in (
         ("CPUs", found.cpus, found.host_cpus, node.node.cpus, "", CPUS),
         ("RAM", found.ram_gib, found.host_ram_gib, node.node.ram_gib, " GiB", RAM),
@@ -50,10 +56,10 @@ def host_limits(node: NodeEvidence) -> Finding:
 
 
 def _scarce(node: NodeEvidence) -> Finding | None:
-    """What the GPUs have too little of; None if there is enough."""
+    """A warning of what the GPUs have too little of; None if there is enough."""
     found = node.identity
     devices = node.cards
-    per_gpu, ram = _limit(node, "host_cpus_per_gpu"), _limit(node, "host_ram_share")
+    per_gpu, ram = node.limit(HOST_CPUS_PER_GPU), node.limit(HOST_RAM_SHARE)
     if found.cpus < per_gpu.value * len(devices):
         cut = _cut(found.cpus, found.host_cpus)
         of_all = f" of the host's {found.host_cpus}" if cut else ""
@@ -64,7 +70,7 @@ def _scarce(node: NodeEvidence) -> Finding | None:
         detail = f"{found.ram_gib:.0f} GiB of RAM beside {vram_gib:.0f} GiB of VRAM"
         remedy = RAM if _cut(found.ram_gib, found.host_ram_gib) else MORE_RAM
         return Finding(Outcome.WARN, detail=detail, remedy=remedy, source=ram.source)
-    shm = _limit(node, "host_shm_gib")
+    shm = node.limit(HOST_SHM_GIB)
     if found.shm_gib is not None and found.shm_gib < shm.value:
         detail = f"{found.shm_gib:.2g} GiB of shared memory (/dev/shm): data loaders and NCCL need more"
         return Finding(Outcome.WARN, detail=detail, remedy=SHM, source=shm.source)
@@ -76,13 +82,6 @@ def _cut(usable: float, host: float | None) -> bool:
     return host is not None and usable < UNLIMITED_SHARE * host
 
 
-def _limit(node: NodeEvidence, name: str) -> Limit:
-    value = getattr(node.evidence.loaded.rig.limits, name)
-    if value is None:
-        raise NotMeasured(f"the profile has no limits.{name}")
-    return Limit(float(value), node.evidence.source_of(f"limits.{name}"))
-
-
 def _seen(node: NodeEvidence) -> str:
     found = node.identity
     return f"{found.cpus:.3g} CPUs, {found.ram_gib:.0f} GiB of RAM"
@@ -91,11 +90,13 @@ def _seen(node: NodeEvidence) -> str:
 FAULTS = (
     FaultKind(
         "host-limited",
-        "node",
         "a container leaves a quarter of the CPUs and the RAM",
         ("host.limits",),
+        scope="node",
         ends="not measured",
     ),
-    FaultKind("host-smaller", "node", "the host has half of the CPUs and the RAM", ("host.limits",)),
-    FaultKind("shm-small", "node", "a container has 64 MiB of /dev/shm", ("host.limits",), ends="warns"),
+    FaultKind("host-smaller", "the host has half of the CPUs and the RAM", ("host.limits",), scope="node"),
+    FaultKind(
+        "shm-small", "a container has 64 MiB of /dev/shm", ("host.limits",), scope="node", ends="warns"
+    ),
 )

@@ -11,9 +11,13 @@ from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.planning import MIB_PER_GIB
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, no_peer
+
+GPU_MEMORY_SHARE = LIMITS.key(lambda limits: limits.gpu_memory_share)
+FOREIGN_MEMORY_WARN_MIB = LIMITS.key(lambda limits: limits.foreign_memory_warn_mib)
 
 TAKEN = (
     "end the other job that holds it (`ray status` there), or start Ray there so that it offers this card: "
@@ -33,11 +37,10 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
 @Criterion(
     "inventory.gpus_present",
     title="GPU present",
-    scope="device",
-    unit="",
     limit="the GPUs that the rig profile promises, with their SKU, `limits.gpu_memory_share` of its memory "
     "(or of the `memory_gib` that the profile states) and, if pinned, their UUID. A VBIOS other than that of "
     "equal data-centre cards warns",
+    limits=(GPU_MEMORY_SHARE,),
     severity="reseat",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="another job of the cluster holds it, or CUDA_VISIBLE_DEVICES hides it where Ray was started; "
@@ -123,7 +126,7 @@ def _without_workers(device: DeviceEvidence) -> Finding:
 
 
 def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
-    """What differs from the promise, and the next step; empty if nothing does."""
+    """The difference from the promise in words, and the next step; empty if there is none."""
     gpu = device.device.gpu
     place = _place(device)
     if found.device != gpu.device:
@@ -158,13 +161,13 @@ def _require_own_name(device: DeviceEvidence) -> None:
 
 
 def _place(device: DeviceEvidence) -> str:
-    """Where the profile promises the device."""
+    """The place in the profile that promises the device, such as `nodes[0].gpus[0]`."""
     return device.evidence.loaded.written(f"{device.device.key}.sku").removesuffix(".sku")
 
 
 def _with_less_memory(device: DeviceEvidence, found: GpuIdentity) -> Finding | None:
     """The failure of a card that shows too little memory; earlier recordings have no limit of it."""
-    share = device.optional_limit("gpu_memory_share")
+    share = device.optional_limit(GPU_MEMORY_SHARE)
     promised_gib, found_gib = _promised_gib(device), found.memory_total_mib / MIB_PER_GIB
     if share is None or found_gib >= share.value * promised_gib:
         return None
@@ -189,12 +192,12 @@ def _promised_gib(device: DeviceEvidence) -> float:
 @Criterion(
     "inventory.foreign_memory",
     title="memory others hold",
-    scope="device",
     unit="MiB",
     direction="at_most",
     limit="what the plan leaves free: the card's memory less the driver's reserve, the workers' memory, and "
     "a CUDA context and workspaces for each. More than `limits.foreign_memory_warn_mib` warns, on a card "
     "without a display",
+    limits=(FOREIGN_MEMORY_WARN_MIB,),
     severity="config",
     remedy=FREE_IT,
     surroundings=True,
@@ -214,7 +217,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     free = Limit(room.most_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):
         raise Disturbed(f"{foreign.used_mib:.0f} MiB: {detail}; {room.breakdown}", FREE_IT)
-    warn = device.limit("foreign_memory_warn_mib")
+    warn = device.limit(FOREIGN_MEMORY_WARN_MIB)
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
         return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)
     return pass_or_fail(foreign.used_mib, free, good=True)
@@ -231,19 +234,16 @@ def _holders(pids: tuple[int, ...] | None) -> str:
 FAULTS = (
     FaultKind(
         "gpu-missing",
-        "gpu",
         "the driver does not list the card; of equal ones without a `uuid` the last is missing",
         ("inventory.gpus_present",),
     ),
     FaultKind(
         "memory-missing",
-        "gpu",
         "the card shows seven eighths of its model's memory",
         ("inventory.gpus_present",),
     ),
     FaultKind(
         "vbios-differs",
-        "gpu",
         "the card has another VBIOS than its equals",
         ("inventory.gpus_present",),
         ends="warns",
@@ -251,14 +251,12 @@ FAULTS = (
     ),
     FaultKind(
         "gpu-hidden",
-        "gpu",
         "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last is hidden",
         ("inventory.gpus_present",),
         ends="not measured",
     ),
     FaultKind(
         "gpu-lost",
-        "gpu",
         "the card falls off the bus: Xid 79, and GPU_IS_LOST from then on",
         ("inventory.gpus_present", "health.xid"),
         keys=FROM,
@@ -267,7 +265,6 @@ FAULTS = (
     ),
     FaultKind(
         "foreign-memory",
-        "gpu",
         "a foreign process holds memory of the card; to= is in MiB",
         ("inventory.foreign_memory",),
         ends="not measured",

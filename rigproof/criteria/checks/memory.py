@@ -13,8 +13,13 @@ from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_o
 from rigproof.criteria.evidence.want_of_memory import crowded_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import IDLE_MIB, ITEM_BYTES, matrix_mib
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.verdict import Outcome, count_of, figure_and_limit
 from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
+
+OOMS = LIMITS.key(lambda limits: limits.ooms)
+SUCCESS_SHARE = LIMITS.key(lambda limits: limits.success_share)
+HEADROOM_GIB = LIMITS.key(lambda limits: limits.headroom_gib)
 
 MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
@@ -31,10 +36,10 @@ REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is re
 @Criterion(
     "memory.no_oom",
     title="out of memory",
-    scope="device",
     unit="OOMs",
     direction="at_most",
     limit="`limits.ooms`",
+    limits=(OOMS,),
     severity="config",
     remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
@@ -49,7 +54,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
     A failure that the policy of `[memory]` recovered from counts like any other.
     """
     require_judged_plan(device)
-    allowed = device.limit("ooms")
+    allowed = device.limit(OOMS)
     events = device.events("oom")
     counted = _sum_of_highest(device, "ooms")
     ooms = max(len(events), counted)
@@ -78,21 +83,19 @@ def no_oom(device: DeviceEvidence) -> Finding:
 def _require_last_readings(device: DeviceEvidence, window: Window) -> None:
     """NotMeasured if the counts of a planned worker are not known up to the end of the load."""
     memory, steady = device.evidence.memory(device.subject), device.evidence.steady_stage
-    workers, stages = memory.column("worker"), memory.column("stage")
-    backwards = range(len(workers) - 1, -1, -1)
+    read_by = list(zip(memory.column("stage"), memory.column("worker"), strict=True))
     for worker in device.planned_workers:
         lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
         if lost:
             raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
-        place = next((one for one in backwards if stages[one] == steady and workers[one] == worker), None)
-        if place is None:
-            cause = device.cause()
-            raise NotMeasured(f"{worker} never reported its memory" + (f": {cause}" if cause else ""))
-        last_s = memory.times_s[place]
+        own = [place for place, by in enumerate(read_by) if by == (steady, worker)]
+        if not own:
+            raise NotMeasured(f"{worker} never reported its memory", device.cause())
+        last_s = memory.times_s[own[-1]]
         if last_s < window.to_s - LAST_READING_S:
             why = f"{worker} last reported its memory at t={last_s:.0f} s"
             raise NotMeasured(f"{why}; the load ended at t={window.to_s:.0f} s")
-        if not device.is_cpu and any(math.isnan(memory.numbers(name)[place]) for name in COUNTS):
+        if not device.is_cpu and any(math.isnan(memory.numbers(name)[own[-1]]) for name in COUNTS):
             raise NotMeasured(
                 f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
                 "PYTORCH_CUDA_ALLOC_CONF names there"
@@ -131,7 +134,6 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
 @Criterion(
     "memory.success_rate",
     title="success rate",
-    scope="device",
     unit="%",
     direction="at_least",
     limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker in the "
@@ -140,6 +142,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     "or hang; an allocation, if the worker reported its memory as filled; each time that memory ran out, "
     "recovered from or not, counts as a failed one. Rounds: the verified share of all that the device "
     "did; work that the CPU did in its place does not count",
+    limits=(SUCCESS_SHARE,),
     severity="config",
     remedy="read the first error of this device's workers under Events in report.html; if memory ran out, "
     "lower its load",
@@ -157,14 +160,13 @@ def success_rate(device: DeviceEvidence) -> Finding:
     if tally.total == 0 and lost is not None:
         raise lost
     if tally.total == 0:
-        cause = device.cause()
-        raise NotMeasured("no work was started" + (f": {cause}" if cause else ""))
+        raise NotMeasured("no work was started", device.cause())
     rounds, lent = rounds_by_device(device)
     unverified = rounds.only(rounds.same("verified", False))
     by_tasks = 100 * tally.good / tally.total
     by_rounds = 100 * (1 - len(unverified) / len(rounds)) if rounds else by_tasks
     share = min(by_tasks, by_rounds)
-    limit = device.limit("success_share").times(100)
+    limit = device.limit(SUCCESS_SHARE).times(100)
     parts = []
     if tally.failures or not len(unverified):
         parts.append(f"{len(tally.failures)} of {tally.total} tasks and allocations failed")
@@ -213,10 +215,10 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     "memory.headroom",
     title="memory headroom",
     key_figure=True,
-    scope="device",
     unit="GiB",
     direction="at_least",
     limit="`limits.headroom_gib`; if less is free only because of what others held before the run, it warns",
+    limits=(HEADROOM_GIB,),
     severity="config",
     remedy=FREE_SOME,
     surroundings=True,
@@ -240,13 +242,12 @@ def headroom(device: DeviceEvidence) -> Finding:
         free.append(samples.readings("ram_available_mib"))
     read = min(free, key=attrgetter("lowest"))
     if not read:
-        cause = device.cause()
-        raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))
+        raise NotMeasured("free memory was not read under load", device.cause())
     if device.found and not device.is_cpu and read.highest > device.identity.memory_total_mib:
         raise NotMeasured(f"{read.highest:.0f} MiB are said to be free, more than the card has")
     place = int(read.values.argmin())
     t_s, least_mib = float(read.times_s[place]), float(read.values[place])
-    limit = device.limit("headroom_gib")
+    limit = device.limit(HEADROOM_GIB)
     least_gib = least_mib / MIB_PER_GIB
     if least_gib >= limit.value:
         return pass_or_fail(least_gib, limit, good=True)
@@ -261,7 +262,7 @@ def headroom(device: DeviceEvidence) -> Finding:
 
 
 def _others_gib(device: DeviceEvidence) -> float:
-    """What others held of the card before the run; 0 if it is not known, or as little as on an idle card."""
+    """GiB of the card that others held before the run; 0 if unknown, or as little as on an idle card."""
     others = device.foreign_memory
     used_mib = None if others is None else others.used_mib
     return 0.0 if used_mib is None or used_mib <= IDLE_MIB else used_mib / MIB_PER_GIB
@@ -270,13 +271,11 @@ def _others_gib(device: DeviceEvidence) -> float:
 FAULTS = (
     FaultKind(
         "oom",
-        "gpu",
         "allocations fail (out of memory)",
         ("memory.no_oom",),
     ),
     FaultKind(
         "oom-retry",
-        "gpu",
         "allocations succeed only after the cache was emptied",
         ("memory.no_oom",),
         ends="warns",
@@ -287,13 +286,11 @@ FAULTS = (
     ),
     FaultKind(
         "cpu-fallback",
-        "gpu",
         "memory runs out permanently, and the CPU does the card's work",
         ("memory.success_rate",),
     ),
     FaultKind(
         "memory-taken",
-        "gpu",
         "after the start others take almost all memory of the card; to= is in MiB",
         ("memory.headroom",),
         ends="not measured",
@@ -301,7 +298,6 @@ FAULTS = (
     ),
     FaultKind(
         "half-filled",
-        "gpu",
         "a worker fills half of its planned memory and does not report it",
         ("memory.no_oom",),
         ends="not measured",

@@ -4,9 +4,15 @@ from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome, count_of
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, unreported
+
+ECC_UNCORRECTED = LIMITS.key(lambda limits: limits.ecc_uncorrected)
+REMAPPED_ROWS_FAIL = LIMITS.key(lambda limits: limits.remapped_rows_fail)
+RETIRED_PAGES_FAIL = LIMITS.key(lambda limits: limits.retired_pages_fail)
+RETIRED_PAGES_WARN = LIMITS.key(lambda limits: limits.retired_pages_warn)
 
 WORN = "have the card replaced soon: further errors there cannot be remapped"
 REPLACE = "have the card replaced: its memory wears out"
@@ -15,10 +21,10 @@ REPLACE = "have the card replaced: its memory wears out"
 @Criterion(
     "memory.ecc",
     title="uncorrected ECC",
-    scope="device",
     unit="errors",
     direction="at_most",
     limit="`limits.ecc_uncorrected`",
+    limits=(ECC_UNCORRECTED,),
     severity="reset",
     remedy="reset or restart the machine; if errors come back, have the card replaced",
     unmeasured="a counter is missing before or after the run; not applicable if the SKU file lists `ecc` "
@@ -32,7 +38,7 @@ def ecc(device: DeviceEvidence) -> Finding:
     if not _any(before, after, "ecc_uncorrected") and device.identity.ecc_enabled is not True:
         _excuse(device, "ecc", "this card has no ECC", counted=before or after)
     uncorrected = growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
-    limit = device.limit("ecc_uncorrected")
+    limit = device.limit(ECC_UNCORRECTED)
     if uncorrected > limit.value:
         return pass_or_fail(uncorrected, limit, good=False, detail="uncorrected, during the run")
     corrected = growth(before, after, "ecc_corrected", "corrected memory errors")
@@ -71,11 +77,11 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
 @Criterion(
     "memory.row_remap",
     title="remapped rows",
-    scope="device",
     unit="rows",
     direction="at_most",
     limit="fewer than `limits.remapped_rows_fail` rows; a pending or failed remap fails; for retired pages "
     "`limits.retired_pages_fail` and `limits.retired_pages_warn`. A bank with few or no spare rows warns",
+    limits=(REMAPPED_ROWS_FAIL, RETIRED_PAGES_FAIL, RETIRED_PAGES_WARN),
     severity="reset",
     remedy="restart the machine so that the remap takes effect; if rows keep failing, have the card replaced",
     unmeasured="the counters are missing before or after the run; not applicable if ECC is switched off, "
@@ -92,7 +98,7 @@ def row_remap(device: DeviceEvidence) -> Finding:
     if latest is None:
         raise NotMeasured("remapped rows were not read")
     rows = latest.remapped_uncorrectable
-    limit = _fewer_than(device.limit("remapped_rows_fail"))
+    limit = _fewer_than(device.limit(REMAPPED_ROWS_FAIL))
     if latest.remap_failed or latest.remap_pending:
         failed = bool(latest.remap_failed)
         return Finding(
@@ -121,7 +127,7 @@ def _by_pages(
     pages = None if latest is None else latest.retired_pages
     if pages is None:
         return None
-    fail, warn = _fewer_than(device.limit("retired_pages_fail")), device.limit("retired_pages_warn")
+    fail, warn = _fewer_than(device.limit(RETIRED_PAGES_FAIL)), device.limit(RETIRED_PAGES_WARN)
     if pages > fail.value:
         return pass_or_fail(
             pages, fail, good=False, detail="retired memory pages", remedy=REPLACE, severity="rma"
@@ -162,7 +168,6 @@ NO_REMAP = unreported("row_remap", "its driver reports no remapped rows")
 FAULTS = (
     FaultKind(
         "ecc-uncorrected",
-        "gpu",
         "a double-bit error: it is counted, Xid 48 (and 95 with row remapping) is raised, and the work ends",
         ("memory.ecc",),
         keys=FROM,
@@ -172,7 +177,6 @@ FAULTS = (
     ),
     FaultKind(
         "ecc-corrected-rate",
-        "gpu",
         "corrected errors increase during the run",
         ("memory.ecc",),
         ends="warns",
@@ -183,7 +187,6 @@ FAULTS = (
     ),
     FaultKind(
         "row-remap-pending",
-        "gpu",
         "a memory row is waiting for its remap",
         ("memory.row_remap",),
         keys=FROM,
@@ -193,7 +196,6 @@ FAULTS = (
     ),
     FaultKind(
         "spare-rows-used",
-        "gpu",
         "a memory bank has no spare row left",
         ("memory.row_remap",),
         ends="warns",
@@ -204,7 +206,6 @@ FAULTS = (
     ),
     FaultKind(
         "row-remap-failed",
-        "gpu",
         "a memory row could not be remapped",
         ("memory.row_remap",),
         keys=FROM,

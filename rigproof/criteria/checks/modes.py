@@ -1,11 +1,11 @@
 """Is the driver set up so that several CUDA programs can use the whole card?"""
 
+from rigproof.criteria.checks.inventory import DATA_CENTRE
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind, unreported
 
-DATA_CENTRE = ("tesla", "nvidia")  # GpuIdentity.brand of cards for servers
 SOURCE = "NVML's modes"
 NO_MIG = "switch MIG off: `sudo nvidia-smi -i GPU -mig 0`; rigproof loads and judges whole cards"
 STAY_OFF = "switch MIG off again before the next reset: `sudo nvidia-smi -i GPU -mig 0`"
@@ -18,8 +18,6 @@ PERSIST = (
 @Criterion(
     "inventory.modes",
     title="driver modes",
-    scope="device",
-    unit="",
     limit="MIG is off and the compute mode is the default one. An exclusive mode only warns where the "
     "plan has no more than one worker for the card; so do MIG that the next reset switches on, and "
     "persistence mode that is off on a data-centre card",
@@ -61,13 +59,10 @@ def _require_answers(device: DeviceEvidence) -> None:
 
 
 FAULTS = (
-    FaultKind("mig-on", "gpu", "MIG is switched on", ("inventory.modes",)),
-    FaultKind(
-        "compute-prohibited", "gpu", "the compute mode lets no program use the card", ("inventory.modes",)
-    ),
+    FaultKind("mig-on", "MIG is switched on", ("inventory.modes",)),
+    FaultKind("compute-prohibited", "the compute mode lets no program use the card", ("inventory.modes",)),
     FaultKind(
         "persistence-off",
-        "gpu",
         "persistence mode is off",
         ("inventory.modes",),
         ends="warns",

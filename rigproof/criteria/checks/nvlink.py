@@ -16,9 +16,14 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
+
+NVLINKS = LIMITS.key(lambda limits: limits.nvlinks)
+NVLINK_REPLAYS = LIMITS.key(lambda limits: limits.nvlink_replays)
+NVLINK_CRC_PER_S = LIMITS.key(lambda limits: limits.nvlink_crc_per_s)
 
 Links = Sequence[bool | None]
 VIRTUAL = ("passthrough", "vgpu")  # GpuIdentity.virtualization in a virtual machine
@@ -32,8 +37,8 @@ RECOVERED = (("nvlink_replays", "replays"), ("nvlink_recoveries", "recoveries"))
 CRC = ("nvlink_crc_errors", "CRC errors")
 
 
-def _planned(_loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
-    stated = device.limits.nvlinks
+def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
+    stated, _ = loaded.stated(NVLINKS, device)
     if stated is None and device.sku is not None:
         stated = device.sku.nvlinks
     return None if stated is None else Limit(stated, "profile")
@@ -42,13 +47,13 @@ def _planned(_loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
 @Criterion(
     "health.nvlink",
     title="NVLinks",
-    scope="device",
     unit="links",
     direction="at_least",
     limit="as many active links as the rig states in `limits.nvlinks`, else the SKU file in `nvlinks`; else "
     "as many as an equal card of the node has. `limits.nvlink_replays` replays and recoveries of a link "
     "during the run, `limits.nvlink_crc_per_s` CRC errors; fewer CRC errors warn, and so do links that all "
     "equal cards of a virtual machine lack",
+    limits=(NVLINKS, NVLINK_REPLAYS, NVLINK_CRC_PER_S),
     severity="reseat",
     remedy="see `nvidia-smi nvlink -s`; reseat the bridge, or `sudo systemctl restart nvidia-fabricmanager`; "
     "if fewer are meant, state `limits.nvlinks`",
@@ -82,8 +87,8 @@ def nvlink(device: DeviceEvidence) -> Finding:
 
 
 def _expected(device: DeviceEvidence) -> Limit | None:
-    """How many links should be active; None if nothing says so."""
-    stated, sku = device.optional_limit("nvlinks"), device.device.sku
+    """The number of links that should be active; None if nothing says so."""
+    stated, sku = device.optional_limit(NVLINKS), device.device.sku
     if stated is not None:
         return stated
     if sku is not None and sku.nvlinks is not None:
@@ -99,7 +104,7 @@ def _peers(device: DeviceEvidence) -> list[DeviceEvidence]:
 
 
 def _of_peers(device: DeviceEvidence) -> list[int]:
-    """How many links of each peer are active; none for one whose links are not known."""
+    """The number of active links of each peer whose links are known."""
     read = [one.counters("after") or one.counters("before") for one in _peers(device)]
     return [sum(map(bool, one.nvlinks)) for one in read if one is not None and one.nvlinks is not None]
 
@@ -110,7 +115,7 @@ def _excuse(device: DeviceEvidence, limit: Limit | None) -> None:
         raise NotMeasured("the state of its NVLinks was not read")
     if limit is None:
         raise NotApplicable("this card has no NVLink, or none is connected")
-    if device.device.limits.nvlinks is None and not _peers(device):
+    if device.optional_limit(NVLINKS) is None and not _peers(device):
         raise NotApplicable("no other card of this node has NVLinks")
 
 
@@ -143,8 +148,8 @@ class _Worst:
 
 
 def _by_errors(device: DeviceEvidence, before: GpuCounters, after: GpuCounters) -> Finding | None:
-    """What the links' error counters say; None if nothing is wrong."""
-    most = device.limit("nvlink_replays")
+    """A failure or warning by the links' error counters; None if they are in order."""
+    most = device.limit(NVLINK_REPLAYS)
     for field, what in RECOVERED:
         worst = _worst(before, after, field, what)
         if worst is not None and worst.grown > most.value:
@@ -153,7 +158,7 @@ def _by_errors(device: DeviceEvidence, before: GpuCounters, after: GpuCounters) 
     worst = _worst(before, after, *CRC)
     if worst is None or not worst.grown:
         return None
-    per_s, limit = worst.grown / max(1.0, after.t_s - before.t_s), device.limit("nvlink_crc_per_s")
+    per_s, limit = worst.grown / max(1.0, after.t_s - before.t_s), device.limit(NVLINK_CRC_PER_S)
     detail = f"{worst.grown} CRC errors on link {worst.link} during the run"
     if per_s >= limit.value:
         return Finding(Outcome.FAIL, detail=detail, remedy=RESET, source=limit.source, severity="reset")

@@ -8,9 +8,13 @@ import numpy as np
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.samples import PcieErrors
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
+
+PCIE_CORRECTABLE_MINUTE = LIMITS.key(lambda limits: limits.pcie_correctable_minute)
+PCIE_UNCORRECTED = LIMITS.key(lambda limits: limits.pcie_uncorrected)
 
 MINUTE_S = 60.0
 LONGEST_GAP_S = 2 * MINUTE_S  # between two records: there is one a minute at least
@@ -30,11 +34,11 @@ UNCOUNTED = (
 @Criterion(
     "transfer.errors",
     title="PCIe errors",
-    scope="device",
     unit="errors/min",
     direction="at_most",
     limit="`limits.pcie_correctable_minute` correctable errors in any minute; more fatal and non-fatal "
     "errors in the run than `limits.pcie_uncorrected` fail",
+    limits=(PCIE_CORRECTABLE_MINUTE, PCIE_UNCORRECTED),
     severity="reseat",
     remedy="reseat card and riser, clean the contacts, try another slot; `dmesg | grep -i aer` names the "
     "kind of error",
@@ -53,7 +57,7 @@ def errors(device: DeviceEvidence) -> Finding:
     the worst minute of the end that has more.
     """
     read = _readings(device)
-    most, none = device.limit("pcie_correctable_minute"), device.limit("pcie_uncorrected")
+    most, none = device.limit(PCIE_CORRECTABLE_MINUTE), device.limit(PCIE_UNCORRECTED)
     names = (*UNCORRECTED, *CORRECTABLE)
     counted = [name for name in names if any(getattr(one, name) is not None for one in read)]
     if not counted:
@@ -72,10 +76,10 @@ def errors(device: DeviceEvidence) -> Finding:
 
 
 def _readings(device: DeviceEvidence) -> list[PcieErrors]:
-    """In the order of time; NotMeasured if there is none."""
+    """The card's error counts in the order of time; NotMeasured if there is none."""
     records = device.evidence.recording.of(PcieErrors).of(device.subject)
     if not records:
-        if device.optional_limit("pcie_uncorrected") is None:
+        if device.optional_limit(PCIE_UNCORRECTED) is None:
             raise NotApplicable("the run was recorded before rigproof read PCIe errors")
         raise NotMeasured("its node's agent recorded no PCIe errors, nor that it could not read any")
     return sorted(records, key=lambda one: one.t_s)
@@ -99,7 +103,7 @@ def _lost(read: Sequence[PcieErrors], most: Limit) -> Finding | None:
 
 
 def _end(one: PcieErrors, name: str) -> str:
-    """Which end of the link the count is of."""
+    """The end of the link that a count is of, in words."""
     if not name.startswith("port_"):
         return "the card"
     return f"the upstream port{f' {one.port}' if one.port else ''}"
@@ -149,7 +153,6 @@ def _require_complete(device: DeviceEvidence, read: Sequence[PcieErrors], counte
 FAULTS = (
     FaultKind(
         "pcie-errors",
-        "gpu",
         "the link repairs many errors: correctable ones are counted at both ends, and packets are repeated",
         ("transfer.errors",),
         keys=FROM,
@@ -158,7 +161,6 @@ FAULTS = (
     ),
     FaultKind(
         "pcie-uncorrected",
-        "gpu",
         "a transaction on the link is lost: the kernel counts a non-fatal error",
         ("transfer.errors",),
         keys=FROM,

@@ -1,14 +1,13 @@
 """Does the card have the right power limit, and does it respect it?"""
 
-from collections.abc import Sequence
 from operator import itemgetter
 
 import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.fed import nearest_edge, power_failure
-from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, over_loads
+from rigproof.criteria.evidence.fed import WORKING_POWER_W, nearest_edge, power_failure
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
 from rigproof.criteria.evidence.power_limits import (
     enforced_power_w,
     enforced_power_within,
@@ -19,8 +18,13 @@ from rigproof.criteria.evidence.sensors import readings_by_piece, require_possib
 from rigproof.criteria.evidence.series import Readings
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind, unstated
+
+POWER_OVER_LIMIT_SHARE = LIMITS.key(lambda limits: limits.power_over_limit_share)
+POWER_LIMIT_W = LIMITS.key(lambda limits: limits.power_limit_w)
+POWER_CAP_FAIL_SHARE = LIMITS.key(lambda limits: limits.power_cap_fail_share)
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
 SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and exceeds the limit for a second
@@ -30,11 +34,11 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and excee
     "power.draw",
     title="power",
     key_figure=True,
-    scope="device",
     unit="W",
     direction="at_most",
     limit="`limits.power_over_limit_share` of the power limit that NVML enforces; in the feeding stage "
     "`limits.working_power_w`, if the rig states it",
+    limits=(POWER_OVER_LIMIT_SHARE, WORKING_POWER_W),
     severity="config",
     remedy="set the power limit again (`nvidia-smi -pl`), and check that the power supply carries all "
     "cards at once",
@@ -61,15 +65,15 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     """The piece that is closest to its limit, or furthest over it."""
     average = device.loaded_samples(load.window).recorded("power_average_w")
     field = "power_average_w" if average else "power_w"
-    over = device.limit("power_over_limit_share")
+    over = device.limit(POWER_OVER_LIMIT_SHARE)
     found = []
     read = readings_by_piece(device, load, field, "power", SHORTEST_S)
     if keeps_power_limit(device) and (short := _shortly_over(device, average, over)) is not None:
         return short
-    limits_w = _enforced(device, read.pieces)
-    for piece, mean_w, enforced_w in zip(read.pieces, read.means.tolist(), limits_w, strict=True):
+    for piece, mean_w in zip(read.pieces, read.means.tolist(), strict=True):
         if mean_w <= 0:
             raise NotMeasured(f"the power reads 0 W at t={piece.span.from_s:.0f} s")
+        enforced_w = enforced_power_within(device, piece.span)
         if enforced_w is None:
             raise NotMeasured("NVML does not report the enforced power limit")
         found.append((mean_w / enforced_w, mean_w, enforced_w, piece))
@@ -105,21 +109,14 @@ def _shortly_over(device: DeviceEvidence, average: Readings, over: Limit) -> Fin
     return pass_or_fail(float(means_w[place]), limit, good=False, from_s=from_s, length_s=length_s)
 
 
-def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float | None]:
-    """The power limit in each piece, W; None if there was none."""
-    if keeps_power_limit(device):
-        return [enforced_power_w(device)] * len(pieces)
-    return [enforced_power_within(device, piece.span) for piece in pieces]
-
-
 @Criterion(
     "power.limit",
     title="power limit",
-    scope="device",
     unit="W",
     direction="at_least",
     limit="`limits.power_limit_w`, if the rig states it; else the card's default limit (NVML's, else the SKU "
     "file's). A lower one warns, and one under `limits.power_cap_fail_share` of it fails",
+    limits=(POWER_LIMIT_W, POWER_CAP_FAIL_SHARE),
     severity="config",
     remedy="set it with `nvidia-smi -pl`, or state the intended range as `limits.power_limit_w`",
     unmeasured="NVML reports no enforced limit, or one that no card can have, such as 0 W; not applicable "
@@ -136,14 +133,14 @@ def limit(device: DeviceEvidence) -> Finding:
     require_possible(device, "power_limit_w", "power limit")
     in_force = sorted({enforced_power_w(device), *device.samples.readings("power_limit_w").values.tolist()})
     changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
-    allowed = device.device.limits.power_limit_w
+    allowed, file = device.stated(POWER_LIMIT_W)
     if allowed is not None:
-        return _in_range(device, in_force, allowed, changed)
+        return _in_range(in_force, allowed, file, changed)
     enforced_w = in_force[0]
     default = _default(device)
     if default is None:
         return Finding(Outcome.NO_LIMIT, enforced_w, detail="the card's default power limit is not known")
-    fails = device.limit("power_cap_fail_share")
+    fails = device.limit(POWER_CAP_FAIL_SHARE)
     least = Limit(fails.value * default.value, f"{fails.source}, of {default.source}")
     if enforced_w < least.value - ROUNDING_W:
         detail = f"a cap far below the card's default of {default.value:.0f} W"
@@ -158,19 +155,17 @@ def limit(device: DeviceEvidence) -> Finding:
 
 
 def _restore(device: DeviceEvidence, enforced_w: float, default_w: float) -> str:
-    """How to remove a cap, and how to state that it is intended."""
+    """The command that removes a cap, and the key by which it is stated as intended."""
     command = f"`nvidia-smi -i {device.identity.index} -pl {default_w:.0f}`"
     meant = f"`limits.power_limit_w = [{enforced_w:.0f}, {enforced_w:.0f}]`"
     return f"restore it on {device.device.node} with {command}; if it is intended, state {meant}"
 
 
-def _in_range(
-    device: DeviceEvidence, in_force: list[float], allowed: tuple[float, float], changed: str
-) -> Finding:
+def _in_range(in_force: list[float], allowed: tuple[float, float], file: str, changed: str) -> Finding:
     low_w, high_w = allowed
     # The value furthest outside the range is reported; the lowest if all are inside.
     enforced_w = max(in_force, key=lambda one: (max(low_w - one, one - high_w, 0.0), -one))
-    nearest = nearest_edge(enforced_w, allowed, device.source_of("limits.power_limit_w"))
+    nearest = nearest_edge(enforced_w, allowed, file)
     good = low_w - ROUNDING_W <= enforced_w <= high_w + ROUNDING_W
     return pass_or_fail(
         _unrounded(enforced_w, nearest),
@@ -218,7 +213,6 @@ def _has_range(loaded: LoadedRig, device: PromisedDevice) -> str:
 FAULTS = (
     FaultKind(
         "power-over-limit",
-        "gpu",
         "the card draws more than its enforced limit",
         ("power.draw",),
         keys=(*TIMES, "by"),
@@ -228,7 +222,6 @@ FAULTS = (
     ),
     FaultKind(
         "power-out-of-range",
-        "gpu",
         "the mean power leaves the working range while the card is fed",
         ("power.draw",),
         keys=("stage", "to"),
@@ -237,7 +230,6 @@ FAULTS = (
     ),
     FaultKind(
         "power-capped",
-        "gpu",
         "a user lowered the power limit; to= is in W",
         ("power.limit",),
         ends="warns",
@@ -246,7 +238,6 @@ FAULTS = (
     ),
     FaultKind(
         "power-limit-off",
-        "gpu",
         "the enforced power limit is outside the range that the rig states",
         ("power.limit",),
         keys=("to",),

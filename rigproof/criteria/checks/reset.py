@@ -16,7 +16,6 @@ WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `k
     "health.reset",
     title="host stayed up",
     scope="node",
-    unit="",
     limit="the host's boot id is the same before and after the load",
     severity="reseat",
     remedy="usually the power supply: check its rating, its cables and the outlet; "
@@ -106,9 +105,9 @@ def _passed(node: NodeEvidence) -> str:
 FAULTS = (
     FaultKind(
         "reset",
-        "node",
         "the host resets under load, and returns after `for=` with another boot id",
         ("health.reset",),
+        scope="node",
         keys=TIMES,
         defaults={**MID, "for": "8"},
         duties=ALL_DUTIES,
@@ -116,9 +115,9 @@ FAULTS = (
     ),
     FaultKind(
         "reset-before",
-        "node",
         "the host reset during the previous run, which never ended",
         ("health.reset",),
+        scope="node",
         ends="warns",
     ),
 )

@@ -16,13 +16,23 @@ from rigproof.criteria.evidence.counters import (
     names_of,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.fed import temperature_failure
+from rigproof.criteria.evidence.fed import WORKING_TEMPERATURE_C, temperature_failure
 from rigproof.criteria.evidence.sensors import require_moving, require_possible
 from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DEVICE_DUTIES, DUTIES
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.profiles.tables.sku import TemperatureLimits
 from rigproof.records.verdict import Outcome, count_of
+from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind, unreported, unstated
+
+CORE_TEMPERATURE_C = LIMITS.key(lambda limits: limits.core_temperature_c)
+CORE_TEMPERATURE_NEVER_C = LIMITS.key(lambda limits: limits.core_temperature_never_c)
+CORE_TEMPERATURE_WARN_C = LIMITS.key(lambda limits: limits.core_temperature_warn_c)
+MEMORY_TEMPERATURE_C = LIMITS.key(lambda limits: limits.memory_temperature_c)
+THROTTLE_SHARE = LIMITS.key(lambda limits: limits.throttle_share)
+THROTTLE_EVENTS = LIMITS.key(lambda limits: limits.throttle_events)
+THROTTLE_EVENT_S = LIMITS.key(lambda limits: limits.throttle_event_s)
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
 SUSTAINED_S = 5.0
@@ -35,13 +45,13 @@ FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still onl
     "thermal.core_temperature",
     title="core temperature",
     key_figure=True,
-    scope="device",
     unit="°C",
     direction="at_most",
     limit="`limits.core_temperature_c`, if the rig states it; else NVML's GPU_MAX, else its SLOWDOWN; else "
     "the SKU file's. If the rig states `limits.core_temperature_never_c`, that applies to every reading, and "
     "the limit to the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
     "`limits.working_temperature_c`, if the rig states it",
+    limits=(CORE_TEMPERATURE_C, CORE_TEMPERATURE_NEVER_C, CORE_TEMPERATURE_WARN_C, WORKING_TEMPERATURE_C),
     severity="reseat",
     remedy="clean the heatsink or raise the fan curve",
     unmeasured="too few readings under load, or a frozen sensor",
@@ -58,7 +68,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     """
     identity, documented = device.identity, _documented(device)
     limits = [
-        device.optional_limit("core_temperature_c"),
+        device.optional_limit(CORE_TEMPERATURE_C),
         _reported(identity.temperature_gpu_max_c, "NVML GPU_MAX"),
         _reported(identity.temperature_slowdown_c, "NVML SLOWDOWN"),
         _reported(documented.max_operating_c, device.sku_file),
@@ -67,7 +77,8 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     field, what = "core_temperature_c", "core temperature"
     require_possible(device, field, what)
     pairs = device.samples.readings(field)
-    never, warn = (device.optional_limit(f"core_temperature_{name}_c") for name in ("never", "warn"))
+    never = device.optional_limit(CORE_TEMPERATURE_NEVER_C)
+    warn = device.optional_limit(CORE_TEMPERATURE_WARN_C)
     if never is not None:
         passed = _too_hot(device, pairs, never, "no reading may exceed it")
         if passed is not None:
@@ -86,10 +97,10 @@ def core_temperature(device: DeviceEvidence) -> Finding:
 @Criterion(
     "thermal.memory_temperature",
     title="memory temperature",
-    scope="device",
     unit="°C",
     direction="at_most",
     limit="`limits.memory_temperature_c`, if the rig states it; else NVML's MEM_MAX; else the SKU file's",
+    limits=(MEMORY_TEMPERATURE_C,),
     severity="reseat",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
@@ -105,7 +116,7 @@ def memory_temperature(device: DeviceEvidence) -> Finding:
     if device.samples and device.never_reads(field):
         raise NotApplicable("this card's driver reports no memory temperature")
     limits = [
-        device.optional_limit("memory_temperature_c"),
+        device.optional_limit(MEMORY_TEMPERATURE_C),
         _reported(device.identity.temperature_memory_max_c, "NVML MEM_MAX"),
         _reported(_documented(device).memory_max_c, device.sku_file),
     ]
@@ -166,7 +177,7 @@ def _sustained(pairs: Readings) -> Readings:
 
 
 def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
-    """How long it was over the limit: each reading holds until the next one, or for one step of the grid."""
+    """The time over the limit, s: each reading holds until the next one, or for one step of the grid."""
     step_s = 1 / device.evidence.rate_hz
     held_s = np.minimum(np.diff(pairs.times_s, append=pairs.times_s[-1] + step_s), 2 * step_s)
     return float(held_s[pairs.values > limit_c].sum())
@@ -175,7 +186,6 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
 @Criterion(
     "thermal.throttle",
     title="throttling",
-    scope="device",
     unit="%",
     direction="at_most",
     limit="`limits.throttle_share` of the samples of any stage, where more than two are slowed; at most "
@@ -183,6 +193,7 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "count), none longer than `limits.throttle_event_s`. A slowdown within all three warns, "
     "and so does one that NVML counted for longer than the time between two samples and no sample shows. "
     "Power cap (0x4) and idle (0x1) do not count",
+    limits=(THROTTLE_SHARE, THROTTLE_EVENTS, THROTTLE_EVENT_S),
     severity="reseat",
     remedy="cool the card if the reason is thermal; check plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load, or a counter of them went back",
@@ -204,10 +215,10 @@ def throttle(device: DeviceEvidence) -> Finding:
     if before is not None:
         twice = device.evidence.recording.first_attempts
         found += [_slowed(before.device(device.subject), stage) for stage in twice]
-    limit = device.limit("throttle_share").times(100)
+    limit = device.limit(THROTTLE_SHARE).times(100)
     worst = max(found, key=lambda one: one.share)
     number = sum(len(one.events) for one in found)
-    most, longest_s = device.limit("throttle_events").value, device.limit("throttle_event_s").value
+    most, longest_s = device.limit(THROTTLE_EVENTS).value, device.limit(THROTTLE_EVENT_S).value
     events = [event for one in found for event in one.events]
     too_often = [one for one in found if one.share > limit.value and one.number > FEW_SAMPLES]
     if too_often or number > most or any(one.length_s > longest_s for one in events):
@@ -261,7 +272,7 @@ def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
 
 
 def _sampled_s(device: DeviceEvidence) -> dict[int, float]:
-    """How long each reason lasted by the samples, s: for a driver that does not count it."""
+    """The time of each reason by the samples, s: for a driver that does not count it."""
     bits = device.samples.readings(REASONS).values.astype(np.int64)
     step_s = 1 / device.evidence.rate_hz
     return {bit: step_s * int(np.count_nonzero(bits & bit)) for bit in COUNTERS}
@@ -277,7 +288,7 @@ def _remedy(reasons: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Slowed:
-    """How much a card was slowed down in a stage."""
+    """The samples of a stage in which a card was slowed down."""
 
     stage: str
     known: int  # samples with known reasons
@@ -287,7 +298,7 @@ class _Slowed:
 
     @property
     def share(self) -> float:
-        """Percent of the samples."""
+        """Slowed samples, % of those with known reasons."""
         return 100 * self.number / self.known if self.known else 0.0
 
 
@@ -296,10 +307,85 @@ def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     window = device.evidence.whole_window(stage)
     known = device.loaded_samples(window).recorded(REASONS)
     bits = known.values.astype(np.int64) & THROTTLE
-    if not bits.any():
-        return _Slowed(stage, len(known), 0, 0, ())
     slowed = bits != 0
     edges = np.flatnonzero(np.diff(slowed, prepend=False, append=False)).reshape(-1, 2)
     times_s = known.times_s.tolist()
     events = tuple(Window(times_s[first], times_s[end - 1]) for first, end in edges.tolist())
     return _Slowed(stage, len(known), int(slowed.sum()), int(np.bitwise_or.reduce(bits)), events)
+
+
+FAULTS = (
+    FaultKind(
+        "overheat",
+        "the cooling fails: the core exceeds its limit; to= is the temperature at which it settles, °C",
+        ("thermal.core_temperature",),
+        keys=(*TIMES, "to"),
+        defaults=PART,
+        duties=DUTIES,
+        least_s=1.25,  # of a card that is not hot yet; 30 % of a quick pattern stage are 1.2 s
+    ),
+    FaultKind(
+        "heat-spike",
+        "the core loses its heatsink for a moment, and exceeds the temperature that is never allowed",
+        ("thermal.core_temperature",),
+        keys=(*TIMES, "to"),
+        defaults={**MID, "for": "0.75"},
+        duties=DUTIES,
+        lacks=unstated("core_temperature_never_c"),
+        brief=True,
+    ),
+    FaultKind(
+        "early-heat",
+        "the cooling weakens: the core approaches its limit",
+        ("thermal.core_temperature",),
+        ends="warns",
+        keys=(*TIMES, "to"),
+        defaults=PART,
+        duties=DUTIES,
+        lacks=unstated("core_temperature_warn_c"),
+        least_s=6.0,  # it is judged by means of 5 s where an absolute limit is stated, too
+    ),
+    FaultKind(
+        "temperature-out-of-range",
+        "the core leaves the working range while the card is fed",
+        ("thermal.core_temperature",),
+        keys=("stage", "to"),
+        duties=FED,
+        lacks=unstated("working_temperature_c"),
+    ),
+    FaultKind(
+        "memory-overheat",
+        "the memory exceeds its limit while the core is cool",
+        ("thermal.memory_temperature",),
+        keys=(*TIMES, "to"),
+        defaults=PART,
+        duties=DUTIES,
+        lacks=unreported("memory_temperature", "its driver reports no such sensor"),
+        least_s=3.0,
+    ),
+    FaultKind(
+        "thermal-throttle",
+        "the driver lowers the clock because of heat (reason 0x40)",
+        ("thermal.throttle",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "40%"},
+        duties=DEVICE_DUTIES,
+    ),
+    FaultKind(
+        "hidden-throttle",
+        "the driver slows the card down too briefly for the samples; to= is how long in all, s",
+        ("thermal.throttle",),
+        ends="warns",
+        keys=(*FROM, "to"),
+        defaults=MID,
+        duties=DUTIES,
+    ),
+    FaultKind(
+        "power-brake",
+        "the power supply triggers the power brake (reason 0x80)",
+        ("thermal.throttle",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "5%", **PART},
+        duties=DEVICE_DUTIES,
+    ),
+)

@@ -17,7 +17,6 @@ IN_USE = Limit(0.0, "0 is the highest temperature in use, by NVML's T.Limit")
 @Criterion(
     "thermal.margin",
     title="margin to slowdown",
-    scope="device",
     unit="°C",
     direction="at_least",
     limit="the margin at which the card slows down, as NVML reports it (T.Limit), or `slowdown_margin_c` of "
@@ -96,7 +95,6 @@ def _unpromised(_loaded: LoadedRig, device: PromisedDevice) -> str:
 FAULTS = (
     FaultKind(
         "hot-spot",
-        "gpu",
         "a part of the die gets hot while the core reads cool; to= is how far over the highest temperature "
         "in use, °C",
         ("thermal.margin",),

@@ -11,6 +11,8 @@ from rigproof.criteria.evidence.fed import idled, remedy_if_waited
 from rigproof.criteria.evidence.link import (
     GENERATIONS,
     LANES,
+    PCIE_GENERATION,
+    PCIE_WIDTH,
     best_link,
     link_gbps,
     link_name,
@@ -19,9 +21,12 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.loads import Load, Piece, PieceReadings, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind, unreported
+
+PCIE_BIT_ERROR_RATE = LIMITS.key(lambda limits: limits.pcie_bit_error_rate)
 
 SHORTEST_S = 2.5  # the link is read once a second: two of its readings have no majority
 LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at most
@@ -34,12 +39,12 @@ FEWER_LANES = (
 @Criterion(
     "transfer.link",
     title="PCIe link",
-    scope="device",
     unit="GB/s",
     direction="at_least",
     limit="the nominal rate of the best link that NVML reports for card and slot together, or of "
     "`limits.pcie_generation` and `limits.pcie_width` if the rig states less; more replays than "
     "`limits.pcie_bit_error_rate` of the bits that such a link can carry warn",
+    limits=(PCIE_GENERATION, PCIE_WIDTH, PCIE_BIT_ERROR_RATE),
     severity="reseat",
     remedy="reseat card and riser; see the BIOS; if it is meant, state "
     "`limits.pcie_width` or `limits.pcie_generation`",
@@ -80,8 +85,6 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     """The piece in which it was worst for half of the time; else the one in which it was down most often."""
     generations = _read(device, load, "pcie_generation", "PCIe generation", GENERATIONS)
     widths = _read(device, load, "pcie_width", "PCIe width", LANES)
-    if generations.lowest.min() >= best[0] and widths.lowest.min() >= best[1]:
-        return pass_or_fail(limit.value, limit, good=True)
     seen = list(zip(_seen(generations, best[0]), _seen(widths, best[1]), strict=True))
     # A link that is better than the owner expects does not make up for one that is worse.
     rates = [link_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
@@ -155,7 +158,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
     """The link is as it should be; its replays show whether it works without errors."""
     name = link_name(*best)
     good = pass_or_fail(limit.value, limit, good=True, detail=name)
-    rate = device.optional_limit("pcie_bit_error_rate")
+    rate = device.optional_limit(PCIE_BIT_ERROR_RATE)
     if rate is None:  # a recording from before this limit existed
         return good
     before, after = device.counters("before"), device.counters("after")
@@ -198,7 +201,6 @@ NO_PCIE = unreported("pcie", "its link to the host is not PCIe")
 FAULTS = (
     FaultKind(
         "pcie-degraded",
-        "gpu",
         "the link trained down; to= is the generation",
         ("transfer.link",),
         keys=(*TIMES, "to"),
@@ -207,7 +209,6 @@ FAULTS = (
     ),
     FaultKind(
         "pcie-narrow",
-        "gpu",
         "the link lost lanes; to= is how many are left",
         ("transfer.link",),
         keys=(*TIMES, "to"),
@@ -216,7 +217,6 @@ FAULTS = (
     ),
     FaultKind(
         "pcie-replays",
-        "gpu",
         "the link repeats packets",
         ("transfer.link",),
         ends="warns",

@@ -13,6 +13,7 @@ from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.valid_rounds import require_told, require_valid
 from rigproof.criteria.evidence.windows import Window, uncovered
 from rigproof.profiles.loading.loaded import PromisedDevice
+from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
@@ -20,12 +21,16 @@ from rigproof.records.recording import StageRecord
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import figure
 
+SAMPLE_COVERAGE_SHARE = LIMITS.key(lambda limits: limits.sample_coverage_share)
+STANDSTILL_SHARE = LIMITS.key(lambda limits: limits.standstill_share)
+
 if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
 
 Own = TypeVar("Own", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
+Value = TypeVar("Value")
 GB = "GB"  # 10^9 bytes: the unit of copies
 MOST_SMS = 1024  # a GB202 has 192, an H100 144 on its die
 LOSSES = ("worker_failed", "worker_died", "worker_hung")  # of a worker
@@ -140,25 +145,27 @@ class DeviceEvidence:
         """The path of the SKU's file, as shown to users."""
         return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
 
-    def limit(self, name: str, stage: str = "") -> Limit:
-        """A limit of the profile, or of a stage's table in it; NotMeasured if it states none."""
-        limit = self.optional_limit(name, stage)
+    def limit(self, key: LimitKey[float | None]) -> Limit:
+        """A limit with the file that states it; NotMeasured if none does."""
+        limit = self.optional_limit(key)
         if limit is None:
-            raise NotMeasured(f"the profile has no {_limit_key(name, stage)}")
+            raise NotMeasured(f"the profile has no {key}")
         return limit
 
-    def optional_limit(self, name: str, stage: str = "") -> Limit | None:
-        """The same, or None."""
-        key = (name, stage)
+    def optional_limit(self, key: LimitKey[float | None]) -> Limit | None:
+        """A limit with the file that states it; None if none does."""
         if key not in self._limits:
-            value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
-            source = self.source_of(_limit_key(name, stage))
-            self._limits[key] = None if value is None else Limit(float(value), source)
+            value, file = self.stated(key)
+            self._limits[key] = None if value is None else Limit(float(value), file)
         return self._limits[key]
 
+    def stated(self, key: LimitKey[Value]) -> tuple[Value, str]:
+        """What the profile states for this device, a number or not, and the file that does."""
+        return self.evidence.loaded.stated(key, self.device)
+
     @cached_property
-    def _limits(self) -> dict[tuple[str, str], Limit | None]:
-        """The limits that were asked for, by name and stage: the same for all devices with the rig's."""
+    def _limits(self) -> dict[LimitKey[Any], Limit | None]:
+        """The limits that were asked for: the same for all devices with the rig's."""
         own, below = self.device.stages, self.evidence.loaded.stages
         same = self._has_rig_limits and all(own[name] is below[name] for name in own)
         return self.evidence.cached("limits", dict) if same else {}
@@ -245,7 +252,7 @@ class DeviceEvidence:
         )
 
     def _uncovered(self, times_s: Floats, window: Window) -> str:
-        return uncovered(times_s, window, self.limit("sample_coverage_share"), self.evidence.rate_hz)
+        return uncovered(times_s, window, self.limit(SAMPLE_COVERAGE_SHARE), self.evidence.rate_hz)
 
     def _where_to_look(self, field: str) -> str:
         """What to do about a sensor that gave no readings while others did."""
@@ -337,7 +344,7 @@ class DeviceEvidence:
         return self.cached("uncounted", made)
 
     def _cut_into(self, rounds: Rounds, still: Spans) -> Mask:
-        least = self.optional_limit("standstill_share")
+        least = self.optional_limit(STANDSTILL_SHARE)
         return cut_into(rounds, still, 0.0 if least is None else least.value)
 
     def records(self, kind: type[Own], stage: str) -> list[Own]:
@@ -409,7 +416,3 @@ class DeviceEvidence:
         """NotMeasured for this reason, with its cause if that is known."""
         cause = self.cause()
         return NotMeasured(f"{why}: {cause}" if cause else why)
-
-
-def _limit_key(name: str, stage: str) -> str:
-    return f"stages.{stage}.{name}" if stage else f"limits.{name}"

@@ -12,7 +12,15 @@ from rigproof.criteria.evidence.power_limits import enforced_power_within
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import moving_readings, power_field
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
 
+IDLE_SHARE = LIMITS.key(lambda limits: limits.idle_share)
+
+ACTIVE_UTILIZATION_SHARE = LIMITS.key(lambda limits: limits.active_utilization_share)
+ACTIVE_POWER_SHARE = LIMITS.key(lambda limits: limits.active_power_share)
+WORKING_POWER_W = LIMITS.key(lambda limits: limits.working_power_w)
+WORKING_TEMPERATURE_C = LIMITS.key(lambda limits: limits.working_temperature_c)
+Range = tuple[float, float]
 WAITED = "see feeding.idle_gaps: a card that waits for rewards lowers its clock and its link"  # a remedy
 
 
@@ -41,7 +49,7 @@ def idled(device: DeviceEvidence, from_s: float | None, length_s: float | None) 
     read = device.loaded_samples(window)
     used, drawn = read.readings("utilization_percent"), read.readings(power_field(device))
     try:
-        shares = [device.limit(name).value for name in ("active_utilization_share", "active_power_share")]
+        shares = [device.limit(key).value for key in (ACTIVE_UTILIZATION_SHARE, ACTIVE_POWER_SHARE)]
         enforced_w = enforced_power_within(device, window)
     except NotMeasured:  # no such limit, or readings that cannot be
         return False
@@ -99,7 +107,7 @@ def fed(device: DeviceEvidence) -> Fed:
 
 def remedy_if_waited(device: DeviceEvidence) -> str:
     """The remedy for a fed card that waited too long; empty for one that did not."""
-    most = device.optional_limit("idle_share")
+    most = device.optional_limit(IDLE_SHARE)
     if most is None or fed(device).idle_share <= most.value:
         return ""
     return WAITED
@@ -108,15 +116,15 @@ def remedy_if_waited(device: DeviceEvidence) -> str:
 def power_failure(device: DeviceEvidence) -> Finding | None:
     """A failure if the mean power is outside `limits.working_power_w`; None if inside or not stated."""
     samples_have_it = device.samples.recorded("power_w")
-    return _failure(device, "working_power_w", "power_w" if samples_have_it else "power_average_w", "power")
+    return _failure(device, WORKING_POWER_W, "power_w" if samples_have_it else "power_average_w", "power")
 
 
 def temperature_failure(device: DeviceEvidence) -> Finding | None:
     """The same for the mean core temperature and `limits.working_temperature_c`."""
-    return _failure(device, "working_temperature_c", "core_temperature_c", "core temperature")
+    return _failure(device, WORKING_TEMPERATURE_C, "core_temperature_c", "core temperature")
 
 
-def nearest_edge(value: float, allowed: tuple[float, float], source: str) -> Limit:
+def nearest_edge(value: float, allowed: Range, source: str) -> Limit:
     """The edge of a range that a value is closest to, as a limit."""
     low, high = allowed
     if abs(value - low) < abs(value - high):
@@ -124,9 +132,9 @@ def nearest_edge(value: float, allowed: tuple[float, float], source: str) -> Lim
     return Limit(high, source, "at_most")
 
 
-def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding | None:
+def _failure(device: DeviceEvidence, key: LimitKey[Range | None], field: str, what: str) -> Finding | None:
     """NotMeasured if a range is stated and the stage ran, but the sensor was not read."""
-    allowed: tuple[float, float] | None = getattr(device.device.limits, key)
+    allowed, file = device.stated(key)
     stages = device.evidence.stages_with("fed")
     if allowed is None or not any(one in device.evidence.recording.stages for one in stages):
         return None
@@ -137,7 +145,7 @@ def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding
         return None
     return pass_or_fail(
         mean,
-        nearest_edge(mean, allowed, device.source_of(f"limits.{key}")),
+        nearest_edge(mean, allowed, file),
         good=False,
         detail=f"mean {what} in the {stages[0]} stage; allowed: {low:g} to {high:g}",
         remedy="see in the report what the card waited for, or state another range",

@@ -24,11 +24,25 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import require_possible
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.planning.floor_basis import Conditions, floor_basis, power_scale
+from rigproof.profiles.planning.floor_basis import (
+    FLOOR_MEASURED_SHARE,
+    FLOOR_PRINTED_SHARE,
+    FLOOR_SIMILAR_SHARE,
+    FLOOR_UNKNOWN_SHARE,
+    Conditions,
+    floor_basis,
+    power_scale,
+)
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.profiles.tables.sku import Sku, tflops
 from rigproof.records.champions import ChampionRate, same_power
 from rigproof.records.measurements import FigureRate, Labels
 from rigproof.records.verdict import Outcome, count_of, figure
+
+CHAMPION_SHARE = LIMITS.key(lambda limits: limits.champion_share)
+FLOOR_CARDS = LIMITS.key(lambda limits: limits.floor_cards)
+FLOOR_SHARING_SHARE = LIMITS.key(lambda limits: limits.floor_sharing_share)
+SAMPLE_COVERAGE_SHARE = LIMITS.key(lambda limits: limits.sample_coverage_share)
 
 FLOORS = (
     "the floor in the rig profile; else the higher one of `limits.champion_share` of this GPU's champion, "
@@ -38,6 +52,13 @@ FLOORS = (
     "`limits.floor_unknown_share` of what the architecture does at the clock that was measured; else none, "
     "and the figure becomes the baseline. More than the silicon can do at its highest clock is not "
     "measured"
+)
+FLOOR_LIMITS = (
+    CHAMPION_SHARE,
+    FLOOR_MEASURED_SHARE,
+    FLOOR_SIMILAR_SHARE,
+    FLOOR_PRINTED_SHARE,
+    FLOOR_UNKNOWN_SHARE,
 )
 SLOW = (
     "close other programs on the card, check its power limit and cooling, and compare with its last good run"
@@ -115,7 +136,7 @@ def floor_of(device: DeviceEvidence, done: Measured, *others: Limit) -> Limit | 
 
 def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     kept = _champions(device, done)
-    share = device.optional_limit("champion_share")
+    share = device.optional_limit(CHAMPION_SHARE)
     if not kept or share is None:
         return None
     now_w = device.identity.power_limit_w
@@ -177,7 +198,7 @@ def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
 
 
 def _sku_floor(device: DeviceEvidence, sku: Sku, done: Measured) -> Limit | None:
-    evidence = floor_basis(sku, done.figure, done.here, int(device.limit("floor_cards").value))
+    evidence = floor_basis(sku, done.figure, done.here, int(device.limit(FLOOR_CARDS).value))
     if evidence is None:
         return None
     share = device.limit(evidence.share).value
@@ -186,7 +207,7 @@ def _sku_floor(device: DeviceEvidence, sku: Sku, done: Measured) -> Limit | None
     if not done.figure.scaled:
         return Limit(value, f"{source}; {device.sku_file}")
     if evidence.shares_device:
-        sharing = device.limit("floor_sharing_share").value
+        sharing = device.limit(FLOOR_SHARING_SHARE).value
         value *= sharing
         source += f", × {sharing:g} for {count_of(done.here.workers, 'workers')} on the device"
     default_w = device.identity.power_limit_default_w or sku.power_limit_w
@@ -212,7 +233,7 @@ def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
         return NoFloor(f"no floor: {which} is not known for {precision}")
     if silicon.sms is None:
         raise NotMeasured("no worker reported how many SMs this card has, which its floor is based on")
-    share = device.limit("floor_unknown_share")
+    share = device.limit(FLOOR_UNKNOWN_SHARE)
     clock_mhz = _median_clock_mhz(device, done.rounds)
     most = tflops(fma[0], silicon.sms, clock_mhz)
     return Limit(
@@ -233,7 +254,7 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     ]
     rate_hz = device.evidence.rate_hz
     due = rate_hz * sum(stretch.length_s for stretch in stretches)
-    if not found or len(found) < device.limit("sample_coverage_share").value * due:
+    if not found or len(found) < device.limit(SAMPLE_COVERAGE_SHARE).value * due:
         raise NotMeasured(f"only {len(found)} of the {due:.0f} readings of the SM clock due under load")
     return float(np.median(found))
 

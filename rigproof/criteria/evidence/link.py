@@ -8,6 +8,11 @@ from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
+
+PCIE_GENERATION = LIMITS.key(lambda limits: limits.pcie_generation)
+PCIE_WIDTH = LIMITS.key(lambda limits: limits.pcie_width)
+STATED: dict[str, LimitKey[float | None]] = {"pcie_generation": PCIE_GENERATION, "pcie_width": PCIE_WIDTH}
 
 GENERATIONS, LANES = range(1, 11), range(1, 33)  # PCIe knows no other values
 FIELDS = {"pcie_generation": GENERATIONS, "pcie_width": LANES}
@@ -44,7 +49,7 @@ def best_link(device: DeviceEvidence, name: str) -> Limit:
     NotApplicable if neither is known.
     """
     of_card = link_at_most(device, name)
-    stated = device.optional_limit(name)
+    stated = device.optional_limit(STATED[name])
     known = [] if of_card is None else [Limit(of_card, "NVML's best link of card and slot")]
     known += [] if stated is None else [stated]
     if not known:
@@ -89,7 +94,7 @@ def link_under_load(device: DeviceEvidence, stage: str) -> tuple[int, int] | Non
         read = [one for one in read if one in possible]
         if not read:
             return None
-        stated = device.optional_limit(name)
+        stated = device.optional_limit(STATED[name])
         found.append(int(max(read) if stated is None else min(max(read), stated.value)))
     return found[0], found[1]
 

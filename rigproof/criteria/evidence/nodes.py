@@ -6,12 +6,13 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from rigproof.criteria.criterion import Limit, NotMeasured
-from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
+from rigproof.criteria.evidence.devices import LOSSES, SAMPLE_COVERAGE_SHARE, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.limit_keys import LimitKey
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.fields import table_name
@@ -28,6 +29,8 @@ if TYPE_CHECKING:  # evidence builds these
 
 Own = TypeVar("Own", bound=StageRecord)
 Settings = TypeVar("Settings", bound=StageSettings)
+Value = TypeVar("Value")
+
 # Firmware takes some of the memory for itself, so that hosts with the same modules differ by up to 1 %; the
 # smallest module of a fully equipped server is 1/24 of its memory.
 SAME_RAM = 0.03
@@ -78,19 +81,25 @@ class NodeEvidence:
         """The node's CPU band, its own or the rig's."""
         return self.evidence.loaded.cpu_of(self.subject)
 
-    def limit(self, table: str, name: str, value: float) -> Limit:
-        """A value of a table that the rig and each node may have, with its source."""
-        source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
-        return Limit(float(value), source)
+    def limit(self, key: LimitKey[float | None]) -> Limit:
+        """A limit with the file that states it; NotMeasured if none does."""
+        limit = self.optional_limit(key)
+        if limit is None:
+            raise NotMeasured(f"the profile has no {key}")
+        return limit
+
+    def optional_limit(self, key: LimitKey[float | None]) -> Limit | None:
+        """A limit with the file that states it; None if none does."""
+        value, file = self.stated(key)
+        return None if value is None else Limit(float(value), file)
+
+    def stated(self, key: LimitKey[Value]) -> tuple[Value, str]:
+        """What the profile states for this node, a number or not, and the file that does."""
+        return self.evidence.loaded.stated(key, self.node)
 
     def settings(self, table: type[Settings]) -> Settings:
         """The node's settings of the stage whose table this is."""
         return self.evidence.loaded.settings_of(self.subject, table)
-
-    def stage_limit(self, table: type[StageSettings], stage: str, name: str) -> Limit | None:
-        """A limit of a stage's table, the node's own or the rig's; None if neither states it."""
-        value = getattr(self.settings(table), name)
-        return None if value is None else self.limit(f"stages.{stage}", name, value)
 
     def rounds(self, stage: str) -> Rounds:
         """What was measured of the node itself in one stage, by whichever of its workers.
@@ -141,11 +150,7 @@ class NodeEvidence:
 
     def coverage_limit(self) -> Limit:
         """The smallest share of the due samples that counts as measured."""
-        loaded = self.evidence.loaded
-        value = loaded.rig.limits.sample_coverage_share
-        if value is None:
-            raise NotMeasured("the profile has no limits.sample_coverage_share")
-        return Limit(value, self.evidence.source_of("limits.sample_coverage_share"))
+        return self.limit(SAMPLE_COVERAGE_SHARE)
 
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern this node."""
@@ -180,24 +185,23 @@ def no_equal(loaded: LoadedRig, node: str) -> str:
 
 def host_floor(
     node: NodeEvidence,
-    table: type[StageSettings],
-    stage: str,
-    stated: str,
+    stated: LimitKey[float | None],
+    peer_share: LimitKey[float | None],
     rate_of: Callable[[NodeEvidence], float],
 ) -> Limit | None:
-    """The floor of a host's rate: the one `stated`, else `peer_share` of the median of the hosts of its kind.
+    """The floor of a host's rate: the one `stated`, else `peer_share` of the median of hosts of its kind.
 
     None if none is stated and no other host was measured. `rate_of` gives a host's rate, and raises
     NotMeasured for one that cannot be compared.
     """
-    floor = node.stage_limit(table, stage, stated)
+    floor = node.optional_limit(stated)
     if floor is not None:
         return floor
     rates = []
     for other in alike(node):
         with suppress(NotMeasured):
             rates.append(rate_of(other))
-    share = node.stage_limit(table, stage, "peer_share")
+    share = node.optional_limit(peer_share)
     if not rates or share is None:
         return None
     others = "the other host" if len(rates) == 1 else f"the median of {len(rates)} other hosts"

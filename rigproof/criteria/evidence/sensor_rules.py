@@ -230,7 +230,6 @@ def _power_alone(sensor: str, _stage: str, _stages: Stages) -> str:
 FAULTS = (
     FaultKind(
         "sensor-missing",
-        "gpu",
         "a sensor that the card should have does not answer; field= says which sensor",
         ("thermal.core_temperature",),
         ends="not measured",
@@ -240,7 +239,6 @@ FAULTS = (
     ),
     FaultKind(
         "sensor-frozen",
-        "gpu",
         "a sensor freezes and repeats its last value; field= says which sensor",
         ("power.draw",),
         ends="not measured",
@@ -252,7 +250,6 @@ FAULTS = (
     ),
     FaultKind(
         "sensor-shifted",
-        "gpu",
         "a sensor reads too low (by=15%) or late (by=5s); field= says which sensor",
         ("power.draw",),
         ends="not measured",
@@ -265,7 +262,6 @@ FAULTS = (
     ),
     FaultKind(
         "sensor-impossible",
-        "gpu",
         "a sensor reads an impossible value; field= says which sensor, to= the value",
         ("power.draw",),
         ends="not measured",
@@ -276,7 +272,6 @@ FAULTS = (
     ),
     FaultKind(
         "telemetry-gap",
-        "gpu",
         "the card's samples are lost without any event",
         ("thermal.core_temperature", "thermal.throttle", "power.draw", "clock.ratio"),
         ends="not measured",

@@ -18,6 +18,10 @@ from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, rate_or_none
 from rigproof.criteria.evidence.strangers import NOT_BY_STRANGERS, Stranger, explanation, stages_of, suspects
 from rigproof.criteria.evidence.want_of_memory import ran_short
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.tables.limit_keys import LIMITS
+
+PAUSE_S = LIMITS.key(lambda limits: limits.pause_s)
+STRANGER_SM_PERCENT = LIMITS.key(lambda limits: limits.stranger_sm_percent)
 
 # The share of a rate that a stranger can have taken is that of the time while it was there, if it took all of
 # the card. Of a mean (`Finding.over`) a quarter more, since what it evicted and heated outlasts it; a median,
@@ -124,7 +128,7 @@ def _enough(finding: Finding, taken: Sequence[tuple[DeviceEvidence, _Taken]]) ->
     is a low rate.
     """
     if finding.measured is None or finding.limit is None:
-        pause = taken[0][0].optional_limit("pause_s")
+        pause = taken[0][0].optional_limit(PAUSE_S)
         if not finding.over or finding.length_s is None or pause is None:
             return False
         return finding.length_s * (1 - taken[0][1].share) <= pause.value
@@ -177,5 +181,5 @@ def _during(finding: Finding, stage: Window) -> list[Window]:
 
 def _computed(device: DeviceEvidence, stranger: Stranger) -> bool:
     """Whether it used the SMs; if the driver does not report that, it may have."""
-    limit = device.limit("stranger_sm_percent").value
+    limit = device.limit(STRANGER_SM_PERCENT).value
     return stranger.most_percent is None or stranger.most_percent > limit

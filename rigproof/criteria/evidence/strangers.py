@@ -15,6 +15,7 @@ from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import Foreign, Life, State, foreign_lives, lives_of
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.processes import (
     MIB_PER_GIB,
     READINGS,
@@ -25,6 +26,9 @@ from rigproof.records.processes import (
     process_text,
 )
 from rigproof.records.verdict import figure
+
+STRANGER_GROWTH_MIB = LIMITS.key(lambda limits: limits.stranger_growth_mib)
+STRANGER_SM_PERCENT = LIMITS.key(lambda limits: limits.stranger_sm_percent)
 
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 LONGEST_GAP_S = 10.0  # between two readings of the process list, normally a second apart
@@ -188,9 +192,7 @@ def explanation(strangers: Sequence[Stranger], did: str) -> str:
 
 def _strangers(device: DeviceEvidence) -> tuple[Stranger, ...]:
     watch, foreign, load = _watch(device), _foreign(device), _load(device)
-    limits = ProcessLimits(
-        device.limit("stranger_growth_mib").value, device.limit("stranger_sm_percent").value
-    )
+    limits = ProcessLimits(device.limit(STRANGER_GROWTH_MIB).value, device.limit(STRANGER_SM_PERCENT).value)
     found: list[Stranger] = []
     for life in foreign.lives:
         if not life.around(load.from_s, load.to_s):

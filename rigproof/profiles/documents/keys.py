@@ -3,6 +3,7 @@
 `docs/profile-keys.md` and `hwprofiles/schema/` hold the output; tests keep them the same.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -10,11 +11,13 @@ from pydantic import BaseModel
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.xids import XidCatalogue
+from rigproof.profiles.tables.limit_keys import CPU, LIMITS, RESPONSIVENESS, LimitKey
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.rig import Rig
 from rigproof.profiles.tables.sku import Sku
 
 Schema = dict[str, Any]
+JudgedBy = Mapping[LimitKey[Any], Sequence[str]]  # criteria by limit
 
 INTRODUCTION = """\
 # Every key of a profile
@@ -60,8 +63,8 @@ _SKU_PLACES = {
 }
 
 
-def keys_page(kinds: StageKinds) -> str:
-    """The page: one table for each table of a rig and of a SKU file."""
+def keys_page(kinds: StageKinds, judged_by: JudgedBy) -> str:
+    """The page: one table for each table of a rig and of a SKU file; see `rig_schema`."""
     places, notes = {}, {"Limits": f"A GPU's own table cannot have {_listed(Limits.of_rig)}."}
     for kind in kinds:
         own, of_rig = f"[nodes{'' if kind.by_node else '.gpus'}.stages.{kind.name}]", kind.settings.of_rig
@@ -71,7 +74,7 @@ def keys_page(kinds: StageKinds) -> str:
         if kind.shortest_s:
             about.append(f"On a rig with a GPU the stage is at least {kind.shortest_s:g} s long.")
         notes[kind.settings.__name__] = " ".join(about)
-    rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | places, notes)
+    rig = _tables("Rig profiles", rig_schema(kinds, judged_by), Rig.__name__, _RIG_PLACES | places, notes)
     sku = _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES, {})
     return f"{INTRODUCTION}\n{rig}\n{sku}"
 
@@ -125,9 +128,21 @@ def _bounds(part: Schema) -> str:
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def rig_schema(kinds: StageKinds) -> dict[str, Any]:
-    """The schema of `hwprofiles/rigs/*.toml`."""
-    return _schema(models_of(kinds).rig_file, "rigproof rig profile")
+def rig_schema(kinds: StageKinds, judged_by: JudgedBy) -> dict[str, Any]:
+    """The schema of `hwprofiles/rigs/*.toml`; each limit names the criteria that are `judged_by` it."""
+    schema = _schema(models_of(kinds).rig_file, "rigproof rig profile")
+    models = {keys.table: keys.model.__name__ for keys in (LIMITS, CPU, RESPONSIVENESS)}
+    models |= {f"stages.{kind.name}": kind.settings.__name__ for kind in kinds}
+    for key, criteria in judged_by.items():
+        for own in ("", "OfGpu", "OfNode"):
+            table = schema["$defs"].get(f"{models[key.table]}{own}", {"properties": {}})
+            if key.name in table["properties"]:
+                table["properties"][key.name]["description"] += f" See {_some(criteria)}."
+    return schema
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
 
 
 def sku_schema(kinds: StageKinds) -> dict[str, Any]:

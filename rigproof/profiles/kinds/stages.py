@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.tables.levels import LevelName
+from rigproof.profiles.tables.limit_keys import LimitKey, LimitKeys
 from rigproof.profiles.tables.stages import StageSettings, TimedSettings
 from rigproof.records.crews import CrewKind
 from rigproof.records.identity import GpuIdentity
@@ -38,6 +39,7 @@ DEVICE_DUTIES: tuple[Duty, ...] = tuple(
 DUTIES: tuple[Duty, ...] = tuple(duty for duty in DEVICE_DUTIES if duty != "rests")  # its cores work
 S = TypeVar("S", bound=StageSettings)
 K_co = TypeVar("K_co", bound="StageFacts[Any]", covariant=True)
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,11 @@ class HeldAgainst:
     every: bool = False
 
 
+def own_share(stage: str) -> LimitKey[float | None]:
+    """The key of the share that a stage with `held_against` must reach."""
+    return LimitKey(f"stages.{stage}", "own_share")
+
+
 LabelValues = tuple[tuple[str, str | int], ...]  # names and values
 
 
@@ -199,6 +206,10 @@ class StageFacts(Generic[S]):
     left_out: Callable[[Sequence[Event]], bool] = _never
     events: Mapping[str, str] = field(default_factory=dict)
     quiet_events: tuple[str, ...] = ()
+
+    def key(self, field: Callable[[S], V]) -> LimitKey[V]:
+        """The key of a limit in the stage's table: `KIND.key(lambda own: own.sharing_share)`."""
+        return LimitKeys(f"stages.{self.name}", self.settings).key(field)
 
     @property
     def by_device(self) -> bool:

@@ -70,7 +70,7 @@ def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[st
         yield rig_problem(
             loaded, f"{prefix}.xid_warn", both, "also in xid_fail", "leave them in one of the lists"
         )
-    if warn and all(loaded.xids.outcome(code, limits) != "fail" for code in (*loaded.xids.xids, *fail)):
+    if warn and all(loaded.xids.outcome(code, fail, warn) != "fail" for code in (*loaded.xids.xids, *fail)):
         way_out = "take out those of a broken card, such as 79"
         yield rig_problem(loaded, f"{prefix}.xid_warn", list(warn), "no Xid could fail the rig", way_out)
 

@@ -16,6 +16,7 @@ from rigproof.profiles.loading.merge import Layer
 from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.gpu import Gpu, MemoryPolicy
+from rigproof.profiles.tables.limit_keys import LimitKey
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.rig import Rig
@@ -27,6 +28,7 @@ _EXTRA_KEYS = ("skus", "sources", "file", "left_out")
 NODES_SHOWN = 4  # that are left out for the same reason
 _Table = TypeVar("_Table", bound=Table)
 _Settings = TypeVar("_Settings", bound=StageSettings)
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,24 @@ class LoadedRig:
     def source_of(self, *keys: str) -> str:
         """The file of the first of `keys` that has one; the rig's own file if none has."""
         return next((self.sources[key] for key in keys if key in self.sources), self.file)
+
+    def stated(self, key: LimitKey[_Value], of: "PromisedDevice | Node | None" = None) -> tuple[_Value, str]:
+        """The value of a limit and the file that states it: a device's or a node's own, else the rig's.
+
+        KeyError for a stage that the run of a recorded rig did not know.
+        """
+        stage = key.table.removeprefix("stages.")
+        if stage != key.table:
+            stages = self._overlaid_stages(of.stages) if isinstance(of, Node) else (of or self).stages
+            table: Table = stages[stage]
+        elif isinstance(of, PromisedDevice) and key.table == "limits":
+            table = of.limits
+        elif isinstance(of, Node) and key.table == "cpu":
+            table = self.cpu_of(of.name)
+        else:
+            table = getattr(self.rig, key.table)
+        own = "" if of is None else of.key if isinstance(of, PromisedDevice) else f"nodes.{of.name}"
+        return getattr(table, key.name), self.source_of(f"{own}.{key}", str(key))
 
     @property
     def named(self) -> str:

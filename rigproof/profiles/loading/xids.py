@@ -1,6 +1,6 @@
 """NVIDIA's Xid catalogue, `hwprofiles/xids.toml`: what the driver's error numbers mean, and what to do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Literal
 
@@ -10,7 +10,6 @@ from rigproof.profiles.errors import ProfileError, nearest, problem
 from rigproof.profiles.loading.files import profile_folder, read_toml, shown_path
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.tables.base import Table
-from rigproof.profiles.tables.limits import Limits
 from rigproof.records.verdict import Severity
 
 FILE = "hwprofiles/xids.toml"
@@ -64,18 +63,18 @@ class XidCatalogue(Table):
         found = self.xids.get(code) if code is not None else None
         return None if found is None else self.actions[found.action]
 
-    def outcome(self, code: int | None, limits: Limits) -> XidOutcome:
-        """How an Xid number is judged: as `limits` says, else as the catalogue says; an unknown number warns.
+    def outcome(self, code: int | None, fail: Collection[int] = (), warn: Collection[int] = ()) -> XidOutcome:
+        """How an Xid number is judged: by a rig's numbers that fail and that warn, else by the catalogue.
 
-        A number that `limits` lists both to fail and to warn fails.
+        A number in both of the rig's lists fails, one that is nowhere warns.
         """
         if code is None:
             return "warn"
-        if code in (limits.xid_fail or ()):
+        if code in fail:
             return "fail"
         found = self.xids.get(code)
         known: XidOutcome = "warn" if found is None else found.outcome
-        return "warn" if known == "fail" and code in (limits.xid_warn or ()) else known
+        return "warn" if known == "fail" and code in warn else known
 
 
 @cache

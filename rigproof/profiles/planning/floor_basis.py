@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
+from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
 from rigproof.profiles.tables.sku import Figure, PowerPoint, Sku
 
-ShareName = Literal["floor_measured_share", "floor_similar_share", "floor_printed_share"]
+FLOOR_MEASURED_SHARE = LIMITS.key(lambda limits: limits.floor_measured_share)
+FLOOR_SIMILAR_SHARE = LIMITS.key(lambda limits: limits.floor_similar_share)
+FLOOR_UNKNOWN_SHARE = LIMITS.key(lambda limits: limits.floor_unknown_share)
+FLOOR_PRINTED_SHARE = LIMITS.key(lambda limits: limits.floor_printed_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,11 @@ class Conditions:
 class FloorBasis:
     """A figure of the SKU file that a floor is made from, and the reason in words.
 
-    `share` names the limit that says which share of the figure is the floor.
+    `share` is the limit that says which share of the figure is the floor.
     """
 
     figure: Figure
-    share: ShareName
+    share: LimitKey[float | None]
     reason: str
     shares_device: bool  # its workers share the device, and the figure is one worker's
 
@@ -53,11 +56,9 @@ def floor_basis(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int)
         return None
     shares_device = here.workers > (figure.workers or 1)
     if figure.cards is None:
-        return FloorBasis(figure, "floor_printed_share", "printed or reached by others", shares_device)
+        return FloorBasis(figure, FLOOR_PRINTED_SHARE, "printed or reached by others", shares_device)
     if kind.larger == "printed" and smaller:
-        return FloorBasis(
-            figure, "floor_printed_share", "measured with a larger model or batch", shares_device
-        )
+        return FloorBasis(figure, FLOOR_PRINTED_SHARE, "measured with a larger model or batch", shares_device)
     reason = f"measured on {figure.cards} card{'' if figure.cards == 1 else 's'}"
     differs = _differences(figure, here)
     if stands_in:
@@ -65,9 +66,7 @@ def floor_basis(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int)
     if differs:
         reason += f" ({', '.join(differs)})"
     well = figure.cards >= cards_needed and not differs and here.workers == 1
-    return FloorBasis(
-        figure, "floor_measured_share" if well else "floor_similar_share", reason, shares_device
-    )
+    return FloorBasis(figure, FLOOR_MEASURED_SHARE if well else FLOOR_SIMILAR_SHARE, reason, shares_device)
 
 
 def planned_basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> FloorBasis | None:

@@ -10,6 +10,8 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.tables.limit_keys import LimitKey
+from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import SIGNS, figure, limit_text
 from rigproof.report.content.clock_times import duration
@@ -18,7 +20,6 @@ from rigproof.report.terminal.terminal import header_lines
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 AT_LEAST = f"{SIGNS['at_least']} "
 CLAUSE = re.compile(r"[;:.] ")
-KEY = re.compile(r"`((?:limits|cpu|responsiveness|stages\.\w+)\.\w+)`")
 
 
 def plan_lines(
@@ -76,7 +77,7 @@ def _in_full(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig) -> It
         yield f"  {criterion.name} ({_some(subjects)}){'' if said else f': {short}'}"
         if criterion.limit == rule:
             yield "    the same rule"
-        elif _says_more_than_keys(criterion.limit):
+        elif _says_more_than_keys(criterion):
             yield f"    {criterion.limit.replace('`', '')}"
         rule = criterion.limit
         for limit, having in _limits(criterion, subjects, loaded).items():
@@ -118,28 +119,32 @@ def short_limit(criterion: Criterion, subject: str, loaded: LoadedRig) -> str:
 
     Where the profile alone does not give it, the clause of the rule that says where it comes from.
     """
-    devices = {device.subject: device for device in loaded.devices()}
-    own = devices.get(subject)
-    if own is not None and criterion.floored:
+    own = _promised(subject, loaded)
+    if isinstance(own, PromisedDevice) and criterion.floored:
         return ", ".join(limit.short for limit in _floors(criterion, own, loaded))
-    if own is not None and (planned := criterion.planned(loaded, own)) is not None:
+    if isinstance(own, PromisedDevice) and (planned := criterion.planned(loaded, own)) is not None:
         return _limit(planned.value, criterion)
+    values = {key: loaded.stated(key, own)[0] for key in criterion.limits}
     first, *others = (clause.removeprefix("else ") for clause in CLAUSE.split(criterion.limit))
-    main = KEY.match(first)
 
-    def worded(found: re.Match[str]) -> str:
-        return _in_words(_stated(found[1], subject, devices, loaded)[0], found[1])
+    def worded(clause: str) -> str:
+        for key, value in values.items():
+            clause = clause.replace(f"`{key}`", _in_words(value, key))
+        return clause.replace("`", "")
 
+    main = criterion.main_limit
     if main is None or criterion.direction is None:
-        return KEY.sub(worded, first).replace("`", "")
-    value, sign = _stated(main[1], subject, devices, loaded)[0], SIGNS[criterion.direction]
+        return worded(first)
+    value, sign = values[main], SIGNS[criterion.direction]
     if value is None:
-        free = next((clause for clause in others if not KEY.search(clause)), first)
+        free = next((one for one in others if not any(f"`{key}`" in one for key in values)), first)
         return free if free.startswith("none") else f"{sign} {free}".replace("`", "")
-    of_what = first[main.end() :] if first[main.end() :].startswith(" of ") else ""
-    as_share = main[1].endswith("_share") and criterion.unit != "×"
-    limit = f"{sign} {worded(main)}" if as_share else _limit(value, criterion)
-    return limit + KEY.sub(worded, of_what)
+    rest = first.removeprefix(f"`{main}`")
+    if isinstance(value, tuple):  # a range
+        return _in_words(value, main)
+    as_share = main.name.endswith("_share") and criterion.unit != "×"
+    limit = f"{sign} {_in_words(value, main)}" if as_share else _limit(value, criterion)
+    return limit + (worded(rest) if rest.startswith(" of ") else "")
 
 
 def _limit(value: float, criterion: Criterion) -> str:
@@ -163,16 +168,22 @@ UNITS = {
 }
 
 
-def _in_words(value: object, key: str) -> str:
-    """A key's value with the unit that its name ends in, a share in %; the key where it has no value."""
+def _promised(subject: str, loaded: LoadedRig) -> PromisedDevice | Node | None:
+    """The device or node of that name; None for the rig, a pair or a group."""
+    devices = (device for device in loaded.devices() if device.subject == subject)
+    return next(devices, None) or next((node for node in loaded.rig.nodes if node.name == subject), None)
+
+
+def _in_words(value: object, key: LimitKey[Any]) -> str:
+    """A limit's value with the unit that its name ends in, a share in %; its key where it has no value."""
     if value is None:
-        return key
-    unit = UNITS.get(key.rpartition("_")[2], "")
+        return str(key)
+    unit = UNITS.get(key.name.rpartition("_")[2], "")
     if isinstance(value, tuple):
         return f"{'–'.join(map(_plain, value))} {unit}".rstrip()
     if not isinstance(value, int | float) or isinstance(value, bool):
         return str(value)
-    return figure(100 * value, "%") if key.endswith("_share") else figure(value, unit)
+    return figure(100 * value, "%") if key.name.endswith("_share") else figure(value, unit)
 
 
 def _whom(subjects: Sequence[str], loaded: LoadedRig) -> str:
@@ -248,9 +259,9 @@ def _alone(subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
         yield f"    {_some(alone)}: the only card of its model, so no other card to compare its products with"
 
 
-def _says_more_than_keys(limit: str) -> bool:
-    """Whether the text says more than the keys, whose values follow."""
-    return bool(KEY.sub("", limit).replace(" and ", "").strip())
+def _says_more_than_keys(criterion: Criterion) -> bool:
+    """Whether the rule says more than the keys of its limits, whose values follow."""
+    return criterion.limit != " and ".join(f"`{key}`" for key in criterion.limits)
 
 
 class Limit(NamedTuple):
@@ -262,13 +273,13 @@ class Limit(NamedTuple):
 
 def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) -> dict[Limit, list[str]]:
     """Each value that the profile has for the limit, and the subjects that it is for."""
-    devices = {device.subject: device for device in loaded.devices()}
     subjects_of: dict[Limit, list[str]] = {}
     for subject in subjects:
-        if criterion.floored and subject in devices:
-            values = _floors(criterion, devices[subject], loaded)
+        own = _promised(subject, loaded)
+        if criterion.floored and isinstance(own, PromisedDevice):
+            values = _floors(criterion, own, loaded)
         else:
-            values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
+            values = [_value(key, own, loaded) for key in criterion.limits]
             stated = [value for value in values if value.short]
             values = stated or values  # all but one of several limits are optional
         for value in values:
@@ -276,32 +287,12 @@ def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) ->
     return subjects_of
 
 
-def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> Limit:
-    """A key of the profile with its value for one subject."""
-    value, keys = _stated(key, subject, devices, loaded)
+def _value(key: LimitKey[Any], own: PromisedDevice | Node | None, loaded: LoadedRig) -> Limit:
+    """A limit with its value for a device, a node or the rig."""
+    value, file = loaded.stated(key, own)
     if value is None:
         return Limit(f"{key} is not stated", "")
-    return Limit(f"{key} = {_plain(value)} ({loaded.source_of(*keys)})", _plain(value))
-
-
-def _stated(
-    key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig
-) -> tuple[Any, tuple[str, ...]]:
-    """A key's value for one subject, and the names by which its source is known."""
-    table, _, name = key.rpartition(".")
-    stage = table.removeprefix("stages.")
-    device = devices.get(subject)
-    if stage != table:
-        value = getattr((device.stages if device is not None else loaded.stages)[stage], name)
-        keys = (f"{device.key}.{key}", key) if device is not None else (key,)
-    elif table == "limits":
-        value = getattr(device.limits if device is not None else loaded.rig.limits, name)
-        keys = (f"{device.key}.{key}", key) if device is not None else (key,)
-    elif table == "cpu" and subject in {node.name for node in loaded.rig.nodes}:
-        value, keys = getattr(loaded.cpu_of(subject), name), (f"nodes.{subject}.{key}", key)
-    else:
-        value, keys = getattr(getattr(loaded.rig, table), name), (key,)
-    return value, keys
+    return Limit(f"{key} = {_plain(value)} ({file})", _plain(value))
 
 
 def _floors(criterion: Criterion, device: PromisedDevice, loaded: LoadedRig) -> list[Limit]:
@@ -322,7 +313,7 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit
         source = loaded.source_of(f"{device.key}.floors.{kind.name}")
         return Limit(f"{kind.name} = {own:g} {kind.unit} ({source})", AT_LEAST + figure(own, kind.unit))
     basis = planned_basis(kind, device, loaded)
-    share = None if basis is None else getattr(device.limits, basis.share)
+    share = None if basis is None else loaded.stated(basis.share, device)[0]
     if basis is None or share is None:
         if device.gpu.device == "cpu":
             return Limit("no floor is known: the measured figure becomes the baseline", "no floor yet")

@@ -41,9 +41,9 @@ class FaultKind:
     """
 
     name: str
-    scope: Scope
     what: str
     trips: tuple[str, ...]
+    scope: Scope = "gpu"
     ends: Ends = "fails"
     keys: tuple[Key, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)

@@ -5,15 +5,19 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
+from rigproof.criteria.evidence.floors import CHAMPION_SHARE, Measured, floor_of, torch_of
 from rigproof.criteria.evidence.rates import peers_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
-from rigproof.profiles.planning.floor_basis import Conditions
+from rigproof.profiles.planning.floor_basis import FLOOR_MEASURED_SHARE, FLOOR_SIMILAR_SHARE, Conditions
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.bandwidth.stage import COPY, FIGURES, KIND, STAGE
 from rigproof.stages.tables import StageTable, rates
+
+FLOOR_PRINTED_SHARE = LIMITS.key(lambda limits: limits.floor_printed_share)
+PEER_SHARE = LIMITS.key(lambda limits: limits.peer_share)
 
 FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
 UNIT = "GB/s"
@@ -23,7 +27,6 @@ MIB_PER_GIB = 1024
 @Criterion(
     "memory.bandwidth",
     title="memory bandwidth",
-    scope="device",
     unit=UNIT,
     direction="at_least",
     limit="for each operation the floor in the rig profile; else the highest of `limits.champion_share` of "
@@ -33,6 +36,7 @@ MIB_PER_GIB = 1024
     "much memory and ECC as it has, scaled down in the same way; for copies also of "
     "`limits.floor_printed_share` of the printed bandwidth; else none. The operation that is lowest relative "
     "to its floor is shown. None for the CPU as the device, whose memory everything on the host uses",
+    limits=(CHAMPION_SHARE, FLOOR_MEASURED_SHARE, FLOOR_SIMILAR_SHARE, PEER_SHARE, FLOOR_PRINTED_SHARE),
     severity="isolate",
     remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`); if it stays "
     "slow, claim the warranty",
@@ -109,7 +113,7 @@ def _printed_floor(device: DeviceEvidence) -> Limit | None:
     sku = device.device.sku
     if sku is None:
         return None
-    share = device.limit("floor_printed_share")
+    share = device.limit(FLOOR_PRINTED_SHARE)
     source = f"{share.value:g} of the printed {figure(sku.memory_bandwidth_gbps, UNIT)}; {device.sku_file}"
     return Limit(share.value * sku.memory_bandwidth_gbps, source)
 
@@ -125,7 +129,7 @@ def _peer_floor(device: DeviceEvidence, operation: str) -> Limit | None:
         found = one.identity
         return (found.name, round(found.memory_total_mib / MIB_PER_GIB), found.ecc_enabled), rate
 
-    share = device.optional_limit("peer_share")
+    share = device.optional_limit(PEER_SHARE)
     peers = None if share is None else peers_of(device, ("memory", operation), group)
     if share is None or peers is None:
         return None

@@ -14,7 +14,6 @@ from rigproof.stages.bandwidth.stage import FIGURES, GB, BandwidthSpec
 FAULTS = (
     FaultKind(
         "vram-slow",
-        "gpu",
         "the card's memory is slower than that of its model",
         ("memory.bandwidth",),
         keys=("stage", "by"),

@@ -8,7 +8,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence, host_floor
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.disk.stage import READ, STAGE, WRITE, DiskSettings, DiskTest
+from rigproof.stages.disk.stage import KIND, READ, STAGE, WRITE, DiskTest
 from rigproof.stages.tables import StageTable
 
 FEWEST_ROUNDS = 3  # fewer would be single readings
@@ -18,7 +18,12 @@ KEPT = "the data that were written"
 CORRUPT = "keep no checkpoints there; see `dmesg` and `smartctl -a` for the disk, its cable and controller"
 NO_ROOM = ("ENOSPC", "EDQUOT")  # the system's errors of a disk that others have filled; EIO is its own
 ELSEWHERE = "point `stages.disk.path` to the folder in which checkpoints are written"
-FLOORS = {WRITE: "write_floor_mbps", READ: "read_floor_mbps"}
+FREE_WARN_SHARE = KIND.key(lambda own: own.free_warn_share)
+USED_FAIL_SHARE = KIND.key(lambda own: own.used_fail_share)
+PEER_SHARE = KIND.key(lambda own: own.peer_share)
+WRITE_FLOOR_MBPS = KIND.key(lambda own: own.write_floor_mbps)
+READ_FLOOR_MBPS = KIND.key(lambda own: own.read_floor_mbps)
+FLOORS = {WRITE: WRITE_FLOOR_MBPS, READ: READ_FLOOR_MBPS}
 HOW = {
     "direct": "past the page cache",
     "synced": "synced, and dropped from the page cache",
@@ -33,10 +38,11 @@ HOW = {
     unit=UNIT,
     direction="at_least",
     limit="what is read back is what was written; it warns under `stages.disk.free_warn_share` free; median "
-    "rates of writing and reading of at least `stages.disk.write_floor_mbps` and `read_floor_mbps`, "
-    "where the rig states them, else `stages.disk.peer_share` of the median of the other hosts of this"
-    " kind (the same CPU model, as many CPUs, as much RAM) with the same file system, else none. The "
-    "rate that is lowest relative to its floor is shown",
+    "rates of writing and reading of at least `stages.disk.write_floor_mbps` and "
+    "`stages.disk.read_floor_mbps`, where the rig states them, else `stages.disk.peer_share` of the "
+    "median of the other hosts of this kind (the same CPU model, as many CPUs, as much RAM) with the same "
+    "file system, else none. The rate that is lowest relative to its floor is shown",
+    limits=(FREE_WARN_SHARE, WRITE_FLOOR_MBPS, READ_FLOOR_MBPS, PEER_SHARE, USED_FAIL_SHARE),
     severity="isolate",
     remedy="end other programs that use this disk, and see its health (`smartctl -a`)",
     unmeasured="the disk is full: `stages.disk.used_fail_share` of it is in use; there is no such folder, or "
@@ -71,10 +77,10 @@ def disk(node: NodeEvidence) -> Finding:
         return Finding(Outcome.FAIL, detail=detail, remedy=CORRUPT, source=usable)
     if test.error in NO_ROOM:
         raise Disturbed(f"{test.trouble}; {where}", FULL)
-    settings = node.settings(DiskSettings)
+    most = node.limit(USED_FAIL_SHARE)
     used = f"{100 * test.used_share:.0f} % in use, {test.free_gib:.1f} GiB free"
-    if test.filesystem != "unknown" and test.used_share >= settings.used_fail_share:
-        raise Disturbed(f"{used}, limit {100 * settings.used_fail_share:g} %; {where}", FULL)
+    if test.filesystem != "unknown" and test.used_share >= most.value:
+        raise Disturbed(f"{used}, limit {100 * most.value:g} %; {where}", FULL)
     if test.trouble:
         raise NotMeasured(f"{test.trouble} ({where}); {ELSEWHERE}")
     if not 0 < test.verified_mib <= test.written_mib or not test.how:
@@ -84,8 +90,8 @@ def disk(node: NodeEvidence) -> Finding:
     if not (0 <= test.used_share <= 1 and test.free_gib <= test.total_gib):
         raise NotMeasured(f"{used}, of {test.total_gib:.1f} GiB ({where})")
     found = _rates(node, f"{used}; {where}")
-    least = node.stage_limit(DiskSettings, STAGE, "free_warn_share")
-    if found.outcome is Outcome.FAIL or least is None or 1 - test.used_share >= least.value:
+    least = node.limit(FREE_WARN_SHARE)
+    if found.outcome is Outcome.FAIL or 1 - test.used_share >= least.value:
         return found
     detail = f"under {100 * least.value:g} % free ({least.source}): {found.detail}"
     return found._replace(outcome=Outcome.WARN, detail=detail, remedy=FULL)
@@ -124,7 +130,7 @@ def _floor(node: NodeEvidence, operation: str) -> Limit | None:
             raise NotMeasured("it has another file system")
         return _median_rate(other, operation)
 
-    return host_floor(node, DiskSettings, STAGE, FLOORS[operation], rate_of)
+    return host_floor(node, FLOORS[operation], PEER_SHARE, rate_of)
 
 
 def _median_rate(node: NodeEvidence, operation: str) -> float:

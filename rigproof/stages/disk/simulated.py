@@ -19,9 +19,9 @@ def _no_floor(loaded: LoadedRig, node: str) -> str:
 FAULTS = (
     FaultKind(
         "disk-slow",
-        "node",
         "the disk for checkpoints is slower than that of equal hosts",
         ("host.disk",),
+        scope="node",
         keys=("stage", "by"),
         defaults={"by": "60%"},
         stage=STAGE,
@@ -29,18 +29,18 @@ FAULTS = (
     ),
     FaultKind(
         "disk-full",
-        "node",
         "the disk for checkpoints is nearly full",
         ("host.disk",),
+        scope="node",
         ends="not measured",
         keys=("stage",),
         stage=STAGE,
     ),
     FaultKind(
         "disk-corrupts",
-        "node",
         "the disk for checkpoints returns other data than were written",
         ("host.disk",),
+        scope="node",
         keys=("stage",),
         stage=STAGE,
     ),

@@ -25,11 +25,16 @@ from rigproof.criteria.evidence.sensors import moving_readings, require_in_time
 from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.feeding.stage import FeedingSettings, RewardBatch
+from rigproof.stages.feeding.stage import KIND, FeedingSettings, RewardBatch
 from rigproof.stages.tables import StageTable
+
+REWARD_SPEEDUP_SHARE = KIND.key(lambda own: own.reward_speedup_share)
+REWARD_LOSS_SHARE = KIND.key(lambda own: own.reward_loss_share)
+IDLE_SHARE = LIMITS.key(lambda limits: limits.idle_share)
 
 STAGE = "feeding"
 FEWEST_STEPS = 2  # with rewards: with fewer, the GPU never had to wait for any
@@ -132,12 +137,12 @@ def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
 @Criterion(
     "feeding.parallel_rewards",
     title="parallel rewards",
-    scope="device",
     unit="×",
     direction="at_least",
     limit="`stages.feeding.reward_speedup_share` × the number of processes in the pool; none with one "
     "process. In each run at most `stages.feeding.reward_loss_share` of the valid strategies may time out, "
     "crash or run out of memory",
+    limits=(REWARD_SPEEDUP_SHARE, REWARD_LOSS_SHARE),
     severity="config",
     remedy="keep as many CPUs free as the pool has processes, or lower `stages.feeding.processes`",
     unmeasured="too few sequential or parallel runs, none that compared the rewards of both, or a pool of "
@@ -183,7 +188,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
         detail += "; a pool of one process gives no speed-up"
         return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
     note = f" × {times.processes} processes"
-    limit = device.limit("reward_speedup_share", STAGE).times(times.processes, note)
+    limit = device.limit(REWARD_SPEEDUP_SHARE).times(times.processes, note)
     return pass_or_fail(times.speedup, limit, good=times.speedup >= limit.value, detail=detail)
 
 
@@ -213,7 +218,7 @@ def _strategy_s(batches: Sequence[RewardBatch]) -> float:
 def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Finding | None:
     """The failure of a run that lost too many of its strategies: crashed ones make it look fast."""
     worst = max(batches, key=lambda one: one.lost_share, default=None)
-    limit = device.limit("reward_loss_share", STAGE)
+    limit = device.limit(REWARD_LOSS_SHARE)
     if worst is None or worst.lost_share <= limit.value:
         return None
     return Finding(
@@ -247,12 +252,12 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
 @Criterion(
     "feeding.idle_gaps",
     title="idle gaps",
-    scope="device",
     unit="%",
     direction="at_most",
     limit="`limits.idle_share` of the time from the first to the last measured round of generation, both for "
     "the part without verified rounds and for 100 % less NVML's mean utilisation. None for the CPU as the "
     "device, which also computes the rewards",
+    limits=(IDLE_SHARE,),
     severity="config",
     remedy="make the rewards faster: more processes or CPUs, a shorter `stages.feeding.strategy_s`, or "
     "`stages.feeding.overlap = true`",
@@ -270,7 +275,7 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
     detail = f"longest gap {1e3 * how.gap_s:.0f} ms"
     if device.is_cpu:
         return Finding(Outcome.NO_LIMIT, idle, detail=f"{detail}; the CPU also computes the rewards")
-    limit = device.limit("idle_share").times(100)
+    limit = device.limit(IDLE_SHARE).times(100)
     if idle > limit.value:
         cause = device.cause()
         detail += f"; {cause}" if cause else ""

@@ -15,7 +15,6 @@ STAGE = "feeding"
 FAULTS = (
     FaultKind(
         "rewards-slow",
-        "gpu",
         "the pool plays its strategies one after the other",
         ("feeding.parallel_rewards",),
         keys=("stage",),
@@ -23,7 +22,6 @@ FAULTS = (
     ),
     FaultKind(
         "rewards-differ",
-        "gpu",
         "the pool gives other rewards than the sequential run",
         ("feeding.parallel_rewards",),
         keys=("stage",),
@@ -31,7 +29,6 @@ FAULTS = (
     ),
     FaultKind(
         "rewards-crash",
-        "gpu",
         "every strategy that is played during the generation crashes",
         ("feeding.parallel_rewards",),
         keys=("stage",),
@@ -39,7 +36,6 @@ FAULTS = (
     ),
     FaultKind(
         "gpu-starved",
-        "gpu",
         "rewards are late, and the card waits for them",
         ("feeding.idle_gaps",),
         keys=("stage", "by"),
@@ -48,7 +44,6 @@ FAULTS = (
     ),
     FaultKind(
         "gpu-half-used",
-        "gpu",
         "NVML's utilisation is low while the card generates; to= is in %",
         ("feeding.idle_gaps",),
         keys=("stage", "to"),

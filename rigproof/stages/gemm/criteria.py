@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
+from rigproof.criteria.evidence.floors import FLOOR_LIMITS, FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import PromisedDevice
@@ -35,10 +35,10 @@ def _gemm(precision: Precision) -> Criterion:
     return Criterion(
         f"throughput.gemm_{precision}",
         title=f"{precision} matmul",
-        scope="device",
         unit="TFLOP/s",
         direction="at_least",
         limit=FLOORS,
+        limits=FLOOR_LIMITS,
         severity="isolate",
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it, "

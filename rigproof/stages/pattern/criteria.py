@@ -3,7 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
+from rigproof.criteria.criterion import (
+    Criterion,
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    pass_or_fail,
+)
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
@@ -15,6 +22,7 @@ from rigproof.stages.pattern.damage import bits_in_words, bits_of, in_common
 from rigproof.stages.pattern.stage import (
     COLD,
     HOT,
+    KIND,
     MEANINGS,
     OPERATIONS,
     STAGE,
@@ -23,6 +31,9 @@ from rigproof.stages.pattern.stage import (
     patterns_with,
 )
 from rigproof.stages.tables import StageTable, rate_of, verified_rounds
+
+TESTED_SHARE = KIND.key(lambda own: own.tested_share)
+HOT_SHARE = KIND.key(lambda own: own.hot_share)
 
 MIB_PER_GIB = 1024
 ROUNDING_MIB = 1.0  # the memory is taken in whole blocks
@@ -37,13 +48,13 @@ MISREAD = "run again; have the card checked if it comes back: single words were 
 @Criterion(
     "memory.pattern",
     title="memory patterns",
-    scope="device",
     unit="words",
     direction="at_most",
     limit="none may be wrong, in any pass. Each pattern is written, compared word by word, inverted and "
     "compared again; a wrong word is read once more: wrong again is hard, right is soft. Of what was free "
     "before (or the cap of `memory.fraction_share`) and of what the GPU's workers fill, at least "
     "`stages.pattern.tested_share` must have been tested",
+    limits=(TESTED_SHARE,),
     severity="rma",
     remedy=STUCK,
     unmeasured="less memory was tested, a pattern of the level has no verified pass, or a pass did not "
@@ -145,7 +156,7 @@ def _tested(device: DeviceEvidence) -> str:
         or not available_mib
     ):
         raise NotMeasured("how much memory was filled was not reported")
-    share = device.limit("tested_share", STAGE)
+    share = device.limit(TESTED_SHARE)
     planned_mib = 0.0
     if not device.is_cpu:
         planned_mib = sum(one.vram_mib for one in device.evidence.plan.workers_of(device.subject))
@@ -177,11 +188,11 @@ def _require_passes(device: DeviceEvidence, rounds: Rounds) -> None:
 @Criterion(
     "memory.hot",
     title="memory when hot",
-    scope="device",
     unit="%",
     direction="at_least",
     limit="`stages.pattern.hot_share`: the rate of reading after the passes, as a share of that before them; "
     "and no word that is wrong only then",
+    limits=(HOT_SHARE,),
     severity="isolate",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
@@ -203,7 +214,7 @@ def hot(device: DeviceEvidence) -> Finding:
         raise NotApplicable("its memory temperature is judged by thermal.memory_temperature")
     cold, warm = (_read_rounds(device, heat) for heat in (COLD, HOT))
     share = 100 * warm.rate() / cold.rate()
-    limit = device.limit("hot_share", STAGE).times(100)
+    limit = device.limit(HOT_SHARE).times(100)
     detail = f"{figure(warm.rate(), 'GB/s')} after the passes, {figure(cold.rate(), 'GB/s')} before"
     if share < limit.value:
         over = warm.unbroken(device.evidence.kinds)

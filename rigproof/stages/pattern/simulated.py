@@ -36,7 +36,6 @@ def _has_sensor(_loaded: LoadedRig, device: PromisedDevice) -> str:
 FAULTS = (
     FaultKind(
         "vram-stuck-bit",
-        "gpu",
         "a bit of its memory is stuck: a word is wrong again when it is read again",
         ("memory.pattern",),
         keys=FROM,
@@ -45,7 +44,6 @@ FAULTS = (
     ),
     FaultKind(
         "vram-soft-error",
-        "gpu",
         "a word of its memory is read wrong once, and right when it is read again",
         ("memory.pattern",),
         keys=("stage", "after"),
@@ -54,7 +52,6 @@ FAULTS = (
     ),
     FaultKind(
         "vram-hot",
-        "gpu",
         "its memory gets too hot and lowers its clock, which no sensor reports",
         ("memory.hot",),
         keys=("stage", "by"),

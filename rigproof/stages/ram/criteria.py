@@ -7,8 +7,12 @@ from rigproof.criteria.evidence.nodes import NodeEvidence, host_floor
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.ram.stage import COPY, FILL, LEAST_CACHES, STAGE, VERIFY, RamSettings, RamTest
+from rigproof.stages.ram.stage import COPY, FILL, KIND, LEAST_CACHES, STAGE, VERIFY, RamTest
 from rigproof.stages.tables import StageTable
+
+LEAST_GIB = KIND.key(lambda own: own.least_gib)
+FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
+PEER_SHARE = KIND.key(lambda own: own.peer_share)
 
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "GB/s"
@@ -25,6 +29,7 @@ BROKEN = "do not train on this host: find the module with memtest86+; replace it
     limit="no wrong word in any round, and copies at no less than `stages.ram.floor_gbps`, if the rig states "
     "it, else `stages.ram.peer_share` of the median of the other hosts of this kind (the same CPU model, as "
     "many CPUs, as much RAM), else none",
+    limits=(FLOOR_GBPS, PEER_SHARE, LEAST_GIB),
     severity="isolate",
     remedy="end other programs on this host, and check that every memory channel has its module, at the same "
     "clock (`sudo dmidecode -t memory`)",
@@ -52,7 +57,7 @@ def memory(node: NodeEvidence) -> Finding:
     if test.wrong:
         raise NotMeasured(f"the test counted {test.wrong} wrong words, and no event tells of one")
     _require_same(test, node.rounds(STAGE))
-    floor = host_floor(node, RamSettings, STAGE, "floor_gbps", copy_rate)
+    floor = host_floor(node, FLOOR_GBPS, PEER_SHARE, copy_rate)
     if floor is None:
         detail = f"{in_words(test)}; no other host of this kind to compare with"
         return Finding(Outcome.NO_LIMIT, rate, detail=detail)
@@ -75,7 +80,7 @@ def _rounds(rounds: Rounds, operation: str) -> Rounds:
 def tested_by(node: NodeEvidence) -> RamTest:
     """The test with patterns. Raises NotMeasured if it tested too little, or did not come to its end."""
     test = node.record(RamTest, STAGE, "the test with patterns did not end")
-    least_gib = max(node.settings(RamSettings).least_gib, LEAST_CACHES * test.cache_mib / MIB_PER_GIB)
+    least_gib = max(node.limit(LEAST_GIB).value, LEAST_CACHES * test.cache_mib / MIB_PER_GIB)
     if test.passes < 1 or not test.tested_mib >= MIB_PER_GIB * least_gib:
         free = f"{_gib(test.available_mib)} GiB were free, and {_gib(test.reserve_mib)} GiB stay free"
         tested = f"{test.tested_mib / MIB_PER_GIB:.2f} GiB were tested with patterns"

@@ -19,17 +19,17 @@ def _no_floor(loaded: LoadedRig, node: str) -> str:
 FAULTS = (
     FaultKind(
         "ram-bit",
-        "node",
         "a bit of the host's RAM does not keep its value",
         ("host.memory",),
+        scope="node",
         keys=("stage",),
         stage=STAGE,
     ),
     FaultKind(
         "ram-slow",
-        "node",
         "the host's RAM is slower than that of its equals, as with an empty memory channel",
         ("host.memory",),
+        scope="node",
         keys=("stage", "by"),
         defaults={"by": "25%"},
         stage=STAGE,

@@ -12,8 +12,10 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.stages.replay.evidence import first_difference, replayed
 from rigproof.stages.replay.places import number_of
-from rigproof.stages.replay.stage import STAGE
+from rigproof.stages.replay.stage import KIND, STAGE
 from rigproof.stages.tables import StageTable
+
+LOSS_SHARE = KIND.key(lambda own: own.loss_share)
 
 FEWEST_RUNS = 2  # that gave the same bits: the first one, and one that is compared with it
 FINITE = "every loss is finite"
@@ -22,7 +24,6 @@ FINITE = "every loss is finite"
 @Criterion(
     "training.replay",
     title="replayed step",
-    scope="device",
     unit="runs",
     direction="at_most",
     limit="none may differ. Loss, outputs, gradients and updated weights of each block are compared with the "
@@ -80,10 +81,10 @@ def replay(device: DeviceEvidence) -> Finding:
 @Criterion(
     "training.loss",
     title="loss falls",
-    scope="device",
     unit="%",
     direction="at_most",
     limit="`stages.replay.loss_share` of the first loss, after the last step; every loss must be finite",
+    limits=(LOSS_SHARE,),
     severity="isolate",
     remedy="look at training.replay and compute.exact first; if they pass on every card, reinstall torch",
     unmeasured="the losses of the replayed steps were not reported",
@@ -100,7 +101,7 @@ def loss(device: DeviceEvidence) -> Finding:
             return Finding(Outcome.FAIL, detail=f"the loss is {value} in step {step}", source=FINITE)
     share = 100 * losses[-1] / losses[0] if losses[0] > 0 else math.nan
     detail = f"{losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
-    limit = device.optional_limit("loss_share", STAGE)
+    limit = device.optional_limit(LOSS_SHARE)
     if limit is None:
         return Finding(Outcome.NO_LIMIT, share, detail=detail)
     highest = limit.times(100)

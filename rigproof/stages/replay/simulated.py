@@ -18,7 +18,6 @@ from rigproof.stages.replay.stage import ReplaySpec, StepDigest
 FAULTS = (
     FaultKind(
         "wrong-gradient",
-        "gpu",
         "one bit of one gradient flips in one of the replayed runs of training steps",
         ("training.replay", "compute.exact", "activity.gpu_active"),
         keys=("stage",),
@@ -26,7 +25,6 @@ FAULTS = (
     ),
     FaultKind(
         "loss-stuck",
-        "gpu",
         "training steps repeat bit by bit, but train nothing: the loss does not fall",
         ("training.loss",),
         keys=("stage",),

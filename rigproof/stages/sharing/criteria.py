@@ -13,11 +13,15 @@ from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.sharing.stage import SharingSettings
+from rigproof.stages.sharing.stage import KIND, SharingSettings
 from rigproof.stages.tables import StageTable
+
+SHARING_SHARE = KIND.key(lambda own: own.sharing_share)
+STABILITY_WORST_WINDOW_SHARE = LIMITS.key(lambda limits: limits.stability_worst_window_share)
 
 FEWEST_ROUNDS = 3  # of a process: fewer would be single readings
 MIB_PER_GIB = 1024
@@ -78,12 +82,12 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
 @Criterion(
     "scaling.sharing",
     title="shared by processes",
-    scope="device",
     unit="×",
     direction="at_least",
     limit="`stages.sharing.sharing_share`, for the worst number of processes; and for one process alone "
     "`limits.stability_worst_window_share` of the sustained rate of the same run. None for the CPU as "
     "the device, whose threads are divided among the processes and which others also use",
+    limits=(SHARING_SHARE, STABILITY_WORST_WINDOW_SHARE),
     severity="config",
     remedy="give this card one worker (`workers = 1`), or let several run at once with NVIDIA MPS",
     unmeasured="one of the processes did too little, or did not work at the same time as the others; "
@@ -119,7 +123,7 @@ def sharing(device: DeviceEvidence) -> Finding:
     slow = _slow_alone(device, alone)
     if slow is not None:
         return slow
-    limit = device.limit("sharing_share", "sharing")
+    limit = device.limit(SHARING_SHARE)
     good = worst >= limit.value
     return pass_or_fail(worst, limit, good=good, detail=detail, over=(slowest.window[:2],))
 
@@ -129,7 +133,7 @@ def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
     sustained = rate_or_none(device)
     if sustained is None or sustained.precision != alone.precision:
         return None
-    limit = device.limit("stability_worst_window_share")
+    limit = device.limit(STABILITY_WORST_WINDOW_SHARE)
     share = alone.tflops / sustained.tflops if sustained.tflops > 0 else 1.0
     if share >= limit.value:
         return None

@@ -13,7 +13,6 @@ from rigproof.stages.sharing.stage import SharingSettings, SharingSpec
 FAULTS = (
     FaultKind(
         "sharing-collapse",
-        "gpu",
         "processes that share the card slow each other down",
         ("scaling.sharing",),
         keys=("stage", "by"),

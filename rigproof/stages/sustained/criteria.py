@@ -13,16 +13,25 @@ from rigproof.criteria.criterion import (
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
+from rigproof.criteria.evidence.floors import FLOOR_LIMITS, FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import precision_rate, settled, steady, sustained_rate
 from rigproof.criteria.evidence.repeated import FIFTH, QUARTER, deepest_falls
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.works import beside_itself
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES, own_share
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.sustained.peers import peer_outlier
-from rigproof.stages.sustained.stage import FIGURE, SustainedSettings
+from rigproof.stages.sustained.stage import FIGURE, KIND
 from rigproof.stages.tables import without_tables
+
+COMBINED_FLOOR_TFLOPS = KIND.key(lambda own: own.combined_floor_tflops)
+BEST_QUARTER_SHARE = LIMITS.key(lambda limits: limits.best_quarter_share)
+SLOW_FIFTH_SHARE = LIMITS.key(lambda limits: limits.slow_fifth_share)
+STABILITY_DROP_SHARE = KIND.key(lambda own: own.stability_drop_share)
+STABILITY_WORST_WINDOW_SHARE = LIMITS.key(lambda limits: limits.stability_worst_window_share)
+BEST_WINDOW_SHARE = KIND.key(lambda own: own.best_window_share)
+FLOOR_SHARING_SHARE = LIMITS.key(lambda limits: limits.floor_sharing_share)
 
 STABILITY_WINDOW_S = 5.0
 SHORTEST_WINDOW_S = 1.0  # shorter windows hold only a few rounds, which is noise
@@ -34,10 +43,10 @@ MOST_NAMED = 16
     "throughput.sustained",
     title="sustained rate",
     key_figure=True,
-    scope="device",
     unit="TFLOP/s",
     direction="at_least",
     limit=FLOORS,
+    limits=FLOOR_LIMITS,
     severity="isolate",
     remedy=SLOW,
     unmeasured="the stage was aborted, or this device did no verified round",
@@ -67,6 +76,7 @@ def _measured(device: DeviceEvidence) -> Measured:
     unit="TFLOP/s",
     direction="at_least",
     limit="`stages.sustained.combined_floor_tflops`; else none",
+    limits=(COMBINED_FLOOR_TFLOPS,),
     severity="isolate",
     remedy="find out why a device does less than its part, which is after `of`; if each is as fast as its "
     "model can be, lower the floor",
@@ -88,14 +98,13 @@ def combined(rig: Evidence) -> Finding:
             missing.append(device.subject)
     if missing or not rates:
         raise NotMeasured(f"no sustained rate of {', '.join(missing) or 'any device'}")
-    floor = rig.loaded.settings(SustainedSettings).combined_floor_tflops
+    floor, file = rig.loaded.stated(COMBINED_FLOOR_TFLOPS)
     if floor is None:
         return Finding(Outcome.NO_LIMIT, sum(rates.values()), detail=_in_words(rates, {}))
-    limit = Limit(floor, rig.source_of("stages.sustained.combined_floor_tflops"))
     good = sum(rates.values()) >= floor
     detail = _in_words(rates, {} if good else _parts(rig, floor))
     spans = [settled(device)[0][:2] for device in rig.devices]
-    return pass_or_fail(sum(rates.values()), limit, good=good, detail=detail, over=spans)
+    return pass_or_fail(sum(rates.values()), Limit(floor, file), good=good, detail=detail, over=spans)
 
 
 def _in_words(rates: Mapping[str, float], parts: Mapping[str, float]) -> str:
@@ -123,13 +132,13 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
 @Criterion(
     "throughput.stability",
     title="rate stability",
-    scope="device",
     unit="%",
     direction="at_least",
     limit="`stages.sustained.stability_drop_share` (median window of the last quarter, relative to the "
     "first), `limits.stability_worst_window_share` (worst window, relative to the median), and "
     "`stages.sustained.best_window_share` (worst window, relative to the median of the best quarter of all "
-    "windows, or to the card's own products of the same precision and size alone, whichever is higher). The "
+    "windows, or to the card's own products of the same precision and size alone (with several workers "
+    "`limits.floor_sharing_share` of them), whichever is higher). The "
     "settled load is divided into windows of about 5 s, at least four; time in which the whole host stood "
     "still is left out. In every other stage each quarter of any work that the card repeats for a second and "
     "more, and of all shorter work together, must reach `limits.best_quarter_share` of the best quarter, "
@@ -137,6 +146,14 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     "stages without a figure of their own the fastest work `own_share` of what follows from its other stages "
     "(docs/judged.md); the first 2 s after a break, before the power cap holds, are not counted. "
     "None for the CPU as the device, which others also use",
+    limits=(
+        STABILITY_DROP_SHARE,
+        STABILITY_WORST_WINDOW_SHARE,
+        BEST_WINDOW_SHARE,
+        FLOOR_SHARING_SHARE,
+        BEST_QUARTER_SHARE,
+        SLOW_FIFTH_SHARE,
+    ),
     severity="reseat",
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a drop",
@@ -174,8 +191,8 @@ def stability(device: DeviceEvidence) -> Finding:
     if device.is_cpu:
         detail = "the CPU's rate depends on what else runs on it"
         return Finding(Outcome.NO_LIMIT, end_share, detail=detail)
-    drop = device.limit("stability_drop_share", "sustained").times(100)
-    dip = device.limit("stability_worst_window_share").times(100)
+    drop = device.limit(STABILITY_DROP_SHARE).times(100)
+    dip = device.limit(STABILITY_WORST_WINDOW_SHARE).times(100)
     if end_share < drop.value:
         detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"
         from_s = window.from_s + (number - quarter) * width_s
@@ -184,7 +201,7 @@ def stability(device: DeviceEvidence) -> Finding:
     low = {"from_s": window.from_s + rates.index(min(rates)) * width_s, "length_s": width_s}
     if worst < dip.value:
         return pass_or_fail(worst, dip, good=False, detail=detail, **low)
-    least = device.optional_limit("best_window_share", "sustained")
+    least = device.optional_limit(BEST_WINDOW_SHARE)
     if least is not None:
         best, which = max((median(sorted(rates)[-quarter:]), "best ones"), _alone(device))
         if min(rates) < least.value * best:
@@ -212,17 +229,17 @@ def _alone(device: DeviceEvidence) -> tuple[float, str]:
         return 0.0, ""
     if alone is None or alone.rounds.distinct_labels("size") != verified.measured.distinct_labels("size"):
         return 0.0, ""
-    sharing = device.optional_limit("floor_sharing_share") if len(device.planned_workers) > 1 else None
+    sharing = device.optional_limit(FLOOR_SHARING_SHARE) if len(device.planned_workers) > 1 else None
     return alone.tflops * (sharing.value if sharing else 1.0), f"{precision} products alone"
 
 
 def _fallen(device: DeviceEvidence) -> Finding | None:
     """The failure of a rate that fell inside a stage other than the continuous one."""
-    falls, names = deepest_falls(device), {QUARTER: "best_quarter_share", FIFTH: "slow_fifth_share"}
+    falls, keys = deepest_falls(device), {QUARTER: BEST_QUARTER_SHARE, FIFTH: SLOW_FIFTH_SHARE}
     found = [
         (fall, limit)
         for part, fall in falls.items()
-        if (limit := device.optional_limit(names[part])) is not None and fall.share < limit.value
+        if (limit := device.optional_limit(keys[part])) is not None and fall.share < limit.value
     ]
     if not found:
         return None
@@ -236,7 +253,7 @@ def _fallen(device: DeviceEvidence) -> Finding | None:
 
 def _slow_throughout(device: DeviceEvidence) -> Finding | None:
     """The failure of a stage that is slow from its beginning to its end."""
-    shares = ((one, device.optional_limit("own_share", one.stage)) for one in beside_itself(device))
+    shares = ((one, device.optional_limit(own_share(one.stage))) for one in beside_itself(device))
     found = [(one, limit) for one, limit in shares if limit is not None and one.share < limit.value]
     if not found:
         return None

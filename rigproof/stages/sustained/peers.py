@@ -15,12 +15,16 @@ from rigproof.criteria.evidence.rates import (
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.works import beside_peers
 from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.tables.limit_keys import LIMITS
+
+STABILITY_WORST_WINDOW_SHARE = LIMITS.key(lambda limits: limits.stability_worst_window_share)
+BEST_QUARTER_SHARE = LIMITS.key(lambda limits: limits.best_quarter_share)
+PEER_SHARE = LIMITS.key(lambda limits: limits.peer_share)
 
 
 @Criterion(
     "throughput.peer_outlier",
     title="against its peers",
-    scope="device",
     unit="%",
     direction="at_least",
     limit="`limits.peer_share`, of the median (of two in the middle the higher one) of the sustained rates "
@@ -30,6 +34,7 @@ from rigproof.profiles.kinds.stages import DUTIES
     "`limits.stability_worst_window_share` for those of its host, and `limits.best_quarter_share` for all. "
     "Promised if the profile has another "
     "such GPU",
+    limits=(PEER_SHARE, STABILITY_WORST_WINDOW_SHARE, BEST_QUARTER_SHARE),
     severity="isolate",
     remedy="compare its clock, temperature and power with the others', then swap it with one: if it stays "
     "slow, the card is at fault",
@@ -55,7 +60,7 @@ def peer_outlier(device: DeviceEvidence) -> Finding:
     if peers.middle <= 0:
         raise NotMeasured("the rate of most of its peers is zero; there is nothing to compare")
     share = 100 * own / peers.middle
-    limit = device.limit("peer_share").times(100)
+    limit = device.limit(PEER_SHARE).times(100)
     detail = f"{own:.1f} TFLOP/s, {peers.in_words} of {device.device.sku_stem} {peers.middle:.1f}"
     good = share >= limit.value
     return pass_or_fail(share, limit, good=good, detail=detail, over=(settled(device)[0][:2],))
@@ -63,11 +68,11 @@ def peer_outlier(device: DeviceEvidence) -> Finding:
 
 def _behind(device: DeviceEvidence) -> Finding | None:
     """The failure of another stage in which it is slower than its peers."""
-    names = {True: "stability_worst_window_share", False: "best_quarter_share"}
+    keys = {True: STABILITY_WORST_WINDOW_SHARE, False: BEST_QUARTER_SHARE}
     found = [
         (one, limit)
-        for of_host, name in names.items()
-        if (limit := device.optional_limit(name)) is not None
+        for of_host, key in keys.items()
+        if (limit := device.optional_limit(key)) is not None
         for one in beside_peers(device, of_host=of_host)
         if one.share < limit.value
     ]

@@ -17,7 +17,6 @@ from rigproof.stages.sustained.stage import SETTLE_SHARE, SustainedSpec
 FAULTS = (
     FaultKind(
         "straggler",
-        "gpu",
         "slower than its peers of the same SKU, within its floor",
         ("throughput.peer_outlier",),
         keys=(*TIMES, "by"),
@@ -27,7 +26,6 @@ FAULTS = (
     ),
     FaultKind(
         "throughput-sag",
-        "gpu",
         "the rate falls during the run",
         ("throughput.stability",),
         keys=(*TIMES, "by"),

@@ -13,7 +13,7 @@ from rigproof.profiles.lint.inherited import inherited
 from rigproof.profiles.lint.sku import floor_problem, too_low
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.floor_basis import planned_basis
+from rigproof.profiles.planning.floor_basis import FLOOR_UNKNOWN_SHARE, planned_basis
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import EveryLevel, LevelName
@@ -158,8 +158,9 @@ def _floors(loaded: LoadedRig) -> dict[str, float]:
     floors: dict[str, float] = {}
     for device in loaded.devices():
         basis = planned_basis(FIGURE, device, loaded)
-        share = getattr(device.limits, "floor_unknown_share" if basis is None else basis.share)
-        value = basis.figure.value if basis is not None else device.sku and peak_16bit(device.sku, None)[1]
+        share, _ = loaded.stated(FLOOR_UNKNOWN_SHARE if basis is None else basis.share, device)
+        peak = None if device.sku is None else peak_16bit(device.sku, None)[1]
+        value = peak if basis is None else basis.figure.value
         if share is None or value is None:
             return {}
         floors[device.subject] = value * share

@@ -6,11 +6,12 @@ from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.floors import SLOW, Measured, against, sku_floor
+from rigproof.criteria.evidence.floors import CHAMPION_SHARE, SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.measurements import Event, Labels, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
@@ -29,7 +30,14 @@ from rigproof.stages.training.precision import (
     trains_in_fp16,
     wrong_losses,
 )
-from rigproof.stages.training.stage import STEP
+from rigproof.stages.training.stage import KIND, STEP
+
+PEER_SHARE = LIMITS.key(lambda limits: limits.peer_share)
+TRAINING_UNKNOWN_SHARE = KIND.key(lambda own: own.training_unknown_share)
+STABILITY_WORST_WINDOW_SHARE = LIMITS.key(lambda limits: limits.stability_worst_window_share)
+HOST_PACED_SHARE = KIND.key(lambda own: own.host_paced_share)
+BEST_QUARTER_SHARE = LIMITS.key(lambda limits: limits.best_quarter_share)
+PRECISION_SHARE = KIND.key(lambda own: own.precision_share)
 
 WRONG = "do not train on this card; see compute.exact, and try it in another slot"
 
@@ -47,7 +55,6 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
 @Criterion(
     "training.step",
     title="training step",
-    scope="device",
     unit="TFLOP/s",
     direction="at_least",
     limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's champion;"
@@ -63,6 +70,15 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     "fp32 and tf32 `stages.training.precision_share` of what its products in both precisions and the "
     "step in fp16 imply. The losses that were reported must be finite, have fallen, and be those of "
     "fp32 within 4 unit roundoffs",
+    limits=(
+        CHAMPION_SHARE,
+        PEER_SHARE,
+        TRAINING_UNKNOWN_SHARE,
+        STABILITY_WORST_WINDOW_SHARE,
+        HOST_PACED_SHARE,
+        BEST_QUARTER_SHARE,
+        PRECISION_SHARE,
+    ),
     severity="isolate",
     remedy=SLOW,
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that is faster "
@@ -88,7 +104,7 @@ def step(device: DeviceEvidence) -> Finding:
         return Finding(Outcome.FAIL, detail=wrong, remedy=WRONG, source="the losses of correct steps")
     labels: Labels = {"precision": own.precision, "size": own.size, "batch": own.batch}
     measured = Measured(STEP, step_conditions(device, own), labels)
-    share = device.optional_limit("peer_share")
+    share = device.optional_limit(PEER_SHARE)
     peers = None if share is None else _peer_floor(device, PART, own, share)
     others = [floor for floor in (peers, _gemm_floor(device, measured)) if floor is not None]
     finding = against(device, own.tflops, measured, *others)
@@ -139,7 +155,7 @@ def _grouped(part: str, step: StepTime) -> GroupOf:
 
 def _gemm_floor(device: DeviceEvidence, measured: Measured) -> Limit | None:
     """A share of the rate of its own matrix products, for a card whose model has no figure for this step."""
-    share = device.optional_limit("training_unknown_share", "training")
+    share = device.optional_limit(TRAINING_UNKNOWN_SHARE)
     if share is None or sku_floor(device, measured) is not None:
         return None
     precision = measured.here.precision
@@ -170,7 +186,7 @@ def _limits(
     device: DeviceEvidence, part: str, step: StepTime, own: StepTime, every: Sequence[tuple[str, StepTime]]
 ) -> Iterator[Limit]:
     """What a step is held against besides the floor of `own`: peers, and the card's own other work."""
-    same = device.limit("stability_worst_window_share")
+    same = device.limit(STABILITY_WORST_WINDOW_SHARE)
     others = [one for _, one in every if one is not step]
     if step is not own and not (part == SWEEP and _paced_by_host(device, step, others)):
         peers = _peer_floor(device, part, step, same)
@@ -186,7 +202,7 @@ def _limits(
 
 def _paced_by_host(device: DeviceEvidence, step: StepTime, others: Sequence[StepTime]) -> bool:
     """Whether a step takes about as long as one of more examples: it waits for its kernels to be launched."""
-    share = device.optional_limit("host_paced_share", "training")
+    share = device.optional_limit(HOST_PACED_SHARE)
     if share is None:
         return False
     return any(
@@ -199,7 +215,7 @@ def _paced_by_host(device: DeviceEvidence, step: StepTime, others: Sequence[Step
 
 def _of_batches(device: DeviceEvidence, step: StepTime, others: Sequence[StepTime]) -> Iterator[Limit]:
     """A step of more examples does no less work a second, and one of fewer takes no longer."""
-    share = device.optional_limit("best_quarter_share")
+    share = device.optional_limit(BEST_QUARTER_SHARE)
     like = [one for one in others if (one.precision, one.size) == (step.precision, step.size)]
     if share is None or not like:
         return
@@ -210,7 +226,7 @@ def _of_batches(device: DeviceEvidence, step: StepTime, others: Sequence[StepTim
 
 def _of_products(device: DeviceEvidence, step: StepTime, own: StepTime) -> Iterator[Limit]:
     """A step gets as much of the rate of products of its precision as a faster one does of its own."""
-    share = device.optional_limit("precision_share", "training")
+    share = device.optional_limit(PRECISION_SHARE)
     here, there = (_products(device, precision) for precision in (step.precision, own.precision))
     if share is None or here is None or there is None or own.tflops > there:
         return  # no step is faster than its products: those were slow, which their own criterion says

@@ -7,18 +7,33 @@ from typing import NoReturn
 
 import numpy as np
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
+from rigproof.criteria.criterion import (
+    Criterion,
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    pass_or_fail,
+)
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.devices.verification import ROUNDOFF
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.floor_basis import Conditions, planned_basis
+from rigproof.profiles.planning.floor_basis import (
+    FLOOR_MEASURED_SHARE,
+    FLOOR_PRINTED_SHARE,
+    FLOOR_SIMILAR_SHARE,
+    Conditions,
+    planned_basis,
+)
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.training.checks import REFERENCE, TRAJECTORY, tolerance
-from rigproof.stages.training.stage import SPEEDUP, TrainingSettings
+from rigproof.stages.training.stage import KIND, SPEEDUP
+
+TRAINING_SPEEDUP = KIND.key(lambda own: own.training_speedup)
 
 PART, SWEEP = "precision", "sweep"
 FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading
@@ -120,24 +135,24 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
 
 
 def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
-    own = device.settings(TrainingSettings).training_speedup
+    own, _ = loaded.stated(TRAINING_SPEEDUP, device)
     if own is not None:
         return Limit(own, loaded.file)
     basis = planned_basis(SPEEDUP, device, loaded)
-    share = None if basis is None else getattr(device.limits, basis.share)
+    share = None if basis is None else loaded.stated(basis.share, device)[0]
     return None if basis is None or share is None else Limit(basis.figure.value * share, basis.reason)
 
 
 @Criterion(
     "precision.speedup",
     title="fp16 speed-up",
-    scope="device",
     unit="×",
     direction="at_least",
     limit="`stages.training.training_speedup`, if the rig states it; else a share of the SKU file's "
     "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
     "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "
     "only reported",
+    limits=(TRAINING_SPEEDUP, FLOOR_MEASURED_SHARE, FLOOR_SIMILAR_SHARE, FLOOR_PRINTED_SHARE),
     severity="config",
     remedy="if throughput.gemm_fp16 is slow too, look at clock and power; if not, install a torch that is "
     "built for this card",
@@ -192,7 +207,7 @@ def step_conditions(device: DeviceEvidence, step: StepTime) -> Conditions:
 
 
 def _floor(device: DeviceEvidence, step: StepTime) -> Limit | None:
-    own = device.optional_limit("training_speedup", "training")
+    own = device.optional_limit(TRAINING_SPEEDUP)
     if own is not None:
         return own
     here = step_conditions(device, step)

@@ -52,7 +52,6 @@ def _no_speedup(_loaded: LoadedRig, device: PromisedDevice) -> str:
 FAULTS = (
     FaultKind(
         "tensor-cores-unused",
-        "gpu",
         "16-bit training steps take as long as 32-bit ones",
         ("precision.speedup", "training.step"),
         keys=("stage",),

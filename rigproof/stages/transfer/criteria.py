@@ -16,7 +16,7 @@ from rigproof.criteria.criterion import (
     pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of, torch_of
+from rigproof.criteria.evidence.floors import CHAMPION_SHARE, Measured, NoFloor, floor_of, torch_of
 from rigproof.criteria.evidence.link import (
     FIELDS,
     link_at_most,
@@ -28,6 +28,7 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds
@@ -37,11 +38,17 @@ from rigproof.stages.transfer.stage import (
     D2H,
     FIGURES,
     H2D,
+    KIND,
     MEANINGS,
     STAGE,
     TOGETHER,
-    TransferSettings,
 )
+
+FLOOR_X16_GBPS = KIND.key(lambda own: own.floor_x16_gbps)
+TOGETHER_SHARE = KIND.key(lambda own: own.together_share)
+BEST_QUARTER_SHARE = LIMITS.key(lambda limits: limits.best_quarter_share)
+CEILING_SHARE = LIMITS.key(lambda limits: limits.ceiling_share)
+BOTH_SHARE = KIND.key(lambda own: own.both_share)
 
 FEWEST_FALLEN = 2  # directions: a busy moment of the host slows one of them
 FEWEST_ROUNDS = 3  # of a direction: fewer would be single readings
@@ -60,6 +67,8 @@ STAYS_DOWN = (
     "the link goes down between loads and does not come up for transfers: switch ASPM off in the BIOS, then "
     "reseat card and riser"
 )
+LIMITS_OF_ONE = (FLOOR_X16_GBPS, CHAMPION_SHARE, BEST_QUARTER_SHARE, TOGETHER_SHARE, CEILING_SHARE)
+LIMITS_OF_BOTH = (*LIMITS_OF_ONE, BOTH_SHARE)
 BOTH_FLOORS = " (`stages.transfer.both_share` of it for each direction)"
 
 
@@ -104,7 +113,7 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
         over = _spans(device, direction, TOGETHER)
         return pass_or_fail(found.together, limit, good=False, detail=detail, rates=rates, over=over)
 
-    share = device.optional_limit("together_share", STAGE)
+    share = device.optional_limit(TOGETHER_SHARE)
     if share is not None:
         if found.absent:
             raise NotMeasured(f"{found.absent} did not transfer {direction} at the same time")
@@ -152,7 +161,7 @@ def _fallen(device: DeviceEvidence) -> dict[str, Limit]:
 
     What several GPUs share of a link, those with the same link lose alike.
     """
-    share = device.optional_limit("best_quarter_share")
+    share = device.optional_limit(BEST_QUARTER_SHARE)
     if share is None:
         return {}
     fallen = {}
@@ -260,7 +269,7 @@ def _require_possible(device: DeviceEvidence, direction: str, rate: float) -> No
 
     Not the best one that the rig states: a card may sit in a better slot than it was promised.
     """
-    share = device.optional_limit("ceiling_share")
+    share = device.optional_limit(CEILING_SHARE)
     generation, width = (link_at_most(device, name) for name in FIELDS)
     if generation is None or width is None:
         return  # not even the best link is known
@@ -279,18 +288,17 @@ def _ways(direction: str) -> int:
 
 def _link_floors(device: DeviceEvidence, direction: str, link: tuple[int, int] | None) -> tuple[Limit, ...]:
     """The floor of such a link; none if it is not known."""
-    settings = device.device.settings(TransferSettings)
     if link is None:
         return ()
     generation, width = link
-    x16_gbps = getattr(settings.floor_x16_gbps, f"gen{generation}", None)
+    x16_gbps = getattr(device.stated(FLOOR_X16_GBPS)[0], f"gen{generation}", None)
     if x16_gbps is None:
         return ()
-    file = device.source_of(f"stages.{STAGE}.floor_x16_gbps.gen{generation}")
+    file = device.source_of(f"{FLOOR_X16_GBPS}.gen{generation}")
     limit = Limit(x16_gbps * width / 16, f"the floor of {link_name(*link)}; {file}")
     if direction != BOTH:
         return (limit,)
-    share = device.limit("both_share", STAGE)
+    share = device.limit(BOTH_SHARE)
     return (Limit(2 * share.value * limit.value, f"{share.value:g} of twice {limit.source}"),)
 
 
@@ -305,15 +313,16 @@ def _criterion(direction: str) -> Criterion:
     return Criterion(
         f"transfer.{direction}",
         title=TITLES[direction],
-        scope="device",
         unit=UNIT,
         direction="at_least",
         limit=FLOOR.format(both=BOTH_FLOORS if direction == BOTH else ""),
+        limits=LIMITS_OF_BOTH if direction == BOTH else LIMITS_OF_ONE,
         severity="reseat",
         remedy="see transfer.link and transfer.errors first; then try a slot of the CPU's own, without IOMMU "
         "translation and ASPM",
         unmeasured="too few verified rounds, alone or with all GPUs of the host; alone also if another GPU "
-        "transferred meanwhile; or a rate that no link of this card and slot can carry. Not applicable to "
+        "transferred meanwhile; or a rate that no link of this card and slot can carry, over "
+        "`limits.ceiling_share` of its nominal rate. Not applicable to "
         "the CPU as the device",
         idling="not measured",
         figures=(FIGURES[direction],),

@@ -16,7 +16,6 @@ from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHE
 FAULTS = (
     FaultKind(
         "pcie-slow",
-        "gpu",
         "transfers are slow although the link reads what it should",
         ("transfer.h2d", "transfer.d2h", "transfer.both"),
         keys=("stage", "by"),
@@ -26,7 +25,6 @@ FAULTS = (
     ),
     FaultKind(
         "pcie-corrupt",
-        "gpu",
         "what arrives differs from what was sent, without any driver event",
         ("transfer.h2d", "transfer.d2h", "transfer.both", "compute.exact", "activity.gpu_active"),
         keys=("stage",),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rigproof.criteria.checks.health import xid_outcome
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.counters import POWER_BRAKE, THERMAL, THROTTLE, names_of
 from rigproof.criteria.evidence.devices import DeviceEvidence
@@ -32,7 +33,7 @@ def consequences(waves: Waves, window: Window) -> Iterator[Finding]:
     for device in waves.devices:
         for event in _inside(device.events("xid"), window):
             code = event.data.get("xid")
-            if isinstance(code, int) and xids.outcome(code, device.device.limits) == "fail":
+            if isinstance(code, int) and xid_outcome(device, event) == "fail":
                 detail = f"{device.subject} reported Xid {code} under the waves: {xids.meaning(code)}"
                 action = xids.action(code)
                 yield _failed(detail, event.t_s, remedy=action.step if action else "")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from rigproof.criteria.checks.health import XID_FAIL, XID_WARN
 from rigproof.criteria.criterion import (
     Criterion,
     Finding,
@@ -20,12 +21,18 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Readings, Series
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.tables.limit_keys import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.tables import StageTable
 from rigproof.stages.transient.consequences import SUPPLY, consequences, require_seen
 from rigproof.stages.transient.made import Lost, Waves, together
-from rigproof.stages.transient.stage import STAGE, TransientSettings
+from rigproof.stages.transient.stage import KIND, STAGE
+
+OTHERS_SHARE = KIND.key(lambda own: own.others_share)
+FALL_SHARE = KIND.key(lambda own: own.fall_share)
+PSU_SHARE = KIND.key(lambda own: own.psu_share)
+PCIE_BIT_ERROR_RATE = LIMITS.key(lambda limits: limits.pcie_bit_error_rate)
 
 LINK = "reseat the card and its riser; a link that repeats packets only under switching load lacks power"
 
@@ -50,6 +57,7 @@ def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
     "More PCIe replays than `limits.pcie_bit_error_rate` of the bits that the best link can carry warn; so "
     "does a sampled sum of the cards' draw over `stages.transient.psu_share` of the node's `psu_w`, if the "
     "rig states it",
+    limits=(OTHERS_SHARE, FALL_SHARE, PCIE_BIT_ERROR_RATE, PSU_SHARE, XID_FAIL, XID_WARN),
     severity="isolate",
     remedy=SUPPLY,
     unmeasured="too few of the waves were made by all their GPUs, verified, square and in phase "
@@ -68,7 +76,8 @@ def transient(node: NodeEvidence) -> Finding:
     Power sensors are too slow for a transient, so its consequences are judged. Only waves that were really
     made count: each burst's products are verified, and the bursts of a wave begin within
     `stages.transient.phase_ms` of each other. The lowest share of its rate that a GPU keeps is shown. A GPU
-    with an active display is left out unless `stages.transient.with_display` says otherwise.
+    with an active display is left out unless `stages.transient.with_display` says otherwise. An Xid fails by
+    the catalogue, `limits.xid_fail` and `limits.xid_warn`, as in health.xid.
     """
     waves = Waves(node)
     if not waves.devices:
@@ -94,10 +103,7 @@ def transient(node: NodeEvidence) -> Finding:
 
 def _lowest(node: NodeEvidence, waves: Waves) -> tuple[Lost, Limit] | None:
     """The GPU that kept least, against its limit; None if no rate could be compared."""
-    others, fall = (
-        node.limit("stages.transient", name, getattr(waves.settings, name)).times(100)
-        for name in ("others_share", "fall_share")
-    )
+    others, fall = node.limit(OTHERS_SHARE).times(100), node.limit(FALL_SHARE).times(100)
     ways = (
         [(one, others) for one in waves.with_others()],
         [(one, fall) for one in waves.from_wave_to_wave()],
@@ -152,7 +158,7 @@ def _replays(device: DeviceEvidence, window: Window) -> Iterator[Finding]:
     read = device.loaded_samples(window).readings("pcie_replays")
     if len(read) < 2:  # a card without this counter; `transfer.link` judges it over the whole run
         return
-    rate = device.optional_limit("pcie_bit_error_rate")
+    rate = device.optional_limit(PCIE_BIT_ERROR_RATE)
     if rate is None:  # a recording from before this limit existed
         return
     try:
@@ -183,7 +189,7 @@ def _near_rating(node: NodeEvidence, window: Window) -> Iterator[Finding]:
     sums = together(read, window, 1 / evidence.rate_hz)
     if not len(sums):
         raise NotMeasured("no power was read of all cards at once, with which psu_w is compared")
-    share = node.limit("stages.transient", "psu_share", evidence.loaded.settings(TransientSettings).psu_share)
+    share = node.limit(PSU_SHARE)
     most_w, limit_w = float(np.max(sums)), share.value * psu_w
     if most_w > limit_w:
         detail = (

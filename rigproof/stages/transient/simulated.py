@@ -31,17 +31,16 @@ def _alone(loaded: LoadedRig, device: PromisedDevice) -> str:
 FAULTS = (
     FaultKind(
         "psu-sag",
-        "node",
         "the power supply gives way: each GPU loses by= of its rate once a second one takes part, or halfway "
         "through the waves where there is no second one",
         (CRITERION,),
+        scope="node",
         keys=("stage", "by"),
         defaults={"by": "30%"},
         stage=STAGE,
     ),
     FaultKind(
         "out-of-phase",
-        "gpu",
         "its bursts begin late by to= milliseconds, so that there are no waves over all GPUs",
         (CRITERION,),
         ends="not measured",

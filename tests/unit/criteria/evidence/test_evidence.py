@@ -9,10 +9,15 @@ from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
+from rigproof.profiles.tables.limit_keys import CPU, LIMITS
 from rigproof.stages.feeding.stage import RewardBatch
+from rigproof.stages.registry import KINDS
 from support.bench import Bench
 from support.rig_profile import RIG, RTX_3090
 
+PEER_SHARE = LIMITS.key(lambda limits: limits.peer_share)
+STABILITY_DROP_SHARE = KINDS["sustained"].key(lambda own: own.stability_drop_share)
+WARN_PERCENT = CPU.key(lambda cpu: cpu.warn_percent)
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 WEEK_S = 7 * 24 * 3600.0
 
@@ -294,7 +299,7 @@ def test_what_is_planned_for_a_device_are_its_workers(bench):
 def test_a_limit_that_the_profile_leaves_out_is_named(bench):
     bench.limits(peer_share=None, sample_coverage_share=None)
     found = evidence(bench)
-    assert reason(lambda: found.device(GPU).limit("peer_share")) == "the profile has no limits.peer_share"
+    assert reason(lambda: found.device(GPU).limit(PEER_SHARE)) == "the profile has no limits.peer_share"
     assert reason(lambda: found.node("pc1").coverage_limit()) == (
         "the profile has no limits.sample_coverage_share"
     )
@@ -311,8 +316,8 @@ def test_limits_of_one_device_are_not_those_of_the_others(order):
     found = evidence(Bench({"nodes": nodes}))
     values = {
         one: (
-            found.device(one).limit("peer_share").value,
-            found.device(one).limit("stability_drop_share", "sustained").value,
+            found.device(one).limit(PEER_SHARE).value,
+            found.device(one).limit(STABILITY_DROP_SHARE).value,
         )
         for one in order
     }
@@ -326,9 +331,9 @@ def test_a_nodes_own_table_is_named_before_the_rigs(bench):
         bench.loaded, sources=bench.loaded.sources | {"nodes.pc1.cpu.warn_percent": "own.toml"}
     )
     found = evidence(bench)
-    limit = found.node("pc1").limit("cpu", "warn_percent", RIG["cpu"]["warn_percent"])
+    limit = found.node("pc1").limit(WARN_PERCENT)
     assert (limit.value, limit.source) == (90.0, "own.toml")
-    assert found.node("pc2").limit("cpu", "warn_percent", 90).source == "hwprofiles/rigs/two-nodes.toml"
+    assert found.node("pc2").limit(WARN_PERCENT).source == "hwprofiles/rigs/two-nodes.toml"
 
 
 def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):

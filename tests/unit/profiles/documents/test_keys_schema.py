@@ -8,6 +8,7 @@ from functools import cache
 import jsonschema
 import pytest
 
+from rigproof.judging.catalogue import JUDGED_BY
 from rigproof.profiles.documents.keys import rig_schema, sku_schema, xids_schema
 from rigproof.profiles.loading.files import profile_folder
 from rigproof.stages.registry import KINDS
@@ -20,7 +21,7 @@ DUAL_RIGS = ("dual-3090-3070", *(f"dual-3090-3070-{variant}" for variant in VARI
 
 
 @pytest.mark.parametrize(
-    "schema", [rig_schema(KINDS), sku_schema(KINDS), xids_schema()], ids=["rig", "sku", "xids"]
+    "schema", [rig_schema(KINDS, JUDGED_BY), sku_schema(KINDS), xids_schema()], ids=["rig", "sku", "xids"]
 )
 def test_a_schema_is_one(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -59,7 +60,7 @@ def test_shipped_files_are_there():
 )
 def test_the_schema_refuses_what_is_wrong(tables):
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(tables, rig_schema(KINDS), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(tables, rig_schema(KINDS, JUDGED_BY), cls=jsonschema.Draft202012Validator)
 
 
 def test_the_documented_models_are_the_shipped_ones():

@@ -4,7 +4,6 @@ import pytest
 
 from rigproof.profiles.lint.rig import lint_all
 from rigproof.profiles.loading.xids import XidCatalogue, catalogue_problems, xid_catalogue
-from rigproof.profiles.tables.limits import Limits
 from rigproof.stages.registry import KINDS
 
 ENTRY = {"meaning": "x", "outcome": "warn", "action": "a", "sources": ["s"]}
@@ -38,7 +37,7 @@ def test_nothing_that_fails_has_nothing_to_be_done_about_it():
     idle = [catalogue.actions[name] for name in ("none", "program", "corrected")]
     assert [
         code for code in catalogue.xids
-        if catalogue.outcome(code, Limits()) == "fail" and catalogue.action(code) in idle
+        if catalogue.outcome(code) == "fail" and catalogue.action(code) in idle
     ] == []  # fmt: skip
 
 
@@ -49,7 +48,7 @@ def test_every_recovery_action_of_nvml_is_named_but_none():
 def test_a_number_without_an_entry_has_no_step_and_warns():
     catalogue = xid_catalogue()
     assert (catalogue.meaning(999), catalogue.action(999)) == ("in no catalogue known to rigproof", None)
-    assert catalogue.outcome(999, Limits()) == catalogue.outcome(None, Limits()) == "warn"
+    assert catalogue.outcome(999) == catalogue.outcome(None) == "warn"
 
 
 @pytest.mark.parametrize(

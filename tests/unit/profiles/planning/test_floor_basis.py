@@ -34,7 +34,9 @@ STEP = Conditions("fp16", 2496, 1, "2.11.0+cu130", 16)
 def share(name, here):
     found = floor_basis(SKU, KINDS.figures[name], here, cards_needed=3)
     return (
-        None if found is None else (found.share.removeprefix("floor_").removesuffix("_share"), found.reason)
+        None
+        if found is None
+        else (found.share.name.removeprefix("floor_").removesuffix("_share"), found.reason)
     )
 
 

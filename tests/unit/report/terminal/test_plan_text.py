@@ -248,6 +248,21 @@ def test_without_v_a_line_has_the_values_of_its_limit():
     assert brief["memory.no_oom"] == "0 OOMs"
 
 
+def test_a_range_that_a_rig_states_is_its_limit():
+    loaded = load_rig("dual-3090-3070-ultimate", KINDS)
+    assert short_limit(CATALOGUE["power.limit"], "pc1/gpu0", loaded) == "350–420 W"
+
+
+def test_a_nodes_own_limit_is_told_apart(tmp_path):
+    path = tmp_path / "lab.toml"
+    gpu = '[[nodes.gpus]]\nsku = "h200-sxm"\n'
+    own = "stages.disk.free_warn_share = 0.3\n"
+    path.write_text(f'name = "lab"\n[[nodes]]\nname = "a"\n{own}{gpu}[[nodes]]\nname = "b"\n{gpu}')
+    lines = block(lines_of(load_rig(str(path), KINDS), "extended"), "host.disk")
+    assert f"    a: stages.disk.free_warn_share = 0.3 ({path})" in lines
+    assert "    b: stages.disk.free_warn_share = 0.1 (hwprofiles/defaults.toml)" in lines
+
+
 def test_workers_that_are_planned_alike_are_one_line():
     lines = lines_of(load_rig("h200-x2", KINDS))
     (line,) = [line for line in lines if "#0" in line]
