@@ -71,9 +71,13 @@ def test_a_recording_from_before_the_limit_of_pauses_is_not_judged_by_it(bench):
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
 
 
-def test_work_counts_however_little_a_device_can_do(bench):
+def test_work_counts_however_little_a_device_can_do_and_utilisation_alone_never_suffices(bench):
     bench.rounds(GPU, "sustained", work=lambda one: one.work / 1e4)
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, utilization_percent=100)
+    bench.rounds(GPU, "sustained", verified=False)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 0, 90)
 
 
 TOLD = [(48.0, Outcome.PASS), (50.0, Outcome.NOT_MEASURED), ("50", Outcome.PASS)]
@@ -94,13 +98,6 @@ def test_a_card_on_which_a_batch_does_not_fit_trains_for_less_time(bench):
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
     bench.event("batch_search", GPU, "left out", 90, stage="training", what="skipped")
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
-
-
-def test_utilisation_alone_never_suffices(bench):
-    bench.samples(GPU, utilization_percent=100)
-    bench.rounds(GPU, "sustained", verified=False)
-    verdict = bench.verdict(ACTIVE, GPU)
-    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 0, 90)
 
 
 def test_of_the_cpu_s_short_stretches_verified_work_is_all_that_counts(bench):
@@ -127,8 +124,7 @@ def test_the_average_power_stands_in_for_the_instant_one(bench):
     bench.samples(GPU, power_w=None)
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
     bench.samples(GPU, power_average_w=None)
-    verdict = bench.verdict(ACTIVE, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
 
 
 def test_without_an_enforced_limit_power_says_nothing(bench):
@@ -136,36 +132,27 @@ def test_without_an_enforced_limit_power_says_nothing(bench):
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
 
 
-def test_a_frozen_power_sensor_is_no_measurement(bench):
-    bench.samples(GPU, 5, power_w=600.0)
-    verdict = bench.verdict(ACTIVE, GPU)
-    assert (verdict.outcome, verdict.detail) == (
-        Outcome.NOT_MEASURED,
-        "gemm: the power reads 600 W for 20 s under load: the sensor is frozen",
-    )
-
-
-def test_a_frozen_power_sensor_is_noticed_in_the_quick_level(bench):
-    bench.stage("sustained", loaded_to_s=45.0)
+@pytest.mark.parametrize(
+    ("to_s", "from_s", "why"),
+    [(70, 5, "gemm: the power reads 600 W for 20 s"), (45, 26, "sustained: the power")],
+)
+def test_a_frozen_power_sensor_is_no_measurement_in_the_quick_level_either(bench, to_s, from_s, why):
+    bench.stage("sustained", loaded_to_s=to_s)
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
-    bench.samples(GPU, 26, power_w=500.0)
-    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.samples(GPU, from_s, power_w=600.0)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.detail[: len(why)]) == (Outcome.NOT_MEASURED, why)
 
 
-def test_one_wrong_result_fails_and_forbids_training_on_the_card(bench):
-    bench.event("wrong_result", GPU, "3 elements of 1048576 differ", 50.0)
+@pytest.mark.parametrize(("unreported", "number"), [(0, "1 wrong result"), (49, "50 wrong results")])
+def test_wrong_results_are_counted_and_forbid_training_on_the_card(bench, unreported, number):
+    bench.event("wrong_result", GPU, "3 elements of 1048576 differ", 50.0, unreported=unreported)
     verdict = bench.verdict(ACTIVE, GPU)
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 50.0)
     rounds = sum(one.subject == GPU for one in bench.recording.rounds)
-    assert verdict.measured == pytest.approx(100 * (1 - 1 / rounds))
-    assert verdict.detail == "1 wrong result, the first: 3 elements of 1048576 differ"
+    assert verdict.measured == pytest.approx(100 * (1 - (1 + unreported) / rounds))
+    assert verdict.detail == f"{number}, the first: 3 elements of 1048576 differ"
     assert "do not train on this card" in verdict.remedy
-
-
-def test_wrong_results_that_were_not_reported_one_by_one_are_counted(bench):
-    bench.event("wrong_result", GPU, "3 elements differ", 50.0, unreported=0)
-    bench.event("wrong_result", GPU, "3 elements differ", 60.0, unreported=49)
-    assert bench.verdict(ACTIVE, GPU).detail == "51 wrong results, the first: 3 elements differ"
 
 
 def test_the_reason_for_idling_is_reported(bench):
@@ -210,20 +197,12 @@ def test_a_card_without_a_power_limit_is_active_by_its_utilisation(bench):
 
 
 @pytest.mark.parametrize("kind", ["gpu_taken", "gpu_skipped"])
-def test_a_device_that_was_left_alone_on_purpose_is_not_measured(bench, kind):
+def test_a_device_that_was_left_alone_on_purpose_is_not_measured_unless_it_worked(bench, kind):
     why = "not loaded: pid 9 holds it; see inventory.foreign_memory"
     bench.event(kind, GPU, why, 1.0, stage=None)
-    bench.drop("rounds", GPU)
-    verdict = bench.verdict(ACTIVE, GPU)
-    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, why)
-    assert bench.verdict("throughput.gemm_fp16", GPU).detail == why
-
-
-def test_one_that_worked_all_the_same_is_judged(bench):
-    bench.event("gpu_skipped", GPU, "not loaded", 1.0, stage=None)
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
-
-
-def test_one_without_work_that_nobody_left_alone_fails(bench):
     bench.drop("rounds", GPU)
+    assert bench.said(ACTIVE, GPU) == (Outcome.NOT_MEASURED, why)
+    assert bench.verdict("throughput.gemm_fp16", GPU).detail == why
+    bench.recording.events.clear()
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.FAIL

@@ -8,8 +8,7 @@ NODES, TIMEOUTS = "cluster.nodes_present", "cluster.no_timeouts"
 
 
 def test_a_node_that_answered_is_present(bench):
-    verdict = bench.verdict(NODES, "pc1")
-    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "answered from 127.0.0.1")
+    assert bench.said(NODES, "pc1") == (Outcome.PASS, "answered from 127.0.0.1")
 
 
 @pytest.mark.parametrize("kind", ["node_missing", "node_lost"])
@@ -51,11 +50,14 @@ def test_a_node_whose_agent_never_started_is_not_measured_and_its_cause_is_named
     assert verdict.remedy == "install it there"
 
 
-def test_a_node_that_was_lost_after_its_agent_fails(bench):
+def test_a_node_that_was_lost_is_dated_and_one_that_never_came_is_not(bench):
     bench.event("agent_died", "pc2", "no answer", 3.0, disturbed="see its logs")
-    bench.event("node_lost", "pc2", "no heartbeat", 4.0)
+    bench.event("node_lost", "pc2", "no heartbeat", 47.0)
     del bench.recording.nodes["pc2"]
-    assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
+    verdict = bench.verdict(NODES, "pc2")
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 47.0)
+    bench.event("node_missing", "pc1", "nobody answers")
+    assert bench.verdict(NODES, "pc1").from_s is None
 
 
 @pytest.mark.parametrize("kind", ["worker_died", "worker_failed", "worker_hung", "agent_died"])
@@ -74,32 +76,22 @@ def test_a_node_of_another_profile_than_the_runs_was_never_looked_for(bench):
     del bench.recording.nodes["pc2"]
     bench.recording.gpus.clear()
     bench.recording.events.clear()
-    verdict = bench.verdict(NODES, "pc2")
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == (
+    assert bench.said(NODES, "pc2") == (
+        Outcome.NOT_MEASURED,
         "this run did not look for pc2: it was of another rig and found pc1; judge it by a profile with "
-        "these names (`rigproof judge` without --hwprofile takes its own), or run again with this profile"
+        "these names (`rigproof judge` without --hwprofile takes its own), or run again with this profile",
     )
 
 
-def test_a_node_whose_gpu_is_missing_was_looked_for(bench):
-    bench.event("gpu_missing", "pc2/gpu0", "missing with its node", 3.0)
-    del bench.recording.nodes["pc2"]
-    assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
-
-
-def test_nodes_of_a_run_that_ended_before_its_cluster_came_up_are_not_measured(bench):
-    bench.recording.nodes.clear()
-    verdict = bench.verdict(NODES, "pc2")
-    assert verdict.outcome is Outcome.NOT_MEASURED
-
-
 @pytest.mark.parametrize("kind", ["timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"])
-def test_every_loss_fails_and_names_whom_it_hit(bench, kind):
-    bench.event(kind, GPU, "gone", 40.0)
+def test_every_loss_fails_is_counted_and_the_first_one_is_named(bench, kind):
+    assert (bench.verdict(TIMEOUTS, "rig").measured, bench.verdict(TIMEOUTS, "rig").limit) == (0, 0)
+    bench.event(kind, GPU, "gone", 60.0)
+    assert bench.said(TIMEOUTS, "rig") == (Outcome.FAIL, "pc1/gpu0: gone")
+    bench.event("timeout", "pc2/gpu0", "no answer", 50.0, worker="pc2/gpu0#0")
     verdict = bench.verdict(TIMEOUTS, "rig")
-    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 1, 40.0)
-    assert verdict.detail == "pc1/gpu0: gone"
+    assert (verdict.measured, verdict.limit, verdict.from_s) == (2, 0, 50.0)
+    assert verdict.detail == "pc2/gpu0#0: no answer (and 1 more)"
 
 
 def test_a_deadline_of_the_profile_is_named_in_the_remedy(bench):
@@ -138,12 +130,6 @@ def test_the_next_step_is_that_of_what_was_lost(bench, kind, subject, data, step
     assert "in the report" not in remedy  # which has no lines of any process
 
 
-def test_the_first_loss_is_named(bench):
-    bench.event("timeout", "pc2/gpu0", "no answer", 50.0)
-    bench.event("worker_died", GPU, "killed", 40.0)
-    assert bench.verdict(TIMEOUTS, "rig").detail == "pc1/gpu0: killed (and 1 more)"
-
-
 def test_a_loss_in_a_stage_that_was_broken_off_fails(bench):
     bench.stage("sustained", status="interrupted")
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
@@ -151,25 +137,20 @@ def test_a_loss_in_a_stage_that_was_broken_off_fails(bench):
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
 
 
-def test_a_run_without_stages_waited_for_nothing(bench):
-    bench.recording.stages.clear()
-    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
-
-
-def test_a_stage_without_workers_waited_for_nothing(bench):
+def test_a_run_or_stage_without_workers_waited_for_nothing(bench):
+    nothing = (Outcome.NOT_MEASURED, "no stage had a worker to wait for")
+    bench.stage("gemm", workers=(), status="failed")
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.PASS  # by the other stages
+    bench.stage("training", status="interrupted")
+    assert bench.said(TIMEOUTS, "rig") == (Outcome.NOT_MEASURED, "the training stage was aborted")
     for name in bench.recording.stages:
         bench.stage(name, workers=(), status="failed")
-    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
+    assert bench.said(TIMEOUTS, "rig") == nothing
+    bench.recording.stages.clear()
+    assert bench.said(TIMEOUTS, "rig") == nothing
 
 
 # Where it is not as simple
-
-
-def test_a_node_that_was_lost_is_dated_and_one_that_never_came_is_not(bench):
-    bench.event("node_lost", "pc2", "no heartbeat", 47.0)
-    assert bench.verdict(NODES, "pc2").from_s == 47.0
-    bench.event("node_missing", "pc1", "nobody answers")
-    assert bench.verdict(NODES, "pc1").from_s is None
 
 
 def test_a_node_without_an_answer_is_named(bench):
@@ -192,25 +173,3 @@ def test_a_run_that_was_broken_off_before_its_first_stage_may_not_have_looked_fo
     assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
     bench.recording.stages.clear()
     assert bench.verdict(NODES, "pc2").outcome is Outcome.NOT_MEASURED
-
-
-def test_losses_are_counted_and_none_is_the_limit(bench):
-    assert (bench.verdict(TIMEOUTS, "rig").measured, bench.verdict(TIMEOUTS, "rig").limit) == (0, 0)
-    bench.event("timeout", "pc2/gpu0", "no answer", 50.0, worker="pc2/gpu0#0")
-    bench.event("worker_died", GPU, "killed", 60.0)
-    bench.event("agent_died", "pc1", "gone", 61.0)
-    verdict = bench.verdict(TIMEOUTS, "rig")
-    assert (verdict.measured, verdict.limit, verdict.from_s) == (3, 0, 50.0)
-    assert verdict.detail == "pc2/gpu0#0: no answer (and 2 more)"
-
-
-def test_a_stage_that_nobody_could_begin_does_not_hide_the_others(bench):
-    bench.stage("gemm", workers=(), status="failed")
-    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.PASS
-
-
-def test_the_stage_that_was_broken_off_is_named(bench):
-    bench.stage("training", status="interrupted")
-    assert bench.verdict(TIMEOUTS, "rig").detail == "the training stage was aborted"
-    bench.recording.stages.clear()
-    assert bench.verdict(TIMEOUTS, "rig").detail == "no stage had a worker to wait for"

@@ -42,8 +42,7 @@ def test_cards_that_compute_what_arithmetic_says_pass(bench):
 
 def test_a_lone_card_is_held_against_arithmetic(bench):
     make_peers(bench, 1)
-    verdict = bench.verdict(EXACT, GPU)
-    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, ARITHMETIC)
+    assert bench.said(EXACT, GPU) == (Outcome.PASS, ARITHMETIC)
 
 
 def drop(bench, which):
@@ -57,10 +56,9 @@ def test_a_precision_without_golden_products_is_not_measured(bench, precision):
         return event.stage == "gemm" and data.get("golden") is True and data["precision"] == precision
 
     drop(bench, golden)
-    verdict = bench.verdict(EXACT, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == (
-        f"no product of the gemm stage in {precision} was held against exact arithmetic"
+    assert bench.said(EXACT, GPU) == (
+        Outcome.NOT_MEASURED,
+        f"no product of the gemm stage in {precision} was held against exact arithmetic",
     )
 
 
@@ -78,11 +76,13 @@ def test_golden_products_count_only_in_verified_rounds_of_their_own(bench, chang
     assert verdict.detail.startswith("no product of the gemm stage in fp32 was held against")
 
 
-def test_equal_cards_without_golden_products_are_compared(bench):
+def test_equal_cards_without_golden_products_are_compared_and_a_lone_one_is_not(bench):
     without_golden(bench)
     verdict = bench.verdict(EXACT, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.PASS, 0)
     assert verdict.detail == "14 products are the same on 1 other card"
+    make_peers(bench, 1)
+    assert bench.said(EXACT, GPU) == (Outcome.NOT_APPLICABLE, "the run has no other NVIDIA H200")
 
 
 def test_the_same_products_may_come_in_another_order_and_more_than_once(bench):
@@ -93,15 +93,20 @@ def test_the_same_products_may_come_in_another_order_and_more_than_once(bench):
     references = [event for event in bench.recording.events if event.kind == "reference"]
     first = dict([next(iter(references[0].data["checksums"].items()))])
     bench.recording.add(replace(references[0], data={**references[0].data, "checksums": first}))
+    damaged = replace(references[0], data={**references[0].data, "checksums": None})
+    bench.recording.events.insert(0, damaged)
     for subject in (GPU, OTHER):
         assert bench.verdict(EXACT, subject).detail.endswith("; 24 products are the same on 1 other card")
+    alone = replace(references[0], data={**references[0].data, "checksums": {"9·9": "of no other card"}})
+    bench.recording.add(alone)
+    assert bench.verdict(EXACT, alone.subject).detail.endswith("; 25 products are the same on 1 other card")
 
 
 def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(bench):
     products_differ(bench, GPU)
     for subject, other in ((GPU, OTHER), (OTHER, GPU)):
         verdict = bench.verdict(EXACT, subject)
-        assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 10)
+        assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 10, 0)
         assert verdict.detail.startswith("gemm: bf16 product of seeds 0·1, size 1024, is")
         assert f"different on {other}: one of the two is wrong" in verdict.detail
         assert verdict.remedy.startswith("do not train on either; swap their slots")
@@ -144,20 +149,14 @@ def test_of_several_products_that_differ_the_first_stage_s_is_reported(bench):
     assert verdict.detail.startswith("sharing: bf16 product of seeds 1·0, size 1024, is another")
 
 
-def test_where_as_many_say_one_as_the_other_all_fail(bench):
-    make_peers(bench, 4)
-    for index in (0, 1):
-        products_differ(bench, subject_of(index))
-    for index in range(4):
-        assert outcome(bench, subject_of(index)) is Outcome.FAIL
-    assert "one side of them is wrong" in bench.verdict(EXACT, subject_of(0)).detail
-
-
-def test_three_different_results_fail_all_three(bench):
-    make_peers(bench, 3)
-    for index in range(3):
-        change(bench, subject_of(index), "gemm", checksums={"1·0": f"{index}"})
-    assert all(outcome(bench, subject_of(index)) is Outcome.FAIL for index in range(3))
+@pytest.mark.parametrize(("cards", "wrong"), [(4, (0, 1)), (3, (0, 1, 2))])
+def test_where_no_result_has_a_majority_all_fail(bench, cards, wrong):
+    make_peers(bench, cards)
+    for index in wrong:
+        change(bench, subject_of(index), "gemm", checksums={"1·0": "2" if cards == 4 else f"{index}"})
+    assert all(outcome(bench, subject_of(index)) is Outcome.FAIL for index in range(cards))
+    words = "one side of them is wrong" if cards == 4 else ""
+    assert words in bench.verdict(EXACT, subject_of(0)).detail
 
 
 @pytest.mark.parametrize(
@@ -176,13 +175,6 @@ def test_cards_and_libraries_that_may_differ_are_not_compared(bench, data):
     change(bench, GPU, **data)
     products_differ(bench, GPU)
     assert outcome(bench) == outcome(bench, OTHER) is Outcome.NOT_APPLICABLE
-
-
-def test_a_lone_card_without_golden_products_is_not_compared(bench):
-    without_golden(bench)
-    make_peers(bench, 1)
-    assert outcome(bench) is Outcome.NOT_APPLICABLE
-    assert bench.verdict(EXACT, GPU).detail == "the run has no other NVIDIA H200"
 
 
 def test_a_lone_card_that_contradicts_itself_fails(bench):
@@ -221,15 +213,12 @@ def test_references_that_are_damaged_are_none(bench, checksums):
     assert outcome(bench) is Outcome.NOT_MEASURED
 
 
-def test_a_stage_that_the_level_leaves_out_needs_no_reference(bench):
-    bench.recording.run = replace(bench.recording.run, stages=("gemm", "sustained"))
-    bench.only("gemm", "sustained")
-    assert outcome(bench) is Outcome.PASS
-
-
-def test_a_run_that_repeats_no_products_has_nothing_to_compare(bench):
-    bench.only("training")
-    assert outcome(bench) is Outcome.NOT_APPLICABLE
+@pytest.mark.parametrize(
+    ("stages", "expected"), [(("gemm", "sustained"), Outcome.PASS), (("training",), Outcome.NOT_APPLICABLE)]
+)
+def test_a_stage_that_the_level_leaves_out_needs_no_reference(bench, stages, expected):
+    bench.only(*stages)
+    assert outcome(bench) is expected
 
 
 def test_a_wrong_result_of_a_card_that_is_not_there_is_not_ignored(bench):

@@ -58,15 +58,31 @@ def test_a_fatal_xid_is_named_first(bench):
     assert verdict.limit_source == "hwprofiles/xids.toml"
 
 
-def test_an_xid_of_another_gpu_does_not_count(bench):
-    bench.event("xid", "pc2/gpu0", "fell off the bus", xid=79)
-    assert bench.verdict(XID, GPU).outcome is Outcome.PASS
+@pytest.mark.parametrize(
+    ("kind", "subject", "data", "outcome"),
+    [
+        ("agent_died", "pc2", {}, Outcome.PASS),
+        ("gpu_lost", "pc2/gpu0", {}, Outcome.PASS),
+        ("xid", "pc2/gpu0", {"xid": 79}, Outcome.PASS),
+        ("xid", GPU, {"xid": "79?"}, Outcome.WARN),
+        ("timeout", GPU, {"worker": f"{GPU}#0"}, Outcome.PASS),  # a worker that is late
+        ("nvml_error", GPU, {"query": "nvmlDeviceGetTemperature", "code": 999}, Outcome.PASS),
+        ("nvml_error", "rig", {"query": "nvmlEventSetWait_v2", "code": 999}, Outcome.NOT_MEASURED),
+    ],
+)
+def test_what_befalls_others_or_another_query_deafens_nobody(bench, kind, subject, data, outcome):
+    bench.event(kind, subject, "no answer", **data)
+    assert bench.verdict(XID, GPU).outcome is outcome
 
 
-def test_a_driver_that_delivers_no_xids_does_not_apply(bench):
+def test_what_the_driver_wants_is_named_with_the_xids_that_only_warn(bench):
     bench.gpu(GPU, xid_supported=False)
+    assert bench.verdict(XID, GPU).outcome is Outcome.NOT_APPLICABLE
+    bench.event("xid", GPU, "changed", xid=154)
+    bench.counters(GPU, "after", recovery_action=1)
     verdict = bench.verdict(XID, GPU)
-    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert (verdict.outcome, verdict.severity) == (Outcome.FAIL, "reset")
+    assert "(NVML recovery action 1); Xid 154" in verdict.detail
 
 
 @pytest.mark.parametrize(
@@ -80,9 +96,10 @@ def test_a_driver_that_delivers_no_xids_does_not_apply(bench):
 )
 def test_silence_is_no_good_news_where_nobody_listened(bench, kind, subject):
     bench.event(kind, subject, "no answer", 50.0, stage=None)
-    verdict = bench.verdict(XID, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "Xids may have been missed from t=50 s on: no answer"
+    assert bench.said(XID, GPU) == (
+        Outcome.NOT_MEASURED,
+        "Xids may have been missed from t=50 s on: no answer",
+    )
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(79, Outcome.FAIL), (63, Outcome.NOT_MEASURED)])
@@ -92,53 +109,22 @@ def test_what_was_heard_before_nobody_listened_can_fail_but_not_pass(bench, code
     assert bench.verdict(XID, GPU).outcome is outcome
 
 
-@pytest.mark.parametrize(("kind", "subject"), [("agent_died", "pc2"), ("gpu_lost", "pc2/gpu0")])
-def test_what_befell_another_gpu_or_node_deafens_nobody_here(bench, kind, subject):
-    bench.event(kind, subject, "no answer")
-    assert bench.verdict(XID, GPU).outcome is Outcome.PASS
+def test_what_was_reported_before_the_load_has_to_be_reported_after_it(bench):
+    bench.counters(GPU, "before", recovery_action=0)
+    why = "the driver's recovery action was not read after the load"
+    assert bench.said(XID, GPU) == (Outcome.NOT_MEASURED, why)
 
 
-def test_a_listener_that_got_errors_may_have_missed_an_xid(bench):
-    bench.event("nvml_error", "rig", "unknown error", 50.0, query="nvmlEventSetWait_v2", code=999)
-    assert bench.verdict(XID, GPU).outcome is Outcome.NOT_MEASURED
-
-
-def test_a_sensor_that_could_not_be_read_deafens_nobody(bench):
-    bench.event("nvml_error", GPU, "unknown error", query="nvmlDeviceGetTemperature", code=999)
-    assert bench.verdict(XID, GPU).outcome is Outcome.PASS
-
-
-def test_a_worker_that_is_late_deafens_nobody(bench):
-    bench.event("timeout", GPU, "sustained did not end within 170 s", worker="pc1/gpu0#0")
-    assert bench.verdict(XID, GPU).outcome is Outcome.PASS
-
-
-def test_an_xid_without_its_number_warns(bench):
-    bench.event("xid", GPU, "unreadable", xid="79?")
-    assert bench.verdict(XID, GPU).outcome is Outcome.WARN
-
-
-def test_a_run_that_was_broken_off_without_xids_is_not_measured(bench):
-    bench.stage("sustained", status="running", loaded_to_s=None, end_s=None)
-    assert bench.verdict(XID, GPU).outcome is Outcome.NOT_MEASURED
-
-
-def test_a_number_that_no_catalogue_has_warns_and_says_so(bench):
+@pytest.mark.parametrize(
+    ("fail", "outcome", "more"),
+    [(None, Outcome.WARN, "; `limits.xid_fail = [999]` makes it fail"), ([999], Outcome.FAIL, "")],
+)
+def test_a_number_that_no_catalogue_has_is_looked_up(bench, fail, outcome, more):
+    bench.limits(xid_fail=fail)
     bench.event("xid", GPU, "what the driver says", xid=999)
     verdict = bench.verdict(XID, GPU)
-    assert verdict.outcome is Outcome.WARN
-    assert verdict.remedy == (
-        "look it up in NVIDIA's Xid documentation and in `dmesg`; `limits.xid_fail = [999]` makes it fail"
-    )
-    assert verdict.detail == "Xid 999: in no catalogue known to rigproof"
-
-
-def test_a_number_that_no_catalogue_has_and_that_fails_is_looked_up(bench):
-    bench.limits(xid_fail=[999])
-    bench.event("xid", GPU, "what the driver says", xid=999)
-    verdict = bench.verdict(XID, GPU)
-    assert verdict.outcome is Outcome.FAIL
-    assert verdict.remedy == "look it up in NVIDIA's Xid documentation and in `dmesg`"
+    assert (verdict.outcome, verdict.detail) == (outcome, "Xid 999: in no catalogue known to rigproof")
+    assert verdict.remedy == f"look it up in NVIDIA's Xid documentation and in `dmesg`{more}"
 
 
 def test_the_card_is_not_cleared_by_a_programs_error_beside_another(bench):
@@ -163,15 +149,11 @@ def test_the_card_is_not_cleared_by_a_programs_error_beside_another(bench):
 )
 def test_a_profile_overrides_single_numbers(bench, limits, code, outcome):
     bench.limits(**limits)
-    bench.event("xid", GPU, "what the driver says", xid=code)
-    assert bench.verdict(XID, GPU).outcome is outcome
-
-
-def test_a_number_that_the_profile_fails_names_the_profile(bench):
-    bench.limits(xid_fail=[63])
     bench.loaded.sources["limits.xid_fail"] = "lab.toml"
-    bench.event("xid", GPU, "what the driver says", xid=63)
-    assert bench.verdict(XID, GPU).limit_source == "lab.toml"
+    bench.event("xid", GPU, "what the driver says", xid=code)
+    verdict = bench.verdict(XID, GPU)
+    named = "lab.toml" if code in limits.get("xid_fail", ()) else "hwprofiles/xids.toml"
+    assert (verdict.outcome, verdict.limit_source) == (outcome, named)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (None, None), (None, 0)])
@@ -205,27 +187,6 @@ def test_what_the_driver_wants_fails_without_any_xid(bench, moment, action, want
     assert step in verdict.remedy
 
 
-def test_what_the_driver_wants_is_named_with_the_xids_that_only_warn(bench):
-    bench.event("xid", GPU, "changed", xid=154)
-    bench.counters(GPU, "after", recovery_action=1)
-    verdict = bench.verdict(XID, GPU)
-    assert verdict.outcome is Outcome.FAIL
-    assert "(NVML recovery action 1); Xid 154" in verdict.detail
-
-
-def test_a_driver_that_delivers_no_xids_still_says_what_it_wants(bench):
-    bench.gpu(GPU, xid_supported=False)
-    bench.counters(GPU, "after", recovery_action=2)
-    assert bench.verdict(XID, GPU).outcome is Outcome.FAIL
-
-
-def test_what_was_reported_before_the_load_has_to_be_reported_after_it(bench):
-    bench.counters(GPU, "before", recovery_action=0)
-    verdict = bench.verdict(XID, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "the driver's recovery action was not read after the load"
-
-
 @pytest.mark.parametrize(
     ("code", "severity"),
     [(48, "reset"), (79, "reseat"), (54, "reseat"), (31, "config"), (92, "warn"), (999, "isolate")],
@@ -235,11 +196,6 @@ def test_an_xid_asks_for_the_kind_of_action_that_the_catalogue_states(bench, cod
     assert bench.verdict(XID, GPU).severity == severity
     bench.limits(xid_fail=[code])
     assert bench.verdict(XID, GPU).severity == severity
-
-
-def test_a_wanted_reset_is_a_reset(bench):
-    bench.counters(GPU, "after", recovery_action=1)
-    assert bench.verdict(XID, GPU).severity == "reset"
 
 
 @pytest.mark.parametrize(
@@ -263,3 +219,13 @@ def test_an_xid_of_a_card_that_another_profile_promised_is_known(bench):
     bench.recording.gpus["pc1/gpu1"] = replace(bench.recording.gpus[GPU], subject="pc1/gpu1", uuid="GPU-2")
     bench.event("xid", "pc1/gpu1", "Xid 79", xid=79)
     assert bench.verdict(XID, GPU).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(("first", "second"), [(79, 48), (48, 79)])
+def test_of_two_fatal_xids_the_first_is_named_and_dated(bench, first, second):
+    for t_s, code in ((40.0, 31), (45.0, first), (50.0, second), (55.0, first)):
+        bench.event("xid", GPU, f"Xid {code}", t_s, xid=code)
+    verdict = bench.verdict(XID, GPU)
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 45.0)
+    assert verdict.detail.startswith(f"Xid {first}")
+    assert verdict.detail.index("31") < verdict.detail.index(f"Xid {second}")

@@ -9,8 +9,7 @@ PRESENT, DRIVER, FOREIGN = "inventory.gpus_present", "inventory.driver", "invent
 
 
 def test_a_gpu_that_is_there_is_named(bench):
-    verdict = bench.verdict(PRESENT, GPU)
-    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "NVIDIA H200, GPU-pc1/gpu0")
+    assert bench.said(PRESENT, GPU) == (Outcome.PASS, "NVIDIA H200, GPU-pc1/gpu0")
 
 
 @pytest.mark.parametrize("kind", ["gpu_lost", "gpu_missing", "gpu_taken", "gpu_skipped"])
@@ -29,11 +28,34 @@ def test_a_card_that_is_missing_and_was_found_contradicts_itself(bench):
     assert bench.verdict(PRESENT, GPU).outcome is Outcome.FAIL
 
 
-def test_a_gpu_of_another_model_than_promised_fails(bench):
-    bench.gpu(GPU, sku="rtx-3070", name="NVIDIA GeForce RTX 3070")
-    verdict = bench.verdict(PRESENT, GPU)
-    assert verdict.outcome is Outcome.FAIL
-    assert verdict.detail == "promised h200, found NVIDIA GeForce RTX 3070 (rtx-3070)"
+@pytest.mark.parametrize(
+    ("promised", "found", "detail", "step"),
+    [
+        (
+            {"sku": "h200"},
+            {"sku": "rtx-3070", "name": "NVIDIA GeForce RTX 3070"},
+            "promised h200, found NVIDIA GeForce RTX 3070 (rtx-3070)",
+            'write sku = "rtx-3070" at nodes.pc1.gpus.0 if',
+        ),
+        (
+            {"sku": "h200"},
+            {"sku": None},
+            "promised h200, found NVIDIA H200 (of no known SKU)",
+            'write sku = "unknown" at nodes.pc1.gpus.0 if',
+        ),
+        (
+            {"sku": "h200", "uuid": "GPU-mine"},
+            {},
+            "promised the card GPU-mine, found GPU-pc1/gpu0",
+            'write uuid = "GPU-pc1/gpu0" at nodes.pc1.gpus.0 if',
+        ),
+    ],
+)
+def test_another_card_than_promised_fails_and_names_the_key_to_change(bench, promised, found, detail, step):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [promised]}])
+    bench.gpu(GPU, **found)
+    assert bench.said(PRESENT, GPU) == (Outcome.FAIL, detail)
+    assert step in bench.verdict(PRESENT, GPU).remedy
 
 
 def test_any_model_will_do_where_the_profile_says_unknown(bench):
@@ -42,19 +64,22 @@ def test_any_model_will_do_where_the_profile_says_unknown(bench):
     assert bench.verdict(PRESENT, GPU).outcome is Outcome.PASS
 
 
-def test_another_card_than_the_pinned_one_fails(bench):
-    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200", "uuid": "GPU-mine"}]}])
-    assert bench.verdict(PRESENT, GPU).detail == "promised the card GPU-mine, found GPU-pc1/gpu0"
-
-
-def test_the_cpu_is_no_gpu(bench):
-    bench.gpu(GPU, device="cpu")
-    assert bench.verdict(PRESENT, GPU).outcome is Outcome.FAIL
-
-
-def test_one_card_cannot_be_two(bench):
-    bench.gpu(OTHER, uuid=f"GPU-{GPU}")
-    assert bench.verdict(PRESENT, GPU).detail == "the same card is also pc2/gpu0"
+@pytest.mark.parametrize(
+    ("subject", "found", "outcome", "detail"),
+    [
+        (GPU, {"device": "cpu"}, Outcome.FAIL, "promised a cuda device, found NVIDIA H200 (cpu)"),
+        (OTHER, {"uuid": f"GPU-{GPU}"}, Outcome.FAIL, "the same card is also pc2/gpu0"),
+        (
+            GPU,
+            {"name": "NVIDIA GeForce RTX 4090"},
+            Outcome.NOT_MEASURED,
+            "it was taken for a h200, and NVML calls it NVIDIA GeForce RTX 4090",
+        ),
+    ],
+)
+def test_a_cpu_is_no_gpu_a_card_is_not_two_and_has_its_models_name(bench, subject, found, outcome, detail):
+    bench.gpu(subject, **found)
+    assert bench.said(PRESENT, GPU) == (outcome, detail)
 
 
 def test_a_gpu_that_another_job_holds_is_not_measured(bench):
@@ -113,20 +138,6 @@ def test_a_missing_gpu_says_what_to_do_about_its_own_cause(bench):
     assert bench.verdict(PRESENT, GPU).remedy.startswith("check the card's seat")
 
 
-@pytest.mark.parametrize(
-    ("promised", "found", "step"),
-    [
-        ({"sku": "h200"}, {"sku": "rtx-3070"}, 'write sku = "rtx-3070" at nodes.pc1.gpus.0 if'),
-        ({"sku": "h200"}, {"sku": None}, 'write sku = "unknown" at nodes.pc1.gpus.0 if'),
-        ({"sku": "h200", "uuid": "GPU-mine"}, {}, 'write uuid = "GPU-pc1/gpu0" at nodes.pc1.gpus.0 if'),
-    ],
-)
-def test_another_card_names_the_key_to_change(bench, promised, found, step):
-    bench.rig(nodes=[{"name": "pc1", "gpus": [promised]}])
-    bench.gpu(GPU, **found)
-    assert step in bench.verdict(PRESENT, GPU).remedy
-
-
 @pytest.fixture
 def without_cpu(bench):
     """A rig of one CPU whose worker has not reported it."""
@@ -161,17 +172,14 @@ def test_gpus_of_a_run_that_was_stopped_before_they_were_looked_for_are_not_meas
     assert bench.verdict(PRESENT, GPU).outcome is Outcome.NOT_MEASURED
 
 
-def test_nvml_that_does_not_answer_fails(bench):
-    bench.node("pc1", nvml_error="driver/library version mismatch")
-    verdict = bench.verdict(DRIVER, "pc1")
-    assert verdict.outcome is Outcome.FAIL
-    assert verdict.detail == "NVML does not answer: driver/library version mismatch"
-    assert verdict.remedy.startswith("run `nvidia-smi` there")
-
-
 @pytest.mark.parametrize(
     ("error", "detail", "remedy"),
     [
+        (
+            "driver/library version mismatch",
+            "NVML does not answer: driver/library version mismatch",
+            "run `nvidia-smi` there",
+        ),
         (
             "NVML does not answer (code 12): no NVIDIA driver is installed here; install one",
             "NVML does not answer (code 12): no NVIDIA driver is installed here",
@@ -182,19 +190,13 @@ def test_nvml_that_does_not_answer_fails(bench):
             "NVML did not answer within 30 s: the driver hangs",
             "see dmesg for Xid, then reboot",
         ),
+        (None, "no NVIDIA driver is installed", "install the NVIDIA driver there"),
     ],
 )
-def test_what_nvml_lacks_is_the_next_step(bench, error, detail, remedy):
-    bench.node("pc1", nvml_error=error)
-    verdict = bench.verdict(DRIVER, "pc1")
-    assert (verdict.outcome, verdict.detail, verdict.remedy) == (Outcome.FAIL, detail, remedy)
-
-
-def test_no_driver_fails(bench):
-    bench.node("pc1", driver_version=None)
-    verdict = bench.verdict(DRIVER, "pc1")
-    assert verdict.outcome is Outcome.FAIL
-    assert verdict.remedy.startswith("install the NVIDIA driver there")
+def test_without_a_driver_that_answers_its_cause_and_the_next_step_are_named(bench, error, detail, remedy):
+    bench.node("pc1", nvml_error=error, driver_version=None)
+    assert bench.said(DRIVER, "pc1") == (Outcome.FAIL, detail)
+    assert bench.verdict(DRIVER, "pc1").remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize(
@@ -223,36 +225,26 @@ def test_a_driver_that_is_too_old_names_where_the_minimum_comes_from(bench):
     assert "or lower `limits.driver_minimum`" in verdict.remedy
 
 
-def test_two_nodes_with_different_drivers_both_fail(bench):
+def test_two_nodes_with_different_drivers_both_fail_and_of_three_the_odd_one_out(bench):
     bench.node("pc2", driver_version="570.10")
-    assert bench.verdict(DRIVER, "pc1").detail == "driver 580.65.06 here, but pc2 has 570.10"
-    assert bench.verdict(DRIVER, "pc2").detail == "driver 570.10 here, but pc1 has 580.65.06"
+    assert bench.said(DRIVER, "pc1") == (Outcome.FAIL, "driver 580.65.06 here, but pc2 has 570.10")
+    assert bench.said(DRIVER, "pc2") == (Outcome.FAIL, "driver 570.10 here, but pc1 has 580.65.06")
+    bench.recording.add(replace(bench.recording.nodes["pc1"], subject="pc3"))
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.PASS
+    assert bench.verdict(DRIVER, "pc2").outcome is Outcome.FAIL
 
 
-def test_different_drivers_on_purpose_pass_where_the_profile_says_so(bench):
+def test_different_drivers_on_purpose_pass_if_they_are_new_enough(bench):
     bench.node("pc2", driver_version="570.10")
     assert "limits.driver_mixed = true" in bench.verdict(DRIVER, "pc1").remedy
-    bench.limits(driver_mixed=False)
-    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.FAIL
     bench.limits(driver_mixed=True)
     for node, version in (("pc1", "580.65.06"), ("pc2", "570.10")):
-        verdict = bench.verdict(DRIVER, node)
-        assert verdict.outcome is Outcome.PASS
-        assert verdict.detail == f"driver {version}; the profile lets nodes differ"
-
-
-def test_drivers_that_may_differ_still_have_to_be_new_enough(bench):
+        assert bench.said(DRIVER, node) == (Outcome.PASS, f"driver {version}; the profile lets nodes differ")
     bench.limits(driver_mixed=True, driver_minimum="575")
-    bench.node("pc2", driver_version="570.10")
     assert bench.verdict(DRIVER, "pc1").outcome is Outcome.PASS
     assert bench.verdict(DRIVER, "pc2").outcome is Outcome.FAIL
-
-
-def test_only_the_odd_one_out_fails_among_three(bench):
-    bench.recording.add(replace(bench.recording.nodes["pc1"], subject="pc3"))
-    bench.node("pc2", driver_version="570.10")
-    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.PASS
-    assert bench.verdict(DRIVER, "pc2").outcome is Outcome.FAIL
+    bench.limits(driver_mixed=False)
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.FAIL
 
 
 def hold(bench, used_mib, pids=()):
@@ -288,7 +280,11 @@ def test_memory_that_others_hold(bench, used_mib, display, outcome):
 )
 def test_who_holds_it_is_named(bench, pids, detail):
     hold(bench, 2000, pids)
-    assert bench.verdict(FOREIGN, GPU).detail == detail
+    verdict = bench.verdict(FOREIGN, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, detail)
+    assert verdict.remedy.endswith("if it is to stay, raise `limits.foreign_memory_warn_mib`")
+    bench.stranger(0.5, used_mib=[60_000])  # one that was listed before the run
+    assert bench.verdict(FOREIGN, GPU).detail == "pid 5263 (python3, user ml) holds 58.6 GiB"
 
 
 def test_the_limit_is_what_the_planned_workers_leave_free(bench):
@@ -304,27 +300,11 @@ def test_the_limit_is_what_the_planned_workers_leave_free(bench):
     assert bench.verdict(FOREIGN, GPU).outcome is Outcome.NOT_MEASURED
 
 
-def test_who_is_listed_before_the_run_is_named_with_program_and_user(bench):
-    hold(bench, 60_000, (5263,))
-    bench.stranger(0.5, used_mib=[60_000])
-    assert "pid 5263 (python3, user ml) holds 58.6 GiB" in bench.verdict(FOREIGN, GPU).detail
-
-
 def test_what_the_driver_keeps_for_itself_is_nobody_elses(bench):
-    hold(bench, 2000)
+    hold(bench, 60_000)
     before = bench.recording.foreign_memory[GPU]
-    bench.recording.foreign_memory[GPU] = replace(before, used_mib=60_000, reserved_mib=600.0)
+    bench.recording.foreign_memory[GPU] = replace(before, reserved_mib=600.0)
     assert "and the driver 600" in bench.verdict(FOREIGN, GPU).detail
-
-
-def test_a_card_whose_plan_fits_beside_a_desktop_only_warns(bench):
-    hold(bench, 1126, (4711,))
-    verdict = bench.verdict(FOREIGN, GPU)
-    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "held by pid 4711")
-    assert verdict.remedy.endswith("if it is to stay, raise `limits.foreign_memory_warn_mib`")
-
-
-def test_memory_that_was_never_looked_at_is_no_measurement(bench):
     bench.recording.foreign_memory.clear()
     assert bench.verdict(FOREIGN, GPU).outcome is Outcome.NOT_MEASURED
 
@@ -340,31 +320,23 @@ def test_memory_that_was_never_looked_at_is_no_measurement(bench):
     ],
 )
 def test_a_torch_for_a_newer_cuda_than_the_driver_has_fails(bench, driver_cuda, torch_cuda, fails):
-    bench.recording.workers = []
     bench.node("pc1", driver_cuda=driver_cuda, torch_cuda=torch_cuda)
-    verdict = bench.verdict("inventory.driver", "pc1")
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.PASS  # a worker that started shows that it works
+    bench.recording.workers = []
+    verdict = bench.verdict(DRIVER, "pc1")
     assert (verdict.outcome is Outcome.FAIL) is fails
     if fails:
-        assert verdict.detail == ("driver 580.65.06 supports CUDA up to 12.8, torch was built for 13.0")
-
-
-def test_a_worker_that_started_shows_that_a_compatibility_package_helps(bench):
-    bench.node("pc1", driver_cuda="12.8", torch_cuda="13.0")
-    assert bench.verdict("inventory.driver", "pc1").outcome is Outcome.PASS
+        assert verdict.detail == "driver 580.65.06 supports CUDA up to 12.8, torch was built for 13.0"
 
 
 @pytest.mark.parametrize("error", [None, "the kernel module is not loaded; try `sudo modprobe nvidia`"])
 def test_nouveau_in_the_place_of_the_driver_is_named(bench, error):
-    bench.node("pc1", driver_version=None, nvml_error=error, nouveau=True)
-    verdict = bench.verdict("inventory.driver", "pc1")
-    assert verdict.outcome is Outcome.FAIL
-    assert "nouveau" in verdict.detail
-    assert "blacklist nouveau" in verdict.remedy
-
-
-def test_nouveau_beside_a_driver_that_answers_is_no_fault(bench):
     bench.node("pc1", nouveau=True)
-    assert bench.verdict("inventory.driver", "pc1").outcome is Outcome.PASS
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.PASS  # beside a driver that answers
+    bench.node("pc1", driver_version=None, nvml_error=error)
+    verdict = bench.verdict(DRIVER, "pc1")
+    assert (verdict.outcome, "nouveau" in verdict.detail) == (Outcome.FAIL, True)
+    assert "blacklist nouveau" in verdict.remedy
 
 
 @pytest.mark.parametrize(
@@ -374,26 +346,18 @@ def test_nouveau_beside_a_driver_that_answers_is_no_fault(bench):
         (("96.A", "96.B"), "nvidia", Outcome.WARN),
         (("94.A", "94.B"), "geforce_rtx", Outcome.PASS),  # each maker has its own
         (("96.A", None), "nvidia", Outcome.PASS),
+        (("96.A", "96.B", "96.B"), "nvidia", Outcome.WARN),  # the odd one of three
+        (("96.B", "96.A", "96.B"), "nvidia", Outcome.PASS),
     ],
 )
 def test_equal_server_cards_have_the_same_vbios(bench, versions, brand, expected):
-    for subject, version in zip(("pc1/gpu0", "pc2/gpu0"), versions, strict=True):
+    bench.recording.gpus["pc3/gpu0"] = replace(bench.recording.gpus[GPU], subject="pc3/gpu0", uuid="GPU-3")
+    for subject, version in zip((GPU, OTHER, "pc3/gpu0"), (*versions, None), strict=False):
         bench.gpu(subject, vbios_version=version, brand=brand)
-    verdict = bench.verdict("inventory.gpus_present", "pc1/gpu0")
+    verdict = bench.verdict(PRESENT, GPU)
     assert verdict.outcome is expected
     if expected is Outcome.WARN:
-        assert verdict.detail == "VBIOS 96.A, while equal cards have 96.B"
-        assert verdict.severity == "config"
-
-
-def test_only_the_odd_vbios_of_three_warns(bench):
-    bench.recording.gpus["pc3/gpu0"] = replace(
-        bench.recording.gpus["pc2/gpu0"], subject="pc3/gpu0", uuid="GPU-3"
-    )
-    for subject, version in (("pc1/gpu0", "96.B"), ("pc2/gpu0", "96.A"), ("pc3/gpu0", "96.A")):
-        bench.gpu(subject, vbios_version=version, brand="nvidia")
-    outcomes = [bench.verdict("inventory.gpus_present", f"pc{number}/gpu0").outcome for number in (1, 2)]
-    assert outcomes == [Outcome.WARN, Outcome.PASS]
+        assert (verdict.detail, verdict.severity) == ("VBIOS 96.A, while equal cards have 96.B", "config")
 
 
 def test_two_cards_at_one_place_on_the_bus_contradict_each_other(bench):
@@ -418,12 +382,3 @@ def test_two_cards_at_one_place_on_the_bus_contradict_each_other(bench):
         verdict = bench.verdict(PRESENT, subject)
         assert verdict.outcome is Outcome.NOT_MEASURED
         assert verdict.detail.startswith(f"{other} has its PCI bus id, 00000000:01:00.0: ")
-
-
-def test_a_card_with_the_name_of_another_model_than_its_own_is_no_measurement(bench):
-    bench.gpu(GPU, name="NVIDIA GeForce RTX 4090")
-    verdict = bench.verdict("inventory.gpus_present", GPU)
-    assert (verdict.outcome, verdict.detail) == (
-        Outcome.NOT_MEASURED,
-        "it was taken for a h200, and NVML calls it NVIDIA GeForce RTX 4090",
-    )

@@ -22,77 +22,72 @@ def test_an_oom_of_a_card_that_is_not_there_is_not_ignored(bench):
     assert verdict.detail.endswith("of pc1/gpu9, which is no device of the rig or of the run")
 
 
-def test_an_oom_that_was_recovered_fails_and_says_what_was_wanted(bench):
-    bench.event("oom", GPU, "12 GiB wanted, 3 GiB free", 44.0, recovered=True)
-    verdict = bench.verdict(OOM, GPU)
-    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 1, 44.0)
-    assert verdict.detail == "12 GiB wanted, 3 GiB free"
-
-
 def test_a_policy_that_recovered_from_every_oom_hides_none_of_them(bench):
+    before = bench.verdict("memory.success_rate", GPU)
+    for technique in ("allocator", "memory_fraction", "progressive_allocation", "periodic_cleanup"):
+        bench.event("memory_policy", GPU, technique, 30.0, f"{GPU}#0", technique=technique)
+    assert bench.verdict(OOM, GPU).outcome is Outcome.PASS
+    assert bench.verdict("memory.success_rate", GPU) == before
     for number in range(3):
-        bench.event("oom", GPU, "12 GiB wanted", 44.0 + number, "pc1/gpu0#0", recovered=True)
+        bench.event("oom", GPU, "12 GiB wanted, 3 GiB free", 44.0 + number, f"{GPU}#0", recovered=True)
         bench.event("memory_policy", GPU, "target: 10 % less", 44.5 + number, technique="target")
-    assert (bench.verdict(OOM, GPU).outcome, bench.verdict(OOM, GPU).measured) == (Outcome.FAIL, 3)
+    verdict = bench.verdict(OOM, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 3, 44.0)
+    assert verdict.detail == "12 GiB wanted, 3 GiB free"
     assert bench.verdict("memory.success_rate", GPU).outcome is Outcome.FAIL
 
 
-def test_what_the_policy_decided_is_no_failure(bench):
-    before = bench.verdict("memory.success_rate", GPU)
-    for technique in ("allocator", "memory_fraction", "progressive_allocation", "periodic_cleanup"):
-        bench.event("memory_policy", GPU, technique, 30.0, "pc1/gpu0#0", technique=technique)
-    assert bench.verdict(OOM, GPU).outcome is Outcome.PASS
-    assert bench.verdict("memory.success_rate", GPU) == before
-
-
-def test_an_oom_that_only_the_allocator_counted_fails(bench):
-    bench.reading(2, ooms=2)
+@pytest.mark.parametrize(
+    ("reported", "counted", "allowed", "expected"),
+    [(0, 2, 0, Outcome.FAIL), (1, 1, 0, Outcome.FAIL), (1, 0, 1, Outcome.PASS)],
+)
+def test_ooms_that_the_allocator_counted_and_that_were_reported_are_the_same_ones(
+    bench, reported, counted, allowed, expected
+):
+    bench.limits(ooms=allowed)
+    for _ in range(reported):
+        bench.event("oom", GPU, "12 GiB wanted")
+    bench.reading(2, ooms=counted)
     verdict = bench.verdict(OOM, GPU)
-    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 2)
-
-
-def test_one_oom_is_not_counted_twice(bench):
-    bench.event("oom", GPU, "12 GiB wanted")
-    bench.reading(2, ooms=1)
-    assert bench.verdict(OOM, GPU).measured == 1
-
-
-def test_as_many_ooms_as_the_profile_allows_pass(bench):
-    bench.limits(ooms=1)
-    bench.event("oom", GPU, "12 GiB wanted")
-    assert bench.verdict(OOM, GPU).outcome is Outcome.PASS
+    assert (verdict.outcome, verdict.measured) == (expected, max(reported, counted))
 
 
 def test_an_allocation_that_needed_a_retry_warns(bench):
     bench.reading(2, alloc_retries=3)
-    verdict = bench.verdict(OOM, GPU)
-    assert (verdict.outcome, verdict.detail) == (
+    assert bench.said(OOM, GPU) == (
         Outcome.WARN,
         "3 allocations succeeded only after the cache was emptied",
     )
 
 
-def test_a_worker_that_never_reported_its_memory_is_no_measurement(bench):
-    bench.recording.memory = [one for one in bench.recording.memory if one.worker != "pc1/gpu0#1"]
-    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
-
-
-def test_a_worker_that_stopped_reporting_before_the_end_is_no_measurement(bench):
-    bench.recording.memory = [
-        one for one in bench.recording.memory if one.worker != "pc1/gpu0#1" or one.t_s < 60
-    ]
-    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
-    assert bench.verdict(OOM, GPU).detail == (
-        "pc1/gpu0#1 last reported its memory at t=40 s; the load ended at t=70 s"
-    )
-
-
-@pytest.mark.parametrize(("last_s", "expected"), [(65.0, Outcome.PASS), (64.9, Outcome.NOT_MEASURED)])
-def test_the_last_report_is_of_the_loads_last_five_seconds(bench, last_s, expected):
-    bench.recording.memory = [
-        replace(one, t_s=last_s) if one.t_s == 69.0 else one for one in bench.recording.memory
-    ]
-    assert outcome(bench, OOM) is expected
+@pytest.mark.parametrize(
+    ("change", "expected", "detail"),
+    [
+        (lambda one: None, Outcome.NOT_MEASURED, "pc1/gpu0#1 never reported its memory"),
+        (
+            lambda one: replace(one, stage="gemm"),
+            Outcome.NOT_MEASURED,
+            "pc1/gpu0#1 never reported its memory",
+        ),
+        (
+            lambda one: one if one.t_s < 60 else None,
+            Outcome.NOT_MEASURED,
+            "pc1/gpu0#1 last reported its memory at t=40 s; the load ended at t=70 s",
+        ),
+        (
+            lambda one: replace(one, t_s=min(one.t_s, 64.9)),
+            Outcome.NOT_MEASURED,
+            "pc1/gpu0#1 last reported its memory at t=65 s; the load ended at t=70 s",
+        ),
+        (lambda one: replace(one, t_s=min(one.t_s, 65.0)), Outcome.PASS, ""),
+    ],
+)
+def test_each_worker_reports_its_memory_up_to_the_last_five_seconds_of_the_load(
+    bench, change, expected, detail
+):
+    read = [change(one) if one.worker == "pc1/gpu0#1" else one for one in bench.recording.memory]
+    bench.recording.memory = [one for one in read if one is not None]
+    assert bench.said(OOM, GPU) == (expected, detail)
 
 
 @pytest.mark.parametrize("kind", ["worker_died", "worker_failed", "worker_hung"])
@@ -100,13 +95,6 @@ def test_a_worker_that_was_lost_is_no_measurement_however_late(bench, kind):
     bench.event(kind, GPU, "gone", 69.5, "pc1/gpu0#1")
     assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == "pc1/gpu0#1 was lost at t=70 s: gone"
-
-
-def test_the_readings_of_the_other_stage_do_not_count(bench):
-    bench.recording.memory = [
-        replace(one, stage="gemm") if one.worker == "pc1/gpu0#1" else one for one in bench.recording.memory
-    ]
-    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize("field", ["ooms", "alloc_retries"])
@@ -137,28 +125,29 @@ def test_less_than_the_plan_is_no_measurement_where_a_matrix_more_would_have_fit
     assert bench.verdict(OOM, GPU).outcome is expected
 
 
-def test_a_half_filled_card_is_reported_with_what_the_plan_gives_it(bench):
-    fill(bench, allocated_mib=PLANNED_MIB / 2)
-    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
-    assert bench.verdict(OOM, GPU).detail == (
-        "pc1/gpu0#1 filled 25267 MiB where the plan gives it 50534, and no failed allocation explains it"
-    )
-
-
 @pytest.mark.parametrize(
-    "data", [{"allocated_mib": None}, {"allocated_mib": float("nan")}, {"precision": "fp9"}]
+    ("data", "why"),
+    [
+        (
+            {"allocated_mib": PLANNED_MIB / 2},
+            "filled 25267 MiB where the plan gives it 50534, and no failed allocation explains it",
+        ),
+        ({"allocated_mib": None}, "did not report how much memory it filled"),
+        ({"precision": "fp9"}, "did not report how much memory it filled"),
+        (
+            {"allocated_mib": float("nan")},
+            "filled nan MiB where the plan gives it 50534, and no failed allocation explains it",
+        ),
+        (None, "did not report that its memory was filled"),
+    ],
 )
-def test_an_allocation_that_says_nothing_is_no_measurement(bench, data):
-    fill(bench, **data)
-    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
-
-
-def test_a_worker_that_reported_no_allocation_is_no_measurement(bench):
-    bench.recording.events = [
-        one for one in bench.recording.events if (one.kind, one.worker) != ("allocation", "pc1/gpu0#1")
-    ]
-    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
-    assert bench.verdict(OOM, GPU).detail == "pc1/gpu0#1 did not report that its memory was filled"
+def test_a_worker_that_filled_half_or_does_not_say_how_much_is_no_measurement(bench, data, why):
+    if data is None:
+        kept = (one for one in bench.recording.events if (one.kind, one.worker) != ("allocation", f"{GPU}#1"))
+        bench.recording.events = list(kept)
+    else:
+        fill(bench, **data)
+    assert bench.said(OOM, GPU) == (Outcome.NOT_MEASURED, f"{GPU}#1 {why}")
 
 
 def test_less_than_the_plan_after_an_allowed_oom_passes(bench):
@@ -194,58 +183,49 @@ def test_headroom_that_is_missing_for_others_alone_warns_and_says_so(bench, othe
         assert verdict.detail.startswith("others held 0.40 GiB before the run")
 
 
-def test_free_memory_outside_the_load_is_not_judged(bench):
-    bench.reading(0, t_s=28.0, device_free_mib=1)
-    assert bench.verdict(HEADROOM, GPU).outcome is Outcome.PASS
+@pytest.mark.parametrize(("t_s", "counts"), [(29.9, False), (30.0, True), (70.0, True), (70.1, False)])
+def test_free_memory_counts_from_the_loads_begin_to_its_end(bench, t_s, counts):
+    bench.recording.add(replace(bench.recording.memory[0], t_s=t_s, device_free_mib=1024.0))
+    assert bench.recording.memory[0].subject == GPU
+    assert (bench.verdict(HEADROOM, GPU).measured == 1.0) is counts
 
 
-def test_free_memory_that_was_never_read_is_no_measurement(bench):
-    bench.recording.memory = [replace(one, device_free_mib=None) for one in bench.recording.memory]
-    assert outcome(bench, HEADROOM) is Outcome.NOT_MEASURED
+@pytest.mark.parametrize(
+    ("free_mib", "why"),
+    [
+        (None, "free memory was not read under load"),
+        (float("nan"), "free memory was not read under load"),
+        (142 * 1024, "145408 MiB are said to be free, more than the card has"),
+    ],
+)
+def test_free_memory_that_no_card_has_is_no_measurement(bench, free_mib, why):
+    bench.recording.memory = [replace(one, device_free_mib=free_mib) for one in bench.recording.memory]
+    assert bench.said(HEADROOM, GPU) == (Outcome.NOT_MEASURED, why)
 
 
-def test_free_memory_that_is_not_a_number_is_no_measurement(bench):
-    nan = float("nan")
-    bench.recording.memory = [replace(one, device_free_mib=nan) for one in bench.recording.memory]
-    assert outcome(bench, HEADROOM) is Outcome.NOT_MEASURED
-
-
-def test_an_uncorrected_error_during_the_run_fails(bench):
+@pytest.mark.parametrize(
+    ("after", "expected", "new", "detail"),
+    [
+        ({}, Outcome.PASS, 0, ""),
+        ({"ecc_uncorrected": 3}, Outcome.FAIL, 1, "uncorrected, during the run"),
+        ({"ecc_corrected": 9}, Outcome.WARN, 0, "5 corrected memory errors during the run"),
+    ],
+)
+def test_errors_of_the_run_count_and_not_those_from_before(bench, after, expected, new, detail):
     bench.counters(GPU, "before", ecc_uncorrected=2)
-    bench.counters(GPU, "after", ecc_uncorrected=3)
+    bench.counters(GPU, "after", **{"ecc_uncorrected": 2} | after)
     verdict = bench.verdict(ECC, GPU)
-    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 1, 0)
-
-
-def test_errors_from_before_the_run_do_not_count(bench):
-    for moment in ("before", "after"):
-        bench.counters(GPU, moment, ecc_uncorrected=2)
-    assert bench.verdict(ECC, GPU).outcome is Outcome.PASS
-
-
-def test_corrected_errors_during_the_run_warn(bench):
-    bench.counters(GPU, "after", ecc_corrected=9)
-    verdict = bench.verdict(ECC, GPU)
-    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "5 corrected memory errors during the run")
+    assert (verdict.outcome, verdict.measured, verdict.limit, verdict.detail) == (expected, new, 0, detail)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_counter_that_is_missing_at_one_end_is_no_measurement(bench, moment):
-    bench.counters(GPU, moment, ecc_uncorrected=None, remapped_uncorrectable=None)
-    assert outcome(bench, ECC) is Outcome.NOT_MEASURED
-    assert outcome(bench, REMAP) is Outcome.NOT_MEASURED
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_counters_that_were_not_read_at_one_end_are_no_measurement(bench, moment):
-    bench.recording.counters = [one for one in bench.recording.counters if one.moment != moment]
-    assert outcome(bench, ECC) is Outcome.NOT_MEASURED
-    assert outcome(bench, REMAP) is Outcome.NOT_MEASURED
-
-
-def test_a_counter_that_went_back_is_no_measurement(bench):
+def test_a_counter_that_is_missing_at_one_end_or_went_back_is_no_measurement(bench, moment):
     bench.counters(GPU, "before", ecc_uncorrected=5)
     assert outcome(bench, ECC) is Outcome.NOT_MEASURED
+    bench.counters(GPU, moment, ecc_uncorrected=None, remapped_uncorrectable=None)
+    assert outcome(bench, ECC) is outcome(bench, REMAP) is Outcome.NOT_MEASURED
+    bench.recording.counters = [one for one in bench.recording.counters if one.moment != moment]
+    assert outcome(bench, ECC) is outcome(bench, REMAP) is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -351,20 +331,11 @@ def test_another_number_of_workers_fails_no_healthy_rig(bench, criterion):
     assert Outcome.FAIL not in {one.outcome for one in bench.verdicts()}
 
 
-@pytest.mark.parametrize("criterion", PLANNED)
-def test_another_profile_with_the_same_plan_judges_by_its_own_limits(bench, criterion):
-    bench.judged_by(limits=LIMITS | {"throttle_share": 0.5})
-    assert bench.verdict(criterion, GPU).outcome is Outcome.PASS
-
-
-def test_headroom_is_judged_by_the_new_limit(bench):
-    bench.judged_by(limits=LIMITS | {"headroom_gib": 140})
+def test_another_profile_with_the_same_plan_judges_by_its_own_limit_and_by_the_runs_grid(bench):
+    bench.judged_by(limits=LIMITS | {"headroom_gib": 140}, sampling={"rate_hz": 50})
     assert "limit ≥ 140 GiB" in bench.verdict(HEADROOM, GPU).detail
-
-
-def test_the_grid_is_the_runs_own(bench):
-    bench.judged_by(sampling={"rate_hz": 50})
-    assert bench.verdict("thermal.core_temperature", GPU).outcome is Outcome.PASS
+    for criterion in {*PLANNED, "thermal.core_temperature"} - {HEADROOM}:
+        assert bench.verdict(criterion, GPU).outcome is Outcome.PASS, criterion
 
 
 def test_torchs_own_advice_is_left_out_and_who_holds_the_rest_stays(bench):
@@ -442,10 +413,3 @@ def test_banks_that_run_out_of_spare_rows_warn(bench, spares, expected, words):
     verdict = bench.verdict(REMAP, GPU)
     assert verdict.outcome is expected
     assert verdict.detail.endswith(words)
-
-
-def test_no_more_memory_is_free_than_the_card_has(bench):
-    bench.reading(1, device_free_mib=142 * 1024)
-    verdict = bench.verdict("memory.headroom", "pc1/gpu0")
-    assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "145408 MiB are said to be free, more than the card has"

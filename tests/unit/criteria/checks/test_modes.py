@@ -12,8 +12,7 @@ def found(bench, subject=GPU, **identity):
 
 
 def test_the_default_modes_pass(bench):
-    verdict = bench.verdict(MODES, GPU)
-    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "compute mode default")
+    assert bench.said(MODES, GPU) == (Outcome.PASS, "compute mode default")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,40 @@ def test_the_average_may_be_five_percent_over_the_enforced_limit(bench, power_w,
     assert (verdict.outcome, verdict.limit) == (outcome, 735)
 
 
-def test_a_single_spike_of_the_instant_power_is_no_alarm(bench):
-    bench.samples(GPU, 40, 40.3, power_w=1200)
-    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+def test_the_instant_power_stands_in_for_a_missing_average(bench):
+    bench.samples(GPU, power_average_w=None)
+    assert bench.verdict(DRAW, GPU).measured == pytest.approx(630, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("span_s", "fields", "outcome"),
+    [
+        ((40, 40.3), {"power_w": 1200}, Outcome.PASS),  # a single spike of the instant power
+        ((0, 136), {"power_w": None, "power_average_w": None}, Outcome.NOT_MEASURED),
+        ((0, 136), {"power_w": 0, "power_average_w": 0}, Outcome.NOT_MEASURED),
+        ((60, 136), {"power_average_w": 0}, Outcome.NOT_MEASURED),
+    ],
+)
+def test_power_of_nothing_is_no_measurement_and_a_spike_no_alarm(bench, span_s, fields, outcome):
+    bench.samples(GPU, *span_s, **fields)
+    assert bench.verdict(DRAW, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("loaded_to_s", "span_s", "outcome"),
+    [(39.5, (30, 39.5), Outcome.PASS), (36.0, (0, 136), Outcome.NOT_MEASURED)],
+)
+def test_power_may_stand_still_for_less_than_ten_seconds_unless_it_never_moved(
+    bench, loaded_to_s, span_s, outcome
+):
+    bench.stage("sustained", loaded_to_s=loaded_to_s)
+    bench.samples(GPU, *span_s, power_average_w=650.0)
+    assert bench.verdict(DRAW, GPU).outcome is outcome
+
+
+def test_an_enforced_limit_that_nvml_does_not_report_is_no_measurement(bench):
+    bench.gpu(GPU, power_limit_w=None)
+    assert bench.verdict(DRAW, GPU).outcome is bench.verdict(LIMIT, GPU).outcome is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -38,64 +69,18 @@ def test_the_average_over_the_limit_for_three_seconds_is_noticed_wherever_they_a
         assert verdict.length_s == pytest.approx(2.4)
 
 
-def test_the_instant_power_stands_in_for_a_missing_average(bench):
-    bench.samples(GPU, power_average_w=None)
-    assert bench.verdict(DRAW, GPU).measured == pytest.approx(630, abs=1)
-
-
-def as_short_as_quick(bench):
-    """Fifteen seconds of load, as in the quick level."""
+@pytest.mark.parametrize("once_a_second", [False, True])
+def test_a_power_sensor_that_stands_still_is_noticed_in_the_quick_level(bench, once_a_second):
+    """The load of the quick level is 15 s long."""
     bench.stage("sustained", loaded_to_s=45.0)
-
-
-def test_a_power_sensor_that_stands_still_is_noticed_in_the_quick_level(bench):
-    as_short_as_quick(bench)
+    if once_a_second:
+        bench.rig(sampling={"rate_hz": 1})
+        bench.recording.gpu_samples = [one for one in bench.recording.gpu_samples if one.subject == GPU][::9]
     assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
     bench.samples(GPU, 26, power_average_w=500.0)
     verdict = bench.verdict(DRAW, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == (
-        "sustained: the power (1 s average) reads 500 W for 15 s under load: the sensor is frozen"
-    )
-
-
-def test_a_power_sensor_that_is_read_once_a_second_is_noticed_too(bench):
-    as_short_as_quick(bench)
-    bench.rig(sampling={"rate_hz": 1})
-    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
-    bench.recording.gpu_samples = mine[::9]
-    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
-    bench.samples(GPU, 26, power_average_w=500.0)
-    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
-
-
-def test_a_power_sensor_that_never_moved_is_noticed_in_a_load_of_a_few_seconds(bench):
-    bench.stage("sustained", loaded_to_s=36.0)
-    bench.samples(GPU, power_average_w=500.0)
-    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
-
-
-def test_power_that_stands_still_for_less_than_ten_seconds_is_believed(bench):
-    bench.stage("sustained", loaded_to_s=39.5)
-    bench.samples(GPU, 30, 39.5, power_average_w=650.0)
-    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
-
-
-@pytest.mark.parametrize("power_w", [None, 0])
-def test_no_power_is_no_measurement(bench, power_w):
-    bench.samples(GPU, power_average_w=power_w, power_w=power_w)
-    verdict = bench.verdict(DRAW, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
-
-
-def test_power_that_reads_zero_for_a_quarter_is_no_measurement(bench):
-    bench.samples(GPU, 60, power_average_w=0)
-    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
-
-
-def test_an_unknown_enforced_limit_is_no_measurement(bench):
-    bench.gpu(GPU, power_limit_w=None)
-    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.startswith("sustained: the power (1 s average) reads 500 W for 1")
 
 
 @pytest.mark.parametrize(
@@ -142,35 +127,39 @@ def test_without_a_range_a_cap_under_the_default_only_warns(bench, enforced_w, o
     assert verdict.limit_source == "NVML's default power limit"
 
 
-def test_the_sku_file_stands_in_for_a_default_that_nvml_does_not_report(bench):
-    bench.gpu(GPU, power_limit_default_w=None, power_limit_w=650)
+@pytest.mark.parametrize("default_w", [None, 0.0])
+def test_the_sku_file_stands_in_for_a_default_that_nvml_does_not_report(bench, default_w):
+    bench.gpu(GPU, power_limit_default_w=default_w, power_limit_w=650)
     verdict = bench.verdict(LIMIT, GPU)
-    assert (verdict.outcome, verdict.limit_source) == (Outcome.WARN, "hwprofiles/gpus/h200.toml")
+    assert (verdict.outcome, verdict.limit, verdict.limit_source) == (
+        Outcome.WARN,
+        700,
+        "hwprofiles/gpus/h200.toml",
+    )
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
     verdict = bench.verdict(LIMIT, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, 650)
-
-
-def test_an_enforced_limit_that_nvml_does_not_report_is_no_measurement(bench):
-    bench.gpu(GPU, power_limit_w=None)
-    verdict = bench.verdict(LIMIT, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
 
 
 def test_a_card_whose_driver_reports_no_power_is_not_asked_for_its_limit(bench):
     silent = bench.loaded.skus["h200"].model_copy(update={"unsupported_sensors": ("power",)})
     bench.loaded = replace(bench.loaded, skus={**bench.loaded.skus, "h200": silent})
     bench.gpu(GPU, power_limit_w=None)
-    verdict = bench.verdict(LIMIT, GPU)
-    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert bench.verdict(LIMIT, GPU).outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(
-    ("enforced_w", "outcome"), [(350, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)]
+    ("limit_w", "outcome"), [(500, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)]
 )
-def test_a_cap_under_half_of_the_default_fails(bench, enforced_w, outcome):
-    bench.gpu(GPU, power_limit_w=enforced_w)
-    assert bench.verdict(LIMIT, GPU).outcome is outcome
+def test_a_cap_under_half_of_the_default_fails_with_the_command_that_lifts_it(bench, limit_w, outcome):
+    bench.gpu(GPU, power_limit_w=float(limit_w), power_limit_default_w=700.0, index=3)
+    bench.samples(GPU, power_limit_w=None)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.remedy) == (
+        outcome,
+        "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is intended, state "
+        f"`limits.power_limit_w = [{limit_w:.0f}, {limit_w:.0f}]`",
+    )
 
 
 def test_a_cap_that_the_profile_states_is_no_fault_however_low(bench):
@@ -230,23 +219,16 @@ def test_the_stretch_that_is_furthest_over_its_own_limit_is_judged_however_few_w
     assert verdict.measured == pytest.approx(601, abs=1)
 
 
-def test_a_card_without_sku_and_limit_need_not_keep_one(bench):
-    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
-    bench.gpu(GPU, sku=None, power_limit_w=None, power_limit_default_w=None)
-    bench.samples(GPU, power_limit_w=None)
-    for criterion in (DRAW, LIMIT):
-        verdict = bench.verdict(criterion, GPU)
-        assert verdict.outcome is Outcome.NOT_APPLICABLE
-    bench.event("nvml_error", GPU, "nvmlDeviceGetFieldValues: unknown error")
-    for criterion in (DRAW, LIMIT):
-        assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
-
-
-def test_a_card_without_sku_that_had_a_limit_is_not_excused_from_it(bench):
+@pytest.mark.parametrize("criterion", [DRAW, LIMIT])
+def test_a_card_without_sku_and_limit_need_not_keep_one(bench, criterion):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
     bench.gpu(GPU, sku=None, power_limit_w=None)
-    for criterion in (DRAW, LIMIT):
-        assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
+    assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED  # it has a default limit
+    bench.gpu(GPU, power_limit_default_w=None)
+    bench.samples(GPU, power_limit_w=None)
+    assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_APPLICABLE
+    bench.event("nvml_error", GPU, "nvmlDeviceGetFieldValues: unknown error")
+    assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -254,9 +236,7 @@ def test_a_card_without_sku_that_had_a_limit_is_not_excused_from_it(bench):
 )
 def test_a_draw_over_the_limit_in_any_stage_fails(bench, from_s, to_s, stage):
     bench.samples(GPU, from_s, to_s, power_average_w=lambda sample: 745 + sample.t_s % 3)
-    verdict = bench.verdict(DRAW, GPU)
-    assert verdict.outcome is Outcome.FAIL
-    assert verdict.detail == f"in the {stage} stage"
+    assert bench.said(DRAW, GPU) == (Outcome.FAIL, f"in the {stage} stage")
 
 
 @pytest.mark.parametrize(("seconds", "outcome"), [(1.0, Outcome.PASS), (2.0, Outcome.FAIL)])
@@ -268,24 +248,6 @@ def test_a_card_whose_average_is_instant_goes_over_its_limit_for_a_second(bench,
     to_s = short.to_s if seconds == 1.0 else 92
     bench.samples(GPU, short.from_s, to_s, power_average_w=lambda one: 760 + one.t_s % 1 / 10)
     assert bench.verdict(DRAW, GPU).outcome is outcome
-
-
-@pytest.mark.parametrize(("limit_w", "outcome"), [(500, Outcome.WARN), (200, Outcome.FAIL)])
-def test_a_cap_is_reported_with_the_command_that_lifts_it(bench, limit_w, outcome):
-    bench.gpu("pc1/gpu0", power_limit_w=float(limit_w), power_limit_default_w=700.0, index=3)
-    bench.samples("pc1/gpu0", power_limit_w=None)
-    verdict = bench.verdict("power.limit", "pc1/gpu0")
-    assert (verdict.outcome, verdict.remedy) == (
-        outcome,
-        "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is intended, state "
-        f"`limits.power_limit_w = [{limit_w}, {limit_w}]`",
-    )
-
-
-def test_a_default_of_nothing_is_none_and_the_sku_file_stands_in_for_it(bench):
-    bench.gpu(GPU, power_limit_default_w=0.0)
-    verdict = bench.verdict("power.limit", GPU)
-    assert (verdict.outcome, verdict.limit) == (Outcome.PASS, 700)
 
 
 @pytest.mark.parametrize("known", ["at the start", "read"])

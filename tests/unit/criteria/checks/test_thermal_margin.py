@@ -42,23 +42,19 @@ def test_how_near_a_card_may_come_to_its_slowdown(bench, margin_c, expected):
         assert verdict.length_s == pytest.approx(10.1)
 
 
-def test_a_single_reading_fails_although_the_rest_is_missing(bench):
-    bench.samples(GPU, thermal_margin_c=None)
+@pytest.mark.parametrize(("from_s", "reported"), [(0, None), (45, -2)])
+def test_a_promised_margin_that_is_never_read_or_went_silent_can_fail_but_not_pass(bench, from_s, reported):
+    bench.gpu(GPU, slowdown_margin_c=reported)
+    bench.samples(GPU, from_s, thermal_margin_c=None)
+    assert bench.verdict(MARGIN, GPU).outcome is Outcome.NOT_MEASURED
     bench.samples(GPU, 50, 50.05, thermal_margin_c=-3)
     assert bench.verdict(MARGIN, GPU).outcome is Outcome.FAIL
-
-
-def test_a_promised_margin_that_is_never_read_is_not_measured(bench):
-    bench.gpu(GPU, slowdown_margin_c=None)
-    bench.samples(GPU, thermal_margin_c=None)
-    assert bench.verdict(MARGIN, GPU).outcome is Outcome.NOT_MEASURED
 
 
 def test_a_card_from_before_ada_has_none(bench):
     without_promise(bench)
     bench.samples(GPU, thermal_margin_c=None)
-    verdict = bench.verdict(MARGIN, GPU)
-    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert bench.verdict(MARGIN, GPU).outcome is Outcome.NOT_APPLICABLE
     bench.event("nvml_error", GPU, "Unknown Error", query="nvmlDeviceGetMarginTemperature", code=999)
     assert bench.verdict(MARGIN, GPU).outcome is Outcome.NOT_MEASURED
 
@@ -67,11 +63,6 @@ def test_a_margin_without_a_known_slowdown_has_no_limit(bench):
     without_promise(bench)
     verdict = bench.verdict(MARGIN, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, 21)
-
-
-def test_a_margin_that_went_silent_is_not_measured(bench):
-    bench.samples(GPU, 45, thermal_margin_c=None)
-    assert bench.verdict(MARGIN, GPU).outcome is Outcome.NOT_MEASURED
 
 
 def test_a_margin_that_never_moves_while_the_core_does_is_frozen(bench):
