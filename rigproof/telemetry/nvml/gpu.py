@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rigproof.records.measurements import Event
@@ -38,27 +39,34 @@ class Problems:
         return events
 
 
-class Gpu:
-    """A GPU, and queries to it. What it does not support is None.
+@dataclass(slots=True)
+class Known:
+    """What stays known of a GPU between two looks at it.
 
-    So is an unexpected error, which is also noted as an event of `subject` at `t_s`, when the GPU was last
-    asked for. Once `unreachable` is set, it stays set, and every query raises GpuLost.
+    `unreachable`: why it no longer answers; once set, it stays set. `held`: PCIe generation and width and
+    the thermal margin, which `sampling` reads anew from `held_until_s` on.
     """
 
-    def __init__(
-        self, library: Library, problems: Problems, uuid: str, handle: Handle, unreachable: str | None = None
-    ) -> None:
-        self.uuid = uuid
-        self.handle = handle
-        self.unreachable = unreachable
-        self.subject = uuid
-        self.t_s = 0.0
-        # What `sampling` reads once a second and keeps in between: PCIe generation and width, thermal margin;
-        # and when it is due again.
-        self.held: tuple[int | None, int | None, int | None] = (None, None, None)
-        self.held_until_s = float("-inf")
-        self._library = library
-        self._problems = problems
+    unreachable: str | None = None
+    held: tuple[int | None, int | None, int | None] = (None, None, None)
+    held_until_s: float = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One look at a GPU, as `subject` at `t_s`: several threads may have one each.
+
+    What the GPU does not support is None. So is an unexpected error, which is also noted as an event. Once it
+    is unreachable, every query raises GpuLost.
+    """
+
+    uuid: str
+    handle: Handle
+    known: Known
+    subject: str
+    t_s: float
+    _library: Library
+    _problems: Problems
 
     def ask(self, query: str, *args: Any) -> Any | None:
         """The answer of `query(handle, *args)`."""
@@ -119,8 +127,8 @@ class Gpu:
         self, call: Callable[..., Answer], *args: Any, expected: Mapping[int, Answer] | None = None
     ) -> Answer | None:
         """What the call returns; of an error, what is `expected` of its code, else None. Raises GpuLost."""
-        if self.unreachable is not None:
-            raise GpuLost(self.subject, self.uuid, self.unreachable)
+        if self.known.unreachable is not None:
+            raise GpuLost(self.subject, self.uuid, self.known.unreachable)
         try:
             return call(*args)
         except NvmlError as error:
@@ -131,7 +139,7 @@ class Gpu:
 
     def _failed(self, error: NvmlError) -> None:
         if error.code in LOST:
-            self.unreachable = str(error)
+            self.known.unreachable = str(error)
             raise GpuLost(self.subject, self.uuid, str(error))
         if error.code not in ABSENT:
             self._problems.note(self.t_s, self.subject, error)

@@ -82,9 +82,10 @@ def _utilization_percent(gpu: Gpu) -> float | None:
 
 def _held(gpu: Gpu) -> tuple[int | None, int | None, int | None]:
     """PCIe generation and width, and the thermal margin, °C."""
-    if gpu.t_s >= gpu.held_until_s:
+    known = gpu.known
+    if gpu.t_s >= known.held_until_s:
         generation = gpu.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
         width = gpu.number("nvmlDeviceGetCurrPcieLinkWidth") or None
-        gpu.held = (generation, width, gpu.number("nvmlDeviceGetMarginTemperature"))
-        gpu.held_until_s = gpu.t_s + HELD_S
-    return gpu.held
+        known.held = (generation, width, gpu.number("nvmlDeviceGetMarginTemperature"))
+        known.held_until_s = gpu.t_s + HELD_S
+    return known.held

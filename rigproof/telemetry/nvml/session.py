@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError, unavailable
-from rigproof.telemetry.nvml.gpu import Gpu, Problems
+from rigproof.telemetry.nvml.gpu import Gpu, Known, Problems
 from rigproof.telemetry.nvml.identity import read_identity
 from rigproof.telemetry.nvml.library import Handle, Library
 from rigproof.telemetry.nvml.protocol import LOST
@@ -23,7 +23,7 @@ class Nvml:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._problems = Problems()
-        self._gpus: dict[str, Gpu] = {}
+        self._gpus: dict[str, tuple[Handle, Known]] = {}
         self._lock = threading.Lock()
         self._listeners: list[XidListener] = []
         self.driver_version: str = library.call("nvmlSystemGetDriverVersion")
@@ -62,8 +62,8 @@ class Nvml:
                 found = self._kept(uuid, self._library.call("nvmlDeviceGetHandleByUUID", uuid))
             except NvmlError as error:
                 found = self._kept(uuid, None, str(error))
-        found.subject, found.t_s = subject, t_s
-        return found
+        handle, known = found
+        return Gpu(uuid, handle, known, subject, t_s, self._library, self._problems)
 
     def xids(
         self, uuids: Mapping[str, str], now_s: Callable[[], float], *, by_itself: bool = True
@@ -81,7 +81,7 @@ class Nvml:
 
     def give_up(self, uuid: str, reason: str) -> None:
         """Make no further NVML call for this GPU: for one whose last call never returned."""
-        self._kept(uuid, None).unreachable = reason
+        self._kept(uuid, None)[1].unreachable = reason
 
     def problems(self) -> list[Event]:
         """Unexpected errors since the last call, each kind of each GPU once, as "nvml_error" events."""
@@ -94,9 +94,9 @@ class Nvml:
             with suppress(NvmlError):  # nothing can be done about it here
                 self._library.call("nvmlShutdown")
 
-    def _kept(self, uuid: str, handle: Handle, why_not: str | None = None) -> Gpu:
+    def _kept(self, uuid: str, handle: Handle, why_not: str | None = None) -> tuple[Handle, Known]:
         with self._lock:
-            return self._gpus.setdefault(uuid, Gpu(self._library, self._problems, uuid, handle, why_not))
+            return self._gpus.setdefault(uuid, (handle, Known(why_not)))
 
     def _identity(self, index: int, subject: str, t_s: float) -> GpuIdentity | None:
         try:

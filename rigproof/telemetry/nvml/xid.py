@@ -72,7 +72,7 @@ class XidListener:
         except NvmlError:
             return None  # no subject is supported then, which the caller reads
         for subject, gpu in gpus.items():
-            if gpu.unreachable is not None:
+            if gpu.known.unreachable is not None:
                 continue
             try:
                 types = self._library.call("nvmlDeviceGetSupportedEventTypes", gpu.handle)
@@ -110,7 +110,7 @@ class XidListener:
         xid = int(data.eventData)
         message = f"Xid {xid}: {self._meaning(xid)}"
         if xid in UNREACHABLE_AFTER:
-            gpu.unreachable = message
+            gpu.known.unreachable = message
         with self._lock:
             self._events.append(
                 Event(self._now_s(), "xid", subject, message, data={"xid": xid, "uuid": gpu.uuid})
