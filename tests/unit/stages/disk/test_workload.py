@@ -142,8 +142,12 @@ def test_memory_is_no_disk(monkeypatch, work):
 def test_no_more_than_half_of_what_is_free_beside_the_reserve_is_written(monkeypatch, work, free_mib, chunks):
     monkeypatch.setattr(workload, "place_of", lambda path: Place(path, "ext4", free=int(free_mib * 2**20)))
     tested = work()
-    assert tested.written_mib == chunks / 16
-    assert ("too little to write" in tested.trouble) is (not chunks)
+    assert (tested.written_mib, tested.free_gib) == (chunks / 16, int(free_mib * 2**20) / 2**30)
+    assert tested.trouble == (
+        f"{free_mib / 1024:.2f} GiB are free, too little to write beside the {1 / 1024:g} GiB that stay free"
+        if not chunks
+        else ""
+    )
 
 
 def test_a_slow_disk_is_written_for_half_of_the_time_and_a_few_chunks_at_least(work):

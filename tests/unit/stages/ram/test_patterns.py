@@ -154,19 +154,20 @@ def test_memory_that_the_kernel_refuses_ends_the_taking(host, monkeypatch):
 
 def test_it_gives_the_last_step_back_if_others_take_memory_meanwhile(host):
     """Of the readings the first two are for the room and the first step."""
-    host.others_mib = itertools.chain([0.0, 0.0], itertools.repeat(150.0))
+    host.others_mib = itertools.chain([0.0, 0.0], itertools.repeat(60.0))
     test = host.test()
     assert (test.tested_mib, test.cut_short) == (0.0, "another program took memory meanwhile")
 
 
 def test_it_ends_once_half_of_the_reserve_is_gone(host, monkeypatch):
-    fill = Pattern.fill
+    fill, asked = Pattern.fill, []
 
     def while_others_take(pattern, words, first):
         fill(pattern, words, first)
         if pattern.name == "random":
-            host.others_mib, asked = itertools.repeat(250.0), host.asked
-            while host.asked == asked:
+            host.others_mib = itertools.repeat(250.0)
+            asked.append(host.asked)
+            while host.asked == asked[0]:  # once it knows, it does not ask again
                 time.sleep(0.01)
 
     monkeypatch.setattr(Pattern, "fill", while_others_take)
