@@ -44,12 +44,12 @@ class Known:
     """What stays known of a GPU between two looks at it.
 
     `unreachable`: why it no longer answers; once set, it stays set. `held`: PCIe generation and width and
-    the thermal margin, which `sampling` reads anew from `held_until_s` on.
+    the thermal margin, which `sampling` last read at `held_since_s`.
     """
 
     unreachable: str | None = None
     held: tuple[int | None, int | None, int | None] = (None, None, None)
-    held_until_s: float = float("-inf")
+    held_since_s: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)

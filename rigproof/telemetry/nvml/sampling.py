@@ -83,9 +83,9 @@ def _utilization_percent(gpu: Gpu) -> float | None:
 def _held(gpu: Gpu) -> tuple[int | None, int | None, int | None]:
     """PCIe generation and width, and the thermal margin, °C."""
     known = gpu.known
-    if gpu.t_s >= known.held_until_s:
+    if gpu.t_s - known.held_since_s >= HELD_S:
         generation = gpu.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
         width = gpu.number("nvmlDeviceGetCurrPcieLinkWidth") or None
         known.held = (generation, width, gpu.number("nvmlDeviceGetMarginTemperature"))
-        known.held_until_s = gpu.t_s + HELD_S
+        known.held_since_s = gpu.t_s
     return known.held
