@@ -272,15 +272,8 @@ def test_stop_is_heard_in_every_state_and_no_process_is_left(cpu, canned, plan, 
 
 def test_memory_that_others_hold_is_not_asked_for(cpu, canned, monkeypatch):
     free_mib = 2 * sharing.LEFT_MIB + 3.0
-    state = cpu.memory()
-
-    class Full:
-        def __getattr__(self, name):
-            return getattr(state, name)
-
-        device_free_mib = free_mib
-
-    monkeypatch.setattr(cpu, "memory", Full)
+    full = replace(cpu.memory(), device_free_mib=free_mib)
+    monkeypatch.setattr(cpu, "memory", lambda: full)
     canned(*WELL)
     context = RealTimeContext()
     run_sharing(SPEC, cpu, context)
