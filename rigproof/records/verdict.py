@@ -154,9 +154,16 @@ def limit_text(limit: float, unit: str, direction: Direction | None, more_digits
 
 
 def figure_and_limit(value: float, limit: float, unit: str, direction: Direction | None) -> list[str]:
-    """Both for people to read, with as many digits as it takes to distinguish them."""
+    """Both for people to read, with as many digits as it takes to distinguish them.
+
+    What a percentage is of stands behind the limit: `7.97 %`, `limit ≥ 30 % of the power limit`.
+    """
     more_digits = digits_to_distinguish([(value, limit)])
-    return [compared(value, unit, more_digits), f"limit {limit_text(limit, unit, direction, more_digits)}"]
+    own_unit = "%" if unit.startswith("% ") else unit
+    return [
+        compared(value, own_unit, more_digits),
+        f"limit {limit_text(limit, unit, direction, more_digits)}",
+    ]
 
 
 def digits_to_distinguish(pairs: Iterable[tuple[float, float]]) -> int:

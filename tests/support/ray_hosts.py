@@ -120,7 +120,7 @@ class Running:
         def true_or_over() -> Any:
             return what() or self.process.poll() is not None
 
-        wait_for(true_or_over, message, 0.5)  # each look reads a whole recording
+        wait_for(true_or_over, message, step_s=0.5)  # each look reads a whole recording
         found = what()
         assert found, f"{message}: the run ended first:\n{self.log.read_text()}"
         return found

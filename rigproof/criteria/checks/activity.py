@@ -139,7 +139,6 @@ def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
         f"{number}, the first: {wrong[0].message}",
         remedy="do not train on this card: silently wrong results ruin a run; test its memory and power",
         from_s=wrong[0].t_s,
-        unit="% of results",
     )
 
 
