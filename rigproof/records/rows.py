@@ -173,6 +173,13 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         rows = rows[np.argsort(self._order[rows], kind="stable")]
         return Rows(self.record, self._taken(rows), self.kinds)
 
+    def in_order_of_time(self, subject: str) -> "Rows[RecordType]":
+        """The rows of one subject whose moment is finite: another one lies in no window."""
+        where = self.places(subject)  # first: it may move waiting records into the columns
+        times_s = floats_at(self._columns["t_s"], where)
+        order = np.argsort(times_s, kind="stable")
+        return Rows(self.record, self._taken(where.start + order[np.isfinite(times_s[order])]), self.kinds)
+
     def between(
         self, from_s: float, to_s: float, stages: Mapping[str, tuple[float, float]] | None = None
     ) -> "Rows[RecordType]":
@@ -209,6 +216,10 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         """A field of numbers of the subject's rows, in the order in which they came: NaN for None."""
         where = self.places(subject)  # first: it may move waiting records into the columns
         return floats_at(self._columns[name], where)
+
+    def fields(self, *names: str, where: slice = slice(None)) -> list[tuple[Any, ...]]:
+        """These fields of some rows, grouped by subject; None for what a record lacks."""
+        return list(zip(*(self.columns[name].plain(where) for name in names), strict=True))
 
     def as_they_came(self) -> tuple[Mapping[str, Column], npt.NDArray[np.intp]]:
         """The columns, and the row of each record in them, by the order in which the records came."""

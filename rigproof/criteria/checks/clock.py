@@ -292,8 +292,8 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadi
 def _means_mhz(device: DeviceEvidence, load: Load) -> Iterator[tuple[Window, float]]:
     """The mean clock of each stretch; infinity with too few samples: then it contradicts nothing."""
     for piece in load.pieces:
-        for stretch, places in zip(piece.stretches, piece.places, strict=True):
-            clocks = device.samples[places].readings("sm_clock_mhz")
+        for stretch in piece.stretches:
+            clocks = device.readings("sm_clock_mhz", stretch)
             yield stretch, clocks.mean if len(clocks) >= FEWEST_SAMPLES else math.inf
 
 
@@ -312,7 +312,7 @@ def _drawn_while_low(device: DeviceEvidence, piece: Piece, least_mhz: float) -> 
     """
     names = ("sm_clock_mhz", power_field(device))
     clocks_mhz, power_w = (
-        np.concatenate([device.samples.numbers(name)[place] for place in piece.places]) for name in names
+        np.concatenate([device.samples.column(name)[place] for place in piece.places]) for name in names
     )
     low_w = power_w[(clocks_mhz < least_mhz) & ~np.isnan(power_w)]
     if not len(low_w):

@@ -19,6 +19,7 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence.clocks import NONE, TOLD_S, within
 from rigproof.criteria.evidence.cpu_use import CpuSecond, cpu_seconds, load_report, taken, users
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.criteria.evidence.series import places_within
 from rigproof.criteria.evidence.windows import Window, require_coverage
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.limit_keys import CPU, RESPONSIVENESS
@@ -111,7 +112,7 @@ def cpu_band(node: NodeEvidence) -> Finding:
 def _covered_seconds(node: NodeEvidence) -> list[CpuSecond]:
     """The seconds of the load; NotMeasured if too few have samples."""
     window = node.evidence.complete_window(node.evidence.steady_stage)
-    times_s = node.loaded_samples(window).readings("cpu_percent").times_s
+    times_s = node.readings("cpu_percent", window).times_s
     require_coverage(times_s, window, node.coverage_limit(), node.evidence.rate_hz, "CPU load")
     seconds, whole = cpu_seconds(node, window), len(window.slices(1.0))
     if len(seconds) < node.coverage_limit().value * whole:
@@ -212,15 +213,14 @@ def steal(node: NodeEvidence) -> Finding:
     """A hypervisor takes little CPU time from the host while its GPUs work."""
     limit = node.optional_limit(STOLEN_WARN_PERCENT)
     window = node.evidence.loaded_window(node.evidence.steady_stage)
-    samples = node.loaded_samples(window)
-    stolen = samples.readings("stolen_percent")
-    if limit is None or (len(samples) and not len(stolen.values)):
+    stolen = node.readings("stolen_percent", window)
+    if limit is None or (len(node.sampled_s(window)) and not len(stolen)):
         raise NotApplicable("this run did not read how much CPU time a hypervisor takes")
     require_coverage(stolen.times_s, window, node.coverage_limit(), node.evidence.rate_hz, "stolen CPU time")
     mean = float(stolen.values.mean())
     detail = f"up to {stolen.values.max():.0f} % in one sample"
     throttled, pressure = (
-        samples.readings(name).values for name in ("throttled_percent", "pressure_percent")
+        node.readings(name, window).values for name in ("throttled_percent", "pressure_percent")
     )
     if throttled.any():
         detail += f", a CPU quota withheld {throttled.mean():.0f} %"
@@ -280,9 +280,10 @@ def _ninety_ninth(delays: Floats) -> float:
 
 def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, Floats]:
     """All delays in the window, ms, and when each was reported, (n,)."""
+    samples = node.samples
     reports = [
         (t_s, delays)
-        for t_s, delays in node.loaded_samples(window).fields("t_s", "wakeup_delays_ms")
+        for t_s, delays in samples.fields("t_s", "wakeup_delays_ms", where=places_within(samples, window))
         if delays is not None and len(delays)
     ]
     if not reports:
@@ -349,12 +350,11 @@ def _any_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
 
 def _withheld(node: NodeEvidence, window: Window) -> tuple[Floats, Floats]:
     """Times of samples, and the CPU seconds that a hypervisor and quotas had withheld by then, (n,)."""
-    fields = ("t_s", "stolen_percent", "throttled_percent")
-    rows = [
-        (t_s, (one or 0.0) + (other or 0.0))
-        for t_s, one, other in node.loaded_samples(window).fields(*fields)
-    ]
-    times_s, percent = np.asarray(rows, np.float64).T
+    samples, where = node.samples, places_within(node.samples, window)
+    times_s, stolen, throttled = (
+        samples.column(name)[where] for name in ("t_s", "stolen_percent", "throttled_percent")
+    )
+    percent = np.where(np.isnan(stolen), 0.0, stolen) + np.where(np.isnan(throttled), 0.0, throttled)
     lengths_s = np.diff(times_s, prepend=times_s[0])
     return times_s, np.cumsum(node.identity.cpus * percent / 100 * lengths_s)
 

@@ -8,6 +8,7 @@ from rigproof.criteria.criterion import Criterion, Disturbed, Finding, NotMeasur
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.run_plan import require_judged_plan
+from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.strangers import holders_at
 from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_of, way_out
 from rigproof.criteria.evidence.want_of_memory import crowded_by
@@ -82,8 +83,8 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
 def _require_last_readings(device: DeviceEvidence, window: Window) -> None:
     """NotMeasured if the counts of a planned worker are not known up to the end of the load."""
-    memory, steady = device.evidence.memory(device.subject), device.evidence.steady_stage
-    read_by = list(zip(memory.column("stage"), memory.column("worker"), strict=True))
+    memory, steady = device.memory, device.evidence.steady_stage
+    read_by = memory.fields("stage", "worker")
     for worker in device.planned_workers:
         lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
         if lost:
@@ -91,11 +92,11 @@ def _require_last_readings(device: DeviceEvidence, window: Window) -> None:
         own = [place for place, by in enumerate(read_by) if by == (steady, worker)]
         if not own:
             raise NotMeasured(f"{worker} never reported its memory", device.cause())
-        last_s = memory.times_s[own[-1]]
+        last_s = float(memory.column("t_s")[own[-1]])
         if last_s < window.to_s - LAST_READING_S:
             why = f"{worker} last reported its memory at t={last_s:.0f} s"
             raise NotMeasured(f"{why}; the load ended at t={window.to_s:.0f} s")
-        if not device.is_cpu and any(math.isnan(memory.numbers(name)[own[-1]]) for name in COUNTS):
+        if not device.is_cpu and any(math.isnan(memory.column(name)[own[-1]]) for name in COUNTS):
             raise NotMeasured(
                 f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
                 "PYTORCH_CUDA_ALLOC_CONF names there"
@@ -236,10 +237,9 @@ def headroom(device: DeviceEvidence) -> Finding:
     """
     require_judged_plan(device)
     window = device.evidence.loaded_window(device.evidence.steady_stage)
-    free = [device.evidence.memory(device.subject).within(window).recorded("device_free_mib")]
+    free = [Readings.of(device.memory, "device_free_mib", window)]
     if device.is_cpu:
-        samples = device.evidence.node(device.device.node).loaded_samples(window)
-        free.append(samples.readings("ram_available_mib"))
+        free.append(device.evidence.node(device.device.node).readings("ram_available_mib", window))
     read = min(free, key=attrgetter("lowest"))
     if not read:
         raise NotMeasured("free memory was not read under load", device.cause())

@@ -63,7 +63,7 @@ def draw(device: DeviceEvidence) -> Finding:
 
 def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     """The piece that is closest to its limit, or furthest over it."""
-    average = device.loaded_samples(load.window).recorded("power_average_w")
+    average = device.recorded("power_average_w", load.window)
     field = "power_average_w" if average else "power_w"
     over = device.limit(POWER_OVER_LIMIT_SHARE)
     found = []
@@ -131,7 +131,7 @@ def limit(device: DeviceEvidence) -> Finding:
     """
     require_power_limit(device)
     require_possible(device, "power_limit_w", "power limit")
-    in_force = sorted({enforced_power_w(device), *device.samples.readings("power_limit_w").values.tolist()})
+    in_force = sorted({enforced_power_w(device), *device.readings("power_limit_w").values.tolist()})
     changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
     allowed, file = device.stated(POWER_LIMIT_W)
     if allowed is not None:

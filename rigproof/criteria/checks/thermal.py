@@ -76,7 +76,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     ]
     field, what = "core_temperature_c", "core temperature"
     require_possible(device, field, what)
-    pairs = device.samples.readings(field)
+    pairs = device.readings(field)
     never = device.optional_limit(CORE_TEMPERATURE_NEVER_C)
     warn = device.optional_limit(CORE_TEMPERATURE_WARN_C)
     if never is not None:
@@ -121,7 +121,7 @@ def memory_temperature(device: DeviceEvidence) -> Finding:
         _reported(_documented(device).memory_max_c, device.sku_file),
     ]
     require_possible(device, field, "memory temperature")
-    return _hottest(device, device.samples.readings(field), field, "memory temperature", limits)
+    return _hottest(device, device.readings(field), field, "memory temperature", limits)
 
 
 def _documented(device: DeviceEvidence) -> TemperatureLimits:
@@ -273,7 +273,7 @@ def _by_counters(device: DeviceEvidence, share: float, limit: Limit) -> Finding:
 
 def _sampled_s(device: DeviceEvidence) -> dict[int, float]:
     """The time of each reason by the samples, s: for a driver that does not count it."""
-    bits = device.samples.readings(REASONS).values.astype(np.int64)
+    bits = device.readings(REASONS).values.astype(np.int64)
     step_s = 1 / device.evidence.rate_hz
     return {bit: step_s * int(np.count_nonzero(bits & bit)) for bit in COUNTERS}
 
@@ -305,7 +305,7 @@ class _Slowed:
 def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     """From the beginning of the stage to its end, set-up included."""
     window = device.evidence.whole_window(stage)
-    known = device.loaded_samples(window).recorded(REASONS)
+    known = device.recorded(REASONS, window)
     bits = known.values.astype(np.int64) & THROTTLE
     slowed = bits != 0
     edges = np.flatnonzero(np.diff(slowed, prepend=False, append=False)).reshape(-1, 2)

@@ -36,7 +36,7 @@ def margin(device: DeviceEvidence) -> Finding:
     The margin is the card's own figure: 0 at the highest temperature in use, negative beyond. It counts the
     hottest sensor of the die, of which no other reading tells.
     """
-    readings = device.samples.readings(FIELD)
+    readings = device.readings(FIELD)
     limit = _limit(device)
     if not readings:
         _excuse(device)
@@ -79,7 +79,7 @@ def _stretch(device: DeviceEvidence, readings: Readings, limit_c: float) -> tupl
 
 
 def _require_moving(device: DeviceEvidence, readings: Readings) -> None:
-    core = device.samples.readings("core_temperature_c")
+    core = device.readings("core_temperature_c")
     if readings.lowest == readings.highest and core and core.highest - core.lowest >= MOVED_C:
         raise NotMeasured(
             f"the {WHAT} reads {readings.lowest:g} °C during the whole run, while the core's temperature "

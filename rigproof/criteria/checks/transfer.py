@@ -180,7 +180,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> 
 
 def _require_rising(device: DeviceEvidence, before: GpuCounters | None, after: GpuCounters | None) -> None:
     """NotMeasured if the counter went back between two readings: then it is not known how far it had come."""
-    read = device.samples.readings("pcie_replays")
+    read = device.readings("pcie_replays")
     ends = [[one.pcie_replays] if one is not None else [] for one in (before, after)]
     counts = np.asarray([*ends[0], *read.values, *ends[1]], np.float64)
     back = np.nonzero(np.diff(counts) < 0)[0]

@@ -16,6 +16,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
+from rigproof.records.samples import HostSample
 
 if TYPE_CHECKING:  # evidence marks waits by these
     from rigproof.criteria.evidence.evidence import Evidence
@@ -98,9 +99,9 @@ class CpuSecond:
 
 def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
     """The whole seconds of a window that have samples of the CPU."""
-    samples, slices = node.loaded_samples(window), window.slices(WINDOW_S)
+    slices = window.slices(WINDOW_S)
     names = ("cpu_percent", "own_percent", "stolen_percent", "throttled_percent", "crowded_percent")
-    columns = [samples.readings(name).by_slice(slices) for name in names]
+    columns = [node.readings(name, window).by_slice(slices) for name in names]
     return [
         CpuSecond(
             from_s=piece.from_s,
@@ -137,7 +138,7 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
     for node in [one for one in evidence.nodes if own in (one.subject, RIG)]:
         begun_s, least = wait.t_s - limit_s, node.cpu.starved_percent or 0.0
         whole = _meanwhile(node, begun_s, wait.t_s)
-        if least > 0 and not (evidence.host_samples(node.subject).times_s > begun_s).any():
+        if least > 0 and not (evidence.samples(HostSample, node.subject).column("t_s") > begun_s).any():
             least = max(least, 100 * (1 - MOST))
         if whole is None or not whole.left < least * _needed(node):
             continue
@@ -191,8 +192,8 @@ def _share_in_time(node: NodeEvidence, from_s: float, to_s: float) -> float:
     None is due from the last one of an agent that ended until the first one of its successor. One that did
     not answer, or that went with its node, may have had no CPU time: its samples are missing.
     """
-    times_s, events = node.evidence.host_samples(node.subject).times_s, node.evidence.recording.events
-    own = [one for one in events if one.subject == node.subject]
+    times_s = node.evidence.samples(HostSample, node.subject).column("t_s")
+    own = [one for one in node.evidence.recording.events if one.subject == node.subject]
     lost_s = [one.t_s for one in own if one.kind == "node_lost"]
     ended_s = (
         one.t_s
@@ -217,8 +218,8 @@ def _meanwhile(node: NodeEvidence, from_s: float, to_s: float) -> CpuSecond | No
     A sample says what happened since the one before it, however long that took: a host without free CPU time
     is sampled late. After the last one of all it is taken to have gone on as in the second before.
     """
-    samples = node.evidence.host_samples(node.subject)
-    times_s = samples.times_s
+    samples = node.evidence.samples(HostSample, node.subject)
+    times_s = samples.column("t_s")
     if not len(times_s) or not 0 < to_s - from_s <= LONGEST_S or not times_s[-1] - times_s[0] <= LONGEST_S:
         return None
     begins_s = np.concatenate((times_s[:1], times_s[:-1]))
@@ -228,7 +229,7 @@ def _meanwhile(node: NodeEvidence, from_s: float, to_s: float) -> CpuSecond | No
         weights[latest] += (to_s - max(from_s, times_s[-1])) / np.count_nonzero(latest)
 
     def mean(name: str) -> float | None:
-        values = samples.numbers(name)
+        values = samples.column(name)
         known = np.isfinite(values) & (weights > 0)
         return float(np.average(values[known], weights=weights[known])) if known.any() else None
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rigproof.criteria.criterion import Disturbed, Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.clocks import Spans, cut_into, uncounted
 from rigproof.criteria.evidence.rounds import Mask, Rounds
-from rigproof.criteria.evidence.series import Floats, Series
+from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
+from rigproof.criteria.evidence.subject import SubjectEvidence
 from rigproof.criteria.evidence.valid_rounds import require_told, require_valid
 from rigproof.criteria.evidence.windows import Window, uncovered
 from rigproof.profiles.loading.loaded import PromisedDevice
@@ -18,6 +19,7 @@ from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import figure
 
@@ -68,13 +70,12 @@ SECTIONS = {
 }
 
 
-class DeviceEvidence:
+class DeviceEvidence(SubjectEvidence):
     """The evidence about one promised device."""
 
     def __init__(self, evidence: "Evidence", device: PromisedDevice) -> None:
-        self.evidence = evidence
+        super().__init__(evidence, device.subject)
         self.device = device
-        self.subject = device.subject
         self.node_name = device.node
 
     def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
@@ -137,7 +138,7 @@ class DeviceEvidence:
         stated_mhz = self.identity.sm_clock_max_mhz
         if stated_mhz is None:
             return None
-        read = self.samples.readings("sm_clock_mhz").values
+        read = self.readings("sm_clock_mhz").values
         return float(read[read <= OVERCLOCK_RATIO * stated_mhz].max(initial=stated_mhz))
 
     @property
@@ -145,15 +146,7 @@ class DeviceEvidence:
         """The path of the SKU's file, as shown to users."""
         return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
 
-    def limit(self, key: LimitKey[float | None]) -> Limit:
-        """A limit with the file that states it; NotMeasured if none does."""
-        limit = self.optional_limit(key)
-        if limit is None:
-            raise NotMeasured(f"the profile has no {key}")
-        return limit
-
     def optional_limit(self, key: LimitKey[float | None]) -> Limit | None:
-        """A limit with the file that states it; None if none does."""
         if key not in self._limits:
             value, file = self.stated(key)
             self._limits[key] = None if value is None else Limit(float(value), file)
@@ -192,12 +185,12 @@ class DeviceEvidence:
         if sku is None:
             limits = (getattr(self.identity, one) for one in LIMITED.get(name, ()))
             known = name in SENSORS and not any(one is not None for one in limits)
-            return known and self.answers and not self.samples.recorded(name)
+            return known and self.answers and not self.recorded(name)
         return any(name == one or name.startswith(f"{one}_") for one in sku.unsupported_sensors)
 
     def never_reads(self, name: str) -> bool:
         """Whether the card cannot have that sensor, and no sample has a reading of it."""
-        return self.lacks_sensor(name) and not self.samples.recorded(name)
+        return self.lacks_sensor(name) and not self.recorded(name)
 
     @property
     def answers(self) -> bool:
@@ -207,9 +200,8 @@ class DeviceEvidence:
     # What was recorded
 
     @property
-    def samples(self) -> Series[GpuSample]:
-        """All samples of the run, in order of time."""
-        return self.evidence.gpu_samples(self.subject)
+    def samples(self) -> Rows[GpuSample]:
+        return self.evidence.samples(GpuSample, self.subject)
 
     def worked_window(self, stage: str) -> Window:
         """The loaded window of a stage, and on to this device's own last round in it.
@@ -226,30 +218,22 @@ class DeviceEvidence:
 
         return self.cached(("worked", stage), made)
 
-    def loaded_samples(self, window: Window) -> Series[GpuSample]:
-        """The samples inside a window."""
-        return self.samples.within(window)
-
     def require_readings(self, window: Window, field: str, what: str) -> None:
         """NotMeasured if there are not enough readings of one sensor inside the window."""
-        part = self.loaded_samples(window)
-        samples, number = len(part), len(part.readings(field))
+        read = self.readings(field, window)
+        samples, number = len(self.sampled_s(window)), len(read)
         if not number and self.lacks_sensor(field):
             raise NotApplicable(f"this card's driver reports no {what}")
         if not number and samples:  # it answers, but not this
             raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
-        if number == samples:  # then one sensor is as good as another
-            reason = self.uncovered(window)
-        else:
-            reason = self._uncovered(part.readings(field).times_s, window)
+        # With a reading in each sample, one sensor is as good as another.
+        reason = self.uncovered(window) if number == samples else self._uncovered(read.times_s, window)
         if reason:
             raise NotMeasured(reason.format(what=what))
 
     def uncovered(self, window: Window) -> str:
         """Why the samples do not cover the window, with {what} was read; empty if they do."""
-        return self.cached(
-            ("uncovered", window), lambda: self._uncovered(self.loaded_samples(window).times_s, window)
-        )
+        return self.cached(("uncovered", window), lambda: self._uncovered(self.sampled_s(window), window))
 
     def _uncovered(self, times_s: Floats, window: Window) -> str:
         return uncovered(times_s, window, self.limit(SAMPLE_COVERAGE_SHARE), self.evidence.rate_hz)
@@ -352,9 +336,9 @@ class DeviceEvidence:
         return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
 
     @property
-    def memory(self) -> Series[MemoryReading]:
-        """Allocator readings of all its workers."""
-        return self.evidence.memory(self.subject)
+    def memory(self) -> Rows[MemoryReading]:
+        """Allocator readings of all its workers, in the order of time."""
+        return self.evidence.samples(MemoryReading, self.subject)
 
     def counters(self, moment: str) -> GpuCounters | None:
         """Error counters: the first reading before the load, or the last after it."""
@@ -376,10 +360,6 @@ class DeviceEvidence:
     def workers(self) -> list[WorkerIdentity]:
         """Every process that started as a worker planned here, replacements included."""
         return self.evidence.workers.get(self.subject, [])
-
-    def events(self, *kinds: str) -> list[Event]:
-        """Events that concern this device."""
-        return self.evidence.events.of(self.subject, *kinds)
 
     @property
     def left_out(self) -> str:

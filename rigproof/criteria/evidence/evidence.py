@@ -30,6 +30,7 @@ from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.fields import table_name
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording, StageRecord
+from rigproof.records.samples import HostSample
 
 Made = TypeVar("Made")
 Own = TypeVar("Own", bound=StageRecord)
@@ -177,11 +178,11 @@ class Evidence(IndexedRecording):
         """When this node stood still."""
 
         def found() -> Spans:
-            samples = self.host_samples(node)
-            gaps = gaps_of(samples.times_s, self.rate_hz)
+            samples = self.samples(HostSample, node)
+            gaps = gaps_of(samples.column("t_s"), self.rate_hz)
             if not len(gaps):
                 return gaps
-            rows = zip(samples.times_s.tolist(), samples.column("wakeup_delays_ms"), strict=True)
+            rows = samples.fields("t_s", "wakeup_delays_ms")
             told = [(t_s, max(delays) / 1000) for t_s, delays in rows if delays is not None and len(delays)]
             reported_s, delays_s = np.asarray(told).reshape(-1, 2).T
             gaps = gaps[~awake(gaps, reported_s, delays_s, self.rate_hz)]

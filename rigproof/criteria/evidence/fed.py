@@ -46,8 +46,7 @@ def idled(device: DeviceEvidence, from_s: float | None, length_s: float | None) 
     if from_s is None or length_s is None:
         return False
     window = Window(from_s, from_s + length_s)
-    read = device.loaded_samples(window)
-    used, drawn = read.readings("utilization_percent"), read.readings(power_field(device))
+    used, drawn = (device.readings(one, window) for one in ("utilization_percent", power_field(device)))
     try:
         shares = [device.limit(key).value for key in (ACTIVE_UTILIZATION_SHARE, ACTIVE_POWER_SHARE)]
         enforced_w = enforced_power_within(device, window)
@@ -115,7 +114,7 @@ def remedy_if_waited(device: DeviceEvidence) -> str:
 
 def power_failure(device: DeviceEvidence) -> Finding | None:
     """A failure if the mean power is outside `limits.working_power_w`; None if inside or not stated."""
-    samples_have_it = device.samples.recorded("power_w")
+    samples_have_it = device.recorded("power_w")
     return _failure(device, WORKING_POWER_W, "power_w" if samples_have_it else "power_average_w", "power")
 
 

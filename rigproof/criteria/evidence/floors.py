@@ -247,11 +247,7 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     """The median SM clock while these rounds ran. NotMeasured if it was read too rarely."""
     require_possible(device, "sm_clock_mhz", "SM clock")
     stretches = [Window(*pair) for pair in rounds.unbroken(device.evidence.kinds)]
-    found = [
-        one
-        for stretch in stretches
-        for one in device.loaded_samples(stretch).recorded("sm_clock_mhz").values.tolist()
-    ]
+    found = [one for stretch in stretches for one in device.recorded("sm_clock_mhz", stretch).values.tolist()]
     rate_hz = device.evidence.rate_hz
     due = rate_hz * sum(stretch.length_s for stretch in stretches)
     if not found or len(found) < device.limit(SAMPLE_COVERAGE_SHARE).value * due:

@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import Series, grouped
+from rigproof.criteria.evidence.series import grouped
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import BootReading, GpuCounters, Round, Stage
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.rows import Rows
-from rigproof.records.samples import GpuSample, HostSample
 
 Made = TypeVar("Made")
 Own = TypeVar("Own", bound=StageRecord)
@@ -39,21 +38,11 @@ class IndexedRecording:
         self._cached: dict[Hashable, Any] = {}
         self._cached_for_subject: dict[Hashable, Any] = {}
 
-    def gpu_samples(self, subject: str) -> Series[GpuSample]:
-        """The samples of one device."""
+    def samples(self, kind: type[Made], subject: str) -> Rows[Made]:
+        """What was read of one device or node: the records of this type, in the order of time."""
         return self.cached_for_subject(
-            ("gpu samples", subject), lambda: Series.of(self.recording.gpu_samples, subject)
+            ("samples", kind, subject), lambda: self.recording.of(kind).in_order_of_time(subject)
         )
-
-    def host_samples(self, subject: str) -> Series[HostSample]:
-        """The samples of one node."""
-        return self.cached_for_subject(
-            ("host samples", subject), lambda: Series.of(self.recording.host_samples, subject)
-        )
-
-    def memory(self, subject: str) -> Series[MemoryReading]:
-        """The allocator readings of one device."""
-        return self.cached_for_subject(("memory", subject), lambda: Series.of(self.recording.memory, subject))
 
     def counters(self, subject: str) -> list[GpuCounters]:
         """The error counters of one device, in the order of time."""

@@ -108,4 +108,4 @@ def link_in(device: DeviceEvidence, stage: str) -> tuple[int, int] | None:
 
 
 def _read(device: DeviceEvidence, window: Window, name: str) -> Floats:
-    return device.loaded_samples(window).recorded(name).values
+    return device.recorded(name, window).values

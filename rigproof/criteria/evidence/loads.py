@@ -17,9 +17,10 @@ import numpy.typing as npt
 from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import JOINING_S, Rounds, unbroken
-from rigproof.criteria.evidence.series import Floats, Series
+from rigproof.criteria.evidence.series import Floats, places_within
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.stages import DUTIES, Duty
+from rigproof.records.rows import Rows
 from rigproof.records.verdict import Outcome, count_of
 
 Numbers = npt.NDArray[np.intp]
@@ -71,9 +72,9 @@ class PieceReadings:
     is NaN.
     """
 
-    def __init__(self, pieces: Sequence[Piece], series: Series[Any], field: str) -> None:
+    def __init__(self, pieces: Sequence[Piece], samples: Rows[Any], field: str) -> None:
         self.pieces = pieces
-        numbers = series.numbers(field)
+        numbers = samples.column(field)
         self.parts = [np.concatenate([numbers[place] for place in piece.places]) for piece in pieces]
         self._known = [part[~np.isnan(part)] for part in self.parts]
 
@@ -251,7 +252,7 @@ def _pieces(device: DeviceEvidence, stage: str) -> tuple[Piece, ...]:
         number = QUARTERS if one.length_s >= QUARTERED_S else 1
         if duty == "continuous":
             number = max(1, round(one.length_s / quarter_s))
-        pieces += [Piece((part,), (device.samples.places(part),)) for part in one.parts(number)]
+        pieces += [Piece((part,), (places_within(device.samples, part),)) for part in one.parts(number)]
     long = _joined(pieces, [one.length_s for one in pieces], SHORTEST_S)
     return _joined(long, [one.samples for one in long], FEWEST_SAMPLES)
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, TypeVar
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import LOSSES, SAMPLE_COVERAGE_SHARE, DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import Series
+from rigproof.criteria.evidence.subject import SubjectEvidence
 from rigproof.criteria.evidence.valid_rounds import require_valid
-from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.limit_keys import LimitKey
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity
-from rigproof.records.measurements import Event
 from rigproof.records.recording import StageRecord
+from rigproof.records.rows import Rows
 from rigproof.records.samples import HostSample
 from rigproof.records.verdict import count_of
 from rigproof.simulation.host import SimulatedHost
@@ -36,13 +35,13 @@ Value = TypeVar("Value")
 SAME_RAM = 0.03
 
 
-class NodeEvidence:
+class NodeEvidence(SubjectEvidence):
     """The evidence about one promised node."""
 
     def __init__(self, evidence: "Evidence", node: Node) -> None:
-        self.evidence = evidence
+        super().__init__(evidence, node.name)
         self.node = node
-        self.subject = self.node_name = node.name
+        self.node_name = node.name
 
     @property
     def found(self) -> bool:
@@ -81,15 +80,7 @@ class NodeEvidence:
         """The node's CPU band, its own or the rig's."""
         return self.evidence.loaded.cpu_of(self.subject)
 
-    def limit(self, key: LimitKey[float | None]) -> Limit:
-        """A limit with the file that states it; NotMeasured if none does."""
-        limit = self.optional_limit(key)
-        if limit is None:
-            raise NotMeasured(f"the profile has no {key}")
-        return limit
-
     def optional_limit(self, key: LimitKey[float | None]) -> Limit | None:
-        """A limit with the file that states it; None if none does."""
         value, file = self.stated(key)
         return None if value is None else Limit(float(value), file)
 
@@ -143,18 +134,15 @@ class NodeEvidence:
             return f"{event.message} (at t={event.t_s:.0f} s)"
         return next(filter(None, (one.cause() for one in self.devices)), "")
 
-    def loaded_samples(self, window: Window) -> Series[HostSample]:
-        """The samples inside a window. NotMeasured if the node's clock moved."""
+    @property
+    def samples(self) -> Rows[HostSample]:
+        """Its samples, in the order of time. NotMeasured if the node's clock moved."""
         self.evidence.require_clock(self.subject)
-        return self.evidence.host_samples(self.subject).within(window)
+        return self.evidence.samples(HostSample, self.subject)
 
     def coverage_limit(self) -> Limit:
         """The smallest share of the due samples that counts as measured."""
         return self.limit(SAMPLE_COVERAGE_SHARE)
-
-    def events(self, *kinds: str) -> list[Event]:
-        """Events that concern this node."""
-        return self.evidence.events.of(self.subject, *kinds)
 
 
 def alike(node: NodeEvidence) -> Iterator[NodeEvidence]:

@@ -57,12 +57,12 @@ def keeps_power_limit(device: DeviceEvidence) -> bool:
 
     def keeps() -> bool:
         require_possible(device, "power_limit_w", "power limit")
-        read = device.samples.readings("power_limit_w")
+        read = device.readings("power_limit_w")
         return not read or read.lowest == read.highest == device.identity.power_limit_w
 
     return device.cached("keeps power limit", keeps)
 
 
 def _median_limit_w(device: DeviceEvidence, window: Window) -> float | None:
-    read = device.loaded_samples(window).readings("power_limit_w").values
+    read = device.readings("power_limit_w", window).values
     return float(np.median(read)) if len(read) else device.identity.power_limit_w

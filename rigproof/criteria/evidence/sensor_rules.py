@@ -37,7 +37,7 @@ def mean_by_energy(device: DeviceEvidence, from_s: float, to_s: float) -> float:
 
     NotMeasured if one of its readings is infinite.
     """
-    counter = device.samples.readings("energy_j")
+    counter = device.readings("energy_j")
     own = counter.within(from_s, to_s)
     if len(own) < 2 or not counter.highest > counter.lowest or not own.times_s[-1] > own.times_s[0]:
         return math.nan
@@ -50,7 +50,7 @@ def against_energy(device: DeviceEvidence, field: str) -> tuple[float, float, fl
     The blocks cover each stretch of measured work completely. None if no block differs. NotMeasured if a
     reading of the counter is infinite.
     """
-    power = device.samples.readings(field)
+    power = device.readings(field)
     for block in device.cached("energy blocks", lambda: _blocks(device)):
         by_energy_w, own = mean_by_energy(device, block.from_s, block.to_s), power.within(*block[:2])
         length_s = own.times_s[-1] - own.times_s[0] if len(own) >= FEWEST else 0.0

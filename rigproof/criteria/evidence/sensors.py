@@ -70,7 +70,7 @@ UNITS = {
 def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> Readings:
     """Enough readings inside the window of a sensor that is not frozen, else NotMeasured."""
     require_moving(device, window, field, what)
-    return device.loaded_samples(window).readings(field)
+    return device.readings(field, window)
 
 
 def require_moving(device: DeviceEvidence, window: Window, field: str, what: str) -> None:
@@ -112,22 +112,21 @@ def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
     limit_w, lowest_w = device.identity.power_limit_w, _range(device, "power_limit_w")[0]
     if field == "power_limit_w" and limit_w is not None and limit_w < lowest_w:
         raise NotMeasured(f"the {what} at the start is {limit_w:g} W, which is not possible")
-    reason = _impossible(device, device.samples.readings(field), field, what)
+    reason = _impossible(device, device.readings(field), field, what)
     if reason:
         raise NotMeasured(reason)
 
 
 def power_field(device: DeviceEvidence) -> str:
     """Instant power if the driver reports it, else the average over a second."""
-    return device.cached("power field", lambda: POWER[0] if device.samples.readings(POWER[0]) else POWER[1])
+    return device.cached("power field", lambda: POWER[0] if device.readings(POWER[0]) else POWER[1])
 
 
 def _all_still(device: DeviceEvidence, window: Window) -> bool:
     """Rule 6."""
 
     def constant() -> bool:
-        samples = device.loaded_samples(window)
-        return all(_is_constant(samples.readings(name)) for name in CORE)
+        return all(_is_constant(device.readings(name, window)) for name in CORE)
 
     return device.cached(("frozen", window), constant)
 
@@ -144,7 +143,7 @@ def _is_constant(pairs: Readings) -> bool:
 
 def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
     """Why this sensor's readings cannot be trusted; empty if they can."""
-    pairs = device.samples.readings(field)
+    pairs = device.readings(field)
     if len(pairs) < FEWEST:
         return ""  # too few to be a measurement anyway
     doubt = _impossible(device, pairs, field, what)
@@ -236,7 +235,7 @@ def _against_energy(device: DeviceEvidence, field: str) -> str:
 
 def _still_temperature(device: DeviceEvidence, pairs: Readings, what: str) -> str:
     """Rule 4."""
-    power = device.samples.readings(power_field(device))
+    power = device.readings(power_field(device))
     from_s, to_s = float(pairs.times_s[0]), float(pairs.times_s[-1])
     if len(power) < FEWEST or not STEP_STILL_S <= to_s - from_s <= LONGEST_S:
         return ""
@@ -260,7 +259,7 @@ def _out_of_time(device: DeviceEvidence, early_s: float = SHIFT_S) -> str:
 
     def found() -> str:
         own = device.all_rounds.only(device.own)
-        return out_of_time(own, device.samples.readings(power_field(device)), early_s)
+        return out_of_time(own, device.readings(power_field(device)), early_s)
 
     return device.cached(("time", early_s), found)
 
@@ -272,17 +271,17 @@ def _same_as_another(device: DeviceEvidence) -> str:
     """Rule 7."""
 
     def found() -> str:
-        own = device.samples.readings(power_field(device)).values
+        own = device.readings(power_field(device)).values
         if len(np.unique(own[:MOST_COMPARED])) < FEWEST_CHANGES:
             return ""
         for other in device.neighbours:
-            theirs = other.samples.recorded(power_field(device)).values
+            theirs = other.recorded(power_field(device)).values
             if np.array_equal(own, theirs):
                 return (
                     f"every reading of its power is also that of {other.subject}: one was read as the other"
                 )
             if len(own) == len(theirs) and (place := _equal_for_long(own, theirs)) is not None:
-                from_s = device.samples.readings(power_field(device)).times_s[place]
+                from_s = device.readings(power_field(device)).times_s[place]
                 return (
                     f"{_at(device, from_s)}from t={from_s:.0f} s its power is that of {other.subject} in "
                     "every digit: one was read as the other"

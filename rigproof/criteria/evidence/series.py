@@ -1,20 +1,16 @@
-"""Records of one subject in the order of time, and the readings of one field in them."""
+"""The readings of one sensor of one subject, in the order of time."""
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from operator import attrgetter
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.windows import Window
-from rigproof.records.columns import Column, floats_at
-from rigproof.records.rows import Rows, records_at
+from rigproof.records.rows import Rows
 
 Floats = npt.NDArray[np.float64]
 FEWEST = 10  # readings that a rule needs; few enough for a rig that is sampled once a second
@@ -27,6 +23,14 @@ class Readings:
 
     def __init__(self, times_s: Floats, values: Floats) -> None:
         self.times_s, self.values = times_s, values
+
+    @classmethod
+    def of(cls, samples: Rows[Any], field: str, window: Window | None = None) -> "Readings":
+        """One field of a subject's samples (`Rows.in_order_of_time`), without those that lack it."""
+        where = slice(None) if window is None else places_within(samples, window)
+        times_s, values = samples.column("t_s")[where], samples.column(field)[where]
+        known = ~np.isnan(values)
+        return cls(times_s, values) if known.all() else cls(times_s[known], values[known])
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[float, float]]) -> "Readings":
@@ -81,97 +85,20 @@ class Readings:
         ]
 
 
-class Timed(Protocol):
-    """A record with a moment and a subject."""
+class OfSubject(Protocol):
+    """A record about a subject."""
 
-    @property
-    def t_s(self) -> float: ...
     @property
     def subject(self) -> str: ...
 
 
-Item = TypeVar("Item", bound=Timed)
+Item = TypeVar("Item", bound=OfSubject)
 
 
-class Series(Sequence[Item]):
-    """Records of one subject in the order of time, or a contiguous part of them.
-
-    Their fields stay columns; a record is made on access.
-    """
-
-    def __init__(self, record: type[Item], columns: Mapping[str, Column], places: slice) -> None:
-        self._record, self._columns, self._places = record, columns, places
-
-    @classmethod
-    def of(cls, rows: Rows[Item], subject: str) -> "Series[Item]":
-        """The records of one subject whose moment is finite: another one lies in no window."""
-        record = rows.record
-        assert record is not None
-        times_s = rows.numbers(subject, "t_s")
-        if not np.isfinite(times_s).all() or (times_s[1:] < times_s[:-1]).any():
-            timed = [one for one, known in zip(rows.of(subject), np.isfinite(times_s), strict=True) if known]
-            rows = Rows.of_records(record, sorted(timed, key=attrgetter("t_s")))
-        return cls(record, rows.columns, rows.places(subject))
-
-    @cached_property
-    def times_s(self) -> Floats:
-        """When each was taken, run time."""
-        return self.numbers("t_s")
-
-    @cached_property
-    def _sorted_s(self) -> list[float]:
-        """To look up one moment, faster than an array."""
-        found: list[float] = self.times_s.tolist()
-        return found
-
-    def places(self, window: Window) -> slice:
-        """The places of the records inside the window, its ends included."""
-        return slice(bisect_left(self._sorted_s, window.from_s), bisect_right(self._sorted_s, window.to_s))
-
-    def within(self, window: Window) -> "Series[Item]":
-        """The records inside the window, its ends included."""
-        return self[self.places(window)]
-
-    def column(self, field: str) -> list[Any]:
-        """One field of all records; None if a record lacks it."""
-        return self._columns[field].plain(self._places)
-
-    def numbers(self, field: str) -> Floats:
-        """A field of numbers of all records, (n,); NaN if a record lacks it."""
-        return floats_at(self._columns[field], self._places)
-
-    def fields(self, *names: str) -> list[tuple[Any, ...]]:
-        """These fields of each record."""
-        return list(zip(*map(self.column, names), strict=True))
-
-    def recorded(self, field: str) -> Readings:
-        """The values of a field of numbers, without records that lack it."""
-        times_s, values = self.times_s, self.numbers(field)
-        known = ~np.isnan(values)
-        return Readings(times_s, values) if known.all() else Readings(times_s[known], values[known])
-
-    def readings(self, field: str) -> Readings:
-        """The values of a field of numbers, without records that lack it. NotMeasured if one is infinite."""
-        found = self.recorded(field)
-        require_finite(field, found.values)
-        return found
-
-    def __len__(self) -> int:
-        """The number of records."""
-        found: int = self._places.stop - self._places.start
-        return found
-
-    @overload
-    def __getitem__(self, place: int) -> Item: ...
-    @overload
-    def __getitem__(self, place: slice) -> "Series[Item]": ...
-    def __getitem__(self, place: int | slice) -> "Item | Series[Item]":
-        """In the order of time; a slice must be contiguous."""
-        places = range(self._places.start, self._places.stop)[place]
-        if isinstance(places, int):
-            return records_at(self._record, self._columns, slice(places, places + 1))[0]
-        assert places.step == 1
-        return Series(self._record, self._columns, slice(places.start, places.stop))
+def places_within(samples: Rows[Any], window: Window) -> slice:
+    """The places of a subject's samples inside a window, its ends included; they are in the order of time."""
+    times_s = samples.column("t_s")
+    return slice(int(times_s.searchsorted(window.from_s)), int(times_s.searchsorted(window.to_s, "right")))
 
 
 def require_finite(field: str, values: Floats) -> None:

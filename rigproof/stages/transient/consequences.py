@@ -72,8 +72,8 @@ def _restarted(node: NodeEvidence, window: Window) -> Event | None:
 
 def _braked(device: DeviceEvidence, window: Window) -> Iterator[Finding]:
     """The first sample of a card with a power brake or HW slowdown."""
-    for t_s, reasons in device.loaded_samples(window).fields("t_s", "clock_event_reasons"):
-        if reasons is not None and reasons & BRAKE:
+    for t_s, value in device.recorded("clock_event_reasons", window):
+        if (reasons := int(value)) & BRAKE:
             detail = f"{device.subject} was slowed down under the waves: {names_of(reasons & BRAKE)}"
             yield _failed(detail, t_s)
             return

@@ -18,7 +18,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.link import FIELDS, best_link, link_name, replays_allowed
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import Readings, Series
+from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.tables.limit_keys import LIMITS
@@ -155,7 +155,7 @@ def _warnings(node: NodeEvidence, waves: Waves) -> Iterator[Finding]:
 
 
 def _replays(device: DeviceEvidence, window: Window) -> Iterator[Finding]:
-    read = device.loaded_samples(window).readings("pcie_replays")
+    read = device.readings("pcie_replays", window)
     if len(read) < 2:  # a card without this counter; `transfer.link` judges it over the whole run
         return
     rate = device.optional_limit(PCIE_BIT_ERROR_RATE)
@@ -185,7 +185,7 @@ def _near_rating(node: NodeEvidence, window: Window) -> Iterator[Finding]:
             one.require_readings(window, "power_w", "power")
         except NotMeasured as reason:  # also of a card without that sensor: the rig states psu_w
             raise NotMeasured(f"{one.subject}: {reason.reason}, with which psu_w is compared") from None
-    read = [one.loaded_samples(window).readings("power_w") for one in cards]
+    read = [one.readings("power_w", window) for one in cards]
     sums = together(read, window, 1 / evidence.rate_hz)
     if not len(sums):
         raise NotMeasured("no power was read of all cards at once, with which psu_w is compared")
@@ -299,7 +299,7 @@ def _row(recording: Recording, node: str, done: Mapping[str, Rounds], gpus: int,
 
 
 def _read(recording: Recording, subject: str, field: str, window: Window) -> Readings:
-    return Series.of(recording.gpu_samples, subject).within(window).recorded(field)
+    return Readings.of(recording.gpu_samples.in_order_of_time(subject), field, window)
 
 
 def _mean_w(energy: Readings) -> float:

@@ -206,7 +206,7 @@ def test_a_sensor_that_the_card_lacks_is_not_applicable_where_nothing_was_read(b
     assert not device.lacks_sensor("memory")
     assert not device.lacks_sensor("core_temperature_c")
     device.require_readings(window, "memory_temperature_c", "memory temperature")
-    assert len(device.loaded_samples(window).readings("memory_temperature_c")) == 401
+    assert len(device.readings("memory_temperature_c", window)) == 401
     bench.samples(GPU, memory_temperature_c=None, power_w=None)
     device = evidence(bench).device(GPU)
     with pytest.raises(NotApplicable, match="this card's driver reports no memory temperature"):

@@ -14,7 +14,6 @@ from rigproof.criteria.evidence.loads import (
     over_loads,
     over_stages,
 )
-from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.rows import Rows
@@ -360,14 +359,11 @@ def piece(*places):
 
 
 def test_the_figures_of_each_piece_are_of_the_readings_in_all_its_stretches():
-    series = Series.of(
-        Rows.of_records(
-            GpuSample, [GpuSample(float(t_s), "a", power_w=value) for t_s, value in enumerate(POWER_W)]
-        ),
-        "a",
+    samples = Rows.of_records(
+        GpuSample, [GpuSample(float(t_s), "a", power_w=value) for t_s, value in enumerate(POWER_W)]
     )
     pieces = [piece(slice(0, 2), slice(2, 4)), piece(slice(5, 9)), piece(slice(9, 11))]
-    found = PieceReadings(pieces, series, "power_w")
+    found = PieceReadings(pieces, samples, "power_w")
     assert found.counts.tolist() == [3, 4, 0]
     for figure, expected in (
         ("means", [3.0, 5.0, math.nan]),

@@ -1,4 +1,4 @@
-"""Records of one subject in the order of time, and the readings of one field in them."""
+"""The readings of one sensor of one subject, in the order of time."""
 
 import math
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.series import Readings, Series
+from rigproof.criteria.evidence.series import Readings, places_within, require_finite
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
@@ -61,74 +61,49 @@ def sample(t_s, power_w=None, subject="a"):
     return GpuSample(t_s=t_s, subject=subject, power_w=power_w)
 
 
-def rows_of(*samples) -> Rows:
-    return Rows.of_records(GpuSample, samples)
+def samples_of(*samples) -> Rows:
+    return Rows.of_records(GpuSample, samples).in_order_of_time("a")
 
 
-def series_of(*samples) -> Series:
-    return Series.of(rows_of(*samples), "a")
+def power_within(samples, window):
+    return list(Readings.of(samples, "power_w", window))
 
 
 def test_a_window_holds_what_lies_on_its_ends():
-    series = series_of(*(sample(t_s, 10.0 * t_s) for t_s in (1.9, 2.0, 3.0, 4.0, 4.1)))
-    found = series.within(INSIDE)
-    assert [one.t_s for one in found] == found.times_s.tolist() == [2.0, 3.0, 4.0]
-    assert len(found) == 3
-    assert list(found.recorded("power_w")) == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
-    assert found.fields("t_s", "power_w") == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
-    assert found[-1].t_s == 4.0
-    assert [one.t_s for one in found[:2]] == [2.0, 3.0]
+    samples = samples_of(*(sample(t_s, 10.0 * t_s) for t_s in (1.9, 2.0, 3.0, 4.0, 4.1)))
+    assert power_within(samples, INSIDE) == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
+    assert samples.fields("t_s", "power_w", where=places_within(samples, INSIDE)) == [
+        (2.0, 20.0),
+        (3.0, 30.0),
+        (4.0, 40.0),
+    ]
 
 
 def test_a_sample_without_the_reading_is_left_out_of_its_readings():
-    found = series_of(sample(2.0, 20.0), sample(3.0), sample(4.0, 40.0)).within(INSIDE)
-    assert list(found.recorded("power_w")) == list(found.readings("power_w")) == [(2.0, 20.0), (4.0, 40.0)]
-    assert len(found) == 3
+    samples = samples_of(sample(2.0, 20.0), sample(3.0), sample(4.0, 40.0))
+    assert power_within(samples, INSIDE) == power_within(samples, None) == [(2.0, 20.0), (4.0, 40.0)]
 
 
-def test_each_window_of_a_field_has_its_own_readings():
-    series = series_of(*(sample(float(n), 10.0 * n) for n in range(6)))
-    assert series.within(Window(0, 1)).recorded("power_w").values.tolist() == [0.0, 10.0]
-    assert series.within(Window(1, 2)).recorded("power_w").values.tolist() == [10.0, 20.0]
-    assert series.within(Window(0, 2)).recorded("power_w").values.tolist() == [0.0, 10.0, 20.0]
+def test_samples_out_of_order_are_put_in_order():
+    samples = samples_of(sample(3.0, 30.0), sample(2.0, 20.0), sample(9.0, 90.0))
+    assert [one.t_s for one in samples] == [2.0, 3.0, 9.0]
+    assert power_within(samples, INSIDE) == [(2.0, 20.0), (3.0, 30.0)]
 
 
-def test_records_out_of_order_are_put_in_order():
-    series = series_of(sample(3.0, 30.0), sample(2.0, 20.0), sample(9.0, 90.0))
-    assert [one.t_s for one in series] == [2.0, 3.0, 9.0]
-    assert series.within(INSIDE).recorded("power_w").values.tolist() == [20.0, 30.0]
+def test_a_subject_s_samples_are_its_own_alone():
+    samples = samples_of(sample(2.0, 1.0), sample(3.0, 2.0, "b"), sample(4.0, 3.0))
+    assert [one.power_w for one in samples] == [1.0, 3.0]
+    assert not samples_of(sample(3.0, 2.0, "b"))
 
 
-def test_a_subject_s_series_holds_its_own_records_alone():
-    samples = (sample(2.0, 1.0), sample(3.0, 2.0, "b"), sample(4.0, 3.0))
-    assert [one.power_w for one in series_of(*samples)] == [1.0, 3.0]
+def test_a_sample_without_a_finite_moment_lies_in_no_window():
+    samples = samples_of(sample(3.0), sample(math.nan), sample(1.0), sample(math.inf))
+    assert [one.t_s for one in samples] == [1.0, 3.0]
 
 
-def test_an_infinite_reading_is_not_measured_and_nan_is_none():
-    series = series_of(sample(1.0, 5.0), sample(2.0, math.nan), sample(3.0, math.inf))
+def test_an_infinite_reading_is_not_measured():
+    samples = samples_of(sample(1.0, 5.0), sample(2.0, math.nan), sample(3.0, math.inf))
+    found = Readings.of(samples, "power_w")
+    assert list(found) == [(1.0, 5.0), (3.0, math.inf)]
     with pytest.raises(NotMeasured, match="a reading of power_w is not a finite number"):
-        series.readings("power_w")
-    assert list(series.recorded("power_w")) == [(1.0, 5.0), (3.0, math.inf)]
-    assert list(series[:2].readings("power_w")) == [(1.0, 5.0)]
-
-
-def test_what_has_no_finite_moment_is_in_no_series():
-    samples = [sample(3.0), sample(math.nan), sample(1.0)]
-    assert [one.t_s for one in series_of(*samples)] == [1.0, 3.0]
-    assert rows_of(*samples).last_s() == 3.0
-
-
-def test_a_field_as_numbers_has_nan_for_what_a_record_lacks():
-    series = series_of(*(sample(float(n), None if n == 1 else 10.0 * n) for n in range(3)))
-    assert series.numbers("power_w").tolist() == pytest.approx([0.0, math.nan, 20.0], nan_ok=True)
-
-
-def test_a_part_of_a_part_is_counted_from_its_begin():
-    found = series_of(*(sample(float(n), 10.0 * n) for n in range(6))).within(INSIDE)
-    assert found[1:].recorded("power_w").values.tolist() == [30.0, 40.0]
-    assert found[-2].t_s == 3.0
-
-
-def test_a_reading_that_is_not_finite_spoils_no_other_place():
-    series = series_of(sample(1.0, 5.0), sample(2.0, math.inf))
-    assert series[:1].readings("power_w").values.tolist() == [5.0]
+        require_finite("power_w", found.values)
