@@ -9,7 +9,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.subjects import Scope
-from rigproof.profiles.tables.limit_keys import LimitKey
+from rigproof.profiles.tables.base import LimitKey
 from rigproof.records.measurements import FigureRate
 from rigproof.records.verdict import Direction, Outcome, Severity
 

@@ -32,7 +32,7 @@ from rigproof.criteria.checks import (
 )
 from rigproof.criteria.criterion import Criterion
 from rigproof.criteria.evidence import sensor_rules
-from rigproof.profiles.tables.limit_keys import LimitKey
+from rigproof.profiles.tables.base import LimitKey
 from rigproof.simulation.faults.kinds import FaultKind, Faults
 from rigproof.stages.registry import KINDS
 

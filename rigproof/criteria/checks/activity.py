@@ -19,7 +19,7 @@ from rigproof.criteria.evidence.sensors import power_field, readings_by_piece, r
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window, without_work
 from rigproof.profiles.kinds.stages import DUTIES, Duty, StageKinds
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import Event, Labels
 from rigproof.records.verdict import Outcome, count_of
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind

@@ -28,7 +28,7 @@ from rigproof.criteria.evidence.sensors import (
 from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
 

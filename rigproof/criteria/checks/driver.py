@@ -5,7 +5,7 @@ from collections import Counter
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.identity import NodeIdentity
 from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import Outcome

@@ -16,7 +16,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.strangers import crashed_by
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.xids import FILE, Action, XidCatalogue, XidOutcome
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind

@@ -22,7 +22,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.series import places_within
 from rigproof.criteria.evidence.windows import Window, require_coverage
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.limit_keys import CPU, RESPONSIVENESS
+from rigproof.profiles.tables.node import CPU, RESPONSIVENESS
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import CONTINUOUS, MID, TIMES, FaultKind

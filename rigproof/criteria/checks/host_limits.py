@@ -2,7 +2,7 @@
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, NotApplicable
 from rigproof.criteria.evidence.nodes import NodeEvidence
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.verdict import Outcome, figure
 from rigproof.simulation.faults.kinds import FaultKind
 

@@ -11,7 +11,7 @@ from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.planning import MIB_PER_GIB
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, no_peer

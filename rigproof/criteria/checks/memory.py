@@ -14,7 +14,7 @@ from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_o
 from rigproof.criteria.evidence.want_of_memory import crowded_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import IDLE_MIB, ITEM_BYTES, matrix_mib
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.verdict import Outcome, count_of, figure_and_limit
 from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 

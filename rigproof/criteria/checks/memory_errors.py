@@ -4,7 +4,7 @@ from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome, count_of
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, unreported

@@ -8,7 +8,7 @@ import numpy as np
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.samples import PcieErrors
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind

@@ -18,7 +18,7 @@ from rigproof.criteria.evidence.sensors import readings_by_piece, require_possib
 from rigproof.criteria.evidence.series import Readings
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind, unstated
 

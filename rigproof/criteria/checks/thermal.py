@@ -21,7 +21,7 @@ from rigproof.criteria.evidence.sensors import require_moving, require_possible
 from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.stages import DEVICE_DUTIES, DUTIES
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.profiles.tables.sku import TemperatureLimits
 from rigproof.records.verdict import Outcome, count_of
 from rigproof.simulation.faults.kinds import FED, FROM, MID, PART, TIMES, FaultKind, unreported, unstated

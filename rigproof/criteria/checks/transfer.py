@@ -21,7 +21,7 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.loads import Load, Piece, PieceReadings, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind, unreported

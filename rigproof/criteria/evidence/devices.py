@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rigproof.criteria.criterion import Disturbed, Limit, NotApplicable, NotMeasured
+from rigproof.criteria.criterion import Disturbed, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.clocks import Spans, cut_into, uncounted
 from rigproof.criteria.evidence.rounds import Mask, Rounds
 from rigproof.criteria.evidence.series import Floats
@@ -14,7 +13,7 @@ from rigproof.criteria.evidence.subject import SubjectEvidence
 from rigproof.criteria.evidence.valid_rounds import require_told, require_valid
 from rigproof.criteria.evidence.windows import Window, uncovered
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
@@ -32,7 +31,6 @@ if TYPE_CHECKING:  # evidence builds these
 Own = TypeVar("Own", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
-Value = TypeVar("Value")
 GB = "GB"  # 10^9 bytes: the unit of copies
 MOST_SMS = 1024  # a GB202 has 192, an H100 144 on its die
 LOSSES = ("worker_failed", "worker_died", "worker_hung")  # of a worker
@@ -74,7 +72,7 @@ class DeviceEvidence(SubjectEvidence):
     """The evidence about one promised device."""
 
     def __init__(self, evidence: "Evidence", device: PromisedDevice) -> None:
-        super().__init__(evidence, device.subject)
+        super().__init__(evidence, device.subject, device)
         self.device = device
         self.node_name = device.node
 
@@ -145,31 +143,6 @@ class DeviceEvidence(SubjectEvidence):
     def sku_file(self) -> str:
         """The path of the SKU's file, as shown to users."""
         return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
-
-    def optional_limit(self, key: LimitKey[float | None]) -> Limit | None:
-        if key not in self._limits:
-            value, file = self.stated(key)
-            self._limits[key] = None if value is None else Limit(float(value), file)
-        return self._limits[key]
-
-    def stated(self, key: LimitKey[Value]) -> tuple[Value, str]:
-        """What the profile states for this device, a number or not, and the file that does."""
-        return self.evidence.loaded.stated(key, self.device)
-
-    @cached_property
-    def _limits(self) -> dict[LimitKey[Any], Limit | None]:
-        """The limits that were asked for: the same for all devices with the rig's."""
-        own, below = self.device.stages, self.evidence.loaded.stages
-        same = self._has_rig_limits and all(own[name] is below[name] for name in own)
-        return self.evidence.cached("limits", dict) if same else {}
-
-    @property
-    def _has_rig_limits(self) -> bool:
-        return self.device.limits is self.evidence.loaded.rig.limits
-
-    def cached_by_limits(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result of `make`, which follows from the limits: made once for all that have the rig's."""
-        return (self.evidence if self._has_rig_limits else self).cached(key, make)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""

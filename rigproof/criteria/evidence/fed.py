@@ -12,7 +12,8 @@ from rigproof.criteria.evidence.power_limits import enforced_power_within
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.sensors import moving_readings, power_field
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
+from rigproof.profiles.tables.base import LimitKey
+from rigproof.profiles.tables.limits import LIMITS
 
 IDLE_SHARE = LIMITS.key(lambda limits: limits.idle_share)
 

@@ -33,7 +33,7 @@ from rigproof.profiles.planning.floor_basis import (
     floor_basis,
     power_scale,
 )
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.profiles.tables.sku import Sku, tflops
 from rigproof.records.champions import ChampionRate, same_power
 from rigproof.records.measurements import FigureRate, Labels
@@ -194,7 +194,7 @@ def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
         return None
     powers_w = (gpu.power_limit_default_w, gpu.power_limit_w)
     key = ("sku floor", device.device.sku_stem, done.figure.name, done.here, *powers_w)
-    return device.cached_by_limits(key, lambda: _sku_floor(device, sku, done))
+    return device.cached(key, lambda: _sku_floor(device, sku, done))
 
 
 def _sku_floor(device: DeviceEvidence, sku: Sku, done: Measured) -> Limit | None:

@@ -8,7 +8,8 @@ from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.series import Floats
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
+from rigproof.profiles.tables.base import LimitKey
+from rigproof.profiles.tables.limits import LIMITS
 
 PCIE_GENERATION = LIMITS.key(lambda limits: limits.pcie_generation)
 PCIE_WIDTH = LIMITS.key(lambda limits: limits.pcie_width)

@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subject import SubjectEvidence
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.limit_keys import LimitKey
+from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.fields import table_name
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # evidence builds these
 
 Own = TypeVar("Own", bound=StageRecord)
 Settings = TypeVar("Settings", bound=StageSettings)
-Value = TypeVar("Value")
 
 # Firmware takes some of the memory for itself, so that hosts with the same modules differ by up to 1 %; the
 # smallest module of a fully equipped server is 1/24 of its memory.
@@ -39,7 +38,7 @@ class NodeEvidence(SubjectEvidence):
     """The evidence about one promised node."""
 
     def __init__(self, evidence: "Evidence", node: Node) -> None:
-        super().__init__(evidence, node.name)
+        super().__init__(evidence, node.name, node)
         self.node = node
         self.node_name = node.name
 
@@ -79,14 +78,6 @@ class NodeEvidence(SubjectEvidence):
     def cpu(self) -> CpuLoad:
         """The node's CPU band, its own or the rig's."""
         return self.evidence.loaded.cpu_of(self.subject)
-
-    def optional_limit(self, key: LimitKey[float | None]) -> Limit | None:
-        value, file = self.stated(key)
-        return None if value is None else Limit(float(value), file)
-
-    def stated(self, key: LimitKey[Value]) -> tuple[Value, str]:
-        """What the profile states for this node, a number or not, and the file that does."""
-        return self.evidence.loaded.stated(key, self.node)
 
     def settings(self, table: type[Settings]) -> Settings:
         """The node's settings of the stage whose table this is."""

@@ -18,7 +18,7 @@ from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, rate_or_none
 from rigproof.criteria.evidence.strangers import NOT_BY_STRANGERS, Stranger, explanation, stages_of, suspects
 from rigproof.criteria.evidence.want_of_memory import ran_short
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 
 PAUSE_S = LIMITS.key(lambda limits: limits.pause_s)
 STRANGER_SM_PERCENT = LIMITS.key(lambda limits: limits.stranger_sm_percent)

@@ -15,7 +15,7 @@ from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import Foreign, Life, State, foreign_lives, lives_of
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.processes import (
     MIB_PER_GIB,
     READINGS,

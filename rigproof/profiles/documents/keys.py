@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.xids import XidCatalogue
-from rigproof.profiles.tables.limit_keys import CPU, LIMITS, RESPONSIVENESS, LimitKey
-from rigproof.profiles.tables.limits import Limits
+from rigproof.profiles.tables.base import LimitKey
+from rigproof.profiles.tables.limits import LIMITS, Limits
+from rigproof.profiles.tables.node import CPU, RESPONSIVENESS
 from rigproof.profiles.tables.rig import Rig
 from rigproof.profiles.tables.sku import Sku
 

@@ -21,8 +21,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from rigproof.profiles.kinds.figures import FigureKind
+from rigproof.profiles.tables.base import LimitKey, LimitKeys
 from rigproof.profiles.tables.levels import LevelName
-from rigproof.profiles.tables.limit_keys import LimitKey, LimitKeys
 from rigproof.profiles.tables.stages import StageSettings, TimedSettings
 from rigproof.records.crews import CrewKind
 from rigproof.records.identity import GpuIdentity

@@ -20,7 +20,7 @@ from rigproof.profiles.loading.files import (
 )
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.merge import Layer, merge
-from rigproof.profiles.loading.structure import merged_problems, repeated_nodes, structural_problems
+from rigproof.profiles.loading.structure import checked, merged_problems, repeated_nodes, structural_problems
 from rigproof.profiles.tables.sku import Sku
 
 
@@ -59,12 +59,7 @@ def load_sku(stem: str, kinds: StageKinds) -> Sku:
 
 @lru_cache(maxsize=256)  # a run reads all SKU files more than once
 def _sku(text: str, file: str, kinds: StageKinds) -> Sku:
-    tables = tables_of(text, file)
-    model = models_of(kinds).sku
-    found = structural_problems(model, tables, file)
-    if found:
-        raise ProfileError(found)
-    return model.model_validate(tables)
+    return checked(models_of(kinds).sku, tables_of(text, file), file)
 
 
 def all_skus(kinds: StageKinds) -> dict[str, Sku]:
@@ -155,12 +150,10 @@ def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterab
         problems += repeated_nodes(tables, layer_file)
     merged = merge(every)
     problems += merged_problems(merged, file)
-    if not problems:
-        # Files that are valid one by one can still miss a value once merged, never the other way round.
-        problems = structural_problems(models.rig, merged.tree, file)
     if problems:
         raise ProfileError(problems)
-    rig = models.rig.model_validate(merged.tree)
+    # Files that are valid one by one can still miss a value once merged, never the other way round.
+    rig = checked(models.rig, merged.tree, file)
     named = {gpu.sku for node in rig.nodes for gpu in node.gpus}
     skus = _skus((stem for stem in stems("gpus") if stem in named), kinds)
     return LoadedRig(

@@ -14,9 +14,8 @@ from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.files import CPU_DEFAULTS, DEFAULTS
 from rigproof.profiles.loading.merge import Layer
 from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
-from rigproof.profiles.tables.base import Table
+from rigproof.profiles.tables.base import LimitKey, Table
 from rigproof.profiles.tables.gpu import Gpu, MemoryPolicy
-from rigproof.profiles.tables.limit_keys import LimitKey
 from rigproof.profiles.tables.limits import Limits
 from rigproof.profiles.tables.node import CpuLoad, Node
 from rigproof.profiles.tables.rig import Rig

@@ -3,16 +3,17 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rigproof.profiles.errors import nearest, problem, shown
+from rigproof.profiles.errors import ProfileError, nearest, problem, shown
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.merge import Merged
 
 PROBLEMS_SHOWN = 100
+Checked = TypeVar("Checked", bound=BaseModel)
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 Location = tuple[int | str, ...]
 
@@ -60,16 +61,26 @@ _BOUNDS = {
 def structural_problems(model: type[BaseModel], tables: Mapping[str, Any], file: str) -> list[str]:
     """The problems of the shape of `tables`, the content of `file`."""
     try:
-        model.model_validate(tables)
+        checked(model, tables, file)
+    except ProfileError as error:
+        return list(error.problems)
+    return []
+
+
+def checked(model: type[Checked], tables: Mapping[str, Any], file: str) -> Checked:
+    """The `tables`, the content of `file`, as that model. Raises ProfileError with all that is wrong."""
+    try:
+        return model.model_validate(tables)
     except ValidationError as error:
         found = error.errors(include_url=False)
         problems = [_sentence(model, details, file) for details in found[:PROBLEMS_SHOWN]]
         if len(found) > PROBLEMS_SHOWN:
             problems.append(f"{file}: {len(found) - PROBLEMS_SHOWN} more problems; correct those above first")
-        return problems
+        raise ProfileError(problems) from None
     except (RecursionError, OverflowError):
-        return [f"{file}: a value is nested too deep or out of range; write it plainly"]
-    return []
+        raise ProfileError(
+            [f"{file}: a value is nested too deep or out of range; write it plainly"]
+        ) from None
 
 
 def written_key(location: Location) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rigproof.profiles.errors import ProfileError, nearest, problem
 from rigproof.profiles.loading.files import profile_folder, read_toml, shown_path
-from rigproof.profiles.loading.structure import structural_problems
+from rigproof.profiles.loading.structure import checked
 from rigproof.profiles.tables.base import Table
 from rigproof.records.verdict import Severity
 
@@ -81,12 +81,8 @@ class XidCatalogue(Table):
 def xid_catalogue() -> XidCatalogue:
     """The shipped catalogue. Raises ProfileError with all its problems."""
     path = profile_folder() / "xids.toml"
-    tables = read_toml(path)
-    found = structural_problems(XidCatalogue, tables, shown_path(path))
-    if not found:
-        catalogue = XidCatalogue.model_validate(tables)
-        found = list(catalogue_problems(catalogue))
-    if found:
+    catalogue = checked(XidCatalogue, read_toml(path), shown_path(path))
+    if found := list(catalogue_problems(catalogue)):
         raise ProfileError(found)
     return catalogue
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.profiles.tables.limit_keys import LIMITS, LimitKey
+from rigproof.profiles.tables.base import LimitKey
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.profiles.tables.sku import Figure, PowerPoint, Sku
 
 FLOOR_MEASURED_SHARE = LIMITS.key(lambda limits: limits.floor_measured_share)

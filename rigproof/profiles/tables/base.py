@@ -1,11 +1,15 @@
 """The building blocks of every profile table: strict numbers, names, and a table without unknown keys."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 ROUNDING = 1e-9
+T = TypeVar("T", bound="Table")
+V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
 # Strict: a number written as text, or a boolean in place of a number, is an error to report.
@@ -70,3 +74,36 @@ class Table(BaseModel):
 
 class Overlay(Table):
     """Some keys of a table: those in a file, or those that a GPU or a node overrides."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKey(Generic[V_co]):
+    """A limit with values of type `V_co`; `str` spells it as in a profile: `limits.throttle_share`."""
+
+    table: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKeys(Generic[T]):
+    """The keys by which criteria declare and read the limits of one table; mypy checks the fields' names.
+
+    THROTTLE_SHARE = LIMITS.key(lambda limits: limits.throttle_share)
+    """
+
+    table: str
+    model: type[T]
+
+    def key(self, field: Callable[[T], V]) -> LimitKey[V]:
+        """The key of the field that the function returns."""
+        return LimitKey(self.table, str(field(cast(T, _FieldNames()))))
+
+
+class _FieldNames:
+    """In a table's place: each of its fields is its name."""
+
+    def __getattr__(self, name: str) -> Any:
+        return name

@@ -8,6 +8,7 @@ from rigproof.profiles.tables.base import (
     AtLeastOne,
     AtLeastZero,
     Flag,
+    LimitKeys,
     Meaningful,
     NotNegative,
     Portion,
@@ -383,3 +384,6 @@ class Limits(Table):
     driver_mixed: Flag | None = optional(
         "true: the nodes may have different drivers. Left out: all must have the same one."
     )
+
+
+LIMITS = LimitKeys("limits", Limits)

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from rigproof.host.addresses import one_spelling
 from rigproof.profiles.tables.base import (
     Flag,
+    LimitKeys,
     Meaningful,
     Name,
     Overlay,
@@ -142,3 +143,7 @@ class Node(Table):
         description="This node's work and limits in the stages that measure hosts. A key that is left out is "
         "as in the rig's [stages].",
     )
+
+
+CPU = LimitKeys("cpu", CpuLoad)
+RESPONSIVENESS = LimitKeys("responsiveness", Responsiveness)

@@ -10,7 +10,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import Plan
-from rigproof.profiles.tables.limit_keys import LimitKey
+from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import SIGNS, figure, limit_text

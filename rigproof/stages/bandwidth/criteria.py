@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.rates import peers_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import FLOOR_MEASURED_SHARE, FLOOR_SIMILAR_SHARE, Conditions
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.bandwidth.stage import COPY, FIGURES, KIND, STAGE

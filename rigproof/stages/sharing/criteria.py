@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window, work_by_slice
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure

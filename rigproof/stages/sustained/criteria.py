@@ -19,7 +19,7 @@ from rigproof.criteria.evidence.repeated import FIFTH, QUARTER, deepest_falls
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.kinds.stages import DUTIES, own_share
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.sustained.peers import peer_outlier
 from rigproof.stages.sustained.stage import FIGURE, KIND

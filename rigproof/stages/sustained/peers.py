@@ -15,7 +15,7 @@ from rigproof.criteria.evidence.rates import (
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.works import beside_peers
 from rigproof.profiles.kinds.stages import DUTIES
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 
 STABILITY_WORST_WINDOW_SHARE = LIMITS.key(lambda limits: limits.stability_worst_window_share)
 BEST_QUARTER_SHARE = LIMITS.key(lambda limits: limits.best_quarter_share)

@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import Event, Labels, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure

@@ -28,7 +28,7 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds

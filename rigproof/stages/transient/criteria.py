@@ -21,7 +21,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.tables.limit_keys import LIMITS
+from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.tables import StageTable

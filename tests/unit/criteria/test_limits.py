@@ -6,7 +6,7 @@ from types import CodeType, FunctionType
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.tables.limit_keys import LimitKey
+from rigproof.profiles.tables.base import LimitKey
 
 EVIDENCE = "rigproof.criteria.evidence."  # what all criteria share has limits of its own, such as coverage
 OWN = ("rigproof.stages.", "rigproof.criteria.checks.")  # whose classes are followed, too

@@ -9,7 +9,8 @@ from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.tables.limit_keys import CPU, LIMITS
+from rigproof.profiles.tables.limits import LIMITS
+from rigproof.profiles.tables.node import CPU
 from rigproof.stages.feeding.stage import RewardBatch
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
