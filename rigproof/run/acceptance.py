@@ -1,7 +1,6 @@
 """One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -62,13 +61,12 @@ class AcceptanceRun:
         self._now_s = now_s
         self._another_attempt = another_attempt
         self._counted = False
-        self._lap = 1
         self.cluster = RigCluster(
             loaded,
             plan,
             ray_address=ray_address,
             allow_open=allow_open,
-            sink=self._record,
+            sink=sink,
             now_s=now_s,
             run_id=recording.run.run_id,
             ground=ground,
@@ -114,16 +112,11 @@ class AcceptanceRun:
         done = {(one.name, one.lap) for one in self.recording.attempts}
         needed = [one for one in self._plan.stages if one.name in self._needed]
         for lap in range(1, self._plan.laps + 1):
-            self._lap = lap
             for planned in needed:
                 if (planned.name, lap) not in done:
-                    self._run(planned)
+                    self._run(planned, lap)
             if all(one.status == "failed" for one in self.recording.stages.values()):
                 break
-
-    def _record(self, record: Record | Sample) -> None:
-        """Pass a record on, a stage with its lap."""
-        self._sink(replace(record, lap=self._lap) if isinstance(record, Stage) else record)
 
     def finished(self) -> Recording:
         """Measure everything: all needed stages, then the error counters once more."""
@@ -135,7 +128,7 @@ class AcceptanceRun:
             self.cluster.read_counters("after")
         return self.recording
 
-    def _run(self, planned: StagePlan) -> None:
+    def _run(self, planned: StagePlan, lap: int = 1) -> None:
         stage = KINDS[planned.name]
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
         turns = turns_of(stage.crew, self._loaded, self._workers_for(stage))
@@ -145,6 +138,7 @@ class AcceptanceRun:
             planned,
             {name: spec for name, spec in specs.items() if name in members},
             turns,
+            lap=lap,
             host_load=self._host_load() if stage.host_load else None,
             on_tick=self._on_tick,
         )

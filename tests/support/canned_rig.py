@@ -150,13 +150,13 @@ class CannedRig:
             self._scenario.on_closing(self._sink)
 
     def run_stage(
-        self, stage: Any, specs: Any, turns: Any, *, host_load: Any, on_tick: Callable[[], None]
+        self, stage: Any, specs: Any, turns: Any, *, lap: int, host_load: Any, on_tick: Callable[[], None]
     ) -> Stage:
         """Everything that the recording has up to the stage's end, all at once."""
         assert self._open, "a stage runs while the rig is up"
         assert specs, "a stage without work"
         assert {name for turn in turns for crew in turn for name in crew.workers} == set(specs)
-        whole = self._recording.stages[stage.name]
+        whole = replace(self._recording.stages[stage.name], lap=lap)
         assert whole.end_s is not None
         happens = self._scenario.in_sustained if stage.name == "sustained" else None
         end_s = (whole.start_s + whole.end_s) / 2 if happens else whole.end_s

@@ -162,6 +162,7 @@ class RigCluster:
         specs: Mapping[str, Spec],
         turns: Sequence[Turn] = (),
         *,
+        lap: int = 1,
         host_load: Mapping[str, HostLoad] | None = None,
         on_tick: Callable[[], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -174,12 +175,13 @@ class RigCluster:
         ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.
         """
         if self._polling is None:  # no promised node is here, or nothing on it that could work
-            failed = Stage(stage.name, self._now_s(), self._now_s(), "failed")
+            failed = Stage(stage.name, self._now_s(), self._now_s(), "failed", lap=lap)
             self._sink(failed)
             return failed
         self._polling.until_up(on_tick, START_TICK_S)
         turns = turns or (tuple(Crew(name, (name,)) for name in specs),)
-        return StageRun(self._polling, stage, specs, turns, host_load or {}).run(on_tick, should_stop)
+        run = StageRun(self._polling, stage, specs, turns, host_load or {}, lap=lap)
+        return run.run(on_tick, should_stop)
 
     def read_counters(self, moment: Literal["before", "after"]) -> None:
         """Read every GPU's error counters into the sink ("before" is done on entering).

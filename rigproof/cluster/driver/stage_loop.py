@@ -148,6 +148,8 @@ class StageRun:
         specs: Mapping[str, Spec],
         turns: Sequence[Turn],
         host_load: Mapping[str, HostLoad],
+        *,
+        lap: int = 1,
     ) -> None:
         self._polling = polling
         self._workers = polling.workers
@@ -155,6 +157,7 @@ class StageRun:
         self._specs = specs
         self._turns = turns
         self._host_load = host_load
+        self._lap = lap
         self._task_s = polling.driving.timeouts.task_s
         self._stop_s = polling.driving.timeouts.stop_s
         self._sink = polling.driving.sink
@@ -173,6 +176,7 @@ class StageRun:
             start_s=start_at_s,
             workers=tuple(self._ever),
             settings=self._settings(),
+            lap=self._lap,
         )
         self._sink(stage)
         status: Status = "interrupted"
