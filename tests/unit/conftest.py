@@ -11,6 +11,7 @@ from hypothesis import Phase, settings
 
 from support import alone  # noqa: F401 - sets the environment
 from support.bench import Bench
+from support.bytecode import pytest_sessionstart
 from support.garbage import own_garbage_of_module, pytest_collection, pytest_unconfigure
 from support.reruns import pytest_configure
 
@@ -18,6 +19,7 @@ __all__ = [
     "own_garbage_of_module",
     "pytest_collection",
     "pytest_configure",
+    "pytest_sessionstart",
     "pytest_unconfigure",
 ]
 
