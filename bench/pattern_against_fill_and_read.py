@@ -26,10 +26,9 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.pattern.choosing import choose
+from rigproof.stages.pattern.choosing import choose, own_kernel_cache
 from rigproof.stages.pattern.comparing import Comparing
 from rigproof.stages.pattern.filling import MIB, TestedMemory
-from rigproof.stages.pattern.kernel_cache import own_kernel_cache
 from rigproof.stages.pattern.passes import Content
 from rigproof.stages.pattern.stage import MEANINGS, PatternSpec, VramError
 from rigproof.stages.pattern.workload import run_pattern

@@ -1,7 +1,9 @@
 """A stage as a whole: what its folder provides to the rest of rigproof."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from types import ModuleType
 
@@ -18,7 +20,7 @@ from rigproof.simulation.stage import SimulatedForm
 from rigproof.stages.tables import StageTable, rates
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StageWork:
     """What the specs of a stage's workers are made from.
 
@@ -31,22 +33,42 @@ class StageWork:
     cpus: Mapping[str, float]
     gpus: Mapping[str, GpuIdentity] = field(default_factory=dict)
 
-    def each_device(self, table: type[S]) -> Iterator[tuple[WorkerPlan, PromisedDevice, S]]:
-        """The first worker of each device, the device, and the settings that hold for it in the stage."""
-        devices = {device.subject: device for device in self.loaded.devices()}
+    @cached_property
+    def devices(self) -> dict[str, PromisedDevice]:
+        """The promised devices, by subject."""
+        return {device.subject: device for device in self.loaded.devices()}
+
+    @cached_property
+    def on_host(self) -> dict[str, list[WorkerPlan]]:
+        """The first worker of each device, by node, in the profile's order."""
+        found: dict[str, list[WorkerPlan]] = defaultdict(list)
         for worker in self.plan.first_workers():
-            device = devices[worker.subject]
-            yield worker, device, device.settings(table)
+            found[worker.node].append(worker)
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageKind(StageFacts[S]):
     """One stage, whole. Its stage.py makes it; what its other files provide is looked up in them by name.
 
-    `specs`: each worker's task, by worker.
+    `spec`: one worker's task, from its device's settings or, if it stands for its node, from the node's; None
+    if it has none.
     """
 
-    specs: Callable[[StageWork], Mapping[str, Spec]] = field(kw_only=True)
+    spec: Callable[[StageWork, WorkerPlan, S], Spec | None] = field(kw_only=True)
+
+    def specs(self, work: StageWork) -> dict[str, Spec]:
+        """Each worker's task: of all, if workers or nodes are the crews; else of each device's first one."""
+        found: dict[str, Spec] = {}
+        everyone = self.all_workers or self.by_node
+        for worker in work.plan.workers if everyone else work.plan.first_workers():
+            if self.by_node:
+                settings = work.loaded.settings_of(worker.node, self.settings)
+            else:
+                settings = work.devices[worker.subject].settings(self.settings)
+            if (spec := self.spec(work, worker, settings)) is not None:
+                found[worker.worker] = spec
+        return found
 
     def _file(self, name: str) -> ModuleType:
         """A file of the stage's folder, imported when it is asked for: a worker never asks."""

@@ -15,6 +15,7 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec, WorkerContext
 from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.measurements import Round
@@ -115,9 +116,9 @@ def plan(settings: StageSettings, level: LevelName, round_s: float) -> StagePlan
     return StagePlan(NAME, TURN_S, 0.0, TURN_S, ROUND_S)
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, _worker: WorkerPlan, _settings: StageSettings) -> Spec:
     """The same for every member, in every turn."""
-    return {one.worker: ExchangeSpec(NAME, work.stage.measure_s) for one in work.plan.first_workers()}
+    return ExchangeSpec(NAME, work.stage.measure_s)
 
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
@@ -155,4 +156,4 @@ class ExchangeKind(StageKind[StageSettings]):
     simulated = SimulatedForm(segments, records)
 
 
-EXCHANGE = ExchangeKind(NAME, "bursts", StageSettings, specs=specs, crew="pairs", plan=plan, unit="GB")
+EXCHANGE = ExchangeKind(NAME, "bursts", StageSettings, spec=spec, crew="pairs", plan=plan, unit="GB")

@@ -8,6 +8,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive
 from rigproof.profiles.tables.sku import Figure, Sku
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -75,15 +76,11 @@ def buffer_size(mib: float) -> int:
     return max(SMALLEST, side // ALIGNED * ALIGNED)
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: BandwidthSettings) -> Spec:
     """One worker of each device measures its memory."""
-    plan, stage = work.plan, work.stage
-    by_worker: dict[str, Spec] = {}
-    for worker, _, settings in work.each_device(BandwidthSettings):
-        wanted_mib = settings.buffer_gib * MIB_PER_GIB
-        size = buffer_size(min(wanted_mib, plan.vram_mib_beside(worker) / BUFFERS))
-        by_worker[worker.worker] = BandwidthSpec(stage.name, size, stage.measure_s, stage.round_s)
-    return by_worker
+    room_mib = work.plan.vram_mib_beside(worker) / BUFFERS
+    size = buffer_size(min(own.buffer_gib * MIB_PER_GIB, room_mib))
+    return BandwidthSpec(STAGE, size, work.stage.measure_s, work.stage.round_s)
 
 
 KIND = StageKind(
@@ -91,7 +88,7 @@ KIND = StageKind(
     "bursts",
     BandwidthSettings,
     tuple(FIGURES.values()),
-    specs=specs,
+    spec=spec,
     shortest_s=3.0,
     unit=GB,
     # `operation` does not separate work: each is too short for the sensors, but all of them together are not.

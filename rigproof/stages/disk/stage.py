@@ -10,6 +10,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -128,19 +129,15 @@ class DiskSpec(Spec):
     duration_s: float
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, _worker: WorkerPlan, own: DiskSettings) -> Spec:
     """Any worker of a node can measure its disk."""
-    by_worker: dict[str, Spec] = {}
-    for worker in work.plan.workers:
-        settings = work.loaded.settings_of(worker.node, DiskSettings)
-        by_worker[worker.worker] = DiskSpec(
-            stage=work.stage.name,
-            path=settings.path,
-            most_mib=settings.most_gib.at(work.plan.level) * MIB_PER_GIB,
-            reserve_mib=settings.reserve_gib * MIB_PER_GIB,
-            duration_s=work.stage.measure_s,
-        )
-    return by_worker
+    return DiskSpec(
+        stage=STAGE,
+        path=own.path,
+        most_mib=own.most_gib.at(work.plan.level) * MIB_PER_GIB,
+        reserve_mib=own.reserve_gib * MIB_PER_GIB,
+        duration_s=work.stage.measure_s,
+    )
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
@@ -160,7 +157,7 @@ KIND = StageKind(
     STAGE,
     "idle",
     DiskSettings,
-    specs=specs,
+    spec=spec,
     lint=problems,
     crew="nodes",
     unit=MB,

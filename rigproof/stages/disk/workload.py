@@ -17,8 +17,7 @@ from rigproof.devices.device import Device
 from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
-from rigproof.stages.disk.place import Place, place_of
-from rigproof.stages.disk.scratch import Bytes, ScratchFile
+from rigproof.stages.disk.scratch import Bytes, Place, ScratchFile, place_of
 from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSpec, DiskTest
 
 MODULE = "rigproof.stages.disk.workload"

@@ -1,6 +1,5 @@
 """The feeding stage: its settings, and what each worker is told."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -11,6 +10,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
 from rigproof.profiles.lint.stated import rig_problem, stated
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.gpu import Count
 from rigproof.profiles.tables.levels import LevelName
@@ -117,27 +117,22 @@ class FeedingSpec(Spec):
     reward_speedup: float = 1.0
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: FeedingSettings) -> Spec:
     """One worker of each device generates; the node's CPUs are shared between its devices' pools."""
-    plan, stage = work.plan, work.stage
-    devices = Counter(worker.node for worker in plan.first_workers())
-    by_worker: dict[str, Spec] = {}
-    for worker, _, feeding in work.each_device(FeedingSettings):
-        room = max(1, int(work.cpus.get(worker.node, 1.0)) // devices[worker.node])
-        processes = min(feeding.processes, room)
-        by_worker[worker.worker] = FeedingSpec(
-            stage=stage.name,
-            vram_mib=plan.vram_mib_beside(worker),
-            duration_s=stage.measure_s,
-            round_s=stage.round_s,
-            completions=feeding.completions,
-            processes=processes,
-            strategy_s=feeding.strategy_s,
-            strategy_memory_mib=feeding.strategy_memory_mib,
-            overlap=feeding.overlap,
-            reward_speedup=1.0 if processes == 1 else feeding.reward_speedup_share * processes,
-        )
-    return by_worker
+    room = max(1, int(work.cpus.get(worker.node, 1.0)) // len(work.on_host[worker.node]))
+    processes = min(own.processes, room)
+    return FeedingSpec(
+        stage=work.stage.name,
+        vram_mib=work.plan.vram_mib_beside(worker),
+        duration_s=work.stage.measure_s,
+        round_s=work.stage.round_s,
+        completions=own.completions,
+        processes=processes,
+        strategy_s=own.strategy_s,
+        strategy_memory_mib=own.strategy_memory_mib,
+        overlap=own.overlap,
+        reward_speedup=1.0 if processes == 1 else own.reward_speedup_share * processes,
+    )
 
 
 SHARE, PROCESSES = "stages.feeding.reward_speedup_share", "stages.feeding.processes"
@@ -169,7 +164,7 @@ KIND = StageKind(
     "feeding",
     "fed",
     FeedingSettings,
-    specs=specs,
+    spec=spec,
     shortest_s=5.0,
     lint=problems,
     labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int)),

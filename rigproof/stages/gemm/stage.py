@@ -12,6 +12,7 @@ from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.levels import EveryLevel, LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import StageSettings
@@ -92,20 +93,16 @@ class GemmSpec(Spec):
     round_s: float
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, _own: GemmSettings) -> Spec:
     """One worker of each device measures every precision that the device has."""
-    plan, stage = work.plan, work.stage
-    return {
-        worker.worker: GemmSpec(
-            stage=stage.name,
-            size=worker.gemm_size,
-            precisions=(),
-            settle_s=stage.settle_s,
-            measure_s=stage.measure_s,
-            round_s=stage.round_s,
-        )
-        for worker in plan.first_workers()
-    }
+    return GemmSpec(
+        stage=work.stage.name,
+        size=worker.gemm_size,
+        precisions=(),
+        settle_s=work.stage.settle_s,
+        measure_s=work.stage.measure_s,
+        round_s=work.stage.round_s,
+    )
 
 
 def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
@@ -128,7 +125,7 @@ KIND = StageKind(
     "arms",
     GemmSettings,
     tuple(FIGURES.values()),
-    specs=specs,
+    spec=spec,
     plan=plan,
     arms="precision",
     labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int, told=True)),

@@ -10,7 +10,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need, StagePlan
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
@@ -139,22 +139,18 @@ class PatternSpec(Spec):
     reserve_mib: float = 0.0
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: PatternSettings) -> Spec:
     """One worker of each device tests its memory, with what all the device's workers may take."""
-    plan = work.plan
-    by_worker: dict[str, Spec] = {}
-    for worker, device, own in work.each_device(PatternSettings):
-        by_worker[worker.worker] = PatternSpec(
-            stage=work.stage.name,
-            duration_s=work.stage.measure_s,
-            fade_s=own.fade_s.at(plan.level),
-            free_share=own.free_share,
-            most_mib=own.cpu_mib if worker.device == "cpu" else None,
-            least_share=own.tested_share,
-            reserve_mib=(device.limits.headroom_gib or 0.0) * MIB_PER_GIB,
-            memory=plan.memory_beside(worker),
-        )
-    return by_worker
+    return PatternSpec(
+        stage=work.stage.name,
+        duration_s=work.stage.measure_s,
+        fade_s=own.fade_s.at(work.plan.level),
+        free_share=own.free_share,
+        most_mib=own.cpu_mib if worker.device == "cpu" else None,
+        least_share=own.tested_share,
+        reserve_mib=(work.devices[worker.subject].limits.headroom_gib or 0.0) * MIB_PER_GIB,
+        memory=work.plan.memory_beside(worker),
+    )
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
@@ -179,7 +175,7 @@ KIND = StageKind(
     STAGE,
     "bursts",
     PatternSettings,
-    specs=specs,
+    spec=spec,
     plan=plan,
     shortest_s=4.0,
     lint=problems,

@@ -11,10 +11,9 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Labels, Phase
-from rigproof.stages.pattern.choosing import choose
+from rigproof.stages.pattern.choosing import choose, own_kernel_cache
 from rigproof.stages.pattern.comparing import Comparing, Pass
 from rigproof.stages.pattern.filling import MIB, TestedMemory
-from rigproof.stages.pattern.kernel_cache import own_kernel_cache
 from rigproof.stages.pattern.passes import Content
 from rigproof.stages.pattern.stage import COLD, FADE, GB, HOT, Operation, PatternSpec, patterns_with
 

@@ -1,4 +1,6 @@
-"""Patterns that are written to the free memory and read back, and what is wrong with it.
+"""The free memory of a host, threads that use it from where they first touched it, and patterns in it.
+
+What is written is read back:
 
 - address: each word is its own place in the memory under test, so that a wrong address line shows;
 - random: random words, other ones in each tile, so that neighbours influence each other in many ways;
@@ -11,16 +13,82 @@ Where time is left, patterns with other words follow. If memory becomes short, b
 some, the latest blocks are returned.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from rigproof.devices.reporting import Reporter
+from rigproof.host import cgroup, proc
 from rigproof.host.ram import physical_address
-from rigproof.stages.ram.memory import MIB, WORD_BYTES, PinnedThreads, Room, Words, taken
 from rigproof.stages.ram.stage import FILL, GB, PATTERNS, VERIFY
+
+Words = npt.NDArray[np.uint64]
+Made = TypeVar("Made")
+
+MIB = 2**20
+WORD_BYTES = 8
+LOOK_S = 0.1
+
+
+class Room:
+    """The memory that is free beside the reserve: of the host, or of the cgroup if its limit is lower.
+
+    `reserve_mib` is the larger of the given one and of `reserve_share` of what may be used.
+    """
+
+    def __init__(
+        self, reserve_mib: float, reserve_share: float, usable: Callable[[], proc.Memory] | None = None
+    ) -> None:
+        limit = cgroup.memory_limit()
+        self._usable = usable or (lambda: cgroup.usable_memory(limit))
+        found = self._usable()
+        self.total_mib = found.total_mib
+        self.available_mib = found.available_mib  # at first
+        self.reserve_mib = max(reserve_mib, reserve_share * found.total_mib)
+
+    def free_mib(self) -> float:
+        """MiB that may still be taken; negative if others have taken some of the reserve."""
+        return self._usable().available_mib - self.reserve_mib
+
+    def pressed(self) -> bool:
+        """Whether so much of the reserve is gone that memory must be given back at once."""
+        return self.free_mib() < -self.reserve_mib / 2
+
+
+def taken(mib: float) -> Words:
+    """About as much memory, in huge pages if the kernel has some. MemoryError if it refuses."""
+    return np.empty(max(1, int(mib) // 2) * 2 * MIB // WORD_BYTES, np.uint64)
+
+
+class PinnedThreads:
+    """As many threads as asked for, each on a CPU of its own of those that this process may use."""
+
+    def __init__(self, number: int) -> None:
+        cpus = sorted(os.sched_getaffinity(0))
+        self._cpus = [cpus[place * len(cpus) // number] for place in range(number)]
+        self._pool = ThreadPoolExecutor(number, thread_name_prefix="rigproof-ram")
+
+    def __len__(self) -> int:
+        return len(self._cpus)
+
+    def each(self, work: Callable[[int], Made], *, meanwhile: Callable[[], None]) -> list[Made]:
+        """Call `work` with the number of every thread, in it; `meanwhile` is called here while they work."""
+        tasks = [self._pool.submit(self._pinned, work, number) for number in range(len(self))]
+        while wait(tasks, LOOK_S).not_done:
+            meanwhile()
+        return [task.result() for task in tasks]
+
+    def _pinned(self, work: Callable[[int], Made], number: int) -> Made:
+        with suppress(OSError):  # the CPU went offline, or is no longer allowed
+            os.sched_setaffinity(0, {self._cpus[number]})
+        return work(number)
+
 
 TILE_WORDS = 2**15  # 256 KiB: a core's cache holds it, so that a pass reads or writes memory once
 GOLDEN, MASK = 0x9E3779B97F4A7C15, 2**64 - 1  # 2^64 / golden ratio, as in splitmix64: all tiles differ

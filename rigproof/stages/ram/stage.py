@@ -8,6 +8,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -104,29 +105,25 @@ class RamSpec(Spec):
     round_s: float
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: RamSettings) -> Spec:
     """Any worker of a node can measure its RAM, with a thread for each CPU that may be used there."""
-    by_worker: dict[str, Spec] = {}
-    for worker in work.plan.workers:
-        settings = work.loaded.settings_of(worker.node, RamSettings)
-        by_worker[worker.worker] = RamSpec(
-            stage=work.stage.name,
-            threads=max(1, math.floor(work.cpus.get(worker.node, 1.0))),
-            buffer_mib=settings.buffer_gib * MIB_PER_GIB,
-            reserve_mib=settings.reserve_gib * MIB_PER_GIB,
-            reserve_share=settings.reserve_share,
-            least_mib=settings.least_gib * MIB_PER_GIB,
-            duration_s=work.stage.measure_s,
-            round_s=work.stage.round_s,
-        )
-    return by_worker
+    return RamSpec(
+        stage=STAGE,
+        threads=max(1, math.floor(work.cpus.get(worker.node, 1.0))),
+        buffer_mib=own.buffer_gib * MIB_PER_GIB,
+        reserve_mib=own.reserve_gib * MIB_PER_GIB,
+        reserve_share=own.reserve_share,
+        least_mib=own.least_gib * MIB_PER_GIB,
+        duration_s=work.stage.measure_s,
+        round_s=work.stage.round_s,
+    )
 
 
 KIND = StageKind(
     STAGE,
     "idle",
     RamSettings,
-    specs=specs,
+    spec=spec,
     crew="nodes",
     unit=GB,
     labels=(Label("operation", str), Label("content", str, optional=True), Label("threads", int)),

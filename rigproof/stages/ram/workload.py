@@ -15,8 +15,17 @@ from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.ram import cache_mib, give_way
-from rigproof.stages.ram.memory import WORD_BYTES, PinnedThreads, Room, Words, taken
-from rigproof.stages.ram.patterns import Pattern, PatternTest, Wrong, report
+from rigproof.stages.ram.patterns import (
+    WORD_BYTES,
+    Pattern,
+    PatternTest,
+    PinnedThreads,
+    Room,
+    Words,
+    Wrong,
+    report,
+    taken,
+)
 from rigproof.stages.ram.stage import COPY, GB, LEAST_CACHES, RamSpec, RamTest
 
 MODULE = "rigproof.stages.ram.workload"

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Portion, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.sku import PRECISIONS
@@ -77,27 +78,24 @@ class ReplaySpec(Spec):
     steps: int
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: ReplaySettings) -> Spec:
     """One worker of each device trains, with the memory of all the device's workers."""
-    by_worker: dict[str, Spec] = {}
-    for worker, _, own in work.each_device(ReplaySettings):
-        by_worker[worker.worker] = ReplaySpec(
-            stage=work.stage.name,
-            vram_mib=work.plan.vram_mib_beside(worker),
-            duration_s=work.stage.measure_s,
-            sequence=own.sequence,
-            model_share=own.model_share,
-            batch=own.batch,
-            steps=own.steps,
-        )
-    return by_worker
+    return ReplaySpec(
+        stage=STAGE,
+        vram_mib=work.plan.vram_mib_beside(worker),
+        duration_s=work.stage.measure_s,
+        sequence=own.sequence,
+        model_share=own.model_share,
+        batch=own.batch,
+        steps=own.steps,
+    )
 
 
 KIND = StageKind(
     STAGE,
     "bursts",
     ReplaySettings,
-    specs=specs,
+    spec=spec,
     shortest_s=4.0,
     labels=(
         Label("precision", str, PRECISIONS, work=True),

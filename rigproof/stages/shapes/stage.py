@@ -9,6 +9,7 @@ from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import HeldAgainst, Label, Need
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Portion, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
 from rigproof.profiles.tables.sku import PRECISIONS
@@ -47,26 +48,23 @@ class ShapesSpec(Spec):
     tokens: int
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: ShapesSettings) -> Spec:
     """One worker of each device multiplies, with the memory of all the device's workers."""
-    by_worker: dict[str, Spec] = {}
-    for worker, _, own in work.each_device(ShapesSettings):
-        by_worker[worker.worker] = ShapesSpec(
-            stage=work.stage.name,
-            vram_mib=work.plan.vram_mib_beside(worker),
-            duration_s=work.stage.measure_s,
-            sequence=own.sequence,
-            model_share=own.model_share,
-            tokens=own.tokens,
-        )
-    return by_worker
+    return ShapesSpec(
+        stage=STAGE,
+        vram_mib=work.plan.vram_mib_beside(worker),
+        duration_s=work.stage.measure_s,
+        sequence=own.sequence,
+        model_share=own.model_share,
+        tokens=own.tokens,
+    )
 
 
 KIND = StageKind(
     STAGE,
     "bursts",
     ShapesSettings,
-    specs=specs,
+    spec=spec,
     shortest_s=4.0,
     # `product` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(

@@ -13,6 +13,7 @@ from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.stated import rig_problem, stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.operands import CONTEXT_GIB
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
 from rigproof.profiles.tables.base import Meaningful, Share
 from rigproof.profiles.tables.levels import LevelName
@@ -55,25 +56,22 @@ class SharingSpec(Spec):
     cpus: float
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: SharingSettings) -> Spec:
     """One worker of each device starts the processes that share it."""
-    plan, stage = work.plan, work.stage
-    by_worker: dict[str, Spec] = {}
-    for worker, device, sharing in work.each_device(SharingSettings):
-        memory_gib = device_plan(work.loaded, device).memory_gib
-        room_mib = plan.vram_mib_beside(worker)
-        if worker.device == "cuda" and memory_gib is not None:
-            room_mib = sharing.vram_share * memory_gib * MIB_PER_GIB
-        by_worker[worker.worker] = SharingSpec(
-            stage=stage.name,
-            size=worker.gemm_size,
-            vram_mib=room_mib,
-            duration_s=stage.measure_s,
-            round_s=stage.round_s,
-            workers=sharing.workers,
-            cpus=sum(other.cpus for other in plan.workers_of(worker.subject)),
-        )
-    return by_worker
+    plan = work.plan
+    memory_gib = device_plan(work.loaded, work.devices[worker.subject]).memory_gib
+    room_mib = plan.vram_mib_beside(worker)
+    if worker.device == "cuda" and memory_gib is not None:
+        room_mib = own.vram_share * memory_gib * MIB_PER_GIB
+    return SharingSpec(
+        stage=work.stage.name,
+        size=worker.gemm_size,
+        vram_mib=room_mib,
+        duration_s=work.stage.measure_s,
+        round_s=work.stage.round_s,
+        workers=own.workers,
+        cpus=sum(other.cpus for other in plan.workers_of(worker.subject)),
+    )
 
 
 WORKERS, VRAM = "stages.sharing.workers", "stages.sharing.vram_share"
@@ -118,7 +116,7 @@ KIND = StageKind(
     "sharing",
     "arms",
     SharingSettings,
-    specs=specs,
+    spec=spec,
     shortest_s=5.0,
     lint=problems,
     spawns=attrgetter("most_workers"),

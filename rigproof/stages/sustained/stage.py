@@ -79,22 +79,17 @@ class SustainedSpec(Spec):
     memory: MemoryPlan = NO_POLICY
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, _own: SustainedSettings) -> Spec:
     """Every worker fills its share of memory and multiplies for the whole stage."""
-    plan, stage = work.plan, work.stage
-
-    def spec(worker: WorkerPlan) -> Spec:
-        return SustainedSpec(
-            stage=stage.name,
-            size=worker.gemm_size,
-            vram_mib=worker.vram_mib,
-            duration_s=stage.measure_s,
-            settle_s=stage.settle_s,
-            round_s=stage.round_s,
-            memory=worker.memory,
-        )
-
-    return {worker.worker: spec(worker) for worker in plan.workers}
+    return SustainedSpec(
+        stage=work.stage.name,
+        size=worker.gemm_size,
+        vram_mib=worker.vram_mib,
+        duration_s=work.stage.measure_s,
+        settle_s=work.stage.settle_s,
+        round_s=work.stage.round_s,
+        memory=worker.memory,
+    )
 
 
 COMBINED = "stages.sustained.combined_floor_tflops"
@@ -188,7 +183,7 @@ KIND = StageKind(
     "continuous",
     SustainedSettings,
     (FIGURE,),
-    specs=specs,
+    spec=spec,
     plan=plan,
     shortest_s=7.0,  # four windows of settled load, for the stability of its rate
     lint=problems,

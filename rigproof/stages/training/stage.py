@@ -12,7 +12,7 @@ from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.stated import problems_where_stated, rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
 from rigproof.profiles.tables.base import Flag, Meaningful, NotNegative, Portion, Positive, Share, optional
 from rigproof.profiles.tables.gpu import Count, OfEight
@@ -134,28 +134,24 @@ class TrainingSpec(Spec):
     memory: MemoryPlan = NO_POLICY
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: TrainingSettings) -> Spec:
     """One worker of each device trains, with the memory of all the device's workers."""
-    plan, stage = work.plan, work.stage
-    by_worker: dict[str, Spec] = {}
-    for worker, _, training in work.each_device(TrainingSettings):
-        by_worker[worker.worker] = TrainingSpec(
-            stage=stage.name,
-            vram_mib=plan.vram_mib_beside(worker),
-            duration_s=stage.measure_s,
-            round_s=stage.round_s,
-            sequence=training.sequence,
-            model_share=training.model_share,
-            batch=training.batch,
-            batches=training.batches,
-            search=training.search,
-            target_share=training.target_share,
-            reserve_mib=training.reserve_gib * MIB_PER_GIB,
-            tf32=training.tf32,
-            cudnn_benchmark=training.cudnn_benchmark,
-            memory=plan.memory_beside(worker),
-        )
-    return by_worker
+    return TrainingSpec(
+        stage=work.stage.name,
+        vram_mib=work.plan.vram_mib_beside(worker),
+        duration_s=work.stage.measure_s,
+        round_s=work.stage.round_s,
+        sequence=own.sequence,
+        model_share=own.model_share,
+        batch=own.batch,
+        batches=own.batches,
+        search=own.search,
+        target_share=own.target_share,
+        reserve_mib=own.reserve_gib * MIB_PER_GIB,
+        tf32=own.tf32,
+        cudnn_benchmark=own.cudnn_benchmark,
+        memory=work.plan.memory_beside(worker),
+    )
 
 
 TABLE = "stages.training"
@@ -214,7 +210,7 @@ KIND = StageKind(
     "bursts",
     TrainingSettings,
     (STEP, SPEEDUP),
-    specs=specs,
+    spec=spec,
     shortest_s=3.8,
     lint=problems,
     labels=(

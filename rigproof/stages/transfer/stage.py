@@ -1,6 +1,5 @@
 """The transfer stage: its settings, and what each worker is told."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,6 +9,7 @@ from pydantic import Field
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label, StagePlan
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -181,23 +181,18 @@ def _slots(company: str, from_s: float, to_s: float) -> Iterator[Slot]:
         yield Slot(direction, company, from_s + place * each_s, from_s + (place + 1) * each_s)
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, own: TransferSettings) -> Spec:
     """One worker of each device; the devices of a host take their shifts in the profile's order."""
-    plan, stage = work.plan, work.stage
-    taken: dict[str, int] = defaultdict(int)
-    by_worker: dict[str, Spec] = {}
-    for worker, _, own in work.each_device(TransferSettings):
-        by_worker[worker.worker] = TransferSpec(
-            stage.name,
-            mib=max(1, int(min(own.buffer_mib, plan.vram_mib_beside(worker) / BUFFERS))),
-            shift=taken[worker.node],
-            shifts=stage.shifts,
-            setup_s=own.setup_s,
-            shift_s=stage.shift_s,
-            together_s=stage.measure_s,
-        )
-        taken[worker.node] += 1
-    return by_worker
+    stage = work.stage
+    return TransferSpec(
+        stage.name,
+        mib=max(1, int(min(own.buffer_mib, work.plan.vram_mib_beside(worker) / BUFFERS))),
+        shift=work.on_host[worker.node].index(worker),
+        shifts=stage.shifts,
+        setup_s=own.setup_s,
+        shift_s=stage.shift_s,
+        together_s=stage.measure_s,
+    )
 
 
 KIND = StageKind(
@@ -205,7 +200,7 @@ KIND = StageKind(
     "rests",
     TransferSettings,
     tuple(FIGURES.values()),
-    specs=specs,
+    spec=spec,
     plan=planned,
     unit=GB,
     labels=(Label("direction", str), Label("company", str), Label("mib", int, told=True, may_shrink=True)),

@@ -11,6 +11,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
@@ -117,24 +118,18 @@ class TransientSpec(Spec):
     left_out: str = ""
 
 
-def specs(work: StageWork) -> dict[str, Spec]:
+def spec(work: StageWork, worker: WorkerPlan, _own: TransientSettings) -> Spec | None:
     """One worker of each GPU, in its turn among those of its host that take part."""
+    if worker.device == "cpu":
+        return None
+    gpus = [one.subject for one in work.on_host[worker.node] if one.device == "cuda"]
+    left_out = {one: why_left_out(work.devices[one], work.gpus.get(one)) for one in gpus}
+    taking_part = [one for one in gpus if not left_out[one]]
     settings = work.loaded.settings(TransientSettings)
-    first = {worker.subject: worker for worker in work.plan.first_workers()}
-    gpus = [device for device in work.loaded.devices() if device.gpu.device == "cuda"]
-    left_out = {device.subject: why_left_out(device, work.gpus.get(device.subject)) for device in gpus}
-    of_host = Counter(device.node for device in gpus if not left_out[device.subject])
-    arms = {count: arms_of(count, settings, work.stage.measure_s) for count in set(of_host.values())}
-    rank: Counter[str] = Counter()
-    by_worker: dict[str, Spec] = {}
-    for device in gpus:
-        worker, why = first[device.subject], left_out[device.subject]
-        own = () if why else arms[of_host[device.node]]
-        by_worker[worker.worker] = TransientSpec(
-            work.stage.name, worker.gemm_size, rank[device.node], own, left_out=why
-        )
-        rank[device.node] += not why
-    return by_worker
+    why = left_out[worker.subject]
+    arms = () if why else arms_of(len(taking_part), settings, work.stage.measure_s)
+    rank = sum(not left_out[one] for one in gpus[: gpus.index(worker.subject)])
+    return TransientSpec(work.stage.name, worker.gemm_size, rank, arms, left_out=why)
 
 
 def why_left_out(device: PromisedDevice, found: GpuIdentity | None) -> str:
@@ -208,7 +203,7 @@ KIND = StageKind(
     STAGE,
     "arms",
     TransientSettings,
-    specs=specs,
+    spec=spec,
     lint=problems,
     remarks=remarks,
     crew="hosts",

@@ -5,13 +5,10 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.run.planned_load import planned_load
-from rigproof.stages.feeding.stage import specs as feeding_specs
 from rigproof.stages.gemm.stage import GemmSpec
-from rigproof.stages.gemm.stage import specs as gemm_specs
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.stage import SustainedSpec
-from rigproof.stages.sustained.stage import specs as sustained_specs
 from support.rig_profile import loaded_rig
 
 
@@ -21,14 +18,14 @@ def rig(**changes) -> LoadedRig:
 
 def test_one_worker_of_each_device_measures_every_precision():
     plan = make_plan(rig(), "quick")
-    specs = gemm_specs(StageWork(rig(), plan, plan.stage("gemm"), {}))
+    specs = KINDS["gemm"].specs(StageWork(rig(), plan, plan.stage("gemm"), {}))
     assert set(specs) == {"pc1/gpu0#0", "pc2/gpu0#0"}  # of two and of one
     assert all(isinstance(spec, GemmSpec) and spec.precisions == () for spec in specs.values())
 
 
 def test_every_worker_is_loaded_in_the_sustained_stage_with_its_own_share():
     plan = make_plan(rig(), "quick")
-    specs = sustained_specs(StageWork(rig(), plan, plan.stage("sustained"), {}))
+    specs = KINDS["sustained"].specs(StageWork(rig(), plan, plan.stage("sustained"), {}))
     assert set(specs) == {worker.worker for worker in plan.workers}
     for worker in plan.workers:
         spec = specs[worker.worker]
@@ -43,7 +40,7 @@ def test_every_worker_is_loaded_in_the_sustained_stage_with_its_own_share():
 )
 def test_a_pool_has_no_more_processes_than_cpus_and_its_promise_sizes_the_steps(cpus, processes, speedup):
     plan = make_plan(rig(), "quick")
-    specs = feeding_specs(StageWork(rig(), plan, plan.stage("feeding"), {"pc1": cpus, "pc2": 8}))
+    specs = KINDS["feeding"].specs(StageWork(rig(), plan, plan.stage("feeding"), {"pc1": cpus, "pc2": 8}))
     assert set(specs) == {"pc1/gpu0#0", "pc2/gpu0#0"}
     spec = specs["pc1/gpu0#0"]
     assert (spec.processes, spec.reward_speedup) == (processes, speedup)
@@ -54,14 +51,14 @@ def test_two_gpus_of_a_node_share_its_cpus_for_their_pools():
     nodes = [{"name": "pc1", "cpus": 8, "gpus": [{"sku": "h200"}, {"sku": "h200"}]}]
     loaded = rig(nodes=nodes)
     plan = make_plan(loaded, "quick")
-    specs = feeding_specs(StageWork(loaded, plan, plan.stage("feeding"), {"pc1": 8}))
+    specs = KINDS["feeding"].specs(StageWork(loaded, plan, plan.stage("feeding"), {"pc1": 8}))
     assert [spec.processes for spec in specs.values()] == [4, 4]
 
 
 def test_the_seeds_rig_gets_the_sizes_of_its_profile():
     loaded = load_rig("dual-3090-3070", KINDS)
     plan = make_plan(loaded, "standard")
-    specs = sustained_specs(StageWork(loaded, plan, plan.stage("sustained"), {}))
+    specs = KINDS["sustained"].specs(StageWork(loaded, plan, plan.stage("sustained"), {}))
     assert {name: spec.size for name, spec in specs.items()} == {"pc1/gpu0#0": 5120, "pc2/gpu0#0": 4096}
 
 

@@ -9,7 +9,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.stages.disk.criteria import FEWEST_ROUNDS, disk, tables
-from rigproof.stages.disk.stage import DiskSpec, DiskTest, specs
+from rigproof.stages.disk.stage import KIND, DiskSpec, DiskTest
 from rigproof.stages.kind import StageWork
 from support.equal_hosts import HostRun, host_rig
 
@@ -173,7 +173,7 @@ def test_the_table_says_where_the_last_test_of_each_host_was_and_its_rates(run):
 def test_each_node_can_have_its_own_folder():
     loaded = host_rig("disk", 2, stages={"disk": {"path": "/data/checkpoints"}})
     plan = make_plan(loaded, "standard")
-    found = specs(StageWork(loaded, plan, plan.stage("disk"), {}))
+    found = KIND.specs(StageWork(loaded, plan, plan.stage("disk"), {}))
     assert {name: one.path for name, one in found.items() if isinstance(one, DiskSpec)} == {
         "n1/gpu0#0": "/data/checkpoints",
         "n2/gpu0#0": "~",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rigproof.stages.disk.place import Place, place_of
+from rigproof.stages.disk.scratch import Place, place_of
 
 
 def mounted(root, *mounts):

@@ -6,8 +6,7 @@ import os
 import pytest
 
 from rigproof.stages.disk import workload
-from rigproof.stages.disk.place import Place
-from rigproof.stages.disk.scratch import ScratchFile
+from rigproof.stages.disk.scratch import Place, ScratchFile
 from rigproof.stages.disk.stage import DiskSpec, DiskTest
 from rigproof.stages.disk.workload import PAGE_BYTES, DiskWork, aligned
 from support.devices import NodeContext

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.stages.pattern.kernel_cache import LOCK, PREFIX, VARIABLE, own_kernel_cache, remove_left
+from rigproof.stages.pattern.choosing import LOCK, PREFIX, VARIABLE, own_kernel_cache, remove_left
 
 
 @pytest.fixture(autouse=True)

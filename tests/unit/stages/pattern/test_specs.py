@@ -5,7 +5,7 @@ import pytest
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.stages.kind import StageWork
-from rigproof.stages.pattern.stage import specs
+from rigproof.stages.pattern.stage import KIND
 from rigproof.stages.registry import KINDS
 
 CARD = {"sku": "rtx-3070", "workers": 3, "vram_gib_per_worker": 1.5, "memory_gib": 8.0}
@@ -15,7 +15,7 @@ def asked(level="extended", gpu=None, **tables):
     nodes = [{"name": "host", "cpus": 16, "ram_gib": 64, "gpus": [gpu or CARD]}]
     loaded = over_defaults({"name": "lab", **tables, "nodes": nodes}, "lab.toml", KINDS)
     plan = make_plan(loaded, level)
-    found = specs(StageWork(loaded, plan, plan.stage("pattern"), {}))
+    found = KIND.specs(StageWork(loaded, plan, plan.stage("pattern"), {}))
     return plan.stage("pattern"), found
 
 

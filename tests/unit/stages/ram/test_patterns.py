@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 from rigproof.devices.reporting import Reporter
 from rigproof.host.proc import Memory
 from rigproof.stages.ram import patterns
-from rigproof.stages.ram.memory import MIB, PinnedThreads, Room, taken
-from rigproof.stages.ram.patterns import TILE_WORDS, Pattern, PatternTest, Wrong, in_words
+from rigproof.stages.ram.patterns import (
+    MIB,
+    TILE_WORDS,
+    Pattern,
+    PatternTest,
+    PinnedThreads,
+    Room,
+    Wrong,
+    in_words,
+    taken,
+)
 from rigproof.stages.ram.stage import PATTERNS
 from support.devices import NodeContext
 

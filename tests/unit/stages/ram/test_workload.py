@@ -9,7 +9,7 @@ import pytest
 from rigproof.devices.reporting import Reporter
 from rigproof.records.measurements import Round
 from rigproof.stages.ram import workload
-from rigproof.stages.ram.memory import PinnedThreads, taken
+from rigproof.stages.ram.patterns import PinnedThreads, taken
 from rigproof.stages.ram.stage import RamSpec, RamTest
 from rigproof.stages.ram.workload import Copies, RamWork
 from support.devices import NodeContext

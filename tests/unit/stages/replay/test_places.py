@@ -5,8 +5,8 @@ import torch
 
 from rigproof.devices.transformer.model import Transformer
 from rigproof.devices.transformer.shape import Shape
-from rigproof.stages.replay.digests import flipped_bit
 from rigproof.stages.replay.places import Place, number_of, outputs_of, parameters_of, places_of
+from rigproof.stages.replay.workload import flipped_bit
 
 
 def torch_name(block, parameter):

@@ -18,7 +18,7 @@ from rigproof.stages.registry import KINDS
 from rigproof.stages.transient.made import Waves
 from rigproof.stages.transient.schedule import Arm, arms_of
 from rigproof.stages.transient.simulated import _bursts
-from rigproof.stages.transient.stage import TransientSettings, specs
+from rigproof.stages.transient.stage import KIND, TransientSettings
 from support.lengths import lengths
 from support.sentences import check_sentences
 from support.simulated_bench import SimulatedBench
@@ -491,7 +491,7 @@ def test_a_card_with_a_display_takes_part_only_if_the_profile_asks_for_it(bench,
     loaded = rig(settings={"with_display": asked_for})
     bench.gpu(FIRST, display_active=display)
     plan = make_plan(loaded, "extended")
-    made = specs(StageWork(loaded, plan, plan.stage("transient"), {}, bench.recording.gpus))
+    made = KIND.specs(StageWork(loaded, plan, plan.stage("transient"), {}, bench.recording.gpus))
     first, second = made[f"{FIRST}#0"], made[f"{SECOND}#0"]
     assert bool(first.left_out) is (rank is None)
     assert (first.arms == ()) is (rank is None)
