@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from rigproof.records.measurements import ForeignMemory, GpuCounters
-from rigproof.telemetry.nvml.gpu import Gpu
+from rigproof.telemetry.nvml.library import Gpu
 from rigproof.telemetry.nvml.links import read_fabric, read_nvlinks
 from rigproof.telemetry.nvml.processes import COMPUTE, GRAPHICS, held_mib
 from rigproof.telemetry.nvml.protocol import (

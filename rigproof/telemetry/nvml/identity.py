@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import Any
 
 from rigproof.records.identity import GpuIdentity
-from rigproof.telemetry.nvml.gpu import Gpu
+from rigproof.telemetry.nvml.library import Gpu
 from rigproof.telemetry.nvml.protocol import (
     EVENT_XID_CRITICAL_ERROR,
     Brand,

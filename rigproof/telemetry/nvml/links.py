@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rigproof.telemetry.nvml.gpu import Gpu
+from rigproof.telemetry.nvml.library import Gpu
 from rigproof.telemetry.nvml.protocol import FabricState, Field, LinkError
 
 MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rigproof.telemetry.nvml.gpu import Gpu
+from rigproof.telemetry.nvml.library import Gpu
 from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE
 from rigproof.telemetry.nvml.sampling import MIB
 

@@ -10,7 +10,7 @@ window) are never queried here.
 from typing import Any
 
 from rigproof.records.samples import GpuSample
-from rigproof.telemetry.nvml.gpu import Gpu
+from rigproof.telemetry.nvml.library import Gpu
 from rigproof.telemetry.nvml.protocol import MEMORY_INFO_V2, TEMPERATURE_SENSOR_GPU, Clock, Field
 
 HELD_S = 1.0

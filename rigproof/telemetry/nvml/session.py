@@ -7,9 +7,8 @@ from contextlib import contextmanager, suppress
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError, unavailable
-from rigproof.telemetry.nvml.gpu import Gpu, Known, Problems
 from rigproof.telemetry.nvml.identity import read_identity
-from rigproof.telemetry.nvml.library import Handle, Library
+from rigproof.telemetry.nvml.library import Gpu, Handle, Known, Library, Problems
 from rigproof.telemetry.nvml.protocol import LOST
 from rigproof.telemetry.nvml.xid import XidListener
 

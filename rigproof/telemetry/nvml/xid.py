@@ -6,8 +6,7 @@ from typing import Any
 
 from rigproof.records.measurements import Event
 from rigproof.telemetry.nvml.errors import NvmlError
-from rigproof.telemetry.nvml.gpu import Gpu, Problems
-from rigproof.telemetry.nvml.library import Library, address
+from rigproof.telemetry.nvml.library import Gpu, Library, Problems, address
 from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, Code
 
 WAIT_MS = 500
