@@ -41,7 +41,7 @@ def documents() -> dict[Path, str]:
 
 
 def criteria_page() -> str:
-    """docs/criteria.md."""
+    """The text of docs/criteria.md."""
     parts = {"titles": _titles(), "severities": _severities(), "criteria": [_criteria()]}
     return filled(CHECKOUT / "docs" / "criteria.md", parts)
 

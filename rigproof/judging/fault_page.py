@@ -82,7 +82,7 @@ def filled(page: Path, parts: Mapping[str, Iterable[str]]) -> str:
 
 
 def faults_page() -> str:
-    """The whole page."""
+    """The text of docs/faults.md."""
     parts = {
         "symptoms": _symptoms(),
         "faults": _table(),

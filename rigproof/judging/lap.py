@@ -50,7 +50,7 @@ def _judge(evidence: Evidence, nodes: Iterable[Sequence[Key]]) -> list[Verdict]:
 
 
 def _judge_in_processes(evidence: Evidence, nodes: Sequence[Sequence[Key]], processes: int) -> list[Verdict]:
-    """The same by several processes, each with a share of the nodes.
+    """The verdicts of all nodes, judged by several processes that each have a share of the nodes.
 
     They are forked, as it would take longer to send them the recording than to judge it. The first node is
     judged before: what was made for it and all others is then in each of them.

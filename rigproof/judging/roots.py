@@ -57,7 +57,7 @@ WORK = ("activity.gpu_active", "memory.success_rate")
 
 
 def with_roots(verdicts: Sequence[Verdict], evidence: Evidence) -> list[Verdict]:
-    """The same verdicts; what follows from a failure names it in its remedy."""
+    """The verdicts, with the failure that caused them named in the remedy of those that follow from one."""
     failed = {(one.criterion, one.subject) for one in verdicts if one.outcome is Outcome.FAIL}
     if not failed:
         return list(verdicts)

@@ -92,7 +92,7 @@ class Coded:
         return Coded(self.array[order], self.distinct)
 
     def compact(self) -> "Coded":
-        """The same without distinct values that do not occur, as after `taken`."""
+        """This column without distinct values that no longer occur in it, as after `taken`."""
         codes, places = np.unique(self.array, return_inverse=True)
         return Coded(places.astype(np.uint32), [self.distinct[code] for code in codes.tolist()])
 

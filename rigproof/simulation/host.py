@@ -74,7 +74,7 @@ class SimulatedHost:
         )
 
     def cpu_model(self) -> str:
-        """The same for hosts of as many CPUs."""
+        """The CPU's model; hosts with as many CPUs have the same."""
         return f"simulated CPU with {self.cpus:g} cores"
 
     def sample(self, t_s: float, step_s: float, stages: Sequence[StageWindow]) -> HostSample | None:

@@ -249,7 +249,7 @@ class DeviceEvidence(SubjectEvidence):
         return [one for one in found if isinstance(one, Mapping)]
 
     def possible(self, stage: str, *precisions: str) -> Rounds:
-        """The same, for a rate. NotMeasured if one is faster than the device's silicon can be.
+        """The rounds of one stage, for a rate. NotMeasured if one is faster than the device's silicon can be.
 
         Only arithmetic and the memory of a known model have a maximum. `precisions`: those that are judged;
         by default all.

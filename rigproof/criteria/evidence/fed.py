@@ -120,7 +120,10 @@ def power_failure(device: DeviceEvidence) -> Finding | None:
 
 
 def temperature_failure(device: DeviceEvidence) -> Finding | None:
-    """The same for the mean core temperature and `limits.working_temperature_c`."""
+    """A failure if the mean core temperature is outside `limits.working_temperature_c`.
+
+    None if it is inside, or if no range is stated.
+    """
     return _failure(device, WORKING_TEMPERATURE_C, "core_temperature_c", "core temperature")
 
 

@@ -60,7 +60,7 @@ class IndexedRecording:
 
     @cached_property
     def _rows(self) -> Rows[Round]:
-        """Of one moment: columns and places do not fit together once rounds were added in between."""
+        """A copy of the rounds at one moment: a round added later would not fit the places found before."""
         return copy(self.recording.rounds)
 
     @cached_property

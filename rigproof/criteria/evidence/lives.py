@@ -53,7 +53,7 @@ class Life:
 
     @property
     def last(self) -> GpuProcess:
-        """As it was seen last."""
+        """Its last state that was seen."""
         return self.states[-1].process
 
 
@@ -100,7 +100,7 @@ def foreign_lives(device: DeviceEvidence, lives: Sequence[Life], begin_s: float)
 
 
 def _worker_pids(evidence: Evidence) -> dict[str, frozenset[int]]:
-    """By node."""
+    """The process ids of our workers, by node."""
     found: dict[str, set[int]] = defaultdict(set)
     for one in evidence.recording.workers:
         found[one.node].add(one.pid)

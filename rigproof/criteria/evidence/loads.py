@@ -80,27 +80,27 @@ class PieceReadings:
 
     @property
     def counts(self) -> Numbers:
-        """The number of readings."""
+        """The number of readings of each piece."""
         return np.asarray([len(one) for one in self._known])
 
     @cached_property
     def means(self) -> Floats:
-        """The mean."""
+        """The mean reading of each piece."""
         return self._each(np.mean)
 
     @cached_property
     def medians(self) -> Floats:
-        """The median."""
+        """The median reading of each piece."""
         return self._each(np.median)
 
     @cached_property
     def upper_medians(self) -> Floats:
-        """The highest value that at least half of the readings reach."""
+        """For each piece, the highest value that at least half of its readings reach."""
         return self._each(lambda one: np.sort(one)[len(one) // 2])
 
     @cached_property
     def lowest(self) -> Floats:
-        """The lowest reading."""
+        """The lowest reading of each piece."""
         return self._each(np.min)
 
     def _each(self, figure: Callable[[Floats], Any]) -> Floats:
@@ -163,7 +163,10 @@ def over_loads(
     find: Callable[[Load], Finding],
     weighty: Callable[[Finding], bool] = _always,
 ) -> Finding:
-    """As `over_stages`, for the device's load in each. With too few samples it may pass, but not fail."""
+    """Judge the device's load in each stage with one of these duties, and combine the findings.
+
+    With too few samples a load may pass, but not fail.
+    """
 
     def in_stage(stage: str) -> Finding:
         load = load_of(device, stage)

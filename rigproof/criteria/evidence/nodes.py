@@ -65,7 +65,7 @@ class NodeEvidence(SubjectEvidence):
 
     @property
     def cards(self) -> tuple[DeviceEvidence, ...]:
-        """The same without the CPU as a device."""
+        """The evidence about its promised GPUs; the CPU as a device is not among them."""
         return tuple(one for one in self.devices if not one.is_cpu)
 
     @property

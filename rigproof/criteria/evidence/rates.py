@@ -112,7 +112,7 @@ def sustained_rate(device: DeviceEvidence) -> SustainedRate:
 
 
 def rate_or_none(device: DeviceEvidence) -> SustainedRate | None:
-    """The same; None if it has none."""
+    """The device's sustained rate; None if it was not measured."""
     try:
         return sustained_rate(device)
     except NotMeasured:

@@ -45,7 +45,7 @@ class Fall:
 
     @property
     def share(self) -> float:
-        """Of the best rate."""
+        """The rate after the fall, as a share of the best one."""
         return self.rate / self.best
 
 

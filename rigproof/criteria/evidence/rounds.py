@@ -78,7 +78,7 @@ class Rounds:
 
     @classmethod
     def of_records(cls, records: Sequence[Round]) -> "Rounds":
-        """From records."""
+        """The columns of these records."""
         return cls(columns_of(Round, records))
 
     def _column(self, name: str) -> Column:
@@ -183,7 +183,7 @@ class Rounds:
         return dict(sorted(found.items()))
 
     def processes(self, kinds: StageKinds) -> set[int]:
-        """The distinct `process_ids`."""
+        """The numbers of the processes that did these rounds (`process_ids`)."""
         return set(self.process_ids(kinds).tolist())
 
     def by_labels(self, *names: str) -> "dict[tuple[Any, ...], Rounds]":

@@ -140,7 +140,7 @@ def _ignored_change(
 
 
 def _ignored_step(times_s: Floats, values: Floats, drawn: Drawn) -> tuple[float, str] | None:
-    """The same of a value that stayed constant after a lasting step: when the step ended."""
+    """When a lasting step of the power ended after which the value stayed constant, and what to report."""
     for begun_s, before_w, after_w in drawn.steps:
         first, end = times_s.searchsorted(begun_s), times_s.searchsorted(begun_s + STEP_STILL_S, "right")
         if end - first >= FEWEST and (values[first:end] == values[first]).all():

@@ -101,7 +101,10 @@ def readings_by_piece(
 
 
 def piece_readings(device: DeviceEvidence, load: Load, field: str, shortest_s: float = 0.0) -> PieceReadings:
-    """The same, trusted or not; a piece may have none. NotMeasured if a reading is infinite."""
+    """The readings of each piece, whether the sensor can be trusted or not; a piece may have none.
+
+    NotMeasured if a reading is infinite.
+    """
     found = PieceReadings(load.pieces_of(shortest_s), device.samples, field)
     require_finite(field, np.concatenate(found.parts))
     return found
@@ -123,7 +126,7 @@ def power_field(device: DeviceEvidence) -> str:
 
 
 def _all_still(device: DeviceEvidence, window: Window) -> bool:
-    """Rule 6."""
+    """Whether power, core temperature and clock were all frozen (rule 6)."""
 
     def constant() -> bool:
         return all(_is_constant(device.readings(name, window)) for name in CORE)
@@ -178,7 +181,7 @@ def _range(device: DeviceEvidence, field: str) -> tuple[float, float]:
 
 
 def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
-    """Rule 1."""
+    """Why a reading cannot be: outside its sensor's range (rule 1). Empty if all are possible."""
     least, most = _range(device, field)
     if not pairs or least <= pairs.lowest <= pairs.highest <= most:
         return ""
@@ -194,7 +197,7 @@ def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) 
 
 
 def _still_power(device: DeviceEvidence, pairs: Readings, field: str) -> str:
-    """Rule 2, inside the windows of the stages."""
+    """Why the power is frozen: it did not change inside a stage's window (rule 2). Empty if it did."""
     what = "power" if field == POWER[0] else "power (1 s average)"
     times_s, values = pairs.times_s, pairs.values
     for first, last in pairs.repeated(STILL_AGAINST_ENERGY_S):
@@ -219,7 +222,7 @@ def _energy_differs(device: DeviceEvidence, from_s: float, to_s: float, power_w:
 
 
 def _against_energy(device: DeviceEvidence, field: str) -> str:
-    """Rule 3."""
+    """Why the power cannot be right: the energy counter says otherwise (rule 3). Empty if it agrees."""
     apart = against_energy(device, field)
     if apart is None:
         return ""
@@ -234,7 +237,7 @@ def _against_energy(device: DeviceEvidence, field: str) -> str:
 
 
 def _still_temperature(device: DeviceEvidence, pairs: Readings, what: str) -> str:
-    """Rule 4."""
+    """Why the temperature is frozen: it did not follow the power (rule 4). Empty if it did."""
     power = device.readings(power_field(device))
     from_s, to_s = float(pairs.times_s[0]), float(pairs.times_s[-1])
     if len(power) < FEWEST or not STEP_STILL_S <= to_s - from_s <= LONGEST_S:
@@ -255,7 +258,7 @@ def require_in_time(device: DeviceEvidence) -> None:
 
 
 def _out_of_time(device: DeviceEvidence, early_s: float = SHIFT_S) -> str:
-    """Rule 5; the same for all sensors of a card, since each sample has all of them."""
+    """Why the samples are dated wrongly (rule 5), all sensors of the card alike. Empty if they are not."""
 
     def found() -> str:
         own = device.all_rounds.only(device.own)
@@ -268,7 +271,7 @@ def _out_of_time(device: DeviceEvidence, early_s: float = SHIFT_S) -> str:
 
 
 def _same_as_another(device: DeviceEvidence) -> str:
-    """Rule 7."""
+    """Why the readings are those of another card of the host (rule 7). Empty if they are its own."""
 
     def found() -> str:
         own = device.readings(power_field(device)).values

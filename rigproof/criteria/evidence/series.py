@@ -40,17 +40,17 @@ class Readings:
 
     @property
     def mean(self) -> float:
-        """Of all values; NaN if there is none."""
+        """The mean of all values; NaN if there are none."""
         return float(self.values.sum() / len(self)) if len(self) else float("nan")
 
     @property
     def highest(self) -> float:
-        """Of all values; minus infinity if there is none."""
+        """The highest value; minus infinity if there are none."""
         return float(self.values.max(initial=-np.inf))
 
     @property
     def lowest(self) -> float:
-        """Of all values; infinity if there is none."""
+        """The lowest value; infinity if there are none."""
         return float(self.values.min(initial=np.inf))
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ FASTEST = 1e12
 
 
 def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
-    """The same rounds of one stage; NotMeasured if one of them is not a valid measurement."""
+    """Return `found`, rounds of one stage; NotMeasured if one of them is not a valid measurement."""
     t_s, seconds, work = found.t_s, found.seconds, found.work
     valid = possible(t_s, seconds, work)
     declared = as_declared(found, kinds)

@@ -31,7 +31,7 @@ class Window(NamedTuple):
 
     @property
     def length_s(self) -> float:
-        """Seconds."""
+        """Its length, s."""
         return self.to_s - self.from_s
 
     def slices(self, width_s: float) -> tuple["Window", ...]:
@@ -61,7 +61,7 @@ def work_by_slice(begins_s: Floats, ends_s: Floats, rates: Floats, slices: Seque
 
 
 def require_coverage(times_s: Floats, window: Window, limit: Limit, rate_hz: float, what: str) -> None:
-    """NotMeasured if `uncovered`."""
+    """Raise NotMeasured if the readings leave too much of the window `uncovered`."""
     reason = uncovered(times_s, window, limit, rate_hz)
     if reason:
         raise NotMeasured(reason.format(what=what))

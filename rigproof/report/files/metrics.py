@@ -22,7 +22,7 @@ class _Family:
         self._metric = metric
 
     def collect(self) -> list[Metric]:
-        """The metric."""
+        """The metric, as the one that this registry has."""
         return [self._metric]
 
 

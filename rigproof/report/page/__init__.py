@@ -1,4 +1,4 @@
-"""report.html.
+"""The report page of a run, report.html.
 
 bokeh looks for its user's settings when it is imported, and fails where the user has no home, as the users of
 many containers have none: then it is imported with a home in which nothing is.

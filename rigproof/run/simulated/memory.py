@@ -47,7 +47,7 @@ class SimulatedMemory:
         return []
 
     def end(self) -> None:
-        """Nothing was kept."""
+        """Do nothing: nothing was written."""
 
 
 def reset_s(node: SimulatedNode, now_s: float) -> float | None:

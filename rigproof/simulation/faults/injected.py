@@ -111,7 +111,7 @@ class SimulatedClock:
         self.stages: tuple[StageWindow, ...] = ()
 
     def now_s(self) -> float:
-        """Run time."""
+        """The run time now, s."""
         return self._t_s
 
     def advance(self, seconds: float) -> None:

@@ -70,7 +70,7 @@ class Shortage:
 
 
 def _size(mib: float) -> str:
-    """As torch words it."""
+    """A size in the words of torch's own message."""
     return f"{mib:.2f} MiB" if mib < MIB_PER_GIB else f"{mib / MIB_PER_GIB:.2f} GiB"
 
 

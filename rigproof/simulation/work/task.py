@@ -70,7 +70,7 @@ class Task:
         return self._in_this_lap(self.card.faults.get(name))
 
     def host_fault(self, name: str) -> InjectedFault | None:
-        """The same of its node."""
+        """The node's fault of that name, if it hits tasks in this lap."""
         return self._in_this_lap(self.node.rig.fault(name, self.node.name))
 
     def _in_this_lap(self, fault: InjectedFault | None) -> InjectedFault | None:
@@ -87,11 +87,11 @@ class Task:
         return self.crew.subject if self.idle else self.plan.subject
 
     def acting(self, name: str, t_s: float, since_s: float | None = None) -> InjectedFault | None:
-        """The same, if it acts at this moment, or at any since `since_s`."""
+        """The card's fault of that name, if it acts at this moment, or at any since `since_s`."""
         return self.card.acting(name, t_s, self.node.stages, since_s)
 
     def begun(self, name: str, t_s: float) -> bool:
-        """Whether it has begun by this moment."""
+        """Whether the card's fault of that name has begun by this moment."""
         return self.card.begun(name, t_s, self.node.stages) is not None
 
     def segments(self, part: str = "") -> tuple[Segment, ...]:

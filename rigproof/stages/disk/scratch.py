@@ -47,7 +47,7 @@ class Place:
 
     @property
     def used_share(self) -> float:
-        """Of what users may use, as `df` shows it."""
+        """The used share of the space that users may use, as `df` shows it."""
         return self.used / max(1, self.used + self.free)
 
 

@@ -112,7 +112,7 @@ class DiskWork:
         return ""
 
     def _pass(self, operation: str, file: ScratchFile, data: Bytes, most: int, until_s: float) -> None:
-        """As many chunks as there is time for, and the fewest in any case."""
+        """Write or read chunks until the time is over, at least FEWEST_CHUNKS and at most `most`."""
         for number in range(most):
             late = number >= FEWEST_CHUNKS and self._context.now_s() > until_s
             if late or self._context.stopped():
@@ -140,7 +140,7 @@ class DiskWork:
 
 
 def aligned(size: int) -> Bytes:
-    """As many bytes, from the beginning of a page of memory on."""
+    """Room for that many bytes, which begins at a page of memory (O_DIRECT asks for that)."""
     return np.frombuffer(mmap.mmap(-1, size), np.uint8)
 
 

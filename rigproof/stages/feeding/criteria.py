@@ -53,7 +53,7 @@ class RewardTimes:
 
     @property
     def speedup(self) -> float:
-        """Of the pool, relative to one strategy after the other."""
+        """How many times faster the pool is than playing one strategy after the other."""
         return self.alone_s / self.together_s
 
 

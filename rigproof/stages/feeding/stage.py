@@ -155,7 +155,7 @@ GB = "GB"
 
 
 def _read_gb(spec: Mapping[str, Any]) -> float:
-    """Of 16-bit weights, for each TFLOP: a pass reads each for two operations in every completion."""
+    """GB of 16-bit weights read for each TFLOP: a pass uses each weight twice for every completion."""
     completions = spec.get("completions")
     return 1000 / completions if completions else 0.0
 

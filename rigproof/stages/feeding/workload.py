@@ -171,7 +171,7 @@ class Feeding:
         seed: int,
         known: tuple[float, ...] | None = None,
     ) -> None:
-        """The same rewards sequentially, then in parallel. `known` are those from the load."""
+        """Compute these strategies' rewards one by one, then in the pool. `known`: those of the load."""
         sequential = self._rewards(Job(strategies, seed, parallel=False))
         if sequential is None:
             return

@@ -106,7 +106,7 @@ def spec(work: StageWork, worker: WorkerPlan, _own: GemmSettings) -> Spec:
 
 
 def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
-    """Of the time that each precision is measured for at this level, where the rig has a GPU."""
+    """Problems with the measuring time of each precision at this level, for a rig with a GPU."""
     measure_s = loaded.settings(GemmSettings).measure_s.at(level)
     with_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
     if with_gpu and 0 < measure_s < SHORTEST_S:

@@ -126,7 +126,7 @@ def _require_told(results: Sequence[Event], compares: Rounds) -> None:
 
 
 def _sum(results: Sequence[Event], name: str) -> float:
-    """Of a number of all results; NaN if one lacks it."""
+    """The sum of one number over all results; NaN if one of them has no such number."""
     values = [one.data.get(name) for one in results]
     return math.fsum(one if isinstance(one, int | float) else math.nan for one in values)
 

@@ -37,7 +37,7 @@ class Content:
 
     @property
     def inverted(self) -> "Content":
-        """The complement."""
+        """The content with every bit inverted."""
         return replace(self, flip=~self.flip)
 
     def words(self, numbers: torch.Tensor) -> torch.Tensor:

@@ -67,7 +67,7 @@ def taken(mib: float) -> Words:
 
 
 class PinnedThreads:
-    """As many threads as asked for, each on a CPU of its own of those that this process may use."""
+    """A number of threads, each pinned to a CPU of its own among those that this process may use."""
 
     def __init__(self, number: int) -> None:
         cpus = sorted(os.sched_getaffinity(0))

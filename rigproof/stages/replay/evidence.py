@@ -69,7 +69,7 @@ def first_difference(device: DeviceEvidence) -> tuple[FirstDifference | None, in
 def first_differences(
     places: tuple[Place, ...], cards: Mapping[str, Trajectory]
 ) -> dict[str, FirstDifference]:
-    """Of each card that differs, the value at which it leaves the majority; later values follow from it.
+    """By card that differs from the majority: its first value that does; later ones follow from it.
 
     Once a card has left, it has no vote about later values. Without a majority all that are left differ.
     """

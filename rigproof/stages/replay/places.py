@@ -26,7 +26,7 @@ class Place:
 
     @property
     def in_words(self) -> str:
-        """As a report names it: `step 3, gradient of block 5, up`."""
+        """The place in the words of a report: `step 3, gradient of block 5, up`."""
         what = ", ".join(filter(None, (self.block, self.parameter)))
         if self.part == "start":
             return f"the start, {what}"

@@ -23,7 +23,7 @@ class Measured(Protocol):
         ...
 
     def launch(self) -> None:
-        """Queue it once."""
+        """Queue the product once on the device."""
         ...
 
     @property
@@ -113,7 +113,7 @@ class Attention:
         return self._result.contiguous()
 
     def reference(self) -> Reference:
-        """Of the last rows of the first and the last head."""
+        """The result's checksum; the last rows of two heads are compared with 64-bit arithmetic."""
         self.launch()
         sums = self._device.checksums(1)
         sums.add(self.result)

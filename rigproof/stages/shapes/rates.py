@@ -35,7 +35,7 @@ class ModelRates:
 
     @property
     def tokens(self) -> int:
-        """Of a step: the most that were measured."""
+        """The largest number of tokens in a step that was measured."""
         return max((tokens for _, _, tokens in self.rates), default=0)
 
     @property
@@ -44,11 +44,11 @@ class ModelRates:
         return sorted({size for product, size, tokens in self.rates if product in LAYER})
 
     def rate(self, product: str, size: int, tokens: int | None = None) -> float | None:
-        """Of one candidate; None if it was not measured."""
+        """The rate of one candidate; None if it was not measured."""
         return self.rates.get((product, size, self.tokens if tokens is None else tokens))
 
     def of_layer(self, size: int) -> float | None:
-        """Of the products of a layer together, each done once; None if one of them was not measured."""
+        """The rate of a layer: each of its products done once. None if one of them was not measured."""
         tflop = seconds = 0.0
         for one in layer(size, self.tokens):
             rate = self.rate(one.product, size)
@@ -58,7 +58,7 @@ class ModelRates:
         return tflop / seconds
 
     def layers(self) -> dict[int, float]:
-        """The same by hidden size, for those that were measured."""
+        """The rate of a whole layer by its hidden size, for the sizes that were measured."""
         return {size: rate for size in self.sizes if (rate := self.of_layer(size)) is not None}
 
     @property

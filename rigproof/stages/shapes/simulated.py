@@ -47,7 +47,7 @@ def records(task: Task, spec: ShapesSpec) -> Records:
 
 
 def share(one: Candidate, tokens: int) -> float:
-    """Of the rate of plain products."""
+    """The candidate's rate as a share of that of plain products."""
     if one.head:
         return FASTEST * ATTENTION_SHARE * (1.0 if one.head == 128 else 0.8)
     aligned = SHARES[min(alignment(one.size), alignment(one.n))]

@@ -23,7 +23,7 @@ from rigproof.stages.kind import StageKind, StageWork
 
 
 class SharingSettings(OptionalSettings):
-    """The same work by one process, then by several processes that share the GPU."""
+    """How fast processes are that share the GPU: one process works alone, then several divide its work."""
 
     workers: tuple[Annotated[int, Field(ge=1, le=16, strict=True)], ...] = Field(
         description="Numbers of processes that are compared; the first is 1."

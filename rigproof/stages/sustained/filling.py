@@ -82,7 +82,7 @@ class Filling:
         self.device.use(self.precision)
 
     def _new_pool(self, size: int) -> Pool:
-        """Of golden operands: all filled memory takes part in products held against exact arithmetic."""
+        """A pool of golden operands, so that all filled memory is checked against exact arithmetic."""
         return Pool(self.device, size, self.precision, GoldenData(self.device, size, self.precision))
 
     def release(self) -> None:

@@ -48,7 +48,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
 
 
 def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
-    """As `slowed_by`, which explains no wrong losses: they are no figure."""
+    """What slowed the step down, if a rate was missed; wrong losses are no rate, and have no such excuse."""
     return None if trouble.finding.measured is None else slowed_by(device, trouble)
 
 

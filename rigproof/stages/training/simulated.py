@@ -111,7 +111,7 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
 
 
 def _unknown_speedup(task: Task, fp16_tflops: float) -> float:
-    """Of fp16 over fp32 where it was not measured: so much that fp32 is no faster than its own products."""
+    """Speed-up of fp16 over fp32 where none was measured, so high that fp32 never beats its own products."""
     fp32_tflops = MODEL_RATE * task.card.steady_tflops("fp32")
     return max(UNKNOWN_SPEEDUP, fp16_tflops / fp32_tflops) if fp32_tflops else UNKNOWN_SPEEDUP
 

@@ -171,7 +171,7 @@ class TransferSpec(Spec):
         return tuple(_slots(ALONE, begin_s + WAKE_SHARE * left_s, self.alone_to_s))
 
     def together(self) -> tuple[Slot, ...]:
-        """The same in the part with all others."""
+        """The directions one after the other, while all other GPUs of the host transfer, too."""
         return tuple(_slots(TOGETHER, self.together_from_s, self.together_from_s + self.together_s))
 
 

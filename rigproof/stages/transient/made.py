@@ -40,7 +40,7 @@ class Lost:
 
     @property
     def kept(self) -> float:
-        """The share."""
+        """The share of its rate that is left."""
         return self.after / self.before
 
 
