@@ -23,6 +23,16 @@ import ray, sys
 ray.init(address=sys.argv[1], log_to_driver=False)
 print(sum(node["Alive"] for node in ray.nodes() if node["NodeName"] == "pc2"))
 """
+MORE = """
+[[nodes.gpus]]
+sku = "unknown"
+device = "cpu"
+gemm_size = 256
+vram_gib_per_worker = 0.02
+cpus_per_worker = 1
+"""
+# Pairs of three devices, of which one loses a worker.
+FATAL = "pc1/cpu0-pc2/cpu1"
 MEET = """
 import json, sys, time
 from rigproof.cluster.driver.rig_cluster import RigCluster
@@ -32,17 +42,23 @@ from rigproof.profiles.planning.subjects import turns_of
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event, Round
 from rigproof.stages.registry import KINDS
-from support.exchange import NAME, ExchangeSpec
+from support.exchange import NAME, ROUND_S, ExchangeSpec
 
 loaded = load_rig(sys.argv[1], KINDS)
 plan, found = make_plan(loaded, "quick"), []
+turns = turns_of("pairs", loaded, plan.workers)
 with RigCluster(loaded, plan, ray_address=sys.argv[2], sink=found.append, now_s=time.monotonic) as cluster:
-    specs = {one.worker: ExchangeSpec(NAME, 0.5) for one in plan.workers}
-    turns = turns_of("pairs", loaded, plan.workers)
-    stage = cluster.run_stage(StagePlan(NAME, 60, 0, 0.5, 0.5), specs, turns)
-workers = sorted({one.worker for one in found if isinstance(one, Round)})
-events = [one.message for one in found if isinstance(one, Event) and one.kind == "crew_failed"]
-print(json.dumps({"status": stage.status, "workers": workers, "events": events}))
+    specs = {one.worker: ExchangeSpec(NAME, 0.5, fatal=sys.argv[3]) for one in plan.workers}
+    stage = cluster.run_stage(StagePlan(NAME, 0.5, 0.0, 0.5, ROUND_S).in_turns(len(turns)), specs, turns)
+events = [one for one in found if isinstance(one, Event)]
+print(json.dumps({
+    "turns": [[crew.subject for crew in turn] for turn in turns],
+    "status": stage.status,
+    "died": [one.worker for one in events if one.kind == "worker_died"],
+    "crews": [[one.subject, one.message] for one in events if one.kind == "crew_failed"],
+    "bad": [one.kind for one in events if one.kind in ("worker_hung", "worker_failed", "timeout")],
+    "rounds": sorted({(one.subject, one.worker) for one in found if isinstance(one, Round)}),
+}))
 """
 
 
@@ -105,14 +121,21 @@ def test_two_hosts_are_accepted_though_one_came_back_and_its_cable_is_slow_and_o
     assert listed.splitlines()[0] in ("1", "2"), listed  # Ray may add there that it has given one up
 
 
-def test_a_pair_of_two_hosts_meets_where_the_other_one_reaches_it(hosts: RayHosts) -> None:
-    """What they exchange goes over the cable: neither knows the other's loopback."""
-    done = hosts.python(
-        hosts.network["pc1"], "-c", MEET, hosts.profile(start_s=PATIENT_START_S), hosts.address
-    )
+def test_pairs_meet_where_the_other_one_reaches_it_and_a_killed_worker_ends_its_own_pair_alone(
+    hosts: RayHosts,
+) -> None:
+    """Turn by turn, and between hosts over the cable: neither knows the other's loopback."""
+    profile = hosts.profile(start_s=PATIENT_START_S)
+    profile.write_text(profile.read_text() + MORE)
+    done = hosts.python(hosts.network["pc1"], "-c", MEET, profile, hosts.address, FATAL)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert answer == {"status": "finished", "workers": [f"{device}#0" for device in DEVICES], "events": []}
+    whole = ["pc2/cpu0-pc2/cpu1", "pc1/cpu0-pc2/cpu0"]
+    assert answer["turns"] == [whole[:1], [FATAL], whole[1:]]
+    assert (answer["status"], answer["died"], answer["bad"]) == ("partial", ["pc1/cpu0#0"], [])
+    assert answer["crews"] == [[FATAL, "it lost pc1/cpu0#0; the others were told to stop"]]
+    rounds = [tuple(one) for one in answer["rounds"] if one[0] != FATAL]
+    assert rounds == sorted((pair, f"{one}#0") for pair in whole for one in pair.split("-"))
 
 
 def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(hosts: RayHosts) -> None:
