@@ -128,9 +128,11 @@ def test_the_wanted_card_is_reserved_though_ray_gives_out_others_first_and_to_no
     assert set(reservations.groups) == {"three/gpu0", "three/gpu1"}
 
 
-def test_a_card_that_ray_does_not_have_is_refused_once_all_are_known(
-    node: FoundNode, reservations: Reservations
+def test_a_card_that_ray_does_not_have_is_refused_once_all_are_known_though_first_processes_ended(
+    node: FoundNode, job: Callable[..., Reservations]
 ) -> None:
+    """Each is started once more; names end in the number of the attempt."""
+    reservations = job("hurt", kind_of_actor(deadly=("-1",)))
     refused = reservations.reserve([wanted(node, 0), wanted(node, 9)], LIMIT_S)
     assert set(refused) == {"three/gpu9"}
     assert refused["three/gpu9"].startswith("Ray assigns GPU-")
@@ -155,12 +157,11 @@ def test_what_was_requested_in_vain_is_given_back(node: FoundNode, job: Callable
     assert free_gpus(3) == 3
 
 
-@pytest.mark.parametrize(("deadly", "refused"), [(("-1",), set()), (("-1", "-2"), {"three/gpu0"})])
-def test_a_first_process_that_ends_is_started_once_more(
-    node: FoundNode, job: Callable[..., Reservations], deadly: tuple[str, ...], refused: set[str]
+def test_a_card_whose_first_process_ends_twice_is_refused(
+    node: FoundNode, job: Callable[..., Reservations]
 ) -> None:
-    hurt = job("hurt", kind_of_actor(deadly=deadly))  # names end in the number of the attempt
-    assert set(hurt.reserve([wanted(node, 0)], LIMIT_S)) == refused
+    hurt = job("hurt", kind_of_actor(deadly=("-1", "-2")))
+    assert set(hurt.reserve([wanted(node, 0)], LIMIT_S)) == {"three/gpu0"}
 
 
 def free_gpus(expected: int = 2) -> float:

@@ -1,10 +1,14 @@
-"""Workers that are hurt from inside while they work, on the real device: each is caught, and the rig goes on.
+"""Workers that are hurt while they work, on the real device: each is caught, and the rig goes on.
 
-As many as there are devices are hurt in one run, each in its own way, so that all have to be named.
+As many as there are devices are hurt in one run, each in its own way, so that all have to be named. Without
+GPUs the memory of one is limited from outside; on a GPU another process takes it, in test_strangers.py.
 """
 
+import contextlib
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +17,10 @@ from support.two_devices import LATER, gpus_here, needs_gpus, two_devices
 
 ON_GPUS = gpus_here() >= 2
 # The ways that share a run. Of two GPUs the second one is healthy where there is one way.
-ON_TWO, ON_THREE = (("nap", "flip"), ("endless",), ("bounds",), ("fill",)), (("nap", "flip", "endless"),)
-TOGETHER = ON_TWO if ON_GPUS else ON_THREE
+ON_TWO = (("nap", "flip"), ("endless",), ("bounds",), ("fill",))
+ON_CPU = ("nap", "flip", "endless", "limit")
+TOGETHER = ON_TWO if ON_GPUS else (ON_CPU,)
+SLACK_MIB = 64  # of 256 that a worker is to allocate
 
 
 @dataclass
@@ -41,7 +47,7 @@ def hurt(
     """The run in which a worker was hurt in this way."""
     folder = tmp_path_factory.mktemp("profile")
     profile, subjects = two_devices(
-        folder, sustained_s=8, later_s=2, stall_s=6, gpu_gib=4, cpus=3, cpu_gib=0.05
+        folder, sustained_s=8, later_s=2, stall_s=6, gpu_gib=4, cpus=len(ON_CPU), cpu_gib=0.25
     )
     runs: dict[tuple[str, ...], RealRun] = {}
 
@@ -51,6 +57,8 @@ def hurt(
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("RIGPROOF_HURT", hurts)
                 runs[ways] = start_shared_run(profile)
+            if "limit" in ways:
+                limit_memory(runs[ways], subjects[ways.index("limit")])
             assert runs[ways].finish() == 1, runs[ways].text()
         return runs[ways]
 
@@ -60,6 +68,20 @@ def hurt(
         return Hurt(run_of(ways), subjects[place], subjects[1 if place == 0 else 0])
 
     return of
+
+
+def limit_memory(run: RealRun, subject: str) -> None:
+    """Let the worker map only a little more than it has, from the gemm stage on until memory runs out."""
+    run.wait_for(lambda run: subject in {one["subject"] for one in run.events("reference")})
+    pid = run.worker(subject).pid
+    status = Path(f"/proc/{pid}/status").read_text()
+    used_kib = int(next(line for line in status.splitlines() if line.startswith("VmSize")).split()[1])
+    hard = resource.prlimit(pid, resource.RLIMIT_AS)[1]
+    resource.prlimit(pid, resource.RLIMIT_AS, (used_kib * 1024 + SLACK_MIB * 2**20, hard))
+    run.hurt_now()
+    run.wait_for(lambda run: run.events("oom"))
+    with contextlib.suppress(ProcessLookupError):  # Ray's own threads must have something to answer with
+        resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, hard))
 
 
 def test_naps_are_named(hurt):
@@ -104,3 +126,15 @@ def test_an_over_allocation_is_counted_and_the_gpu_is_used_again(hurt):
     assert outcomes["memory.no_oom", found.subject] == "fail", found.run.text()
     assert outcomes["memory.no_oom", found.other] == "pass"
     assert found.worked_afterwards()
+
+
+if not ON_GPUS:
+
+    def test_memory_that_runs_out_fails_its_device_alone(hurt):
+        found = hurt("limit")
+        outcomes = found.run.outcomes()
+        assert outcomes["memory.no_oom", found.subject] == "fail", found.run.text()
+        assert outcomes["memory.no_oom", found.other] == "pass"
+        assert f"{found.subject} memory.no_oom" in found.run.text()
+        found.run.check_recording()
+        found.run.check_nothing_is_left()
