@@ -30,7 +30,6 @@ def typed(platform, *arguments):
 @pytest.mark.parametrize(
     "command",
     [
-        "rigproof accept --level quick",
         "rigproof accept --simulate --hwprofile dual-3090-3070",
         "rigproof detect",
         "rigproof monitor --once",

@@ -7,79 +7,53 @@ KNOWN = RIG + 'sku = "rtx-3090"\n'  # 93 °C, 350 W
 UNKNOWN = RIG + 'sku = "unknown"\n'
 
 
-CORE = "core_temperature_c = {}\ncore_temperature_warn_c = {}\ncore_temperature_never_c = {}\n"
-
-
 FAR = "a/gpu0 has 350 W by default, and no card can be set so far from it; keep it within [87.5, 525]"
 HOT = "over the 93 °C that a/gpu0 may run at; write 93 or less"
+TOO_HOT_TO_WORK = "begins at 64 °C, where the core is too hot; begin under 64"
+NO_WORK = "begins at the power limit of a/gpu0, 350 W, so no work is inside; begin under 350"
 
 
 @pytest.mark.parametrize(
-    ("limits", "key", "expected"),
+    ("line", "beside", "expected"),
     [
         (
-            CORE.format(80, 80, 83),
             "core_temperature_warn_c = 80",
+            "core_temperature_c = 80\ncore_temperature_never_c = 83",
             "cannot trip before core_temperature_c = 80; write less than 80",
         ),
         (
-            CORE.format(80, 78, 79),
             "core_temperature_c = 80",
+            "core_temperature_warn_c = 78\ncore_temperature_never_c = 79",
             "cannot trip before core_temperature_never_c = 79; write 79 or less",
         ),
         (
-            "core_temperature_warn_c = 84\ncore_temperature_never_c = 83\n",
             "core_temperature_warn_c = 84",
+            "core_temperature_never_c = 83",
             "cannot trip before core_temperature_never_c = 83; write less than 83",
         ),
-        ("core_temperature_never_c = 94\n", "core_temperature_never_c = 94", HOT),
-        ("core_temperature_warn_c = 94\n", "core_temperature_warn_c = 94", HOT),
-        (
-            "core_temperature_c = 64\nworking_temperature_c = [64, 70]\n",
-            "working_temperature_c = [64, 70]",
-            "begins at 64 °C, where the core is too hot; begin under 64",
-        ),
-        (
-            "core_temperature_never_c = 64\nworking_temperature_c = [65, 70]\n",
-            "working_temperature_c = [65, 70]",
-            "begins at 64 °C, where the core is too hot; begin under 64",
-        ),
-        ("power_limit_w = [350, 526]\n", "power_limit_w = [350, 526]", FAR),
-        ("power_limit_w = [87, 350]\n", "power_limit_w = [87, 350]", FAR),
-        (
-            "working_power_w = [350, 400]\n",
-            "working_power_w = [350, 400]",
-            "begins at the power limit of a/gpu0, 350 W, so no work is inside; begin under 350",
-        ),
-        (
-            "power_limit_w = [420, 350]\n",
-            "power_limit_w = [420, 350]",
-            "low end above high end; write e.g. [350, 420]",
-        ),
-        (
-            "working_power_w = [150, 100]\n",
-            "working_power_w = [150, 100]",
-            "low end above high end; write e.g. [100, 150]",
-        ),
-        (
-            "working_temperature_c = [65, 60]\n",
-            "working_temperature_c = [65, 60]",
-            "low end above high end; write e.g. [60, 65]",
-        ),
+        ("core_temperature_never_c = 94", "", HOT),
+        ("core_temperature_warn_c = 94", "", HOT),
+        ("working_temperature_c = [64, 70]", "core_temperature_c = 64", TOO_HOT_TO_WORK),
+        ("working_temperature_c = [65, 70]", "core_temperature_never_c = 64", TOO_HOT_TO_WORK),
+        ("power_limit_w = [350, 526]", "", FAR),
+        ("power_limit_w = [87, 350]", "", FAR),
+        ("working_power_w = [350, 400]", "", NO_WORK),
+        ("power_limit_w = [420, 350]", "", "low end above high end; write e.g. [350, 420]"),
+        ("working_power_w = [150, 100]", "", "low end above high end; write e.g. [100, 150]"),
+        ("working_temperature_c = [65, 60]", "", "low end above high end; write e.g. [60, 65]"),
     ],
 )
 @pytest.mark.parametrize("own", [False, True])
-def test_limits_that_contradict_each_other_or_the_card_are_refused(desk, own, limits, key, expected):
-    written = "".join(f"limits.{line}\n" for line in limits.splitlines()) if own else f"[limits]\n{limits}"
-    prefix = "nodes[0].gpus[0].limits." if own else "limits."
-    assert desk.lint(KNOWN + written) == [f"{prefix}{key}: {expected}"]
+def test_limits_that_contradict_each_other_or_the_card_are_refused(desk, own, line, beside, expected):
+    table, place = ("[nodes.gpus.limits]", "nodes[0].gpus[0].limits") if own else ("[limits]", "limits")
+    assert desk.lint(f"{KNOWN}{table}\n{line}\n{beside}\n") == [f"{place}.{line}: {expected}"]
 
 
 @pytest.mark.parametrize(
     "limits",
     [
-        CORE.format(80, 78, 83),
-        CORE.format(80, 79.5, 80),
+        "core_temperature_c = 80\ncore_temperature_warn_c = 78\ncore_temperature_never_c = 83\n",
+        "core_temperature_c = 80\ncore_temperature_warn_c = 79.5\ncore_temperature_never_c = 80\n",
         "core_temperature_warn_c = 78\n",
         "core_temperature_never_c = 93\n",
         "power_limit_w = [350, 420]\n",
