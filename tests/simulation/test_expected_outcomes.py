@@ -37,7 +37,7 @@ from support.lengths import lengths
 from support.outcomes import DUTIES, LATE, LEVEL, NODE, Run, runs, stage_rig, wanted, written
 from support.sentences import check_sentences
 
-ANEW = "write docs/faults.toml anew: PYTHONPATH=.:tests python -m support.outcomes"
+ANEW = "write docs/faults.toml anew: PYTHONPATH=.:tests python -m support.generated"
 COOLER = ("clock-locked", "clock-drops-idle")  # than the second card's own working range lets it be
 BY_STAGE = [case for case in cases() if case.stage]
 BAD = (Outcome.FAIL, Outcome.WARN)

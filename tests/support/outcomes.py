@@ -8,6 +8,7 @@ each fault with its defaults, in each stage in which it can act, and late in the
 import argparse
 import json
 import os
+import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -270,8 +271,12 @@ def main() -> None:
     with ProcessPoolExecutor(given.jobs) as pool:
         for found in pool.map(changed_in, range(len(every_run()))):
             changed |= found
-    text = written([replace(case, changed=changed[str(case)]) for case in wanted()])
-    PATH.write_text(text, encoding="utf-8")
+    found = [replace(case, changed=changed[str(case)]) for case in wanted()]
+    PATH.write_text(written(found), encoding="utf-8")
+    for case in found:
+        if case.fault.trips and not case.changed:
+            why = "give it other keys in docs/faults.toml, or say why in the stage's `unnoticed`"
+            sys.stdout.write(f"{case} changes nothing: {why}\n")
 
 
 if __name__ == "__main__":

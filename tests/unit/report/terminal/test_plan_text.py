@@ -299,7 +299,10 @@ def test_the_plan_words_each_limit_as_the_verdict_does(rig):
             assert re.match(rf"{re.escape(limit)}\b|{re.escape(limit)}( |$)", planned), verdict
             compared.add(verdict.criterion)
         else:
-            assert verdict.criterion in READ_IN_THE_RUN
+            assert verdict.criterion in READ_IN_THE_RUN, (
+                f"the plan says {planned!r}, the verdict {limit!r}: if the run has to be read to know the "
+                "number, add the criterion to READ_IN_THE_RUN"
+            )
     assert len(compared) > 15
     assert "feeding.parallel_rewards" in compared
     assert "  feeding.parallel_rewards (" in "\n".join(lines)
