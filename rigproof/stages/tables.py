@@ -44,9 +44,8 @@ def verified_rounds(recording: Recording, stage: str) -> Iterator[tuple[str, Rou
 
 def rate_of(rounds: Rounds, **labels: str | int) -> str:
     """The rate of the rounds with these labels, without a unit; a dash if there is none."""
-    for name, value in labels.items():
-        rounds = rounds.only(rounds.labelled(name, value))
-    return figure(rounds.rate()) if len(rounds) else NO_RATE
+    chosen = rounds.having(**labels) if labels else rounds
+    return figure(chosen.rate()) if len(chosen) else NO_RATE
 
 
 def rates(

@@ -279,7 +279,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadi
         if together * fastest <= most_per_mhz * lowest_mhz:
             continue  # not even all of them at once are too fast at any time
         for stretch, mean_mhz in _means_mhz(device, load):
-            own = rounds.only(rounds.labelled("precision", precision))
+            own = rounds.having(precision=precision)
             (work,) = work_by_slice(own.begins_s, own.t_s, own.rates, (stretch,))
             rate = work / stretch.length_s
             if rate > most_per_mhz * mean_mhz:

@@ -227,7 +227,7 @@ def _held_against_arithmetic(device: DeviceEvidence) -> list[str]:
     for (stage, precision), kinds in golden.items():
         done = device.rounds(stage).verified
         if kinds == {True}:  # all that it multiplied
-            held = done.only(done.labelled("precision", precision))
+            held = done.having(precision=precision)
         else:
             held = done.only(done.labelled("precision", precision) & done.same("phase", "exact"))
         if True not in kinds or not len(held):

@@ -154,8 +154,17 @@ def _same_ram(one_gib: float, other_gib: float) -> bool:
     return abs(one_gib - other_gib) <= SAME_RAM * max(one_gib, other_gib)
 
 
-def no_equal(loaded: LoadedRig, node: str) -> str:
-    """Why the rates of this node of a simulated rig are judged by no other host; empty if they are."""
+def no_floor(*floors: LimitKey[float | None]) -> Callable[[LoadedRig, str], str]:
+    """Why a node of a simulated rig has no limit of its rates: no floor, and no equal host; else empty."""
+
+    def why(loaded: LoadedRig, node: str) -> str:
+        stated = any(loaded.stated(key, loaded.node(node))[0] for key in floors)
+        return "" if stated else _no_equal(loaded, node)
+
+    return why
+
+
+def _no_equal(loaded: LoadedRig, node: str) -> str:
     hosts = {one.name: SimulatedHost(loaded, one.name, (), seed=0) for one in loaded.rig.nodes}
     own = hosts.pop(node)
     equal = any(one.cpus == own.cpus and _same_ram(one.ram_gib(), own.ram_gib()) for one in hosts.values())

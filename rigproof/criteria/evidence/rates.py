@@ -17,7 +17,6 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
-FEWEST_ROUNDS = 3  # a rate from fewer is a single reading
 LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SETTLE_SHARE)
 PeerGroup = tuple[Work, str]  # and precision
 GroupOf = Callable[[DeviceEvidence], tuple[Hashable, float] | None]  # what it is compared in, and its rate
@@ -144,7 +143,7 @@ def precision_rate(device: DeviceEvidence, precision: str) -> PrecisionRate | No
 
     def measured() -> PrecisionRate | None:
         rounds = device.possible(_stage_of_arms(device.evidence), precision).verified.measured
-        rounds = rounds.only(rounds.labelled("precision", precision))
+        rounds = rounds.having(precision=precision)
         return PrecisionRate(rounds, rounds.rate()) if len(rounds) else None
 
     return device.cached(("precision rate", precision), measured)

@@ -17,6 +17,7 @@ from rigproof.records.rows import Rows
 # Rounds that a device may have finished ahead of its reports: two in its queue, and the one being reported.
 QUEUED_ROUNDS = 3
 CLOCKS_APART = 1e-3  # the relative difference between a device's clock and the host's
+FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading
 JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of load
 Ids = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
@@ -130,6 +131,10 @@ class Rounds:
     def labelled(self, name: str, *values: Any) -> Mask:
         """The rounds whose label of that name is one of these values; None matches rounds without it."""
         return self._where(LABELS, lambda labels: labels.get(name) in values)
+
+    def having(self, **labels: Any) -> "Rounds":
+        """The rounds with these labels."""
+        return self.only(np.logical_and.reduce([self.labelled(*label) for label in labels.items()]))
 
     def where_labels(self, are: Callable[[Labels], object]) -> Mask:
         """The rounds of whose labels this is true."""

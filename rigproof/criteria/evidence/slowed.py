@@ -14,7 +14,8 @@ from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import SEEN_BEFORE_S
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, rate_or_none
+from rigproof.criteria.evidence.rates import rate_or_none
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
 from rigproof.criteria.evidence.strangers import NOT_BY_STRANGERS, Stranger, explanation, stages_of, suspects
 from rigproof.criteria.evidence.want_of_memory import ran_short
 from rigproof.criteria.evidence.windows import Window

@@ -12,7 +12,8 @@ from operator import itemgetter
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, GroupOf, peers_of
+from rigproof.criteria.evidence.rates import GroupOf, peers_of
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
 from rigproof.profiles.kinds.stages import DUTIES, Need
 
 Work = tuple[str, tuple[tuple[str, str | int], ...]]  # stage; labels in the order of their names

@@ -7,7 +7,7 @@ from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, 
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import CHAMPION_SHARE, Measured, floor_of, torch_of
 from rigproof.criteria.evidence.rates import peers_of
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import FLOOR_MEASURED_SHARE, FLOOR_SIMILAR_SHARE, Conditions
 from rigproof.profiles.tables.limits import LIMITS
@@ -19,7 +19,6 @@ from rigproof.stages.tables import StageTable, rates
 FLOOR_PRINTED_SHARE = LIMITS.key(lambda limits: limits.floor_printed_share)
 PEER_SHARE = LIMITS.key(lambda limits: limits.peer_share)
 
-FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
 UNIT = "GB/s"
 MIB_PER_GIB = 1024
 
@@ -78,8 +77,7 @@ def bandwidth(device: DeviceEvidence) -> Finding:
 
 def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
     """Measured, verified rounds of one operation. Raises NotMeasured if there are too few."""
-    done = device.possible(STAGE)
-    done = done.only(done.labelled("operation", operation)).verified.measured
+    done = device.possible(STAGE).having(operation=operation).verified.measured
     if len(done) < FEWEST_ROUNDS:
         device.evidence.stage(STAGE)
         raise device.unmeasured(f"{count_of(len(done), 'verified rounds')} of {operation}")

@@ -5,13 +5,12 @@ from statistics import median
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.nodes import NodeEvidence, host_floor
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.disk.stage import KIND, READ, STAGE, WRITE, DiskTest
-from rigproof.stages.tables import StageTable
+from rigproof.stages.tables import NO_RATE, StageTable
 
-FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "MB/s"
 FULL = "make room: delete old checkpoints and logs, or use a larger disk (`stages.disk.path`)"
 KEPT = "the data that were written"
@@ -135,16 +134,12 @@ def _floor(node: NodeEvidence, operation: str) -> Limit | None:
 
 def _median_rate(node: NodeEvidence, operation: str) -> float:
     """MB/s, of the measured, verified chunks. Raises NotMeasured if there are too few."""
-    done = _chunks(node.rounds(STAGE), operation)
+    done = node.rounds(STAGE).having(operation=operation).verified.measured
     if len(done) < FEWEST_ROUNDS:
         few = f"{count_of(len(done), 'verified chunks')} to {operation}"
         raise NotMeasured(few, node.cause(STAGE))
     rates: list[float] = done.rates.tolist()
     return median(rates)
-
-
-def _chunks(rounds: Rounds, operation: str) -> Rounds:
-    return rounds.only(rounds.labelled("operation", operation)).verified.measured
 
 
 CRITERIA = (disk,)
@@ -155,12 +150,12 @@ def tables(recording: Recording) -> Iterator[StageTable]:
     rows = []
     for subject in recording.nodes:
         rounds = Rounds.of_subject(recording.rounds, subject)
-        own = rounds.only(rounds.same("stage", STAGE))
+        own = rounds.only(rounds.same("stage", STAGE)).verified.measured
         for test in recording.of(DiskTest).of(subject)[-1:]:
             where = (subject, test.path, f"{test.filesystem} ({test.device})", HOW.get(test.how, test.how))
-            rates = (_chunks(own, operation).rates.tolist() for operation in FLOORS)
+            rates = (own.having(operation=operation).rates.tolist() for operation in FLOORS)
             room = (f"{test.written_mib:.0f}", f"{test.free_gib:.1f}", f"{100 * test.used_share:.0f}")
-            rows.append((*where, *(figure(median(one)) if one else "–" for one in rates), *room))
+            rows.append((*where, *(figure(median(one)) if one else NO_RATE for one in rates), *room))
     if rows:
         yield StageTable(
             section="Hosts",

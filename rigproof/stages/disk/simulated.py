@@ -1,20 +1,14 @@
 """A simulated disk: chunks written and read back."""
 
-from rigproof.criteria.evidence.nodes import no_equal
-from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.criteria.evidence.nodes import no_floor
 from rigproof.records.measurements import Phase
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.timetable import at_rest
 from rigproof.simulation.work.task import Task
-from rigproof.stages.disk.stage import MB, READ, STAGE, WRITE, DiskSettings, DiskSpec, DiskTest
+from rigproof.stages.disk.criteria import READ_FLOOR_MBPS, WRITE_FLOOR_MBPS
+from rigproof.stages.disk.stage import MB, READ, STAGE, WRITE, DiskSpec, DiskTest
 from rigproof.stages.disk.workload import wrong_text
-
-
-def _no_floor(loaded: LoadedRig, node: str) -> str:
-    own = loaded.settings_of(node, DiskSettings)
-    return "" if own.write_floor_mbps or own.read_floor_mbps else no_equal(loaded, node)
-
 
 FAULTS = (
     FaultKind(
@@ -25,7 +19,7 @@ FAULTS = (
         keys=("stage", "by"),
         defaults={"by": "60%"},
         stage=STAGE,
-        host_lacks=_no_floor,
+        host_lacks=no_floor(WRITE_FLOOR_MBPS, READ_FLOOR_MBPS),
     ),
     FaultKind(
         "disk-full",

@@ -5,7 +5,8 @@ from typing import NoReturn
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import FLOOR_LIMITS, FLOORS, SLOW, Measured, against
-from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
+from rigproof.criteria.evidence.rates import precision_rate
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.sku import PRECISIONS, Precision

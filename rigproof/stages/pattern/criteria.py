@@ -180,7 +180,7 @@ def _require_passes(device: DeviceEvidence, rounds: Rounds) -> None:
     settings = device.device.settings(PatternSettings)
     for name in patterns_with(settings.fade_s.at(device.evidence.plan.level)):
         for operation in OPERATIONS:
-            done = rounds.only(rounds.labelled("pattern", name) & rounds.labelled("operation", operation))
+            done = rounds.having(pattern=name, operation=operation)
             if not len(done):
                 raise device.unmeasured(f"no {operation} of {name}")
 
@@ -234,7 +234,7 @@ def hot(device: DeviceEvidence) -> Finding:
 def _read_rounds(device: DeviceEvidence, heat: str) -> Rounds:
     """The verified passes of reading before or after all others."""
     rounds = device.rounds(STAGE)
-    found = rounds.only(rounds.labelled("heat", heat)).verified
+    found = rounds.having(heat=heat).verified
     if len(found) < FEWEST_PROBES:
         raise device.unmeasured(f"{len(found)} verified passes of reading {heat}")
     return found
@@ -257,7 +257,7 @@ def tables(recording: Recording) -> Iterator[StageTable]:
     rows = []
     for subject, verified in verified_rounds(recording, STAGE):
         for name in MEANINGS:
-            own = verified.only(verified.labelled("pattern", name))
+            own = verified.having(pattern=name)
             if len(own):
                 rates = (rate_of(own, operation=one) for one in OPERATIONS)
                 rows.append((subject, name, str(len(own)), *rates))

@@ -4,17 +4,16 @@ from collections.abc import Iterator
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.nodes import NodeEvidence, host_floor
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.records.verdict import Outcome, count_of
 from rigproof.stages.ram.stage import COPY, FILL, KIND, LEAST_CACHES, STAGE, VERIFY, RamTest
-from rigproof.stages.tables import StageTable
+from rigproof.stages.tables import NO_RATE, StageTable, rate_of
 
 LEAST_GIB = KIND.key(lambda own: own.least_gib)
 FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
 PEER_SHARE = KIND.key(lambda own: own.peer_share)
 
-FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "GB/s"
 MIB_PER_GIB = 1024
 BROKEN = "do not train on this host: find the module with memtest86+; replace it, or lower its clock"
@@ -66,15 +65,11 @@ def memory(node: NodeEvidence) -> Finding:
 
 def copy_rate(node: NodeEvidence) -> float:
     """GB/s, of the measured, verified rounds of copies. Raises NotMeasured if there are too few."""
-    done = _rounds(node.rounds(STAGE), COPY)
+    done = node.rounds(STAGE).having(operation=COPY).verified.measured
     if len(done) < FEWEST_ROUNDS:
         why = [event.message for event in node.events("ram_short")] or [node.cause(STAGE)]
         raise NotMeasured("; ".join(filter(None, [f"{len(done)} verified rounds of copies", *why])))
     return done.rate()
-
-
-def _rounds(rounds: Rounds, operation: str) -> Rounds:
-    return rounds.only(rounds.labelled("operation", operation)).verified.measured
 
 
 def tested_by(node: NodeEvidence) -> RamTest:
@@ -123,12 +118,12 @@ def tables(recording: Recording) -> Iterator[StageTable]:
     rows = []
     for subject in recording.nodes:
         rounds = Rounds.of_subject(recording.rounds, subject)
-        own = rounds.only(rounds.same("stage", STAGE))
-        rates = [figure(done.rate()) if len(done := _rounds(own, one)) else "–" for one in operations]
+        own = rounds.only(rounds.same("stage", STAGE)).verified.measured
+        rates = [rate_of(own, operation=one) for one in operations]
         tests = recording.of(RamTest).of(subject)
-        if tests or any(rate != "–" for rate in rates):
+        if tests or any(rate != NO_RATE for rate in rates):
             tested = [(_gib(one.tested_mib), _gib(one.total_mib), str(one.wrong)) for one in tests]
-            rows.append((subject, *rates, *(tested[-1] if tested else 3 * ("–",))))
+            rows.append((subject, *rates, *(tested[-1] if tested else 3 * (NO_RATE,))))
     if rows:
         yield StageTable(
             section="Hosts",

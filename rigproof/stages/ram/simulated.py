@@ -1,20 +1,14 @@
 """Simulated RAM: copies, then patterns over a part of what is free."""
 
-from rigproof.criteria.evidence.nodes import no_equal
-from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.criteria.evidence.nodes import no_floor
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.timetable import at_rest
 from rigproof.simulation.work.task import Task
+from rigproof.stages.ram.criteria import FLOOR_GBPS
 from rigproof.stages.ram.patterns import Wrong, in_words
-from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, STAGE, VERIFY, RamSettings, RamSpec, RamTest
-
-
-def _no_floor(loaded: LoadedRig, node: str) -> str:
-    stated = loaded.settings_of(node, RamSettings).floor_gbps
-    return "" if stated else no_equal(loaded, node)
-
+from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, STAGE, VERIFY, RamSpec, RamTest
 
 FAULTS = (
     FaultKind(
@@ -33,7 +27,7 @@ FAULTS = (
         keys=("stage", "by"),
         defaults={"by": "25%"},
         stage=STAGE,
-        host_lacks=_no_floor,
+        host_lacks=no_floor(FLOOR_GBPS),
     ),
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.records.recording import Recording
 from rigproof.stages.shapes.candidates import (
     HEADS,
@@ -19,7 +19,6 @@ from rigproof.stages.shapes.candidates import (
 )
 from rigproof.stages.shapes.stage import STAGE
 
-FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading
 SLOW_SHARE = 0.9  # of the best: less is worth a remark
 Key = tuple[str, int, int]  # product, hidden size, tokens
 

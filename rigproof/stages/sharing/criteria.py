@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.floors import SLOW
 from rigproof.criteria.evidence.rates import rate_or_none
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.tables.limits import LIMITS
@@ -23,7 +23,6 @@ from rigproof.stages.tables import StageTable
 SHARING_SHARE = KIND.key(lambda own: own.sharing_share)
 STABILITY_WORST_WINDOW_SHARE = LIMITS.key(lambda limits: limits.stability_worst_window_share)
 
-FEWEST_ROUNDS = 3  # of a process: fewer would be single readings
 MIB_PER_GIB = 1024
 
 

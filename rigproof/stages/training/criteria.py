@@ -8,7 +8,7 @@ from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, 
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import CHAMPION_SHARE, SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.limits import LIMITS
@@ -17,7 +17,6 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.tables import StageTable
 from rigproof.stages.training.precision import (
-    FEWEST_ROUNDS,
     PART,
     SWEEP,
     StepTime,

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-import numpy as np
-
 from rigproof.criteria.criterion import (
     Criterion,
     Finding,
@@ -17,7 +15,7 @@ from rigproof.criteria.criterion import (
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.devices.verification import ROUNDOFF
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -36,7 +34,6 @@ from rigproof.stages.training.stage import KIND, SPEEDUP
 TRAINING_SPEEDUP = KIND.key(lambda own: own.training_speedup)
 
 PART, SWEEP = "precision", "sweep"
-FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ def outcomes(device: DeviceEvidence) -> list[Event]:
 def wrong_losses(device: DeviceEvidence) -> str:
     """What is wrong with the losses that were reported, by the rules of `checks.Judge`; empty: nothing."""
     rounds = device.rounds("training")
-    rounds = rounds.only(rounds.labelled("part", PART))
+    rounds = rounds.having(part=PART)
     for event in outcomes(device):
         precision, batch = (event.data.get(name) for name in ("precision", "batch"))
         first, last, overflows = (float(event.data[one]) for one in ("first_loss", "last_loss", "overflows"))
@@ -196,9 +193,8 @@ def speedup(device: DeviceEvidence) -> Finding:
 def spans_of(device: DeviceEvidence, part: str, step: StepTime) -> list[tuple[float, float]]:
     """When such steps were measured in a part of the stage, run time."""
     done = device.rounds("training").measured
-    labels = {"part": part, "precision": step.precision, "batch": step.batch}
-    same = [done.labelled(name, value) for name, value in labels.items()]
-    return done.only(np.logical_and.reduce(same)).unbroken(device.evidence.kinds)
+    done = done.having(part=part, precision=step.precision, batch=step.batch)
+    return done.unbroken(device.evidence.kinds)
 
 
 def step_conditions(device: DeviceEvidence, step: StepTime) -> Conditions:

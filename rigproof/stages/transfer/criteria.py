@@ -25,7 +25,7 @@ from rigproof.criteria.evidence.link import (
     link_name,
     link_under_load,
 )
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.profiles.tables.limits import LIMITS
@@ -51,7 +51,6 @@ CEILING_SHARE = LIMITS.key(lambda limits: limits.ceiling_share)
 BOTH_SHARE = KIND.key(lambda own: own.both_share)
 
 FEWEST_FALLEN = 2  # directions: a busy moment of the host slows one of them
-FEWEST_ROUNDS = 3  # of a direction: fewer would be single readings
 UNIT = "GB/s"
 TITLES = {H2D: "host to card", D2H: "card to host", BOTH: "both ways"}
 ON_CPU = "the CPU has no link of its own: what it copies stays in the host's memory"
@@ -219,9 +218,7 @@ def measured(device: DeviceEvidence, direction: str) -> Found:
 
 def arm(device: DeviceEvidence, direction: str, company: str) -> Rounds:
     """The measured, verified rounds of a direction, alone or together."""
-    done = device.rounds(STAGE)
-    chosen = done.labelled("direction", direction) & done.labelled("company", company)
-    return done.only(chosen).verified.measured
+    return device.rounds(STAGE).having(direction=direction, company=company).verified.measured
 
 
 def _require_enough(device: DeviceEvidence, rounds: Rounds, direction: str, how: str) -> None:
@@ -353,7 +350,6 @@ def tables(recording: Recording) -> Iterator[StageTable]:
 
 
 def _cells(rounds: Rounds, direction: str) -> tuple[str, str, str]:
-    own = rounds.only(rounds.labelled("direction", direction))
-    alone, together = (own.only(own.labelled("company", one)) for one in (ALONE, TOGETHER))
+    alone, together = (rounds.having(direction=direction, company=one) for one in (ALONE, TOGETHER))
     ratio = f"{together.rate() / alone.rate():.2f}" if len(alone) and len(together) else NO_RATE
     return rate_of(alone), rate_of(together), ratio

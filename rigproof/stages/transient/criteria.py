@@ -265,11 +265,7 @@ def _bursts(recording: Recording) -> dict[str, Rounds]:
 
 
 def _row(recording: Recording, node: str, done: Mapping[str, Rounds], gpus: int, hz: int) -> tuple[str, ...]:
-    own = {
-        subject: part
-        for subject, rounds in done.items()
-        if len(part := rounds.only(rounds.labelled("gpus", gpus) & rounds.labelled("hz", hz)))
-    }
+    own = {subject: part for subject, rounds in done.items() if len(part := rounds.having(gpus=gpus, hz=hz))}
     begin_s = min(float(rounds.begins_s.min()) for rounds in own.values())
     window = Window(begin_s, max(float(rounds.begins_s.max()) for rounds in own.values()) + 1 / hz)
     rate_hz = float(recording.run.rig.get("sampling", {}).get("rate_hz", 10.0))

@@ -71,7 +71,7 @@ class Waves:
     def rounds(self, place: int, arm: Arm) -> Rounds:
         """The verified bursts of the GPU at that place in an arm."""
         done = self._verified[place]
-        return done.only(done.labelled("gpus", arm.gpus) & done.labelled("hz", arm.hz))
+        return done.having(gpus=arm.gpus, hz=arm.hz)
 
     @cached_property
     def _verified(self) -> list[Rounds]:
