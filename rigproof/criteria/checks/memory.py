@@ -14,6 +14,7 @@ from rigproof.criteria.evidence.tasks import rounds_by_device, shortage, tasks_o
 from rigproof.criteria.evidence.want_of_memory import crowded_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import IDLE_MIB, ITEM_BYTES, matrix_mib
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.verdict import Outcome, count_of, figure_and_limit
 from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
@@ -22,7 +23,6 @@ OOMS = LIMITS.key(lambda limits: limits.ooms)
 SUCCESS_SHARE = LIMITS.key(lambda limits: limits.success_share)
 HEADROOM_GIB = LIMITS.key(lambda limits: limits.headroom_gib)
 
-MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
 COUNTS = ("ooms", "alloc_retries")  # that an allocator keeps

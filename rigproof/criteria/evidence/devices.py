@@ -16,7 +16,7 @@ from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
-from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
+from rigproof.records.measurements import GB, TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # evidence builds these
 Own = TypeVar("Own", bound=StageRecord)
 Made = TypeVar("Made")
 Settings = TypeVar("Settings", bound=StageSettings)
-GB = "GB"  # 10^9 bytes: the unit of copies
 MOST_SMS = 1024  # a GB202 has 192, an H100 144 on its die
 LOSSES = ("worker_failed", "worker_died", "worker_hung")  # of a worker
 # Events that explain why a device did no work; an earlier kind explains the later ones.

@@ -10,6 +10,7 @@ from rigproof.criteria.evidence.rates import peers_of
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import FLOOR_MEASURED_SHARE, FLOOR_SIMILAR_SHARE, Conditions
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
@@ -20,7 +21,6 @@ FLOOR_PRINTED_SHARE = LIMITS.key(lambda limits: limits.floor_printed_share)
 PEER_SHARE = LIMITS.key(lambda limits: limits.peer_share)
 
 UNIT = "GB/s"
-MIB_PER_GIB = 1024
 
 
 @Criterion(

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.records.measurements import Labels, Phase
+from rigproof.records.measurements import GB, Labels, Phase
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.bandwidth.stage import FIGURES, GB, BandwidthSpec
+from rigproof.stages.bandwidth.stage import FIGURES, BandwidthSpec
 
 FAULTS = (
     FaultKind(

@@ -9,13 +9,14 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.base import Meaningful, Positive
 from rigproof.profiles.tables.sku import Figure, Sku
 from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.measurements import GB
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE, COPY = "bandwidth", "copy"
-GB = "GB"  # 10^9 bytes: the unit of these rounds
 MEANINGS = {  # of the operations, in the order of measurement
     "write": "a constant is written to a buffer in VRAM",
     "read": "a buffer in VRAM is read and summed",
@@ -56,7 +57,6 @@ FIGURES = {
 
 
 BUFFERS = 4  # three, and room to compare two of them
-MIB_PER_GIB = 1024
 ALIGNED = 64  # the length of a row is a multiple of it
 SMALLEST = 256
 

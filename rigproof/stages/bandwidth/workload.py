@@ -5,9 +5,9 @@ from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import adapted
 from rigproof.devices.specs import WorkerContext
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import GB, Phase
 from rigproof.stages.bandwidth.operations import OPERATIONS, Buffers, Operation
-from rigproof.stages.bandwidth.stage import GB, BandwidthSpec
+from rigproof.stages.bandwidth.stage import BandwidthSpec
 
 WARM_UP_SHARE = 0.2  # of each operation's time
 FEWEST_ROUNDS = 4  # of an operation, even if they take long on a busy device

@@ -11,6 +11,7 @@ from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -114,9 +115,6 @@ class DiskTest:
     wrong: int
     trouble: str
     error: str
-
-
-MIB_PER_GIB = 1024
 
 
 @dataclass(frozen=True, slots=True)

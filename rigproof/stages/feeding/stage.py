@@ -16,7 +16,7 @@ from rigproof.profiles.tables.gpu import Count
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.records.measurements import TFLOP
+from rigproof.records.measurements import GB, TFLOP
 from rigproof.stages.kind import StageKind, StageWork
 
 
@@ -149,9 +149,6 @@ def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
         wrong = f"{processes} processes × {share:g} is no speed-up: rewards one after the other would pass"
         way_out = f"write reward_speedup_share = {(1.5 / processes):.2g} or more, or processes = 1"
         yield rig_problem(loaded, key, processes if key.endswith(PROCESSES) else share, wrong, way_out)
-
-
-GB = "GB"
 
 
 def _read_gb(spec: Mapping[str, Any]) -> float:

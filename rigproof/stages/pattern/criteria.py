@@ -15,6 +15,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.strangers import holders_at
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
@@ -35,7 +36,6 @@ from rigproof.stages.tables import StageTable, rate_of, verified_rounds
 TESTED_SHARE = KIND.key(lambda own: own.tested_share)
 HOT_SHARE = KIND.key(lambda own: own.hot_share)
 
-MIB_PER_GIB = 1024
 ROUNDING_MIB = 1.0  # the memory is taken in whole blocks
 FEWEST_PROBES = 3  # passes of reading, cold or hot: fewer would be single readings
 SAME = Limit(0, "every word is read as it was written")

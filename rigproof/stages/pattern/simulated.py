@@ -7,7 +7,7 @@ from typing import Literal
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.records.measurements import Labels, Phase
+from rigproof.records.measurements import GB, Labels, Phase
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FROM, FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
@@ -17,7 +17,6 @@ from rigproof.stages.pattern.damage import WORD_BYTES
 from rigproof.stages.pattern.stage import (
     COLD,
     FADE,
-    GB,
     HOT,
     OPERATIONS,
     PAUSES,

@@ -15,11 +15,10 @@ from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
-from rigproof.records.measurements import Event
+from rigproof.records.measurements import GB, Event
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "pattern"
-GB = "GB"  # 10^9 bytes read and written: the unit of these rounds
 
 Operation = Literal["write", "invert", "check"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)

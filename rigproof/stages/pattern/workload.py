@@ -10,12 +10,12 @@ from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.devices.vram_policy import VramPolicy
-from rigproof.records.measurements import Labels, Phase
+from rigproof.records.measurements import GB, Labels, Phase
 from rigproof.stages.pattern.choosing import choose, own_kernel_cache
 from rigproof.stages.pattern.comparing import Comparing, Pass
 from rigproof.stages.pattern.filling import MIB, TestedMemory
 from rigproof.stages.pattern.passes import Content
-from rigproof.stages.pattern.stage import COLD, FADE, GB, HOT, Operation, PatternSpec, patterns_with
+from rigproof.stages.pattern.stage import COLD, FADE, HOT, Operation, PatternSpec, patterns_with
 
 SEED_BITS = 62  # seeds are not negative, and neither are they as 64-bit numbers
 PROBE_S = 0.5  # of reading, to see how fast it is, cold and hot

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.nodes import NodeEvidence, host_floor
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of
 from rigproof.stages.ram.stage import COPY, FILL, KIND, LEAST_CACHES, STAGE, VERIFY, RamTest
@@ -15,7 +16,6 @@ FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
 PEER_SHARE = KIND.key(lambda own: own.peer_share)
 
 UNIT = "GB/s"
-MIB_PER_GIB = 1024
 BROKEN = "do not train on this host: find the module with memtest86+; replace it, or lower its clock"
 
 

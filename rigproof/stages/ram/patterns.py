@@ -26,7 +26,8 @@ import numpy.typing as npt
 from rigproof.devices.reporting import Reporter
 from rigproof.host import cgroup, proc
 from rigproof.host.ram import physical_address
-from rigproof.stages.ram.stage import FILL, GB, PATTERNS, VERIFY
+from rigproof.records.measurements import GB
+from rigproof.stages.ram.stage import FILL, PATTERNS, VERIFY
 
 Words = npt.NDArray[np.uint64]
 Made = TypeVar("Made")

@@ -1,14 +1,14 @@
 """Simulated RAM: copies, then patterns over a part of what is free."""
 
 from rigproof.criteria.evidence.nodes import no_floor
-from rigproof.records.measurements import Labels, Phase
+from rigproof.records.measurements import GB, Labels, Phase
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.timetable import at_rest
 from rigproof.simulation.work.task import Task
 from rigproof.stages.ram.criteria import FLOOR_GBPS
 from rigproof.stages.ram.patterns import Wrong, in_words
-from rigproof.stages.ram.stage import COPY, FILL, GB, PATTERNS, STAGE, VERIFY, RamSpec, RamTest
+from rigproof.stages.ram.stage import COPY, FILL, PATTERNS, STAGE, VERIFY, RamSpec, RamTest
 
 FAULTS = (
     FaultKind(

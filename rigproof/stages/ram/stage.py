@@ -2,20 +2,20 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.measurements import GB
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "ram"
-GB = "GB"  # 10^9 bytes: the unit of these rounds
 COPY, FILL, VERIFY = "copy", "fill", "verify"  # operations
 LEAST_CACHES = 2  # of less memory than the caches hold so many times, they keep a part
 PATTERNS = ("address", "random", "complement")  # in this order
@@ -62,8 +62,6 @@ class RamSettings(OptionalSettings):
         Meaningful(lowest=2.0, below="is less than a single module of DDR3 gives"),
     )
 
-    of_rig: ClassVar[frozenset[str]] = frozenset({"length_s"})
-
 
 @dataclass(frozen=True, slots=True)
 class RamTest:
@@ -87,9 +85,6 @@ class RamTest:
     passes: int
     wrong: int
     cut_short: str
-
-
-MIB_PER_GIB = 1024
 
 
 @dataclass(frozen=True, slots=True)

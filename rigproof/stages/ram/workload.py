@@ -15,6 +15,7 @@ from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.ram import cache_mib, give_way
+from rigproof.records.measurements import GB
 from rigproof.stages.ram.patterns import (
     WORD_BYTES,
     Pattern,
@@ -26,7 +27,7 @@ from rigproof.stages.ram.patterns import (
     report,
     taken,
 )
-from rigproof.stages.ram.stage import COPY, GB, LEAST_CACHES, RamSpec, RamTest
+from rigproof.stages.ram.stage import COPY, LEAST_CACHES, RamSpec, RamTest
 
 MODULE = "rigproof.stages.ram.workload"
 STALL_S = 15.0  # without a message

@@ -13,6 +13,7 @@ from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
@@ -22,8 +23,6 @@ from rigproof.stages.tables import StageTable
 
 SHARING_SHARE = KIND.key(lambda own: own.sharing_share)
 STABILITY_WORST_WINDOW_SHARE = LIMITS.key(lambda limits: limits.stability_worst_window_share)
-
-MIB_PER_GIB = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from rigproof.criteria.evidence.link import link_gbps
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.records.measurements import Labels
+from rigproof.records.measurements import GB, Labels
 from rigproof.simulation.faults.kinds import FaultKind, unreported
 from rigproof.simulation.silicon.readings import link_of
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER, TransferSpec
+from rigproof.stages.transfer.stage import BOTH, D2H, H2D, MEANINGS, TOGETHER, TransferSpec
 
 FAULTS = (
     FaultKind(

@@ -13,10 +13,10 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.measurements import GB
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "transfer"
-GB = "GB"  # 10^9 bytes that crossed the link, each counted once: the unit of these rounds
 ALONE, TOGETHER = "alone", "together"  # with how many others of its host a card transfers
 H2D, D2H, BOTH = "h2d", "d2h", "both"
 MEANINGS = {  # of the directions, in the order of measurement

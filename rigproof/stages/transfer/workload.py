@@ -10,8 +10,9 @@ from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
+from rigproof.records.measurements import GB
 from rigproof.stages.transfer.buffers import Buffers
-from rigproof.stages.transfer.stage import BOTH, D2H, GB, H2D, MEANINGS, TOGETHER
+from rigproof.stages.transfer.stage import BOTH, D2H, H2D, MEANINGS, TOGETHER
 
 if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.transfer.stage import Slot, TransferSpec

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from rigproof.devices.reporting import Reporter
+from rigproof.records.measurements import GB
 from rigproof.stages.bandwidth import operations
-from rigproof.stages.bandwidth.stage import FIGURES, GB, BandwidthSpec, buffer_size
+from rigproof.stages.bandwidth.stage import FIGURES, BandwidthSpec, buffer_size
 from rigproof.stages.bandwidth.workload import FEWEST_ROUNDS, MeasuredOperation, run_bandwidth
 
 SIZE = 256

@@ -8,13 +8,13 @@ import torch
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.profiles.planning.plan import MemoryPlan
+from rigproof.records.measurements import GB
 from rigproof.stages.pattern import workload
 from rigproof.stages.pattern.filling import TestedMemory
 from rigproof.stages.pattern.passes import MOST_FOUND, TorchPasses
 from rigproof.stages.pattern.stage import (
     COLD,
     FADE,
-    GB,
     HOT,
     OPERATIONS,
     PatternSpec,

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from rigproof.records.crews import Member
+from rigproof.records.measurements import GB
 from rigproof.stages.transfer import buffers, workload
 from rigproof.stages.transfer.buffers import Buffers, fill
-from rigproof.stages.transfer.stage import ALONE, D2H, GB, H2D, MEANINGS, TOGETHER, TransferSpec
+from rigproof.stages.transfer.stage import ALONE, D2H, H2D, MEANINGS, TOGETHER, TransferSpec
 from rigproof.stages.transfer.workload import DIRECTIONS, run_transfer
 from support.devices import RecordingContext
 
