@@ -74,15 +74,6 @@ def two_nodes() -> Iterator[Nodes]:
         yield nodes
 
 
-@pytest.fixture(scope="module")
-def with_token(two_nodes: Nodes) -> Iterator[None]:
-    """This process knows the cluster's token, and goes by loopback as the cluster does."""
-    with pytest.MonkeyPatch.context() as patch:
-        for key in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
-            patch.setenv(key, two_nodes.environment[key])
-        yield
-
-
 @dataclass
 class Rig:
     """A rig of CPU devices, and everything recorded about it."""
