@@ -153,15 +153,17 @@ class Bench:
 
     def sampled_late(self, node: str, from_s: float, to_s: float, every: int = 3) -> None:
         """Of a host's samples in that time one of `every` came."""
-        own = [
-            one.t_s
-            for one in self.recording.host_samples
-            if one.subject == node and from_s <= one.t_s <= to_s
-        ]
-        late = {t_s for place, t_s in enumerate(own) if place % every}
-        self.recording.host_samples = [
-            one for one in self.recording.host_samples if one.subject != node or one.t_s not in late
-        ]
+        samples = self.recording.host_samples
+        grouped, order = samples.as_they_came()
+        columns = {name: column.taken(order) for name, column in grouped.items()}
+        times_s = floats_of(columns["t_s"])
+        own = np.array([subject == node for subject in columns["subject"].plain(slice(None))], bool)
+        own &= (from_s <= times_s) & (times_s <= to_s)
+        late = own & ((own.cumsum() - 1) % every != 0)
+        (kept,) = (~late).nonzero()
+        self.recording.host_samples = Rows(
+            samples.record, {name: column.taken(kept) for name, column in columns.items()}
+        )
 
     def host(self, node: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
         self.recording.host_samples = _changed(self.recording.host_samples, node, from_s, to_s, fields)
