@@ -281,11 +281,11 @@ READ_IN_THE_RUN = {
 }
 
 
-@pytest.mark.parametrize("rig", ["dual-3090-3070", "h200-x2"])
-def test_the_plan_words_each_limit_as_the_verdict_does(rig):
+@pytest.mark.parametrize(("rig", "level"), [("dual-3090-3070", "extended"), ("h200-x2", "standard")])
+def test_the_plan_words_each_limit_as_the_verdict_does(rig, level):
     loaded = load_rig(rig, KINDS)
-    lines = lines_of(loaded, "extended")
-    verdicts = judge_all(simulated_recording(loaded, "extended"))
+    lines = lines_of(loaded, level)
+    verdicts = judge_all(simulated_recording(loaded, level))
     compared = set()
     for verdict in verdicts:
         # What was measured with another torch, the simulated one, has a lower floor.

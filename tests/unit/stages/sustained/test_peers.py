@@ -28,7 +28,7 @@ def with_limits(bench, **limits):
     )
 
 
-@pytest.mark.parametrize("index", range(8))
+@pytest.mark.parametrize("index", [0, 3, 7])
 def test_a_straggler_of_ten_percent_among_eight_is_the_only_failure(bench, index):
     slow_peer(bench, 8, 0.90, index)
     assert failed(bench) == {(PEERS, subject_of(index))}
