@@ -208,8 +208,13 @@ def test_what_a_device_that_idles_leaves_undone_is_what_its_criteria_say():
     found = {name: one for name, one in CATALOGUE.items() if one.scope == "device"}
     for name, criterion in found.items():
         if name not in idle.fault.trips:
-            assert (name in idle.criteria(Outcome.FAIL)) is (criterion.idling == "fails"), name
-            assert (name in idle.criteria(Outcome.NOT_MEASURED)) is (criterion.idling == "not measured"), name
+            wrong = (
+                f"{name}: docs/faults.toml of gpu-idle says otherwise than `idling` ({criterion.idling!r})"
+            )
+            assert (name in idle.criteria(Outcome.FAIL)) is (criterion.idling == "fails"), wrong
+            assert (name in idle.criteria(Outcome.NOT_MEASURED)) is (criterion.idling == "not measured"), (
+                wrong
+            )
 
 
 @pytest.mark.parametrize(

@@ -26,5 +26,6 @@ def test_it_is_neither_too_long_nor_too_short(tmp_path, kind):
         profile.write_text('name = "short"\nextends = "dual-3090-3070"\n[stages]\n' + "\n".join(lines))
         return decide(judge_all(simulated_recording(load_rig(str(profile), KINDS), LEVEL)))
 
-    assert decision(kind.shortest_s) is Decision.ACCEPTED
-    assert decision(0.8 * kind.shortest_s) is Decision.INCOMPLETE
+    own = f"`shortest_s` of {kind.name}, {kind.shortest_s} s,"
+    assert decision(kind.shortest_s) is Decision.ACCEPTED, f"{own} is too short to judge the stage"
+    assert decision(0.8 * kind.shortest_s) is Decision.INCOMPLETE, f"{own} could be a fifth less, or 0"

@@ -20,6 +20,16 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "support.outcomes"], check=True)
     for path, text in (documents() | {judged.PATH: judged.markdown()}).items():
         path.write_text(text, encoding="utf-8")
+    subprocess.run(
+        [
+            sys.executable,
+            "bench/detection_limits.py",
+            "--page",
+            "--out",
+            "reports/samples/bench/detection.json",
+        ],
+        check=True,
+    )
 
 
 if __name__ == "__main__":

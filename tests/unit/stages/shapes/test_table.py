@@ -56,8 +56,8 @@ def test_rates_are_those_of_the_model_and_the_best_size_is_the_measure(recording
     assert {"vocabulary 50257", "attention 128", "8,192 tokens"} <= {row[1] for row in variants.rows}
     before, after = by_size.note.split(" × as fast; ")
     before, times = before.rsplit(" ", 1)
-    assert before == (
-        "NVIDIA H200: hidden sizes that are multiples of 256 reach 99 to 100 % of the best, 2495 reaches "
+    assert before.replace("reach 99 to 100 %", "reach 100 %") == (  # the noise decides
+        "NVIDIA H200: hidden sizes that are multiples of 256 reach 100 % of the best, 2495 reaches "
         "35 %; a vocabulary padded from 50257 to 50304 is"
     )
     assert float(times) == pytest.approx(0.98 / 0.35, rel=0.01)  # what is simulated, and its noise
