@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.verification import as_hex
-from rigproof.stages.pattern.damage import WORD_BYTES, bits_in_words, bits_of
 from rigproof.stages.pattern.filling import TestedMemory
 from rigproof.stages.pattern.passes import MOST_FOUND, Compared, Content, Found, Passes
-from rigproof.stages.pattern.stage import VramError
+from rigproof.stages.pattern.stage import WORD_BYTES, VramError, bits_in_words, bits_of
 
 RECORDED = 48  # wrong words of a task that are recorded one by one; all are counted
 

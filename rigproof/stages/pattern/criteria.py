@@ -19,7 +19,6 @@ from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.pattern.damage import bits_in_words, bits_of, in_common
 from rigproof.stages.pattern.stage import (
     COLD,
     HOT,
@@ -29,6 +28,9 @@ from rigproof.stages.pattern.stage import (
     STAGE,
     PatternSettings,
     VramError,
+    bits_in_words,
+    bits_of,
+    in_common,
     patterns_with,
 )
 from rigproof.stages.tables import StageTable, rate_of, verified_rounds

@@ -8,8 +8,8 @@ from rigproof.devices.out_of_memory import failed_allocation
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.verdict import count_of
-from rigproof.stages.pattern.damage import WORD_BYTES
 from rigproof.stages.pattern.passes import Chunk, Content
+from rigproof.stages.pattern.stage import WORD_BYTES
 
 if TYPE_CHECKING:  # at run time it imports the workload
     from rigproof.stages.pattern.stage import PatternSpec

@@ -13,7 +13,6 @@ from rigproof.simulation.faults.kinds import FROM, FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.pattern.damage import WORD_BYTES
 from rigproof.stages.pattern.stage import (
     COLD,
     FADE,
@@ -21,6 +20,7 @@ from rigproof.stages.pattern.stage import (
     OPERATIONS,
     PAUSES,
     STAGE,
+    WORD_BYTES,
     PatternSpec,
     VramError,
     patterns_with,

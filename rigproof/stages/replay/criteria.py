@@ -11,8 +11,7 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.stages.replay.evidence import first_difference, replayed
-from rigproof.stages.replay.places import number_of
-from rigproof.stages.replay.stage import KIND, STAGE
+from rigproof.stages.replay.stage import KIND, STAGE, number_of
 from rigproof.stages.tables import StageTable
 
 LOSS_SHARE = KIND.key(lambda own: own.loss_share)

@@ -10,8 +10,7 @@ from rigproof.criteria.evidence.comparable import Dissent, Kind, dissent, kind_o
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.records.measurements import Event
-from rigproof.stages.replay.places import Place, number_of, places_of
-from rigproof.stages.replay.stage import STAGE, StepDigest
+from rigproof.stages.replay.stage import STAGE, Place, StepDigest, number_of, places_of
 
 WORK = ("precision", "width", "blocks", "vocabulary", "sequence", "batch", "steps")
 Trajectory = tuple[str, ...]  # the checksums of a run, in the order of its places

@@ -12,8 +12,7 @@ from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
-from rigproof.stages.replay.places import Place, places_of
-from rigproof.stages.replay.stage import ReplaySpec, StepDigest
+from rigproof.stages.replay.stage import Place, ReplaySpec, StepDigest, places_of
 
 FAULTS = (
     FaultKind(

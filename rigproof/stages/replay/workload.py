@@ -18,8 +18,7 @@ from rigproof.devices.transformer.start import HashedStart
 from rigproof.devices.transformer.step import Trainer
 from rigproof.devices.verification import as_hex
 from rigproof.records.measurements import Phase
-from rigproof.stages.replay.places import Place, places_of
-from rigproof.stages.replay.stage import ReplaySpec, StepDigest
+from rigproof.stages.replay.stage import Place, ReplaySpec, StepDigest, places_of
 
 # For tests and benches: spoils what it likes of step `step` (from 1 on), between backward pass and update.
 Spoil = Callable[[int, Transformer], None]

@@ -20,8 +20,7 @@ from rigproof.criteria.evidence.series import Floats, Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import figure
-from rigproof.stages.transient.schedule import HALF, LEAST_PRODUCTS, Arm, arms_of
-from rigproof.stages.transient.stage import STAGE, TransientSettings
+from rigproof.stages.transient.stage import HALF, LEAST_PRODUCTS, STAGE, Arm, TransientSettings, arms_of
 
 FEWEST_BURSTS = 3  # of an arm, without its first one, to judge its rate by
 SLOW_PART = 5  # one of so many bursts: a slower one alone is a hiccup of the host

@@ -12,8 +12,7 @@ from rigproof.simulation.silicon.card import STEP_S
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.transient.schedule import EDGE, HALF, Arm, arms_of
-from rigproof.stages.transient.stage import STAGE, TransientSettings, TransientSpec
+from rigproof.stages.transient.stage import EDGE, HALF, STAGE, Arm, TransientSettings, TransientSpec, arms_of
 
 CRITERION = "power.transient"
 SHOWN = ("xid", "power-brake", "bit-flip", "out-of-phase", "throughput-sag")

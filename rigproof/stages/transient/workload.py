@@ -20,8 +20,7 @@ from rigproof.devices.round_queue import FinishedRound
 from rigproof.devices.specs import WorkerContext
 from rigproof.profiles.planning.operands import operands_mib
 from rigproof.records.measurements import Phase
-from rigproof.stages.transient.schedule import EDGE, HALF, LEAST_PRODUCTS, REST_S, Arm
-from rigproof.stages.transient.stage import TransientSpec
+from rigproof.stages.transient.stage import EDGE, HALF, LEAST_PRODUCTS, REST_S, Arm, TransientSpec
 
 SMALLEST, ALIGNED = 256, 8
 MOST_PRODUCTS = 2**14

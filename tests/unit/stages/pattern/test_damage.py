@@ -2,8 +2,7 @@
 
 import pytest
 
-from rigproof.stages.pattern.damage import bits_in_words, bits_of, in_common
-from rigproof.stages.pattern.stage import VramError
+from rigproof.stages.pattern.stage import VramError, bits_in_words, bits_of, in_common
 
 
 def wrong(offset, *bits):

@@ -14,8 +14,7 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.replay.criteria import loss, replay, tables
 from rigproof.stages.replay.evidence import first_differences
-from rigproof.stages.replay.places import Place, places_of
-from rigproof.stages.replay.stage import StepDigest
+from rigproof.stages.replay.stage import Place, StepDigest, places_of
 from support.lengths import lengths
 
 CARDS = [f"n1/gpu{number}" for number in range(3)]

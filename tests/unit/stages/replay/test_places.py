@@ -5,7 +5,7 @@ import torch
 
 from rigproof.devices.transformer.model import Transformer
 from rigproof.devices.transformer.shape import Shape
-from rigproof.stages.replay.places import Place, number_of, outputs_of, parameters_of, places_of
+from rigproof.stages.replay.stage import Place, number_of, outputs_of, parameters_of, places_of
 from rigproof.stages.replay.workload import flipped_bit
 
 

@@ -9,8 +9,7 @@ import torch
 from rigproof.devices.transformer.shape import Shape
 from rigproof.devices.transformer.start import HashedStart
 from rigproof.stages.replay import workload
-from rigproof.stages.replay.places import places_of
-from rigproof.stages.replay.stage import ReplaySpec, StepDigest
+from rigproof.stages.replay.stage import ReplaySpec, StepDigest, places_of
 from rigproof.stages.replay.workload import FEWEST_RUNS, run_replay
 
 SPEC = ReplaySpec("replay", vram_mib=64, duration_s=0.0, sequence=16, model_share=0.1, batch=2, steps=4)

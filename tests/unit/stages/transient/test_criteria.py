@@ -16,9 +16,8 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transient.made import Waves
-from rigproof.stages.transient.schedule import Arm, arms_of
 from rigproof.stages.transient.simulated import _bursts
-from rigproof.stages.transient.stage import KIND, TransientSettings
+from rigproof.stages.transient.stage import KIND, Arm, TransientSettings, arms_of
 from support.lengths import lengths
 from support.sentences import check_sentences
 from support.simulated_bench import SimulatedBench

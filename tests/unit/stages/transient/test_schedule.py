@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from rigproof.profiles.loading.load import default_rig
 from rigproof.stages.registry import KINDS
-from rigproof.stages.transient.schedule import Arm, arms_of, least_length_s, steps_of
-from rigproof.stages.transient.stage import TransientSettings
+from rigproof.stages.transient.stage import Arm, TransientSettings, arms_of, least_length_s, steps_of
 
 SETTINGS = default_rig(KINDS).settings(TransientSettings)
 

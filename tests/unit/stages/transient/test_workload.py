@@ -5,8 +5,7 @@ import torch
 
 from rigproof.devices.cpu import CpuDevice
 from rigproof.records.crews import Member
-from rigproof.stages.transient.schedule import Arm
-from rigproof.stages.transient.stage import TransientSpec
+from rigproof.stages.transient.stage import Arm, TransientSpec
 from rigproof.stages.transient.workload import run_transient
 from support.devices import RecordingContext
 
