@@ -282,18 +282,22 @@ def a_figure(value, power_limit_w):
     )
 
 
-BENCH = Bench()  # a healthy recording takes a while to make
+@pytest.fixture(scope="module")
+def healthy():
+    return Bench().recording
 
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 1000), st.sampled_from([300.0, 400.0, None])), min_size=1, max_size=6)
+    runs=st.lists(
+        st.tuples(st.integers(1, 1000), st.sampled_from([300.0, 400.0, None])), min_size=1, max_size=6
+    )
 )
-def test_the_best_of_each_power_limit_is_what_is_kept(tmp_path_factory, runs):
+def test_the_best_of_each_power_limit_is_what_is_kept(tmp_path_factory, healthy, runs):
     folder = tmp_path_factory.mktemp("champions") / "lab"
     for value, power_limit_w in runs:
-        run = champion_run(replace_run(BENCH.recording, "run-1"), "command")
-        keep(folder, BENCH.recording, run, {UUID: [a_figure(float(value), power_limit_w)]}, [])
+        run = champion_run(replace_run(healthy, "run-1"), "command")
+        keep(folder, healthy, run, {UUID: [a_figure(float(value), power_limit_w)]}, [])
     best = {}
     for value, power_limit_w in runs:
         best[power_limit_w] = max(value, best.get(power_limit_w, 0.0))

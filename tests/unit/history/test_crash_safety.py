@@ -10,15 +10,17 @@ from rigproof.history.champions import ChampionError, gpu_file, read_champions
 from rigproof.history.listing import listing_lines, read_history
 from support.readers import READERS, UUID
 
-(HISTORY,) = READERS["history"].samples()
-(CHAMPION,) = READERS["gpu-champions"].samples()
+
+def sample(reader):
+    (content,) = READERS[reader].samples()
+    return content
 
 
 @pytest.fixture
 def history(tmp_path):
     folder = tmp_path / "history" / "lab"
     folder.mkdir(parents=True)
-    (folder / "0001_run-1.json").write_bytes(HISTORY)
+    (folder / "0001_run-1.json").write_bytes(sample("history"))
     return folder
 
 
@@ -26,12 +28,12 @@ def history(tmp_path):
 def champions(tmp_path):
     folder = tmp_path / "champions" / "lab"
     (folder / "gpus").mkdir(parents=True)
-    gpu_file(folder, UUID).write_bytes(CHAMPION)
+    gpu_file(folder, UUID).write_bytes(sample("gpu-champions"))
     return folder
 
 
 def test_a_run_that_was_being_written_is_no_run_yet(history):
-    (history / "0002_run-2.json.part").write_bytes(HISTORY[:100])
+    (history / "0002_run-2.json.part").write_bytes(sample("history")[:100])
     found = read_history(history)
     assert found.problems == ()
     assert {one.file for one in found.rates} == {"0001_run-1.json"}
@@ -51,7 +53,7 @@ def test_history_that_goes_while_it_is_listed_is_no_traceback(history, monkeypat
 
 def test_a_champion_that_was_being_written_leaves_the_one_before(champions):
     path = gpu_file(champions, UUID)
-    path.with_name(f"{path.name}.part").write_bytes(CHAMPION[:100])
+    path.with_name(f"{path.name}.part").write_bytes(sample("gpu-champions")[:100])
     assert set(read_champions(champions).gpus) == {UUID}
 
 
