@@ -47,15 +47,9 @@ cpus_per_worker = 1
 
 # The rest is short, so that no file runs alone in the end.
 LONGEST_FIRST = (
-    *(
-        "test_signals",
-        "test_joined",
-        "test_processes",
-        "test_small_card",
-        "test_refused",
-        "test_killed_driver",
-    ),
-    *("test_two_nodes", "test_local", "test_surroundings", "test_two_runs", "test_simulated_ray"),
+    *("test_joined", "test_processes", "test_two_nodes", "test_refused", "test_killed_driver"),
+    *("test_simulated_ray", "test_two_runs", "test_hurt_workers", "test_surroundings", "test_signals"),
+    *("test_small_card", "test_cluster_command", "test_local"),
 )
 
 

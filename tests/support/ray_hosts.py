@@ -206,12 +206,6 @@ class RayHosts:
             )
         return subprocess.CompletedProcess(done.args, done.returncode, log.read_text(), "")
 
-    def up(self, environment: Mapping[str, str] | None = None) -> None:
-        """Ray on every host."""
-        for host in self.network.hosts.values():
-            done = self.ray_start(host, environment=environment)
-            assert done.returncode == 0, f"{host.name}:\n{done.stdout}"
-
     def profile(
         self,
         *names: str,
