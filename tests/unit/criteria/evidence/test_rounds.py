@@ -58,6 +58,12 @@ def rounds():
     )
 
 
+@given(rounds())
+def test_rounds_are_chosen_by_all_of_their_labels(records):
+    both = [one for one in records if (one.label("precision"), one.label("part")) == ("bf16", "warmup")]
+    assert Rounds.of_records(records).having(precision="bf16", part="warmup").records() == both
+
+
 def test_rounds_are_of_one_kind_where_the_labels_are_that_their_stage_says_make_them_so():
     """In sharing the precision and the number of processes do, and not which of the processes it was."""
     works = [(number, process, precision) for number, process in SHARED for precision in ("bf16", "fp32")]
