@@ -42,6 +42,11 @@ SCOPE = (
     *(f"rigproof/cluster/{name}.py" for name in CLUSTER),
 )
 JUDGED = ("criteria", "judging", "stages")  # the tests of one are near those of the others
+# Where else a stage shows what it does: in what is refused of a profile, and in simulated runs of every fault.
+STAGE_SHOWN_BY = {
+    "stage": "tests/unit/profiles",
+    "simulated": "tests/simulation/test_expected_outcomes.py",
+}
 SEED = 1
 SAMPLE = 150
 LEAST = 0.95
@@ -157,6 +162,8 @@ def tests_of(copy: Path, path: str) -> tuple[list[str], list[str]]:
     tests = sorted((copy / unit / rooms[0]).rglob("test_*.py"))
     nearest = own or [one for one in tests if any(line in one.read_text("utf-8") for line in imported)]
     simulated = [one.relative_to(copy) for one in (copy / "tests" / "simulation").glob(f"test_{name}.py")]
+    if rooms[0] == "stages" and name in STAGE_SHOWN_BY:
+        simulated.append(Path(STAGE_SHOWN_BY[name]))
     wider = [*(unit / folder for folder in folders), *simulated]
     return [str(one.relative_to(copy)) for one in nearest], list(map(str, wider))
 

@@ -69,7 +69,7 @@ class CpuLoad:
 
     def start(self) -> None:
         """Start the threads, once; their load begins after the first reading."""
-        self._piece = bytes(piece_bytes(self._count, _seconds_per_mib()))
+        self._piece = bytes(piece_bytes(self._count, seconds_per_mib()))
         self._threads = [
             threading.Thread(target=self._work, args=(place,), name=f"cpu-load-{place}")
             for place in range(self._count)
@@ -139,17 +139,17 @@ class CpuLoad:
         )
 
 
-def piece_bytes(threads: int, seconds_per_mib: float) -> int:
+def piece_bytes(threads: int, of_mib_s: float) -> int:
     """How much a thread hashes at a time, so that all of them take the interpreter lock `LOCKS_PER_S` times.
 
     The zeros of a `bytes` that was never written to are one page of memory, mapped repeatedly: reading them
     loads neither the RAM nor the caches, however large the piece is.
     """
     piece_s = max(SHORTEST_PIECE_S, threads / LOCKS_PER_S)
-    return max(MIB // 16, int(MIB * piece_s / seconds_per_mib))
+    return max(MIB // 16, int(MIB * piece_s / of_mib_s))
 
 
-def _seconds_per_mib() -> float:
+def seconds_per_mib() -> float:
     """How long hashing a MiB takes here: 0.4 to 3 ms, depending on the CPU's SHA instructions."""
     buffer = bytes(MIB)
     spent_s = []

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rigproof.devices.cpu import CpuDevice
-from rigproof.devices.device import Matrix
+from rigproof.devices.cpu import CpuDevice, CpuMark
+from rigproof.devices.device import Mark, Matrix
 from rigproof.devices.specs import Spec
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, MemoryReading, Round
@@ -179,9 +179,33 @@ def run_alone() -> Iterator[Callable[[Spec], Alone]]:
         server.stdin.close()
 
 
+class QueuedMark(CpuMark):
+    """Tells no time before it, or a later one, was waited for, as on a GPU."""
+
+    def __init__(self, device: "QueuedCpu") -> None:
+        super().__init__()
+        self._device = device
+
+    def wait(self) -> None:
+        self._device.waited_s = max(self._device.waited_s, self.clock_s)
+
+    def seconds_since(self, earlier: Mark) -> float:
+        assert self.clock_s <= self._device.waited_s, "this work may not be done yet"
+        return super().seconds_since(earlier)
+
+
+class QueuedCpu(CpuDevice):
+    """Its work is only done once it was waited for."""
+
+    waited_s = 0.0
+
+    def mark(self) -> QueuedMark:
+        return QueuedMark(self)
+
+
 @pytest.fixture(scope="session")
 def cpu() -> CpuDevice:
-    return CpuDevice(cpu_threads=1)
+    return QueuedCpu(cpu_threads=1)
 
 
 @pytest.fixture

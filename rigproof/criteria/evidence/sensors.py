@@ -52,7 +52,7 @@ CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
 HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
-LOWEST = {"core_temperature_c": 1.0}  # all other readings may be 0
+LOWEST = {"core_temperature_c": 1.0, "power_limit_w": 1.0}  # all other readings may be 0
 LEAST_LIMIT_SHARE = 0.1  # of the card's default power limit; drivers allow a quarter to a third of it
 # Of power: so many values that follow each other are no chance. NVML counts milliwatts, some cards watts.
 FEWEST_CHANGES, MOST_COMPARED, COMPARED = 20, 1000, 50
@@ -166,17 +166,20 @@ def _at(device: DeviceEvidence, t_s: float) -> str:
 def _range(device: DeviceEvidence, field: str) -> tuple[float, float]:
     """The lowest and the highest possible reading; the latter is infinite if it is not known."""
     limit_w, clock_mhz = device.identity.power_limit_w, device.identity.sm_clock_max_mhz
-    default_w = device.identity.power_limit_default_w or 0.0
+    default_w = device.identity.power_limit_default_w
+    limits_w = [one for one in (limit_w, default_w) if one is not None]
     highest = {
         "core_temperature_c": HIGHEST_C,
         "memory_temperature_c": HIGHEST_C,
         "power_w": None if limit_w is None else PEAK_RATIO * limit_w,
         "power_average_w": None if limit_w is None else PEAK_RATIO * limit_w,
-        "power_limit_w": PEAK_RATIO * max(limit_w or 0.0, default_w),
+        "power_limit_w": PEAK_RATIO * max(limits_w) if limits_w else None,
         "sm_clock_mhz": None if clock_mhz is None else OVERCLOCK_RATIO * clock_mhz,
         "utilization_percent": 100.0,
     }.get(field)
-    lowest = max(1.0, LEAST_LIMIT_SHARE * default_w) if field == "power_limit_w" else LOWEST.get(field, 0.0)
+    lowest = LOWEST.get(field, 0.0)
+    if field == "power_limit_w" and default_w is not None:
+        lowest = max(lowest, LEAST_LIMIT_SHARE * default_w)
     return lowest, highest if highest is not None and highest > 0 else math.inf
 
 

@@ -114,7 +114,7 @@ class FeedingSpec(Spec):
     strategy_s: float
     strategy_memory_mib: float
     overlap: bool
-    reward_speedup: float = 1.0
+    reward_speedup: float
 
 
 def spec(work: StageWork, worker: WorkerPlan, own: FeedingSettings) -> Spec:

@@ -127,7 +127,7 @@ def records(task: Task, spec: PatternSpec) -> Records:
         for kind in kinds:
             yield from _wrong(task, t_s, kind, step, held_mib)
         bad += bool(kinds)
-        labels: Labels = {"pattern": pattern, "operation": operation, "size": max(1, round(held_mib))}
+        labels: Labels = {"pattern": pattern, "operation": operation, "size": round(held_mib)}
         labels = {**labels, "heat": heat} if heat else labels
         work = _rate_gbps(task, operation, heat) * seconds
         made = task.round(t_s, phase, seconds, work, unit=GB, labels=labels)

@@ -99,7 +99,7 @@ def _require_same(test: RamTest, rounds: Rounds) -> None:
 
 def in_words(test: RamTest) -> str:
     """How much was tested, and of how much."""
-    share = 100 * test.tested_mib / max(test.total_mib, 1.0)
+    share = 100 * test.tested_mib / test.total_mib
     tested = f"{_gib(test.tested_mib)} of {_gib(test.total_mib)} GiB ({share:.0f} %)"
     text = f"{tested} tested with {count_of(test.passes, 'patterns')}"
     return f"{text}; {test.cut_short}" if test.cut_short else text

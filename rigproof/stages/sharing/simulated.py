@@ -59,7 +59,7 @@ def records(task: Task, spec: SharingSpec) -> Records:
             yield task.references(t_s, segment.precision)
         yield task.event(t_s, "allocation", f"{number} × {filled_mib / number:.0f} MiB", data)
         share = 1.0 if number == 1 else TOGETHER
-        if collapse is not None and number == max(spec.workers) and number > 1:
+        if collapse is not None and number == max(spec.workers):
             share *= 1 - (collapse.by or 0.0)
         seconds = (segment.to_s - segment.from_s) / ROUNDS
         for place in range(ROUNDS):

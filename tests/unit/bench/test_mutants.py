@@ -115,6 +115,10 @@ def test_what_whole_simulated_runs_show_is_near_too():
     nearest, folders = mutants.tests_of(mutants.ROOT, "rigproof/judging/expected_outcomes.py")
     assert nearest == ["tests/unit/judging/test_blame.py"]
     assert folders[-1] == "tests/simulation/test_expected_outcomes.py"
+    _, folders = mutants.tests_of(mutants.ROOT, "rigproof/stages/gemm/simulated.py")
+    assert folders[-1] == "tests/simulation/test_expected_outcomes.py"
+    _, folders = mutants.tests_of(mutants.ROOT, "rigproof/stages/gemm/stage.py")
+    assert folders[-1] == "tests/unit/profiles"
 
 
 def test_every_explanation_is_of_a_mutation_that_there_is():

@@ -254,9 +254,11 @@ def test_cleanups_come_every_few_rounds_and_give_real_memory_back(cpu, context, 
         assert cpu.cached_mib() == 0
         for _ in range(5):
             policy.after_round()
+        Cycle(cpu.normal(3000, "fp32", seed=1))
+        policy.end()
+        assert (cpu.memory().allocated_mib, cpu.cached_mib()) == (held - 3000 * 3000 * 4 / 2**20, 0)
     finally:
         gc.enable()
-        policy.end()
     (setting, (_, given_back_mib, unit)) = changes_of(context, "periodic_cleanup")
     assert setting == (None, 5, "rounds")
     assert unit == "MiB"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rigproof.history.storage import RigStorage, history_folder
+from rigproof.history.storage import RigStorage, history_folder, remove_if_empty
 from support.acceptance import forked
 
 pytest_plugins = ["pytester"]
@@ -213,6 +213,15 @@ def test_a_full_disk_is_a_problem_not_an_exception(tmp_path, monkeypatch):
     storage = RigStorage(tmp_path, Silent(), run_json=None, keep=dict)
     storage.save({"benchmarks": [{"stats": {}}]}, "run-1")
     assert "No space left on device" in storage.problem
+
+
+def test_a_folder_that_was_removed_meanwhile_is_made_anew(tmp_path):
+    folder = history_folder(tmp_path, "lab")
+    storage = RigStorage(folder, Silent(), run_json=None, keep=dict)
+    remove_if_empty(folder)
+    assert not folder.parent.exists()
+    storage.save({"benchmarks": [{"stats": {}}]}, "run-1")
+    assert (storage.saved, storage.problem) == (folder / "0001_run-1.json", None)
 
 
 def test_the_history_is_named_after_the_rig_alone(tmp_path):

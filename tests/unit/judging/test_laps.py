@@ -94,6 +94,8 @@ def test_what_one_moment_did_to_all_later_laps_is_told_of_the_lap_in_which_it_ha
     here = Verdict("cluster.nodes_present", "pc1", PASS)
     assert worst(here, gone, gone).detail == "in lap 2 of 3; it is gone"
     assert worst(here, gone, replace(gone, from_s=90.0)).detail == "in laps 2 and 3 of 3; it is gone"
+    hotter = [replace(heat(degrees), from_s=degrees) for degrees in (81.0, 81.0, 84.0, 81.0)]
+    assert worst(*hotter).detail == "in laps 1 and 3 of 4"
 
 
 @pytest.mark.parametrize("outcome", [FAIL, NOT_MEASURED])

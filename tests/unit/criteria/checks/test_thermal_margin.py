@@ -70,5 +70,6 @@ def test_a_margin_that_never_moves_while_the_core_does_is_frozen(bench):
     verdict = bench.verdict(MARGIN, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail.endswith("while the core's temperature moved: the sensor is frozen")
-    bench.samples(GPU, core_temperature_c=lambda s: 60 + int(s.t_s) % 3)
-    assert bench.verdict(MARGIN, GPU).outcome is Outcome.PASS
+    for moved_c, outcome in ((4, Outcome.PASS), (5, Outcome.NOT_MEASURED)):
+        bench.samples(GPU, core_temperature_c=lambda s, most=moved_c: 60 + int(s.t_s) % (most + 1))
+        assert bench.verdict(MARGIN, GPU).outcome is outcome

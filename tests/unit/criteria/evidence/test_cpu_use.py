@@ -402,6 +402,15 @@ def test_a_card_is_slow_by_itself_unless_others_left_its_host_that_much_less_cpu
     assert bench.verdict("throughput.sustained", OTHER).outcome is Outcome.FAIL
 
 
+@pytest.mark.parametrize(("own_percent", "outcome"), [(9.9, Outcome.NOT_MEASURED), (10, Outcome.FAIL)])
+def test_less_than_a_tenth_of_the_cpu_is_an_excuse_for_any_rate(bench, own_percent, outcome):
+    """And a tenth is one for a rate of a tenth."""
+    bench.node("pc2", cpus=2)
+    bench.slow(OTHER, 0.05)
+    during(bench, 0, 136, "pc2", cpu_percent=100, own_percent=own_percent)
+    assert bench.verdict("throughput.sustained", OTHER).outcome is outcome
+
+
 def test_a_card_that_waited_for_its_host_is_not_idle_by_itself(bench):
     bench.node("pc2", cpus=2)
     bench.recording.rounds = [

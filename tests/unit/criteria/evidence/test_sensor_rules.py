@@ -9,9 +9,17 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import sensor_rules
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import measured_stretches
-from rigproof.criteria.evidence.sensor_rules import Drawn, _blocks, against_energy, mean_by_energy
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.sensor_rules import (
+    Drawn,
+    _blocks,
+    against_energy,
+    mean_by_energy,
+    out_of_time,
+)
 from rigproof.criteria.evidence.series import Readings
 from rigproof.criteria.evidence.windows import Window
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -164,6 +172,18 @@ def test_readings_from_another_time_than_the_work_are_none(bench, shift_s, expec
     powers |= {key: 80.0 for key in powers if key > 132.7}
     bench.samples(GPU, power_w=moved)
     assert bench.verdict(ACTIVE, GPU).outcome is expected
+
+
+@pytest.mark.parametrize(("loaded_w", "told"), [(200.0, True), (199.9, False)])
+def test_a_load_of_twice_the_power_before_it_shows_when_it_begins(loaded_w, told):
+    """From 5 s on, five seconds before the first round begins."""
+    who = ("gemm", "pc1/gpu0#0", GPU, "measure")
+    rounds = Rounds.of_records(
+        [Round(float(end_s), *who, 1.0, 1.0, TFLOP, True, {}) for end_s in range(11, 41)]
+    )
+    power = Readings.of_pairs([(t_s / 2, loaded_w if 10 <= t_s <= 80 else 100.0) for t_s in range(120)])
+    said = "its power rises at t=5.0 s and its first round began at t=10.0 s: " if told else ""
+    assert out_of_time(rounds, power).partition("the readings")[0] == said
 
 
 def test_a_window_that_opens_before_the_load_is_no_load(bench):

@@ -34,11 +34,12 @@ def pool_takes(bench, seconds):
 
 
 def test_the_speed_up_is_what_a_strategy_takes_alone_and_in_the_pool(bench):
+    bench.rewards(GPU, seconds=lambda one: 20 * one.seconds)
     verdict = bench.verdict(REWARDS, GPU)
     assert verdict.measured == pytest.approx(30 / 5)
     assert verdict.limit == pytest.approx(0.375 * 8)
     assert verdict.limit_source == "hwprofiles/defaults.toml × 8 processes"
-    assert verdict.detail == "30.0 ms per strategy, 5.0 ms in the pool; none lost of 960 strategies"
+    assert verdict.detail == "600.0 ms per strategy, 100.0 ms in the pool; none lost of 960 strategies"
 
 
 @pytest.mark.parametrize(("seconds", "outcome"), [(0.0099, PASS), (0.0101, FAIL)])

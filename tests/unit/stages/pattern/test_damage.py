@@ -25,7 +25,12 @@ def test_bits_of_a_word():
 
 @pytest.mark.parametrize(
     ("bits", "text"),
-    [((17,), "bit 17"), ((1, 2), "bits 1, 2"), ((0, 1, 2, 3, 4), "5 bits")],
+    [
+        ((17,), "bit 17"),
+        ((1, 2), "bits 1, 2"),
+        ((0, 1, 2, 3), "bits 0, 1, 2, 3"),
+        ((0, 1, 2, 3, 4), "5 bits"),
+    ],
 )
 def test_bits_in_words(bits, text):
     assert bits_in_words(bits) == text

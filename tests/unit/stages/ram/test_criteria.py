@@ -33,7 +33,12 @@ def test_equal_hosts_pass_by_each_other(run):
     found = run.verdict()
     assert found.outcome is Outcome.PASS
     assert found.limit_source.startswith("0.9 of the median of 2 other hosts of this kind; ")
-    assert "of 64.0 GiB" in found.detail
+    assert found.detail == "20.9 of 64.0 GiB (33 %) tested with 3 patterns"
+
+
+def test_with_more_time_all_that_is_free_beside_the_reserve_is_tested():
+    loaded = host_rig("ram", 1, {"length_s": {"standard": 30}})
+    assert HostRun(loaded, memory).verdict().detail.startswith("38.4 of 64.0 GiB (60 %) tested")
 
 
 def test_the_slow_one_of_three_fails_and_no_other(run):

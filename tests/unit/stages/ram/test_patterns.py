@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rigproof.devices.reporting import Reporter
 from rigproof.host.proc import Memory
-from rigproof.stages.ram import patterns
+from rigproof.stages.ram import patterns, workload
 from rigproof.stages.ram.patterns import (
     MIB,
     TILE_WORDS,
@@ -24,7 +24,7 @@ from rigproof.stages.ram.patterns import (
     in_words,
     taken,
 )
-from rigproof.stages.ram.stage import PATTERNS
+from rigproof.stages.ram.stage import PATTERNS, RamSpec, RamTest
 from support.devices import NodeContext
 
 WORDS = 3 * TILE_WORDS + 17
@@ -76,6 +76,8 @@ def test_all_wrong_words_are_counted_and_the_first_ones_named():
 def test_every_bit_is_0_and_1_between_random_and_complement():
     random, complement = (filled(Pattern(name, 7)) for name in ("random", "complement"))
     assert (random == ~complement).all()
+    tile = random[:TILE_WORDS]
+    assert (np.bitwise_or.reduce(tile), np.bitwise_and.reduce(tile)) == (2**64 - 1, 0)
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -145,8 +147,29 @@ def test_it_takes_what_is_free_beside_the_reserve_and_no_more(host):
     assert all((one.verified, one.work, one.label("threads")) == (True, gb, 2) for one in host.context.rounds)
 
 
+@pytest.mark.parametrize(("mib", "got_mib"), [(0.5, 2), (3.9, 2), (4.0, 4)])
+def test_memory_is_taken_in_huge_pages(mib, got_mib):
+    assert taken(mib).nbytes == got_mib * MIB
+
+
 def test_the_larger_reserve_counts(host):
-    assert host.test(50.0, 0.25).tested_mib <= 50
+    """And 25 MiB are left to each thread, which takes huge pages."""
+    assert [host.test(*reserve).tested_mib for reserve in ((50.0, 0.25), (250.0, 0.1))] == [48, 48]
+
+
+def test_after_copies_all_that_is_free_beside_the_reserve_is_tested(host, monkeypatch):
+    monkeypatch.setattr(workload, "Room", lambda mib, share: Room(mib, share, host.usable))
+    monkeypatch.setattr(workload, "taken", host.taken)
+    monkeypatch.setattr(workload, "cache_mib", lambda: 1.0)
+    spec = RamSpec("ram", 1, 1.0, 200.0, 0.1, 64.0, duration_s=0.5, round_s=0.01)
+    workload.RamWork(spec, host.context).run()
+    [test] = [one for one in host.context.records if isinstance(one, RamTest)]
+    assert (test.threads, test.total_mib, test.available_mib, test.reserve_mib) == (1, 1000, 300, 200)
+    assert (test.tested_mib, test.cache_mib, test.wrong, test.cut_short) == (100, 1, 0, "")
+    assert test.passes >= 3
+    operations = [one.label("operation") for one in host.context.rounds]
+    assert operations[:5] == ["copy"] * 5
+    assert operations.count("verify") == test.passes
 
 
 def test_nothing_is_tested_where_nothing_is_free(host):

@@ -34,7 +34,6 @@ def test_a_host_is_measured_by_a_process_of_its_own():
     [test] = [one for one in context.records if isinstance(one, RamTest)]
     assert test.reserve_mib == pytest.approx(0.9 * test.total_mib)
     assert test.wrong == 0
-    assert test.tested_mib <= test.total_mib - test.reserve_mib  # others may have freed memory meanwhile
     rounds = [one for one in context.records if isinstance(one, Round)]
     assert all(one.verified and one.unit == "GB" for one in rounds)
     assert {one.label("operation") for one in rounds} <= {"copy", "fill", "verify"}
@@ -61,8 +60,11 @@ def test_copies_are_counted_twice_and_compared(copies):
     first, second = copies.context.rounds
     assert (first.phase, first.verified, second.phase, second.verified) == ("warmup", True, "measure", True)
     assert first.work == pytest.approx(2 * 8.0 * 2**20 / 1e9)
-    copies.round(1000 * first.seconds)  # which is so short that hundreds of copies are due next time
-    assert copies._repeats > 3
+    copies.round(50 * first.seconds)  # for which many copies are due next time, in an odd number
+    copies.round(0.001)
+    copied = copies.context.rounds[-1].work / first.work
+    assert copied > 3
+    assert copied % 2 == pytest.approx(1)
     copies.compare()
     assert not copies.context.events("ram_error")
     copies._parts[1][0][7] ^= np.uint64(1)

@@ -213,22 +213,24 @@ def test_products_that_do_not_compare_are_no_reference(bench, why):
 
 
 @pytest.mark.parametrize(
-    ("stage", "from_s", "work"),
+    ("stage", "from_s", "span_s", "work"),
     [
-        ("gemm", 9.1, "precision fp32, size 1024"),
-        ("feeding", 105.0, "precision bf16, size 16384"),
-        ("sharing", 117.6, "precision bf16, process 0, processes 1, size 1024"),
+        ("gemm", 9.1, (9.0, 0.5), "precision fp32, size 1024"),
+        ("feeding", 105.0, (105.5, 3.0), "precision bf16, size 16384"),
+        ("sharing", 117.6, (118.0, 0.5), "precision bf16, process 0, processes 1, size 1024"),
     ],
 )
 @pytest.mark.parametrize("known", [True, False])
-def test_a_rate_that_falls_by_half_inside_a_stage_fails_whatever_the_card(bench, stage, from_s, work, known):
+def test_a_rate_that_falls_by_half_inside_a_stage_fails_whatever_the_card(
+    bench, stage, from_s, span_s, work, known
+):
     if not known:
         bench.rig(nodes=[{"name": name, "gpus": [{"sku": "unknown"}]} for name in ("pc1", "pc2")])
     bench.slow(GPU, 0.5, stage, from_s=from_s)
     verdict = bench.verdict(STABILITY, GPU)
     assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, pytest.approx(50), 70)
     assert f" in a quarter of {stage} ({work})" in verdict.detail
-    assert bench.recording.stages[stage].start_s < verdict.from_s
+    assert (verdict.from_s, verdict.length_s) == pytest.approx(span_s)
     assert bench.verdict(STABILITY, OTHER).outcome is Outcome.PASS
 
 

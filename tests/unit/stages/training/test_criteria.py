@@ -234,6 +234,17 @@ def test_batches_of_the_sweep_wait_for_their_host_and_are_not_compared_with_anot
     assert bench.verdict(NAME, second).outcome is Outcome.PASS
 
 
+def test_a_step_that_kept_its_own_rate_in_the_sweep_is_held_against_its_peers_too(bench):
+    """Its own batch is no larger one, by which a step that waits for its host is known."""
+    make_peers(bench, 3)
+    first = subject_of(0)
+    bench.rounds(first, "training", work=stepped(0.95, part="precision", precision="fp16"))
+    bench.rounds(first, "training", work=stepped(0.83, **SAME))
+    verdict = bench.verdict(NAME, first)
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "a step of 16 examples in fp16 in the sweep")
+    assert (verdict.measured, verdict.limit) == (pytest.approx(332), pytest.approx(340))
+
+
 def test_two_rounds_of_the_same_step_in_the_sweep_are_no_measurement(bench):
     bench.rounds(GPU, "training", work=stepped(0.5, **SAME))
     own = [one for one in bench.recording.rounds.of(GPU) if one.phase == "measure"]

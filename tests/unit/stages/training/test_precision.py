@@ -113,6 +113,22 @@ def test_precisions_are_compared_at_the_largest_batch_that_both_have(bench):
     assert verdict.detail.startswith("a step of 4 examples takes 360 ms in fp32")
 
 
+def test_what_it_will_be_held_against_is_known_before_the_run(bench):
+    (criterion,) = [one for one in CRITERIA if one.name == NAME]
+
+    def planned():
+        limit = criterion.planned(bench.loaded, bench.loaded.devices()[0])
+        return limit and (limit.value, limit.source)
+
+    assert planned() == (6.75, "printed or reached by others")
+    bench.settings("training", training_speedup=5.0)
+    assert planned() == (5.0, bench.loaded.file)
+    unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training_speedup": None})})
+    bench.settings("training")
+    bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": unknown})
+    assert planned() is None
+
+
 def test_without_a_known_figure_it_is_only_reported(bench):
     unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training_speedup": None})})
     bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": unknown})

@@ -118,7 +118,9 @@ def test_precisions_search_and_sweep_are_measured_and_verified(done):
     compared = of_part(done, "precision")
     assert {(one.label("precision"), one.label("batch")) for one in compared} == {("fp32", 4), ("bf16", 4)}
     assert {one.label("batch") for one in of_part(done, "sweep")} == {1, 2, 4}
-    assert of_part(done, "search")
+    probes = len(reported(done, "probe"))
+    for phase in ("warmup", "measure"):  # of each probe a step, and the one that has the peak
+        assert [one.label("steps") for one in of_part(done, "search", phase)] == [1] * probes
     for part, key in (("precision", "precision"), ("sweep", "batch")):
         measured = of_part(done, part)
         for value in {one.label(key) for one in measured}:

@@ -185,7 +185,10 @@ REFUSED = {
     "vram-stuck-bit:stage=gemm": "in the gemm stage: it does not fill and compare the memory",
     "vram-hot": "its memory's own sensor is judged",
     "throughput-sag:stage=bandwidth": "in the bandwidth stage: its rates follow the memory, not the core",
-    "throughput-sag:stage=gemm": "in the gemm stage: its limits leave room for less than by=25%",
+    **{
+        f"throughput-sag:stage={stage}": f"in the {stage} stage: its limits leave room for less than by={by}%"
+        for stage, by in (("gemm", 25), ("replay", 35), ("shapes", 35), ("sharing", 15), ("transient", 35))
+    },
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
     "overheat:lap=2": "only a soak goes round its stages several times",
@@ -215,6 +218,8 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
         ("sensor-missing:field=memory_temperature", "its driver reports no such sensor"),
         ("ecc-uncorrected", "its driver counts no ECC errors"),
         ("row-remap-failed", "its driver reports no remapped rows"),
+        ("hot-spot", "its driver reports no thermal margin"),
+        ("out-of-phase", "its node has no other GPU"),
         ("straggler", "the rig has no other GPU of that SKU"),
         ("ram-slow", "there is neither another host of its kind nor a floor"),
         ("disk-slow@pc2", "there is neither another host of its kind nor a floor"),
