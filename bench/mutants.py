@@ -42,7 +42,7 @@ SCOPE = (
     *(f"rigproof/cluster/{name}.py" for name in CLUSTER),
 )
 JUDGED = ("criteria", "judging", "stages")  # the tests of one are near those of the others
-# Where else a stage shows what it does: in what is refused of a profile, and in simulated runs of every fault.
+# Where else a stage shows what it does: in what is refused of a profile, and in simulated runs of faults.
 STAGE_SHOWN_BY = {
     "stage": "tests/unit/profiles",
     "simulated": "tests/simulation/test_expected_outcomes.py",

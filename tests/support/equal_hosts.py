@@ -9,10 +9,12 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.judge import judge
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
 from support.lengths import lengths
 
@@ -27,6 +29,13 @@ def host_rig(stage: str, nodes: int = 3, settings: Any = None, **of_first: Any) 
     tables = lengths("standard", settle_s=1, measure_s=1, **(NONE | {"sustained": 2, stage: 3}))
     tables["stages"][stage] |= settings or {}
     return over_defaults({"name": "lab", **tables, "nodes": named}, "lab.toml", KINDS)
+
+
+def asked(loaded: LoadedRig, stage: str, cpus: float) -> dict[str, Any]:
+    """What each worker is asked to do in the stage, on nodes of so many CPUs."""
+    plan = make_plan(loaded, "standard")
+    nodes = {node.name: cpus for node in loaded.rig.nodes}
+    return KINDS[stage].specs(StageWork(loaded, plan, plan.stage(stage), nodes))
 
 
 class HostRun:

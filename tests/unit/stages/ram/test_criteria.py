@@ -9,8 +9,8 @@ from rigproof.profiles.lint.rig import lint_rig
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.stages.ram.criteria import in_words, memory, tables
-from rigproof.stages.ram.stage import RamTest
-from support.equal_hosts import HostRun, host_rig
+from rigproof.stages.ram.stage import RamSpec, RamTest
+from support.equal_hosts import HostRun, asked, host_rig
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,15 @@ def run(simulated):
 def test_it_is_promised_for_each_node_at_the_levels_that_have_the_stage(run):
     assert promised(memory, run.loaded, run.recording.run.stages) == ("n1", "n2", "n3")
     assert promised(memory, run.loaded, ("gemm", "sustained")) == ()
+
+
+def test_a_worker_is_asked_to_test_what_is_free_beside_the_reserve_by_a_thread_a_cpu():
+    settings = {"buffer_gib": 0.5, "reserve_gib": 3.0, "reserve_share": 0.2, "least_gib": 0.75}
+    loaded = host_rig("ram", 1, settings)
+    common = {"stage": "ram", "buffer_mib": 512.0, "reserve_mib": 3072.0, "reserve_share": 0.2}
+    common |= {"least_mib": 768.0, "duration_s": 3.0, "round_s": 0.1}
+    for cpus, threads in ((7.9, 7), (0.5, 1)):
+        assert asked(loaded, "ram", cpus) == {"n1/gpu0#0": RamSpec(threads=threads, **common)}
 
 
 def test_equal_hosts_pass_by_each_other(run):
