@@ -50,7 +50,7 @@ DEFECTS = (
 
 @Criterion(
     "health.defects",
-    title="own defects",
+    title="reported defects",
     limit="NVML reports no SRAM errors over NVIDIA's threshold, no pending repair of a memory channel or "
     "TPC, and a valid InfoROM",
     severity="rma",

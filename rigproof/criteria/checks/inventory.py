@@ -191,7 +191,7 @@ def _promised_gib(device: DeviceEvidence) -> float:
 
 @Criterion(
     "inventory.foreign_memory",
-    title="memory others hold",
+    title="foreign memory",
     unit="MiB",
     direction="at_most",
     limit="what the plan leaves free: the card's memory less the driver's reserve, the workers' memory, and "
