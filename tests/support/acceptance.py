@@ -116,6 +116,7 @@ PRELOADED = (
     *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal"),
     *("rigproof.report.files.metrics", "rigproof.report.files.summary_md", "rigproof.records.disk.store"),
     *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.attempts"),
+    *("rigproof.cli.main", "execnet", "pandas"),  # pyarrow imports pandas where it is there
 )
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload([*PRELOADED, "support.before_forks"])
