@@ -36,13 +36,12 @@ PLUGINS = {
         "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(session): return True",
         (6, "nothing was tested: no test was run, perhaps by other"),
     ),
-    "calls no test's function": (  # the stages ran, and the whole recording is judged at the end
-        "@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call(pyfuncitem): return True",
-        (0, "this rig is fit for training"),
-    ),
-    "exits green": (
-        "def pytest_collection_finish(session): pytest.exit('enough', returncode=0)",
-        (6, "nothing was tested: pytest.exit ended the session: enough"),
+    "calls no test's function, counts none and sums up nothing": (  # the whole recording is judged at the end
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call(pyfuncitem): return True\n"
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_sessionfinish(session):\n    yield\n    session.exitstatus = 1\n"
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_terminal_summary(): raise ValueError('no summary')",
+        (0, "nothing failed on the simulated rig"),
     ),
     "exits red": (
         "def pytest_collection_finish(session): pytest.exit('enough', returncode=1)",
@@ -53,18 +52,9 @@ PLUGINS = {
         "    if 'test_transfer' in report.nodeid: pytest.exit('enough', returncode=0)",
         (6, "pytest.exit ended the session: enough"),
     ),
-    "sets the status": (
-        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
-        "def pytest_sessionfinish(session):\n    yield\n    session.exitstatus = 1",
-        (0, "this rig is fit for training"),
-    ),
     "exits at the very end": (
         "def pytest_unconfigure(config): raise SystemExit(1)",
-        (0, "this rig is fit for training"),
-    ),
-    "raises in the summary": (
-        "@pytest.hookimpl(tryfirst=True)\ndef pytest_terminal_summary(): raise ValueError('no summary')",
-        (0, "this rig is fit for training"),
+        (0, "nothing failed on the simulated rig"),
     ),
     "raises before our end": (
         "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
@@ -120,14 +110,21 @@ def agreed(run: Run) -> tuple[int, str]:
     return run.status, meaning
 
 
+def simulated(reports: Path, *options: str) -> Run:
+    """`pytest -m hardware` on a simulated rig, with the plugins that are installed."""
+    command = ("-p", "no:hypothesispytest", "-m", "hardware", *SIMULATED, f"--hw-report-dir={reports}")
+    done = forked("pytest", (*command, f"--override-ini=cache_dir={reports / 'cache'}", *options), CHECKOUT)
+    return Run(done.returncode, done.stdout + done.stderr, reports)
+
+
 @pytest.fixture
-def with_plugin(tmp_path, two_nodes, monkeypatch):
+def with_plugin(tmp_path, monkeypatch):
     """A run with another plugin, of which this is the text."""
 
-    def run(text: str, scenario: str = "healthy", *options: str) -> Run:
+    def run(text: str, *options: str) -> Run:
         (tmp_path / "other.py").write_text(f"import pytest\n{text}\n")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-        return accept(tmp_path / "reports", two_nodes, scenario, "-p", "other", *options)
+        return simulated(tmp_path / "reports", "-p", "other", *options)
 
     return run
 
@@ -142,20 +139,25 @@ def test_a_plugin_turns_nothing_green_or_red(with_plugin, does):
     assert meaning.startswith(words.format(tests=tests and tests[1], folder=run.folder))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        PLUGINS["sets the status"][0].replace("= 1", "= 0"),
-        PLUGINS["exits at the very end"][0].replace("(1)", "(0)"),
-        "@pytest.hookimpl(wrapper=True, tryfirst=True)\ndef pytest_cmdline_main():\n    yield\n    return 0",
+TURNS_GREEN = {
+    "sets the status, and makes every test pass": (
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_sessionfinish(session):\n    yield\n    session.exitstatus = 0\n"
         "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
         "def pytest_runtest_makereport(item, call):\n"
-        "    report = yield\n    report.outcome, report.longrepr = 'passed', None\n    return report",
-    ],
-    ids=["sets the status", "exits at the very end", "answers for the command", "makes every test pass"],
-)
-def test_a_rig_that_failed_stays_rejected(with_plugin, text):
-    assert agreed(with_plugin(text, "slow"))[0] == 1
+        "    report = yield\n    report.outcome, report.longrepr = 'passed', None\n    return report"
+    ),
+    "exits at the very end": "def pytest_unconfigure(config): raise SystemExit(0)",
+    "answers for the command": (
+        "@pytest.hookimpl(wrapper=True, tryfirst=True)\ndef pytest_cmdline_main():\n    yield\n    return 0"
+    ),
+}
+HOT = "--hw-inject=overheat@pc2/gpu0:stage=sustained"
+
+
+@pytest.mark.parametrize("does", TURNS_GREEN)
+def test_a_rig_that_failed_stays_rejected(with_plugin, does):
+    assert agreed(with_plugin(TURNS_GREEN[does], HOT))[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -164,26 +166,24 @@ def test_a_rig_that_failed_stays_rejected(with_plugin, text):
     ids=" ".join,
 )
 def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, options):
-    fault = "--hw-inject=overheat@pc2/gpu0:stage=sustained"
-    where = (f"--hw-report-dir={tmp_path}", f"--override-ini=cache_dir={tmp_path / 'cache'}")
-    command = ("-p", "no:hypothesispytest", "-m", "hardware", *SIMULATED, fault, *where, *options)
-    done = forked("pytest", command, CHECKOUT)
-    assert "Traceback" not in done.stderr
-    assert agreed(Run(done.returncode, done.stdout + done.stderr, tmp_path))[0] == 1
+    run = simulated(tmp_path, HOT, *options)
+    assert "Traceback" not in run.output
+    assert agreed(run)[0] == 1
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ("--no-summary", "--max-warnings=0", "--benchmark-skip", "-q", "-q"),
+        (
+            *("--no-summary", "--max-warnings=0", "--benchmark-skip", "-q", "-q"),
+            *("-n", "0", "--dist=load", "--tx=popen", "-p", "no:junitxml", "-o", "faulthandler_timeout=60"),
+        ),
         ("-p", "no:terminal", "-p", "no:timeout", "--benchmark-disable"),
-        ("-n", "0", "--dist=load", "--tx=popen", "-p", "no:junitxml", "-o", "faulthandler_timeout=60"),
     ],
     ids=" ".join,
 )
-def test_options_that_keep_no_verdict_from_being_found_change_none(acceptance, options):
-    run = acceptance("healthy", *options)
-    assert agreed(run) == (0, "this rig is fit for training")
+def test_options_that_keep_no_verdict_from_being_found_change_none(tmp_path, options):
+    assert agreed(simulated(tmp_path, *options)) == (0, "nothing failed on the simulated rig")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,6 @@ LEAVES = "import atexit, os\n"  # past every hook of pytest
     ("plugin", "status"),
     [
         ("os._exit(0)", 3),
-        ("def pytest_runtest_logreport(report): os._exit(0)", 3),
         ("def pytest_runtest_logreport(report): os._exit(1)", 3),
         ("import posix\ndef pytest_runtest_logreport(report): posix._exit(0)", 3),
         ("atexit.register(os._exit, 0)", 1),
@@ -344,12 +343,11 @@ def test_a_verdict_that_was_not_written_is_none(tmp_path, monkeypatch):
     assert "pytest ended with 0, and no verdict of this run says so; no verdict" in done.stderr
 
 
-@pytest.mark.parametrize("json_wanted", [(), ("--json",)], ids=["", "json"])
-def test_a_verdict_is_read_whatever_the_locale_is(tmp_path, json_wanted):
+def test_a_verdict_is_read_whatever_the_locale_is(tmp_path):
     """A process of its own: Python asks for the locale when it starts."""
     plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "rigproof", "accept", *ACCEPTED_AS, *json_wanted],
+        [sys.executable, "-m", "rigproof", "accept", *ACCEPTED_AS, "--json"],
         cwd=tmp_path,
         env=os.environ | plain | {"PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
@@ -357,7 +355,8 @@ def test_a_verdict_is_read_whatever_the_locale_is(tmp_path, json_wanted):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert not json_wanted or json.loads(done.stdout)["verdict"] == "ACCEPTED"
+    assert json.loads(done.stdout)["verdict"] == "ACCEPTED"
+    assert "SIMULATED ACCEPTED" in done.stderr
 
 
 def test_rigproof_accept_runs_no_other_tests(tmp_path):
@@ -493,7 +492,7 @@ def test_a_file_that_could_not_be_written_makes_the_run_incomplete_everywhere(wi
     assert status == 6
     assert "report.html: not written: No space left on device" in meaning
     assert "report.html: not written" in run.result["problems"][0]
-    assert "# rigproof: INCOMPLETE" in (run.folder / "summary.md").read_text()
+    assert "# rigproof: SIMULATED INCOMPLETE" in (run.folder / "summary.md").read_text()
     assert run.outcome("throughput.gemm_bf16", "pc1/gpu0") == "pass"
 
 
@@ -548,8 +547,7 @@ def test_it_does_not_make_a_rejected_rig_green(tmp_path, on_path):
 @pytest.mark.parametrize(
     ("shell", "scenario", "status"),
     [
-        *[("| head -1", "healthy", 0), ("> /dev/full", "healthy", 0), (">&-", "slow", 1)],
-        *[("| head -1", "without-sensor", 6), ("> /dev/full", "slow", 1)],
+        *[("| head -1", "healthy", 0), ("> /dev/full", "slow", 1), (">&-", "without-sensor", 6)],
     ],
 )
 def test_judge_ends_as_the_rig_is_whoever_reads_it(acceptance, on_path, shell, scenario, status):
@@ -558,10 +556,3 @@ def test_judge_ends_as_the_rig_is_whoever_reads_it(acceptance, on_path, shell, s
     done = in_shell([*program, "judge", str(acceptance(scenario).folder), "-v"], shell)
     assert done.returncode == status, done.stderr
     assert ("cannot be written: No space left on device" in done.stderr) == (shell == "> /dev/full")
-
-
-def test_the_selection_of_nothing_is_no_verdict(tmp_path, two_nodes):
-    done = run_pytest(
-        *("-m", "hardware", *SIMULATED, f"--hw-report-dir={tmp_path}", "-k", "nosuch"),
-    )
-    assert done.returncode == 5, done.stdout + done.stderr

@@ -1,10 +1,6 @@
 """`--hw-plan` says what would be done and judged, and loads nothing."""
 
-import subprocess
-import sys
-from pathlib import Path
-
-CHECKOUT = Path(__file__).resolve().parents[2]
+from support.acceptance import python, run_pytest
 
 ASK = """
 import sys, pytest
@@ -15,19 +11,8 @@ sys.exit(status)
 """
 
 
-def plan(*options):
-    return subprocess.run(
-        [sys.executable, "-c", ASK, *options],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
-def test_plan_of_a_profile_names_stages_devices_time_limits_and_their_sources():
-    result = plan("--hwprofile", "dual-3090-3070")
+def test_plan_of_a_profile_names_stages_devices_time_limits_and_their_sources_and_loads_nothing():
+    result = python("-c", ASK, "--hwprofile", "dual-3090-3070")
     assert result.returncode == 0, result.stderr
     for part in (
         "pc1/gpu0",
@@ -42,18 +27,18 @@ def test_plan_of_a_profile_names_stages_devices_time_limits_and_their_sources():
         "a run of this plan would end INCOMPLETE, for it could not measure all of the rig:",
         "pc2 is not there: the run was given no cluster, only this machine",
         "join the machines with `rigproof cluster up dual-3090-3070`, then add --ray-address ",
+        "HEAVY []",
     ):
         assert part in result.stdout
 
 
-def test_plan_loads_neither_torch_nor_ray():
-    result = plan()
+def test_the_plan_of_this_machine_could_measure_all_of_it():
+    result = run_pytest("-m", "hardware", "--hw-plan")
     assert result.returncode == 0, result.stderr
-    assert "HEAVY []" in result.stdout
-    assert "would end INCOMPLETE" not in result.stdout  # this machine is the rig
+    assert "would end INCOMPLETE" not in result.stdout
 
 
 def test_plan_of_a_bad_profile_is_refused():
-    result = plan("--hwprofile", "nobody")
+    result = run_pytest("-m", "hardware", "--hw-plan", "--hwprofile", "nobody")
     assert result.returncode == 4
     assert "Traceback" not in result.stderr

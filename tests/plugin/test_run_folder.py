@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rigproof.report.content.order import WORDS
-from support.acceptance import accept, properties, rigproof, run_pytest
+from support.acceptance import accept, properties, rigproof
 from support.jenkins import refusals
 from support.recordings import END_S, STEP_S
 
@@ -129,13 +129,3 @@ def test_an_own_junit_file_is_written_too(acceptance, two_nodes, tmp_path):
 def test_each_run_has_a_folder_of_its_own(acceptance, scenario):
     run = acceptance(scenario)
     assert [path.name for path in (run.reports / "runs").iterdir()] == [run.folder.name]
-
-
-@pytest.mark.parametrize(
-    "question", ["--markers", "--fixtures", "--setup-plan", "--collect-only", "--version"]
-)
-def test_a_question_leaves_no_folder(tmp_path, question):
-    done = run_pytest(*("-m", "hardware", "--hw-simulate-inline", "--hwprofile=dual-3090-3070", question),
-                      f"--hw-report-dir={tmp_path / 'reports'}")  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not (tmp_path / "reports").exists()

@@ -119,7 +119,6 @@ INLINE = ("accept", "--simulate-inline", "--hwprofile=dual-3090-3070", "--level=
 ROOTS = Path("~root").expanduser()
 HOMES = {
     "no home": {},
-    "a home that is not there": {"HOME": "/nonexistent"},
     "a home of another user": {
         "HOME": str(ROOTS),
         "XDG_STATE_HOME": str(ROOTS / "state"),
@@ -184,22 +183,16 @@ def test_nor_does_a_cluster_begin_with_a_traceback(as_nobody, options, said):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("history/dual-3090-3070/", "cannot be written (Permission denied); change its owner or mode"),
-        ("champions/dual-3090-3070/", "cannot be written (Permission denied); change its owner or mode"),
-        ("champions/dual-3090-3070/gpus/", "cannot be written (Permission denied); change its owner or mode"),
-    ],
-)
-def test_what_root_has_in_the_report_folder_is_noticed_before_the_load(as_nobody, theirs, name, said):
+@pytest.mark.parametrize("name", ["history/dual-3090-3070", "champions/dual-3090-3070/gpus"])
+def test_what_root_has_in_the_report_folder_is_noticed_before_the_load(as_nobody, theirs, name):
     """A first run by root leaves such things to the runs of others."""
     path = theirs / "reports" / name
     path.parent.mkdir(parents=True)
-    path.mkdir() if name.endswith("/") else path.touch(0o600)
+    path.mkdir()
     for above in path.relative_to(theirs).parents:
         os.chown(theirs / above, 12345, 12345)
     done = as_nobody(INLINE)
     assert done.returncode == 4, done.stdout + done.stderr
-    assert f"{path}: {said}" in done.stdout + done.stderr
+    said = f"{path}: cannot be written (Permission denied); change its owner or mode"
+    assert said in done.stdout + done.stderr
     assert list(theirs.glob("reports/runs/*")) == []

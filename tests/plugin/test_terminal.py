@@ -28,8 +28,7 @@ def terminal(tmp_path):
         one.end()
 
 
-@pytest.mark.parametrize("options", [(), ("-v",)])
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 50)])
+@pytest.mark.parametrize(("columns", "rows", "options"), [(80, 24, ()), (200, 50, ("-v",))])
 def test_a_run_shows_its_rig_and_its_verdict_and_nothing_of_pytest(terminal, columns, rows, options):
     window = terminal(columns, rows, "--simulate-inline", *options)
     lines = window.until("ended with 0", "-S", "-")
