@@ -37,58 +37,49 @@ def unlisted(bench):
     return bench
 
 
-def unjudged(bench, subject, outcome):
-    return {one.criterion for one in bench.verdicts() if one.subject == subject and one.outcome is outcome}
+def changed(bench, subject, from_s=0.0, **sensors):
+    """What other readings make of a card's criteria: those that became so, by their outcome."""
+    before = outcomes(bench, subject)
+    bench.samples(subject, from_s, **sensors)
+    became = {outcome: set() for outcome in Outcome}
+    for criterion, outcome in outcomes(bench, subject).items():
+        if before[criterion] is not outcome:
+            became[outcome].add(criterion)
+    return became
 
 
-def newly(bench, change, subject, outcome):
-    """What becomes so by a change."""
-    before = unjudged(bench, subject, outcome)
-    change()
-    return unjudged(bench, subject, outcome) - before
+def outcomes(bench, subject):
+    return {one.criterion: one.outcome for one in bench.verdicts() if one.subject == subject}
 
 
 @pytest.mark.parametrize("sensor", NEEDED_BY)
 def test_a_sensor_that_an_unlisted_card_never_had_is_not_applicable(unlisted, sensor):
-    def never():
-        unlisted.samples(GPU, **{sensor: None})
-
-    assert newly(unlisted, never, GPU, Outcome.NOT_APPLICABLE) == NEEDED_BY[sensor]
-    assert unjudged(unlisted, GPU, Outcome.NOT_MEASURED) == set()
+    became = changed(unlisted, GPU, **{sensor: None})
+    assert became[Outcome.NOT_APPLICABLE] == NEEDED_BY[sensor]
+    assert became[Outcome.NOT_MEASURED] == set()
 
 
 @pytest.mark.parametrize("sensor", NEEDED_BY)
 def test_a_sensor_that_went_silent_is_not_measured(unlisted, sensor):
-    def silent():
-        unlisted.samples(GPU, 40, **{sensor: None})
-
-    missing = newly(unlisted, silent, GPU, Outcome.NOT_MEASURED)
+    missing = changed(unlisted, GPU, 40, **{sensor: None})[Outcome.NOT_MEASURED]
     assert missing >= NEEDED_BY[sensor]
     assert missing
 
 
 @pytest.mark.parametrize("sensor", NEEDED_BY)
 def test_a_sensor_that_a_listed_card_should_have_is_not_measured(unlisted, sensor):
-    def never():
-        unlisted.samples(OTHER, **{sensor: None})
-
-    missing = newly(unlisted, never, OTHER, Outcome.NOT_MEASURED)
+    missing = changed(unlisted, OTHER, **{sensor: None})[Outcome.NOT_MEASURED]
     assert missing >= NEEDED_BY[sensor]
     assert missing
     assert decide(unlisted.verdicts()) is not Decision.ACCEPTED
 
 
-@pytest.mark.parametrize(
-    "sensor", [one for one, needed in NEEDED_BY.items() if one != "memory_temperature_c"]
-)
+@pytest.mark.parametrize("sensor", sorted(NEEDED_BY.keys() - {"memory_temperature_c"}))
 def test_a_query_that_failed_is_not_one_that_is_not_supported(unlisted, sensor):
     unlisted.event("nvml_error", GPU, "Unknown Error", query="nvmlDeviceGetAny", code=999)
-
-    def never():
-        unlisted.samples(GPU, **{sensor: None})
-
-    assert newly(unlisted, never, GPU, Outcome.NOT_MEASURED) >= NEEDED_BY[sensor]
-    assert not newly(unlisted, never, GPU, Outcome.NOT_APPLICABLE)
+    became = changed(unlisted, GPU, **{sensor: None})
+    assert became[Outcome.NOT_MEASURED] >= NEEDED_BY[sensor]
+    assert not became[Outcome.NOT_APPLICABLE]
 
 
 @pytest.mark.parametrize("limit", ["temperature_gpu_max_c", "temperature_slowdown_c"])
