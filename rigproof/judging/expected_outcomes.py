@@ -46,7 +46,7 @@ class Case:
         return first.removeprefix("stage=") if first.startswith("stage=") else ""
 
     def criteria(self, outcome: Outcome) -> tuple[str, ...]:
-        """Those that end so."""
+        """The criteria that end with this outcome."""
         return (self.changed or {}).get(outcome, ())
 
     def changes(self, subject: str, loaded: LoadedRig) -> dict[tuple[str, str], Outcome]:

@@ -103,7 +103,7 @@ def _with_loss(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidenc
 
 
 def _idle(verdict: Verdict, members: Sequence[Member], failed: set[tuple[str, str]]) -> Iterator[str]:
-    """Those devices, or devices of a node, whose idling left a criterion not measured."""
+    """The devices whose idling left a criterion not measured, the node's for a criterion of a node."""
     criterion = CATALOGUE[verdict.criterion]
     a_rate = verdict.family == RATES or criterion.floored or criterion.rate
     if criterion.scope not in ("device", "node") or not (a_rate or criterion.idling):
@@ -175,7 +175,7 @@ def _members(verdict: Verdict, evidence: Evidence) -> Sequence[Member]:
 def _found(
     roots: Sequence[Root], members: Sequence[Member], failed: set[tuple[str, str]], evidence: Evidence
 ) -> Iterator[str]:
-    """Those of the roots that failed on one of the members, its node or the rig."""
+    """The roots that failed on one of the members, its node or the rig."""
     for root in roots:
         for member in members:
             own = (member.subject, member.node_name)

@@ -251,7 +251,7 @@ class _Gpu:
         return idles(used_percent, power_w, limit_w, used, drawn)
 
     def _works(self) -> bool | None:
-        """By the means of the last seconds: not idle, nor unused, as some cards at rest draw much."""
+        """Whether a card works, by the means of the last seconds; some cards at rest draw much power."""
         used = _mean(one.utilization_percent for one in self._samples)
         least = self.device.limits.active_utilization_share
         idle = self._idles(used, _mean(one.power_average_w for one in self._samples))

@@ -31,7 +31,7 @@ from rigproof.simulation.faults.injected import SimulatedClock
 
 
 class Run:
-    """From the first record to the last. `close` can be called again, and in any state."""
+    """An acceptance run, from its first record to its last. `close` may be called again, in any state."""
 
     def __init__(
         self,

@@ -216,7 +216,7 @@ def _stolen_percent(
 def _core_percent(
     before: Mapping[int, proc.CoreTimes], after: Mapping[int, proc.CoreTimes]
 ) -> tuple[float, ...] | None:
-    """By CPU number; None if CPUs came or went in between, or if no time passed for one of them."""
+    """Each CPU's use in %, by number; None if CPUs came or went, or no time passed for one of them."""
     if before.keys() != after.keys():
         return None
     shares = [proc.busy_percent(before[number], after[number]) for number in sorted(after)]

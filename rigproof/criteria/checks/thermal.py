@@ -303,7 +303,7 @@ class _Slowed:
 
 
 def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
-    """From the beginning of the stage to its end, set-up included."""
+    """The samples of a stage, set-up included, in which the driver slowed the card down."""
     window = device.evidence.whole_window(stage)
     known = device.recorded(REASONS, window)
     bits = known.values.astype(np.int64) & THROTTLE

@@ -79,7 +79,7 @@ class Evidence(IndexedRecording):
 
     @property
     def attempts(self) -> "tuple[Evidence, ...]":
-        """This one, and that with the first attempts, if there were two at a stage."""
+        """This evidence; if a stage had two attempts, also the evidence with the first ones."""
         return (self,) if self.first_attempt is None else (self, self.first_attempt)
 
     def marginal_share(self, subject: str) -> float | None:
@@ -156,7 +156,7 @@ class Evidence(IndexedRecording):
 
     @cached_property
     def champions(self) -> Champions:
-        """By GPU UUID and criterion. NotMeasured if the recorded ones are damaged."""
+        """The champions by GPU UUID and criterion. NotMeasured if the recorded ones are damaged."""
         if self._champions is not None:
             return self._champions
         try:
@@ -203,7 +203,7 @@ class Evidence(IndexedRecording):
 
     @cached_property
     def _moved_clocks(self) -> dict[str, Disturbed]:
-        """By all attempts: with a clock that moved, a round may seem to be of the other one."""
+        """By node, how its clock moved, from all attempts: a round may then seem to be of the other one."""
         recording = self._all_attempts
         spans = {
             name: (recording.first_attempts.get(name, stage).start_s, stage.end_s)

@@ -87,7 +87,7 @@ def _life(run: Sequence[GpuProcess]) -> Life:
 
 
 def foreign_lives(device: DeviceEvidence, lives: Sequence[Life], begin_s: float) -> Foreign:
-    """Those of a device's lives that are not the run's own. Before `begin_s` no worker had been started.
+    """The lives of a device's processes that are not ours. Before `begin_s` no worker had been started.
 
     Raises NotApplicable if they cannot be distinguished.
     """
@@ -157,7 +157,7 @@ def _lost_s(device: DeviceEvidence, worker: WorkerIdentity, begin_s: float) -> f
 
 
 def _started_by_workers(device: DeviceEvidence, lives: Sequence[Life]) -> list[Life]:
-    """Those that appeared and ended within a stage in which workers start processes.
+    """The lives that began and ended within a stage in which workers start processes.
 
     Raises NotApplicable if more existed at once than workers start.
     """

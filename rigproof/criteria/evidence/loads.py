@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
     @property
     def span(self) -> Window:
-        """From its beginning to its end, including the time between its stretches."""
+        """The time from its beginning to its end, that between its stretches included."""
         return Window(self.stretches[0].from_s, self.stretches[-1].to_s)
 
     @property
@@ -281,7 +281,7 @@ def boosted_until_s(rounds: Rounds) -> float:
 def _loads(
     device: DeviceEvidence, stage: str, rounds: Rounds, *, by_work: bool = False
 ) -> list[tuple[float, float]]:
-    """From when to when it worked without a break, `by_work` also without a change of work.
+    """The stretches in which the device worked without a break, `by_work` also without a change of work.
 
     A fed device waits without a break, and for any work.
     """

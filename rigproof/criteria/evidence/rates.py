@@ -139,7 +139,7 @@ class PrecisionRate:
 
 
 def precision_rate(device: DeviceEvidence, precision: str) -> PrecisionRate | None:
-    """In the stage that measures precision by precision; None without such rounds."""
+    """A precision's rate in the stage that measures each one alone; None without such rounds."""
 
     def measured() -> PrecisionRate | None:
         rounds = device.possible(_stage_of_arms(device.evidence), precision).verified.measured

@@ -71,7 +71,7 @@ class Readings:
         return [values[start:end] for start, end in pairwise(bounds)]
 
     def within(self, from_s: float, to_s: float) -> "Readings":
-        """Those from one moment to another, both included."""
+        """The readings from one moment to another, both included."""
         first, end = self.times_s.searchsorted(from_s), self.times_s.searchsorted(to_s, "right")
         return Readings(self.times_s[first:end], self.values[first:end])
 

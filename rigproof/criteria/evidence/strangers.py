@@ -300,7 +300,7 @@ def _watch(device: DeviceEvidence) -> ProcessWatch:
 
 
 def _load(device: DeviceEvidence) -> Window:
-    """From the beginning of the first stage to the end of the last one."""
+    """The time under load: from the beginning of the first stage to the end of the last one."""
 
     def made() -> Window:
         stages = device.evidence.recording.stages.values()

@@ -153,7 +153,7 @@ def amount_mib(wording: re.Pattern[str], message: str) -> float | None:
 
 
 def _amount(mib: float) -> str:
-    """In the unit in which people read it: `14 GiB`, `72 MiB`."""
+    """An amount of memory in a unit that people read: `14 GiB`, `72 MiB`."""
     unit = "GiB" if mib >= UNITS_MIB["GiB"] else "MiB" if mib >= 1 or not mib else "KiB"
     return figure(mib / UNITS_MIB[unit], unit)
 

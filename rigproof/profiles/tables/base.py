@@ -103,7 +103,7 @@ class LimitKeys(Generic[T]):
 
 
 class _FieldNames:
-    """In a table's place: each of its fields is its name."""
+    """Stands in for a table, so that `lambda limits: limits.name` yields the name of the field."""
 
     def __getattr__(self, name: str) -> Any:
         return name

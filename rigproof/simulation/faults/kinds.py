@@ -59,7 +59,7 @@ class FaultKind:
     delays: bool = False  # `by` can also be a delay
 
     def acts_in(self, stages: Stages) -> tuple[str, ...]:
-        """Those of these stages in which it can act."""
+        """The stages, of those given, in which it can act."""
         if self.stage is not None:
             return (self.stage,) if self.stage in stages else ()
         return tuple(name for name, duty in stages.items() if duty in self.duties)

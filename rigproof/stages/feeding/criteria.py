@@ -126,7 +126,7 @@ def _fed_enough(idle_percent: float, most_percent: float, left: float) -> bool:
 
 
 def _planned(loaded: LoadedRig, device: PromisedDevice) -> Limit | None:
-    """With all processes of the pool; a host with fewer CPUs than it states has fewer of them."""
+    """The least speed-up of the planned pool, smaller on a host with few CPUs; None for one process."""
     settings = device.settings(FeedingSettings)
     node = loaded.node(device.node)
     pools = sum(one.node == device.node for one in loaded.devices())
@@ -199,7 +199,7 @@ def _planned_processes(device: DeviceEvidence) -> int:
 
 
 def _rewards(device: DeviceEvidence) -> list[RewardBatch]:
-    """Its runs. NotMeasured if one lost less than none of its strategies, or more than all."""
+    """The recorded runs of the pool. NotMeasured if one's count of lost strategies is impossible."""
     found = device.records(RewardBatch, STAGE)
     for one in found:
         for lost in (one.invalid, one.timed_out, one.crashed, one.out_of_memory):

@@ -138,7 +138,7 @@ def _results(device: DeviceEvidence) -> list[Event]:
 
 
 def _remedy(errors: Sequence[VramError]) -> str:
-    """By the worst kind of error: stuck, forgotten, or only read wrong."""
+    """What to do, by the worst kind of error: stuck, forgotten, or only read wrong."""
     hard = [one for one in errors if one.kind == "hard"]
     if not hard:
         return MISREAD

@@ -108,7 +108,7 @@ class Wrong(NamedTuple):
     read: int
 
     def entry(self, content: str, *, hard: bool, physical: int | None) -> dict[str, Any]:
-        """It as events have it. `hard`: it was wrong again when it was read once more."""
+        """The wrong word as events have it. `hard`: it was wrong again when it was read once more."""
         return {
             "offset": self.place * WORD_BYTES,
             "expected": f"{self.expected:016x}",

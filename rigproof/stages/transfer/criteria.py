@@ -251,7 +251,7 @@ def _in_time_with_others(device: DeviceEvidence, direction: str) -> tuple[Rounds
 
 
 def _only_alone(device: DeviceEvidence, rounds: Rounds) -> Rounds:
-    """Those during which no other device of the host was in a round of its own."""
+    """The rounds during which no other device of the host was in a round."""
     begins_s, ends_s = rounds.begins_s, rounds.t_s
     alone = np.ones(len(rounds), np.bool_)
     for other in device.neighbours:

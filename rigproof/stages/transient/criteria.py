@@ -299,7 +299,7 @@ def _read(recording: Recording, subject: str, field: str, window: Window) -> Rea
 
 
 def _mean_w(energy: Readings) -> float:
-    """By a card's energy counter; NaN if it was not read twice."""
+    """A card's mean power, by its energy counter, W; NaN if it was not read twice."""
     if len(energy) < 2 or energy.times_s[-1] <= energy.times_s[0]:
         return float("nan")
     return float((energy.values[-1] - energy.values[0]) / (energy.times_s[-1] - energy.times_s[0]))

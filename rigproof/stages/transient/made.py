@@ -160,7 +160,7 @@ class Waves:
                     yield Lost(self.devices[place], arm, middle, slow, why)
 
     def _arms_with(self, place: int) -> list[Arm]:
-        """Those that the GPU at that place takes part in."""
+        """The arms that the GPU at that place takes part in."""
         return [arm for arm in self.arms if arm.gpus > place]
 
     def _lost(self, place: int, arm: Arm, before: Floats, why: str) -> Iterator[Lost]:
