@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import ray
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.host import processes
 
-LISTEN = "0A"  # st of /proc/net/tcp, proc_pid_net(5)
-LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
 
 
 def family(cluster: RigCluster) -> frozenset[processes.ProcessId]:
@@ -26,32 +26,10 @@ def family(cluster: RigCluster) -> frozenset[processes.ProcessId]:
     return started | processes.descendants({process.pid for process in started})
 
 
-def listening_addresses(pids: set[int]) -> set[str]:
-    return {place.split(":")[0] for place in listening_places(pids)}
-
-
-def listening_ports(pids: set[int]) -> set[int]:
-    return {int(place.split(":")[1], 16) for place in listening_places(pids)}
-
-
-def listening_places(pids: set[int]) -> set[str]:
-    """What the processes listen at, as the kernel writes it: address and port in hexadecimal digits."""
-    sockets = set()
-    for pid in pids:
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            try:
-                target = str(entry.readlink())
-            except OSError:
-                continue
-            if target.startswith("socket:["):
-                sockets.add(target[8:-1])
-    lines = [line.split() for kind in ("tcp", "tcp6") for line in _table(kind)]
-    return {fields[1] for fields in lines if fields[3] == LISTEN and fields[9] in sockets}
-
-
-def _table(kind: str) -> list[str]:
-    path = Path("/proc/net") / kind
-    return path.read_text().splitlines()[1:] if path.exists() else []
+def listening(pids: set[int]) -> set[tuple[str, int]]:
+    """Address and port of each socket that these processes listen at."""
+    sockets = [one for pid in pids for one in psutil.Process(pid).net_connections("tcp")]
+    return {(one.laddr.ip, one.laddr.port) for one in sockets if one.status == psutil.CONN_LISTEN}
 
 
 def test_it_works_on_loopback_behind_a_token_and_ctrl_c_takes_everything_down(
@@ -88,14 +66,14 @@ def look_at(cluster: RigCluster, ours: frozenset[processes.ProcessId]) -> None:
     """It listens on loopback alone, and lets nobody in without the token."""
     folder, address = cluster._ground._session.folder, ray.get_runtime_context().gcs_address
     pids = {os.getpid(), *(process.pid for process in ours)}
-    listening = listening_addresses(pids)
-    assert listening
-    assert listening <= LOOPBACK  # workers, agents and this driver too
+    places = listening(pids)
+    assert places
+    assert {address for address, _ in places} <= LOOPBACK  # workers, agents and this driver too
     assert address.startswith("127.0.0.1:")
     titles = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
     agents = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
     assert not [title for title in titles if title.startswith(agents)]
-    assert {answer_to_a_stranger(port) for port in listening_ports(pids)} <= {None, 401}
+    assert {answer_to_a_stranger(port) for _, port in places} <= {None, 401}
     token = os.environ["RAY_AUTH_TOKEN"].encode()
     assert not [path for path in folder.rglob("*") if path.is_file() and token in path.read_bytes()]
     stranger = join_without_token(address)
