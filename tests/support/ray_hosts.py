@@ -99,10 +99,6 @@ class Running:
                     found.append(record)
         return found
 
-    def events(self, *kinds: str) -> list[dict[str, Any]]:
-        """The events of these kinds so far."""
-        return [event for event in self.records("event") if event["kind"] in kinds]
-
     def working(self, stage: str, subject: str) -> bool:
         """Whether this device has finished a round of the stage."""
         if not any(one["name"] == stage for one in self.records("stage")):

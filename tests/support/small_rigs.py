@@ -24,8 +24,7 @@ measure_s.quick = {gemm_s}
 settle_s.quick = 0.2
 length_s.quick = {sustained_s}
 [stages.pattern]
-length_s.quick = {pattern_s}
-cpu_mib = 2
+length_s.quick = 0
 [stages.training]
 length_s.quick = {training_s}
 batches = [1]
@@ -54,30 +53,19 @@ cpus_per_worker = 0.25
 """
 
 
+# Of gemm for each precision: under 1 s of load in all nothing can be judged.
+LENGTHS_S = {"gemm_s": 0.6, "sustained_s": 1, "training_s": 0, "feeding_s": 0, "sharing_s": 0}
+
+
 def small_rig(
-    folder: Path,
-    *,
-    devices: int = 1,
-    gemm_s: float = 0.6,  # of each precision: under 1 s of load in all nothing can be judged
-    sustained_s: float = 1,
-    pattern_s: float = 0,
-    training_s: float = 0,
-    feeding_s: float = 0,
-    sharing_s: float = 0,
-    stall_s: float = 30,
-    band: bool = False,
+    folder: Path, *, devices: int = 1, stall_s: float = 30, band: bool = False, **lengths_s: float
 ) -> str:
-    """The option that names such a profile, written into `folder`; its devices are here/cpu0, cpu1, …"""
+    """The option that names such a profile, written into `folder`; its devices are here/cpu0, cpu1, …
+
+    `lengths_s`: of stages, by the names in LENGTHS_S.
+    """
+    assert lengths_s.keys() <= LENGTHS_S.keys()
     path = folder / "small.toml"
-    head = HEAD.format(
-        band=str(band).lower(),
-        stall_s=stall_s,
-        gemm_s=gemm_s,
-        sustained_s=sustained_s,
-        pattern_s=pattern_s,
-        training_s=training_s,
-        feeding_s=feeding_s,
-        sharing_s=sharing_s,
-    )
+    head = HEAD.format(band=str(band).lower(), stall_s=stall_s, **LENGTHS_S | lengths_s)
     path.write_text(head + devices * DEVICE)
     return f"--hwprofile={path}"

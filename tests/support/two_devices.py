@@ -22,7 +22,7 @@ length_s.quick = {sustained_s}
 length_s.quick = {pattern_s}
 cpu_mib = 2
 [stages.transfer]
-length_s.quick = {transfer_s}
+length_s.quick = 0
 [stages.training]
 length_s.quick = {training_s}
 [levels]
@@ -61,7 +61,6 @@ def two_devices(
     *,
     sustained_s: float = 8,
     later_s: float = 0,
-    transfer_s: float = 0,
     stall_s: float = 10,
     gpu_gib: float = 64,
     cpus: int = 2,
@@ -79,7 +78,6 @@ def two_devices(
         sustained_s=sustained_s,
         training_s=later_s if gpu else 0,
         pattern_s=0 if gpu else later_s,
-        transfer_s=transfer_s,
         stall_s=stall_s,
         settle_s=1 if gpu else 0.3,
         measure_s=1.5 if gpu else 0.5,  # a GPU's clock is judged over a second or more
