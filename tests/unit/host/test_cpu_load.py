@@ -4,7 +4,7 @@ import time
 import pytest
 
 from rigproof.host.cpu_band import Usage
-from rigproof.host.cpu_load import MIB, STEP_S, CpuLoad, piece_bytes, used_between
+from rigproof.host.cpu_load import MIB, STEP_S, CpuLoad, piece_bytes, seconds_per_mib, used_between
 from rigproof.records.samples import CpuTimes
 from support.waiting import wait_for
 
@@ -113,11 +113,16 @@ def test_counters_that_step_back_count_as_no_use():
     assert usage.foreign_cpus == 0
 
 
-@pytest.mark.parametrize("seconds_per_mib", [0.0004, 0.003])
+@pytest.mark.parametrize("of_mib_s", [0.0004, 0.003])
 @pytest.mark.parametrize("threads", [8, 14, 68, 163, 400])
-def test_however_many_threads_take_the_interpreter_lock_equally_often(threads, seconds_per_mib):
-    piece_s = piece_bytes(threads, seconds_per_mib) / MIB * seconds_per_mib
+def test_however_many_threads_take_the_interpreter_lock_equally_often(threads, of_mib_s):
+    piece_s = piece_bytes(threads, of_mib_s) / MIB * of_mib_s
     assert threads / piece_s == pytest.approx(15_000, rel=0.01)
+
+
+def test_hashing_a_mib_takes_milliseconds_of_cpu_time():
+    """However long this thread has worked before."""
+    assert 0 < seconds_per_mib() < 0.1 < time.thread_time()
 
 
 def test_few_threads_take_it_every_half_millisecond_at_most():
