@@ -156,6 +156,8 @@ def test_wrong_results_are_counted_and_forbid_training_on_the_card(bench, unrepo
     assert verdict.measured == pytest.approx(100 * (1 - (1 + unreported) / rounds))
     assert verdict.detail == f"{number}, the first: 3 elements of 1048576 differ"
     assert "do not train on this card" in verdict.remedy
+    bench.event("wrong_result", GPU, "1 element of 1048576 differs", 55.0)
+    assert bench.verdict(ACTIVE, GPU).from_s == 50.0
 
 
 def test_the_reason_for_idling_is_reported(bench):
