@@ -370,6 +370,7 @@ def test_rigproof_accept_runs_no_other_tests(tmp_path):
 def test_what_is_only_asked_needs_no_verdict(tmp_path, option):
     done = rigproof("accept", option, *(ACCEPTED_AS if option in ("--co", "--plan") else ()), cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert not (tmp_path / "reports").exists()
 
 
 def test_nor_does_one_of_an_ini_file_make_rigproof_accept_green(tmp_path):
