@@ -62,18 +62,20 @@ length_s.quick = 0
 [levels]
 round_s.quick = 0.05
 """
-NODE = """
-[[nodes]]
-name = "{name}"
-address = "{address}"
-cpus = {cpus}
-ram_gib = 8
+CPU_DEVICE = """
 [[nodes.gpus]]
 sku = "unknown"
 device = "cpu"
 gemm_size = 256
 vram_gib_per_worker = 0.02
 cpus_per_worker = 1
+"""
+NODE = """
+[[nodes]]
+name = "{name}"
+address = "{address}"
+cpus = {cpus}
+ram_gib = 8
 """
 
 
@@ -215,7 +217,7 @@ class RayHosts:
         for name in names or self.network.hosts:
             host = self.network.hosts.get(name)
             address = host.address if host else "10.77.0.99"
-            text += NODE.format(name=name, address=address, cpus=CPUS)
+            text += NODE.format(name=name, address=address, cpus=CPUS) + CPU_DEVICE
         path = self.network.folder / f"{rig}.toml"
         path.write_text(text)
         return path

@@ -17,7 +17,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT
 from support.network_hosts import Network, kill_all
-from support.ray_hosts import PATIENT_START_S, RayHosts, Running, ended_after
+from support.ray_hosts import CPU_DEVICE, PATIENT_START_S, RayHosts, Running, ended_after
 from support.real_runs import INSIDE
 from support.waiting import wait_for
 
@@ -29,14 +29,6 @@ LIST = """
 import ray, sys
 ray.init(address=sys.argv[1], log_to_driver=False)
 print(sum(node["Alive"] for node in ray.nodes() if node["NodeName"] == "pc2"))
-"""
-MORE = """
-[[nodes.gpus]]
-sku = "unknown"
-device = "cpu"
-gemm_size = 256
-vram_gib_per_worker = 0.02
-cpus_per_worker = 1
 """
 # Pairs of three devices, of which one loses a worker.
 FATAL = "pc1/cpu0-pc2/cpu1"
@@ -235,7 +227,7 @@ def test_pairs_meet_where_the_other_one_reaches_it_and_a_killed_worker_ends_its_
 ) -> None:
     """Turn by turn, and between hosts over the cable: neither knows the other's loopback."""
     profile = hosts.profile(start_s=PATIENT_START_S)
-    profile.write_text(profile.read_text() + MORE)
+    profile.write_text(profile.read_text() + CPU_DEVICE)
     done = hosts.python(hosts.network["pc1"], "-c", MEET, profile, hosts.address, FATAL)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
