@@ -8,7 +8,7 @@ import queue
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar, cast
 
@@ -36,8 +36,11 @@ def run_apart(
     test: str,
     silent: str,
     stall_s: float,
+    environment: Mapping[str, str] = {},
 ) -> None:
     """Run `module`, which ends in `serve_apart`, and emit its rounds, events and `records`.
+
+    `environment`: variables that the process has instead of, or beside, this one's.
 
     Returns when it is done, or the task is stopped. RuntimeError if the process fails, dies, or says nothing
     for `stall_s` (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
@@ -48,7 +51,8 @@ def run_apart(
     told = {
         "spec": asdict(spec),
         "worker": context.worker,
-        "subject": context.crew.subject,
+        "subject": context.subject,
+        "crew": asdict(context.crew),
         "clock_offset_s": context.now_s() - time.monotonic(),
     }
     child = Child(
@@ -56,6 +60,7 @@ def run_apart(
         json.dumps(told),
         hear=inbox.put,
         ended=lambda status: inbox.put({"what": "gone", "status": status}),
+        environment=environment,
     )
     try:
         heard_s = time.monotonic()
@@ -94,7 +99,7 @@ class _ApartContext:
     def __init__(self, told: dict[str, Any], orders: Orders) -> None:
         self.worker: str = told["worker"]
         self.subject: str = told["subject"]
-        self.crew = Member(told["subject"])
+        self.crew = Member(**told["crew"])
         self._clock_offset_s: float = told["clock_offset_s"]
         self._orders = orders
         self._alive_s = time.monotonic()

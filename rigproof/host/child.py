@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -40,7 +40,8 @@ class Child:
     constructor returns. Lines that are no JSON object are ignored: a library's output, or a line cut off by
     the child's death. Without `hear`, stdout is dropped. With `keep_stderr` the end of stderr is kept, else
     nothing. `isolated` leaves out the environment's settings and site-packages: a module that only needs the
-    standard library starts faster that way, and stays smaller.
+    standard library starts faster that way, and stays smaller. `environment`: variables that the child has
+    instead of, or beside, its parent's.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Child:
         ended: Callable[[int | None], None] | None = None,
         keep_stderr: bool = False,
         isolated: bool = False,
+        environment: Mapping[str, str] = {},
     ) -> None:
         # -P, which -I implies, prevents the current folder's modules from hiding the library's.
         flags = ("-I", "-S") if isolated else ("-P",)
@@ -59,6 +61,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL if hear is None else subprocess.PIPE,
             stderr=subprocess.PIPE if keep_stderr else subprocess.DEVNULL,
+            env={**os.environ, **environment} if environment else None,
         )
         self._complaint = b""
         self._keeper = self._listener = None

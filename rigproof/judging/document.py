@@ -19,8 +19,10 @@ SCOPES: dict[Scope, str] = {
     "device": "each promised device",
     "node": "each promised node",
     "pair": "every pair of promised devices",
+    "peers": "every pair of promised devices of a node",
     "node_pair": "every pair of promised nodes that have devices",
     "group": "the promised devices of each SKU with several devices",
+    "team": "all devices of each node that promises several, and those of a rig of several nodes",
     "rig": "the rig",
 }
 

@@ -4,9 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 # "workers": each planned worker by itself; "devices", "nodes": the first worker of each, by itself. The
-# others join first workers: "hosts" those of all GPUs of a node, "pairs" those of every two devices,
-# "node_pairs" those of every two nodes, "groups" those of all devices of a SKU, "rig" those of all devices.
-CrewKind = Literal["workers", "devices", "nodes", "hosts", "pairs", "node_pairs", "groups", "rig"]
+# others join first workers: "hosts" those of all GPUs of a node, "neighbours" likewise where it has several,
+# "pairs" those of every two devices, "node_pairs" those of every two nodes, "network" those of all nodes, if
+# there are several, "groups" those of all devices of a SKU, "teams" those of all devices of a node and then
+# of the rig, where they are several, "rig" those of all devices.
+# fmt: off
+CrewKind = Literal[
+    "workers", "devices", "nodes", "hosts", "neighbours", "pairs", "node_pairs", "network", "groups",
+    "teams", "rig",
+]
+# fmt: on
 Address = tuple[str, int]  # host, port
 
 

@@ -18,10 +18,11 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.crews import Crew, CrewKind, Turn
 
-# "pair": two devices. "node_pair": two nodes, each with a device. "group": all devices of one SKU, if it has
-# several.
-Scope = Literal["node", "device", "pair", "node_pair", "group", "rig"]
-SharedScope = Literal["pair", "node_pair", "group"]
+# "pair": two devices. "peers": two devices of one node. "node_pair": two nodes, each with a device. "group":
+# all devices of one SKU, if it has several. "team": all devices of a node, if it has several; or all of the
+# rig, if they are on several nodes.
+Scope = Literal["node", "device", "pair", "peers", "node_pair", "group", "team", "rig"]
+SharedScope = Literal["pair", "peers", "node_pair", "group", "team"]
 SHARED_SCOPES: tuple[SharedScope, ...] = get_args(SharedScope)
 RIG = "rig"
 
@@ -46,18 +47,27 @@ def subjects(loaded: LoadedRig, scope: Scope) -> tuple[Subject, ...]:
     with_devices = tuple(dict.fromkeys(device.node for device in devices))
     match scope:
         case "node":
-            return tuple(Subject(node.name, (node.name,)) for node in loaded.rig.nodes)
+            found = [Subject(node.name, (node.name,)) for node in loaded.rig.nodes]
         case "device":
-            return tuple(Subject(device.subject, (device.subject,)) for device in devices)
-        case "pair":  # pc1/gpu0-pc2/gpu0: only the part between the slashes could contain another dash
-            names = (device.subject for device in devices)
-            return tuple(Subject("-".join(pair), pair) for pair in combinations(names, 2))
+            found = [Subject(device.subject, (device.subject,)) for device in devices]
+        case "pair":
+            found = _pairs([device.subject for device in devices])
+        case "peers":
+            found = [pair for one in _hosts(loaded, fewest=2) for pair in _pairs(one.members)]
         case "node_pair":  # pc1+pc2: no name contains a plus
-            return tuple(Subject("+".join(pair), pair) for pair in combinations(with_devices, 2))
+            found = [Subject("+".join(pair), pair) for pair in combinations(with_devices, 2)]
         case "group":  # sku:rtx-3090: no name contains a colon
             return _alike(loaded)
+        case "team":
+            found = [one for turn in _teams(loaded) for one in turn]
         case "rig":
-            return (Subject(RIG, tuple(device.subject for device in devices)),)
+            found = [Subject(RIG, tuple(device.subject for device in devices))]
+    return tuple(found)
+
+
+def _pairs(devices: Sequence[str]) -> list[Subject]:
+    """pc1/gpu0-pc2/gpu0: only the part between the slashes could contain another dash."""
+    return [Subject("-".join(pair), pair) for pair in combinations(devices, 2)]
 
 
 def _alike(loaded: LoadedRig) -> tuple[Subject, ...]:
@@ -90,31 +100,53 @@ def turns_of(kind: CrewKind, loaded: LoadedRig, workers: Sequence[WorkerPlan]) -
     for worker in workers:
         first.setdefault(worker.subject, worker.worker)
         first.setdefault(worker.node, worker.worker)
-    promised = _hosts(loaded) if kind == "hosts" else subjects(loaded, SCOPES[kind])
-    if kind in ("pairs", "node_pairs"):
-        members = tuple(dict.fromkeys(member for pair in promised for member in pair.members))
-        pairs = {pair.members: pair for pair in promised}
-        turns: Sequence[Sequence[Subject]] = [
-            [pairs[members[one], members[other]] for one, other in turn] for turn in round_robin(len(members))
-        ]
-    else:
-        turns = [promised] if promised else []
     return tuple(
-        tuple(_crew(one, first) for one in turn if first.keys() >= set(one.members)) for turn in turns
+        tuple(_crew(one, first) for one in turn if first.keys() >= set(one.members))
+        for turn in _turns(kind, loaded)
     )
+
+
+def _turns(kind: CrewKind, loaded: LoadedRig) -> Sequence[Sequence[Subject]]:
+    match kind:
+        case "hosts":
+            turns: Sequence[Sequence[Subject]] = [_hosts(loaded)]
+        case "neighbours":
+            turns = [_hosts(loaded, fewest=2)]
+        case "network":
+            nodes = tuple(dict.fromkeys(device.node for device in loaded.devices()))
+            turns = [(Subject(RIG, nodes),)] if len(nodes) > 1 else []
+        case "teams":
+            turns = _teams(loaded)
+        case "pairs" | "node_pairs":
+            pairs = {pair.members: pair for pair in subjects(loaded, SCOPES[kind])}
+            members = tuple(dict.fromkeys(member for pair in pairs for member in pair))
+            turns = [
+                [pairs[members[one], members[other]] for one, other in turn]
+                for turn in round_robin(len(members))
+            ]
+        case _:
+            turns = [subjects(loaded, SCOPES[kind])]
+    return [turn for turn in turns if turn]
 
 
 def _crew(subject: Subject, first: Mapping[str, str]) -> Crew:
     return Crew(subject.text, tuple(first[member] for member in subject.members))
 
 
-def _hosts(loaded: LoadedRig) -> tuple[Subject, ...]:
-    """Each node that promises GPUs, with these as its members."""
-    gpus: dict[str, list[str]] = {}
+def _hosts(loaded: LoadedRig, fewest: int = 1, *, cpu: bool = False) -> tuple[Subject, ...]:
+    """Each node that promises that many GPUs, with these as members; with `cpu` its CPU counts as one."""
+    found: dict[str, list[str]] = defaultdict(list)
     for device in loaded.devices():
-        if device.gpu.device == "cuda":
-            gpus.setdefault(device.node, []).append(device.subject)
-    return tuple(Subject(node, tuple(members)) for node, members in gpus.items())
+        if cpu or device.gpu.device == "cuda":
+            found[device.node].append(device.subject)
+    return tuple(Subject(node, tuple(own)) for node, own in found.items() if len(own) >= fewest)
+
+
+def _teams(loaded: LoadedRig) -> list[tuple[Subject, ...]]:
+    """The devices of each node with several, which can work at the same time; then those of all nodes."""
+    nodes = _hosts(loaded, cpu=True)
+    inside = tuple(one for one in nodes if len(one.members) > 1)
+    return [inside, subjects(loaded, "rig")] if len(nodes) > 1 else [inside]
 
 
 def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
@@ -123,9 +155,7 @@ def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
         devices = loaded.devices()
         count = len(devices) if kind == "pairs" else len({device.node for device in devices})
         return 0 if count < 2 else count - 1 + count % 2
-    if kind == "hosts":
-        return 1 if _hosts(loaded) else 0
-    return 0 if kind == "groups" and not subjects(loaded, "group") else 1
+    return 1 if kind in ("workers", "devices", "nodes", "rig") else len(_turns(kind, loaded))
 
 
 def round_robin(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:

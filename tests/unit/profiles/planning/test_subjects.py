@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rigproof.profiles.planning.subjects import subjects
 from support.rig_profile import RIG, loaded_rig
 
-SCOPES = ("node", "device", "pair", "node_pair", "group", "rig")
+SCOPES = ("node", "device", "pair", "node_pair", "group", "rig")  # peers are pairs, teams nodes or the rig
 # As the profile's tables allow them, with as many dashes as can be: only the shortest alphabet collides.
 NAMES = st.lists(st.from_regex(r"[ag0][ag0.-]{0,4}", fullmatch=True), min_size=1, max_size=5, unique=True)
 
@@ -36,6 +36,9 @@ def test_each_kind_of_subject_in_the_profile_s_order():
     assert texts(loaded, "node_pair") == ["pc1+pc2"]  # nobody could work on the third
     assert texts(loaded, "group") == ["sku:h200"]
     assert texts(loaded, "rig") == ["rig"]
+    assert texts(loaded, "peers") == ["pc1/gpu0-pc1/gpu1"]
+    assert texts(loaded, "team") == ["pc1", "rig"]
+    assert subjects(loaded, "team")[0].members == ("pc1/gpu0", "pc1/gpu1")
     (group,) = subjects(loaded, "group")
     assert group.members == ("pc1/gpu0", "pc1/gpu1", "pc2/gpu0")
     assert subjects(loaded, "pair")[1].members == ("pc1/gpu0", "pc2/gpu0")
@@ -43,7 +46,8 @@ def test_each_kind_of_subject_in_the_profile_s_order():
 
 def test_a_single_card_has_nobody_to_be_compared_or_to_work_with():
     loaded = rig_of([("pc1", 1)])
-    assert [texts(loaded, scope) for scope in ("pair", "node_pair", "group")] == [[], [], []]
+    for scope in ("pair", "peers", "node_pair", "group", "team"):
+        assert texts(loaded, scope) == []
 
 
 def test_cards_of_no_sku_are_no_group():

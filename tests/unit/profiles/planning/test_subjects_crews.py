@@ -1,6 +1,7 @@
 """Who works together, and when: every crew once, nobody twice at a time."""
 
 from itertools import combinations
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from rigproof.profiles.planning.subjects import number_of_turns, round_robin, tu
 from rigproof.records.crews import CrewKind
 from support.rig_profile import loaded_rig
 
-KINDS: tuple[CrewKind, ...] = ("workers", "devices", "nodes", "hosts", "pairs", "node_pairs", "groups", "rig")
+KINDS: tuple[CrewKind, ...] = get_args(CrewKind)
 
 
 def rig_of(*cards, workers=1):
@@ -67,6 +68,28 @@ def test_all_gpus_of_a_host_work_at_once_and_a_host_without_one_has_no_crew():
     assert turns("hosts", rig_of(2, 1, 0, workers=2)) == [[("pc1", workers), ("pc2", ("pc2/gpu0#0",))]]
     cpu = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "unknown", "device": "cpu"}]}
     assert number_of_turns("hosts", loaded_rig({"nodes": [cpu]})) == 0
+
+
+def test_only_the_gpus_of_a_host_with_several_are_neighbours():
+    rig = rig_of(2, 1, 3)
+    workers = [
+        tuple(f"{node}/gpu{number}#0" for number in range(count)) for node, count in (("pc1", 2), ("pc3", 3))
+    ]
+    assert turns("neighbours", rig) == [[("pc1", workers[0]), ("pc3", workers[1])]]
+    assert turns("neighbours", rig_of(1, 1)) == []
+
+
+def test_a_team_is_a_node_s_devices_and_then_the_rig_s():
+    both = ("pc1/gpu0#0", "pc1/gpu1#0")
+    assert turns("teams", rig_of(2, 1)) == [[("pc1", both)], [("rig", (*both, "pc2/gpu0#0"))]]
+    assert turns("teams", rig_of(2)) == [[("pc1", both)]]
+    assert turns("teams", rig_of(1, 1)) == [[("rig", ("pc1/gpu0#0", "pc2/gpu0#0"))]]
+    assert turns("teams", rig_of(1)) == []
+
+
+def test_a_worker_of_each_node_is_the_network():
+    assert turns("network", rig_of(2, 0, 1)) == [[("rig", ("pc1/gpu0#0", "pc3/gpu0#0"))]]
+    assert turns("network", rig_of(2)) == []
 
 
 def test_a_node_without_a_device_has_nobody_to_send():
