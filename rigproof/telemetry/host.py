@@ -1,4 +1,4 @@
-"""One host as this process may use it: CPU, RAM, temperatures, addresses. The only importer of psutil.
+"""One host as this process may use it: CPU, RAM, temperatures, addresses.
 
 psutil gives the sensors and addresses. CPU shares are this module's own: psutil's are host-wide, whatever
 the cgroup's quota, and its first call returns 0.0, since it has no earlier reading.

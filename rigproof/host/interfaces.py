@@ -1,0 +1,122 @@
+"""A host's network interfaces as they are now: kind, addresses, speed, and what they have counted.
+
+psutil gives addresses, speeds and counters; /sys/class/net what an interface is.
+"""
+
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+SYS = Path("/sys/class/net")
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+
+# "bridge": one that joins no physical port, as Docker and libvirt make them; one that does is "ethernet", as
+# is whatever else carries Ethernet frames, such as a container's end of a veth pair.
+InterfaceKind = Literal["ethernet", "infiniband", "wifi", "bridge", "vpn", "loopback"]
+# linux/if_arp.h: ARPHRD_INFINIBAND, _LOOPBACK; _PPP, _TUNNEL, _TUNNEL6, _SIT, _IPGRE, _NONE (tun, WireGuard)
+KIND_OF_TYPE: dict[int, InterfaceKind] = {
+    32: "infiniband",
+    772: "loopback",
+    **dict.fromkeys((512, 768, 769, 776, 778, 0xFFFE), "vpn"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What an interface has counted since it is there; `drops` and `errors` of both directions together."""
+
+    sent_bytes: int
+    received_bytes: int
+    errors: int
+    drops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One network interface, addresses with the length of their prefix: `192.168.1.10/24`, `fd00::1/64`.
+
+    Link-local addresses of IPv6 are left out, since they mean nothing without a zone. `speed_mbps` and
+    `full_duplex` are None where the driver does not say, as of Wi-Fi and in most virtual machines.
+    """
+
+    name: str
+    kind: InterfaceKind
+    addresses: tuple[str, ...]
+    mtu: int
+    speed_mbps: int | None
+    full_duplex: bool | None
+    up: bool  # with a carrier
+
+    def parsed(self) -> tuple[IPv4Interface | IPv6Interface, ...]:
+        """Its addresses with their networks."""
+        return tuple(ip_interface(one) for one in self.addresses)
+
+
+def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
+    """Every interface with an address, in the kernel's order of IPv4 addresses, by which NCCL chooses."""
+    statistics = psutil.net_if_stats()
+    found = []
+    for name, entries in psutil.net_if_addrs().items():
+        addresses = [_with_prefix(one.address, one.netmask) for one in entries if one.family in _FAMILIES]
+        if name not in statistics:
+            continue  # it has gone meanwhile
+        own = statistics[name]
+        full = None if own.duplex == psutil.NIC_DUPLEX_UNKNOWN else own.duplex == psutil.NIC_DUPLEX_FULL
+        usable = tuple(one for one in addresses if one is not None)
+        if usable:
+            kind = kind_of(name, sys)
+            found.append(Interface(name, kind, usable, own.mtu, own.speed or None, full, own.isup))
+    return tuple(found)
+
+
+def counters() -> dict[str, Counters]:
+    """What each interface has counted, by name, now."""
+    return {
+        name: Counters(one.bytes_sent, one.bytes_recv, one.errin + one.errout, one.dropin + one.dropout)
+        for name, one in psutil.net_io_counters(pernic=True, nowrap=False).items()
+    }
+
+
+def kind_of(name: str, sys: Path = SYS) -> InterfaceKind:
+    """What an interface is; "ethernet" if nothing says otherwise."""
+    own = sys / name
+    if (own / "wireless").exists() or (own / "phy80211").exists():
+        return "wifi"
+    if (own / "tun_flags").exists():
+        return "vpn"
+    if (own / "bridge").exists():
+        return "ethernet" if any(_physical(port, sys) for port in own.glob("brif/*")) else "bridge"
+    for lower in own.glob("lower_*"):  # a VLAN, a bond: what it is made of
+        if (kind := kind_of(lower.name.removeprefix("lower_"), sys)) != "ethernet":
+            return kind
+    with suppress(OSError, ValueError):
+        return KIND_OF_TYPE.get(int((own / "type").read_text()), "ethernet")
+    return "loopback" if name == "lo" else "ethernet"
+
+
+def from_data(data: Mapping[str, Any]) -> Interface:
+    """The interface that `asdict` made this of, also after JSON. TypeError or KeyError for other data."""
+    return Interface(**{**data, "addresses": tuple(data["addresses"])})
+
+
+def _physical(port: Path, sys: Path) -> bool:
+    """Whether a bridge's port leads out: it is a device, or made of one (a bond, a VLAN)."""
+    own = sys / port.name
+    return (own / "device").exists() or any(_physical(Path(one.name[6:]), sys) for one in own.glob("lower_*"))
+
+
+def _with_prefix(address: str, netmask: str | None) -> str | None:
+    """The address with the length of its prefix; None if it is link-local of IPv6 or cannot be read."""
+    with suppress(ValueError):
+        if ":" not in address:
+            return str(ip_interface(f"{address}/{netmask or 32}"))
+        length = bin(int(ip_interface(netmask).ip)).count("1") if netmask else 128
+        found = ip_interface(f"{address.partition('%')[0]}/{length}")
+        return None if found.is_link_local else str(found)
+    return None
