@@ -173,6 +173,7 @@ class StageFacts(Generic[S]):
     - `remarks`: what a user has to know about it before it runs, a line each; from the rig, the level, and
       the promised GPUs that were found on this machine.
     - `crew`: which workers work together.
+    - `exchanges`: whether devices pass each other data that is verified, so that they are tested together.
     - `spawns`: from its settings, how many processes a worker starts on its device at most at once. None: its
       workers start no processes.
     - `arms`: what its arms differ in, such as "precision"; empty if it has no arms.
@@ -197,6 +198,7 @@ class StageFacts(Generic[S]):
     doubts: Callable[["LoadedRig"], Iterable[str]] = nothing
     remarks: Callable[["LoadedRig", LevelName, Mapping[str, GpuIdentity]], Iterable[str]] = nothing
     crew: CrewKind = "devices"
+    exchanges: bool = False
     spawns: Callable[[S], int] | None = None
     arms: str = ""
     host_load: bool = False

@@ -73,8 +73,7 @@ def run_facts(recording: Recording, loaded: LoadedRig | None = None) -> RunFacts
     Only what was found if its own profile cannot be restored.
     """
     run = recording.run
-    with suppress(ProfileError, ValueError, KeyError, TypeError, AttributeError):
-        loaded = loaded or LoadedRig.restore(run.rig, KINDS)
+    loaded = loaded or restored(recording)
     promised: dict[str, dict[str, str | None]] = {}
     bands: dict[str, tuple[float, float] | None] = {}
     if loaded is not None:
@@ -98,6 +97,13 @@ def run_facts(recording: Recording, loaded: LoadedRig | None = None) -> RunFacts
         for name, devices in promised.items()
     )
     return RunFacts(run, loaded.rig.name if loaded is not None else _plain_name(run.rig), nodes)
+
+
+def restored(recording: Recording) -> LoadedRig | None:
+    """The recording's own profile; None if it cannot be restored."""
+    with suppress(ProfileError, ValueError, KeyError, TypeError, AttributeError):
+        return LoadedRig.restore(recording.run.rig, KINDS)
+    return None
 
 
 def _plain_name(rig: Mapping[str, Any]) -> str:

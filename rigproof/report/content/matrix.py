@@ -22,7 +22,6 @@ from rigproof.report.content.order import (
     READING_ORDER,
     folded,
     good_until_the_end,
-    instead,
     not_measured_groups,
 )
 
@@ -129,15 +128,17 @@ class Matrix:
         return ", ".join(marks)
 
 
-def heading(rig: str, decision: Decision, verdicts: Sequence[Verdict], *, simulated: bool, short: str) -> str:
-    """For example `h200-x8 REJECTED  2 of 222 failed`."""
+def heading(
+    rig: str, decision: Decision, verdicts: Sequence[Verdict], *, simulated: bool, instead: str
+) -> str:
+    """For example `h200-x8 REJECTED  2 of 222 failed`. `instead`: what a verdict line adds to ACCEPTED."""
     judged = [verdict.outcome for verdict in verdicts if verdict.outcome is not Outcome.NOT_APPLICABLE]
     failed, missing = judged.count(Outcome.FAIL), judged.count(Outcome.NOT_MEASURED)
     good = good_until_the_end(verdicts)
     what = f"{missing} of {len(judged)} not measured{good}" if missing and not failed else ""
     what = what or f"{failed or 'none'} of {len(judged)} failed"
     mark = "SIMULATED " if simulated else ""
-    return f"{rig} {mark}{decision.value}{instead(decision, short)}  {what}"
+    return f"{rig} {mark}{decision.value}{instead}  {what}"
 
 
 def title_of(criterion: str) -> str:

@@ -204,12 +204,15 @@ def count_line(verdicts: Collection[Verdict]) -> str:
     return ", ".join(parts) or "nothing was judged"
 
 
-def instead(decision: Decision, short: str) -> str:
-    """The addition to ACCEPTED in a verdict line: ` for 6 s of load, not a soak`; empty for other decisions.
+def instead(decision: Decision, short: str, apart: str = "") -> str:
+    """The addition to ACCEPTED in a verdict line: ` for 6 s of load, not a soak, GPUs not tested together`.
 
-    `short` says what was done instead of the whole level.
+    Empty for other decisions. `short` says what was done instead of the whole level, `apart` who exchanged
+    no data with the others.
     """
-    return f" {short}" if short and decision is Decision.ACCEPTED else ""
+    if decision is not Decision.ACCEPTED:
+        return ""
+    return (f" {short}" if short else "") + (f", {apart}" if apart else "")
 
 
 def meaning(
@@ -219,16 +222,23 @@ def meaning(
     interrupted: bool = False,
     problem: str = "",
     short: str = "",
+    apart: str = "",
     not_tested: str = "",
     simulated: bool,
 ) -> str:
     """The decision's meaning for someone who wants to train, in one sentence.
 
-    `problem`: what else than the rig kept it from being accepted. `short`: as in `instead`. `not_tested`:
-    what was found beside the rig.
+    `problem`: what else than the rig kept it from being accepted. `short`, `apart`: as in `instead`.
+    `not_tested`: what was found beside the rig.
     """
     sense = _meaning(
-        decision, verdicts, interrupted=interrupted, problem=problem, short=short, simulated=simulated
+        decision,
+        verdicts,
+        interrupted=interrupted,
+        problem=problem,
+        short=short,
+        apart=apart,
+        simulated=simulated,
     )
     return f"{sense}; not tested: {not_tested}" if not_tested else sense
 
@@ -240,12 +250,15 @@ def _meaning(
     interrupted: bool,
     problem: str,
     short: str,
+    apart: str,
     simulated: bool,
 ) -> str:
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
         fit = "nothing failed on the simulated rig" if simulated else "this rig is fit for training"
+        if apart and not simulated:
+            fit = "each is fit for training by itself; that they can train together is not proven"
         if short:
             fit = "nothing failed in that time; the whole level is not proven"
         if only_cpu(verdicts):

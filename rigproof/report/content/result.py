@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rigproof.judging.length import Shortfall, in_place_of_level, shortfalls
+from rigproof.judging.together import alone, not_together, remark
 from rigproof.profiles.loading.load import default_rig
+from rigproof.profiles.planning.subjects import Subject
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict
-from rigproof.report.content.facts import RunFacts, not_tested, remarks, run_facts
-from rigproof.report.content.order import meaning
+from rigproof.report.content.facts import RunFacts, not_tested, remarks, restored, run_facts
+from rigproof.report.content.order import instead, meaning
 from rigproof.stages.registry import KINDS
 
 
@@ -26,6 +28,8 @@ class RunResult:
     command_status: int | None = None  # the exit status of the command, if known
     shortfalls: tuple[Shortfall, ...] = ()  # stages that were shorter than the level promises
     problems: tuple[str, ...] = ()  # what else than the rig kept it from being accepted, first cause first
+    not_together: tuple[Subject, ...] = ()  # teams whose devices did not exchange verified data
+    alone: str = ""  # that the rig has a single device, in words; empty if it has several
 
     @property
     def simulated(self) -> bool:
@@ -35,6 +39,16 @@ class RunResult:
     def short(self) -> str:
         """The addition to the verdict line, `for 6 s of load, not a soak`; empty for a complete run."""
         return in_place_of_level(self.shortfalls, self.recording.run.level)
+
+    @property
+    def apart(self) -> str:
+        """The other addition, `GPUs not tested together`; empty if nothing lacks."""
+        return remark(self.not_together)
+
+    @property
+    def instead(self) -> str:
+        """Both additions, as they follow ACCEPTED."""
+        return instead(self.decision, self.short, self.apart)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -53,6 +67,7 @@ class RunResult:
             interrupted=self.interrupted,
             problem=next(iter(self.problems), ""),
             short=self.short,
+            apart=self.apart,
             not_tested=self.not_tested,
             simulated=self.simulated,
         )
@@ -81,9 +96,12 @@ def result_of(
     `write_error` is the disk error of the recording itself. `exit_status`: the command's, if it is not that
     of the decision. `problems`: what else than the rig kept it from being accepted; every file states it.
     """
+    loaded = restored(recording)
+    outcomes = {(one.criterion, one.subject): one.outcome for one in verdicts}
+    ended = [name for name, stage in recording.stages.items() if stage.status == "finished"]
     return RunResult(
         recording,
-        run_facts(recording),
+        run_facts(recording, loaded),
         tuple(verdicts),
         decision,
         elapsed_s,
@@ -92,4 +110,6 @@ def result_of(
         exit_status,
         shortfalls(recording, default_rig(KINDS, recording.run.rig)),
         tuple(problems),
+        () if loaded is None else not_together(loaded, KINDS, ended, outcomes),
+        "" if loaded is None else alone(loaded, KINDS),
     )

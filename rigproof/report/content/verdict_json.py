@@ -55,6 +55,7 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
         "exit_status": result.exit_status,
         "level": run.level,
         "shortened": [asdict(shortfall) for shortfall in result.shortfalls],
+        "not_tested_together": [team.text for team in result.not_together],
         "started_at": run.started_at,
         "elapsed_s": round(result.elapsed_s, 3),
         "rigproof_version": run.rigproof_version,

@@ -45,6 +45,10 @@ def _metrics(result: RunResult) -> Iterator[tuple[str, str, Sequence[str], Itera
     yield "rigproof_verdict", "1 for the run's decision on the rig", ("verdict",), decisions
     shortened = "1 if the run did less than its level promises: ACCEPTED then only covers what was done"
     yield "rigproof_shortened", shortened, (), [((), bool(result.shortfalls))]
+    apart = (
+        "1 if devices of the rig did not exchange verified data: ACCEPTED then says nothing of them together"
+    )
+    yield "rigproof_not_tested_together", apart, (), [((), bool(result.not_together))]
     info = [((run.run_id, run.rigproof_version), 1.0)]
     yield "rigproof_run_info", "Which run this is", ("run_id", "version"), info
     with suppress(ValueError):  # an invalid time in the recording: a wrong one would be worse than none

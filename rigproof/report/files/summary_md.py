@@ -11,7 +11,6 @@ from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import Cell, Matrix, Row, matrix_of
 from rigproof.report.content.order import (
     count_line,
-    instead,
     not_applicable_sentences,
     not_measured_groups,
     not_measured_sentence,
@@ -41,7 +40,7 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     """The whole text, at most `bytes_max` long in UTF-8; it says how many lines did not fit."""
     run = result.recording.run
     mark = "SIMULATED " if result.simulated else ""
-    lines = [f"# rigproof: {mark}{result.decision.value}{instead(result.decision, result.short)}", ""]
+    lines = [f"# rigproof: {mark}{result.decision.value}{result.instead}", ""]
     number = max((one.lap for one in result.recording.attempts), default=1)
     laps = f", {number} laps" if number > 1 else ""
     if result.simulated:
@@ -54,6 +53,8 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         f"{_upper(_text(result.meaning, 2000))}. {_upper(count_line(result.verdicts))}.",
         "",
     ]
+    if result.alone:
+        lines += [f"{_upper(_text(result.alone))}.", ""]
     for problem in result.problems:
         lines += [f"**{_text(problem)}**", ""]
     for remark in result.remarks:

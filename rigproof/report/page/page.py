@@ -38,7 +38,6 @@ from rigproof.report.content.matrix import matrix_of, title_of
 from rigproof.report.content.order import (
     WORDS,
     count_line,
-    instead,
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
@@ -104,7 +103,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
             explained={name: CATALOGUE[name] for name in found if name in CATALOGUE},
             outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
             meaning=result.meaning,
-            instead=instead(result.decision, result.short),
+            instead=result.instead,
             count_line=count_line(result.verdicts),
             worded=worded,
             long=is_long(result.recording),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from rigproof.criteria.criterion import Criterion
+from rigproof.judging.together import alone, not_together, remark, who
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.floor_basis import planned_basis
@@ -13,9 +14,10 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.verdict import SIGNS, figure, limit_text
+from rigproof.records.verdict import SIGNS, Outcome, figure, limit_text
 from rigproof.report.content.clock_times import duration
 from rigproof.report.terminal.terminal import header_lines
+from rigproof.stages.registry import KINDS
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 AT_LEAST = f"{SIGNS['at_least']} "
@@ -65,8 +67,19 @@ def plan_lines(
     if of_other_levels:
         yield f"not at level {plan.level}, for lack of a stage:"
         yield from (f"  {stages}: {', '.join(names)}" for stages, names in of_other_levels.items())
+    yield from _together(loaded, plan, judged)
     if unpromised:
         yield f"not promised by this rig, so not judged: {', '.join(unpromised)}"
+
+
+def _together(loaded: LoadedRig, plan: Plan, judged: Mapping[Criterion, Sequence[str]]) -> Iterator[str]:
+    """What an accepted run of this plan will not say about devices that train together."""
+    outcomes = {(each.name, one): Outcome.PASS for each, subjects in judged.items() for one in subjects}
+    if apart := not_together(loaded, KINDS, plan.stage_names, outcomes):
+        without = f"without a stage in which all {who(apart)} exchange data"
+        yield f'{without}: an accepted run is "ACCEPTED, {remark(apart)}"'
+    if single := alone(loaded, KINDS):
+        yield single
 
 
 def _in_full(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig) -> Iterator[str]:

@@ -14,7 +14,6 @@ from rigproof.report.content.clock_times import by_the_clock, duration
 from rigproof.report.content.matrix import heading, matrix_of
 from rigproof.report.content.order import (
     count_line,
-    instead,
     no_device_there,
     not_applicable_sentences,
     not_measured_sentences,
@@ -123,7 +122,7 @@ def summary_lines(
         lines.append(f"report: {folder}/report.html")
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
     mark = "SIMULATED " if result.simulated else ""
-    lines.append(f"{mark}{shown}{instead(decision, result.short)}: {worded(result.meaning)}")
+    lines.append(f"{mark}{shown}{result.instead}: {worded(result.meaning)}")
     return lines
 
 
@@ -144,7 +143,7 @@ def print_summary(
     also the rows of what passed, and why criteria do not apply.
     """
     verdicts, decision, rig = result.verdicts, result.decision, result.facts.rig
-    head = heading(rig, decision, verdicts, simulated=result.simulated, short=result.short)
+    head = heading(rig, decision, verdicts, simulated=result.simulated, instead=result.instead)
     judged = {one.subject for one in verdicts}
     devices = [device.subject for device in result.facts.devices if device.subject in judged]
     if no_device_there(verdicts) and not everything:

@@ -259,7 +259,7 @@ def test_the_heading_counts_what_was_judged():
     missing = Verdict(POWER, GPUS[0], Outcome.NOT_MEASURED)
 
     def line(decision, some, **more):
-        return heading("lab", decision, some, **({"simulated": False, "short": ""} | more))
+        return heading("lab", decision, some, **({"simulated": False, "instead": ""} | more))
 
     assert line(Decision.REJECTED, [*verdicts, away]) == "lab REJECTED  1 of 2 failed"
     assert line(Decision.ACCEPTED, verdicts[1:], simulated=True) == "lab SIMULATED ACCEPTED  none of 1 failed"
@@ -269,7 +269,7 @@ def test_the_heading_counts_what_was_judged():
         "lab INCOMPLETE  2 of 2 not measured (1 good until the run ended)"
     )
     assert count_line([missing, cut]) == "2 not measured (1 good until the run ended)"
-    assert line(Decision.ACCEPTED, verdicts[1:], short="for 6 s").startswith("lab ACCEPTED for 6 s  ")
+    assert line(Decision.ACCEPTED, verdicts[1:], instead=" for 6 s").startswith("lab ACCEPTED for 6 s  ")
 
 
 OUTCOMES = st.sampled_from(list(Outcome))

@@ -5,6 +5,7 @@ import pytest
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.order import (
     count_line,
+    instead,
     meaning,
     not_applicable_sentences,
     not_measured_groups,
@@ -102,6 +103,30 @@ def test_one_reason_why_something_does_not_apply_is_reported_once():
         "memory.ecc: not applicable to 3 subjects: no ECC",
         "pc1/gpu0 health.xid: not applicable: no Xids here",
     ]
+
+
+APART = "GPUs not tested together"
+
+
+@pytest.mark.parametrize(
+    ("short", "apart", "added"),
+    [
+        ("", "", ""),
+        ("", APART, f", {APART}"),
+        ("for 6 s of load, not a soak", APART, f" for 6 s of load, not a soak, {APART}"),
+    ],
+)
+def test_only_accepted_has_additions(short, apart, added):
+    assert instead(Decision.ACCEPTED, short, apart) == added
+    assert instead(Decision.REJECTED, short, apart) == instead(Decision.INCOMPLETE, short, apart) == ""
+
+
+def test_a_rig_whose_gpus_were_not_tested_together_is_not_called_fit():
+    said = meaning(Decision.ACCEPTED, of(Outcome.WARN), apart=APART, simulated=False)
+    assert said == (
+        "each is fit for training by itself; that they can train together is not proven; look at 1 warning"
+    )
+    assert APART not in meaning(Decision.ACCEPTED, of(Outcome.PASS), apart=APART, simulated=True)
 
 
 @pytest.mark.parametrize("decision", list(Decision))
