@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from rigproof.devices.specs import Spec, WorkerContext
 from rigproof.host import parent
 from rigproof.host.child import Child, Message
 from rigproof.host.parent import Orders
+from rigproof.host.processes import stat_of
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record
@@ -24,7 +25,27 @@ WAIT_S = 0.1
 ALIVE_S = 0.5  # between two signs of life
 KILLED = "; the kernel killed it since memory ran out, or somebody did"
 
+HELD = "T"  # the state of a process that a signal has stopped (proc(5))
+
 Task = TypeVar("Task", bound=Spec)
+How = Literal["silent", "failed", "died"]
+
+
+class ApartError(RuntimeError):
+    """A process that said nothing for too long, failed, or died.
+
+    `status`: its exit status if it died. `held`: whether a signal (SIGSTOP) had stopped a silent one.
+    """
+
+    def __init__(self, how: How, message: str, *, status: int | None = None, held: bool = False) -> None:
+        super().__init__(message)
+        self.how = how
+        self.status = status
+        self.held = held
+
+
+def unheard(_message: Message) -> None:
+    """For a process that sends no messages of its own."""
 
 
 def run_apart(
@@ -37,13 +58,16 @@ def run_apart(
     silent: str,
     stall_s: float,
     environment: Mapping[str, str] = {},
+    hear: Callable[[Message], None] = unheard,
 ) -> None:
     """Run `module`, which ends in `serve_apart`, and emit its rounds, events and `records`.
 
-    `environment`: variables that the process has instead of, or beside, this one's.
+    `environment`: variables that the process has instead of, or beside, this one's. `hear` gets the messages
+    that it sends by itself (`parent.tell`). One with `limit_s` states how soon each later one must follow the
+    one before, in place of `stall_s`: a process knows best how long its next step may take.
 
-    Returns when it is done, or the task is stopped. RuntimeError if the process fails, dies, or says nothing
-    for `stall_s` (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
+    Returns when it is done, or the task is stopped. ApartError if the process fails, dies, or says nothing
+    for too long (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
     holds it.
     """
     kinds = {one.__name__: one for one in (Round, Event, *records)}
@@ -63,26 +87,34 @@ def run_apart(
         environment=environment,
     )
     try:
-        heard_s = time.monotonic()
+        heard_s, limit_s = time.monotonic(), stall_s
         while not context.stopped():
             try:
                 message = inbox.get(timeout=WAIT_S)
             except queue.Empty:
-                if time.monotonic() - heard_s > stall_s:
-                    raise RuntimeError(f"{silent} for {stall_s:g} s") from None
+                if time.monotonic() - heard_s > limit_s:
+                    found = stat_of(child.pid)
+                    held = found is not None and found.state == HELD
+                    child.stop(0)  # it has had its time
+                    raise ApartError("silent", f"{silent} for {limit_s:g} s", held=held) from None
                 continue
-            heard_s = time.monotonic()
+            heard_s, limit_s = time.monotonic(), message.get("limit_s", limit_s)
             context.alive()
             match message.get("what"):
                 case "record":
                     context.emit(kinds[message["kind"]](**message["fields"]))
+                case "alive":
+                    pass
                 case "done":
                     return
                 case "error":
-                    raise RuntimeError(f"the {test} failed: {message['message']}")
+                    raise ApartError("failed", f"the {test} failed: {message['message']}")
                 case "gone":
-                    why = KILLED if message["status"] == -signal.SIGKILL else ""
-                    raise RuntimeError(f"the {test} ended with status {message['status']}{why}")
+                    status = message["status"]
+                    why = KILLED if status == -signal.SIGKILL else ""
+                    raise ApartError("died", f"the {test} ended with status {status}{why}", status=status)
+                case _:
+                    hear(message)
     finally:
         child.stop()
 
@@ -99,7 +131,8 @@ class _ApartContext:
     def __init__(self, told: dict[str, Any], orders: Orders) -> None:
         self.worker: str = told["worker"]
         self.subject: str = told["subject"]
-        self.crew = Member(**told["crew"])
+        place = told["crew"]["rendezvous"]
+        self.crew = Member(**{**told["crew"], "rendezvous": None if place is None else tuple(place)})
         self._clock_offset_s: float = told["clock_offset_s"]
         self._orders = orders
         self._alive_s = time.monotonic()

@@ -173,6 +173,8 @@ EVENT_KINDS = {
     "worker_replaced": "a new process took over the worker's place",
     "worker_failed": "a worker's task ended with an error; data.error holds it",
     "crew_failed": "workers that work together did not begin, or lost one of them; data.workers",
+    "rank_stuck": "a rank of a group was silent past its deadline; data.rank, sequence, operation, inside, …",
+    "rank_died": "the process of a rank of a group failed or was killed; data.rank, status, sequence, …",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom_kills": "how many processes the kernel's OOM killer has ended on a host so far; data.killed",
     "oom": "an allocation ran out of memory; data.requested_mib, recovered, holders",

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from rigproof.devices.own_process import run_apart
+from rigproof.devices.own_process import ApartError, run_apart
 from rigproof.devices.specs import Spec
 from rigproof.host.processes import process_id
+from rigproof.records.crews import Member
 from support.devices import NodeContext
 
 LIMIT_S = 60.0  # ends only a test that has failed already
 SERVE = """\
-import os, time
+import os, signal, time
+from rigproof.host.parent import tell
 from rigproof.devices.own_process import serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import Spec
@@ -47,12 +49,12 @@ class Alive(NodeContext):
 def heard(child_module):
     """What a process said that does this; or raises what comes of it. None is left."""
 
-    def hear(work, context=None, *, stall_s=LIMIT_S):
+    def hear(work, context=None, *, stall_s=LIMIT_S, **more):
         name = child_module(f"{SERVE}{work}\nsys.exit(serve_apart(work, LabSpec))")
         context = context or Alive()
         said = {"test": "lab test", "silent": "it said nothing"}
         try:
-            run_apart(name, LabSpec("lab", threads=3), context, records=(), stall_s=stall_s, **said)
+            run_apart(name, LabSpec("lab", threads=3), context, records=(), stall_s=stall_s, **said, **more)
         finally:
             pids = [one.data["pid"] for one in context.events("pid")]
             assert list(map(process_id, pids)) == [None] * len(pids)
@@ -103,6 +105,28 @@ def test_one_that_says_nothing_is_given_up(heard):
     with pytest.raises(RuntimeError) as raised:
         heard("    time.sleep(600)", stall_s=0.3)
     assert str(raised.value) == "it said nothing for 0.3 s"
+
+
+def test_it_says_itself_how_soon_its_next_message_must_come(heard):
+    told = []
+    work = "    tell(what='step', number=1, limit_s=0.3)\n    time.sleep(600)"
+    with pytest.raises(ApartError, match=r"^it said nothing for 0.3 s$") as raised:
+        heard(work, hear=told.append)
+    assert told == [{"what": "step", "number": 1, "limit_s": 0.3}]
+    assert (raised.value.how, raised.value.held) == ("silent", False)
+
+
+def test_of_a_silent_one_it_is_known_whether_a_signal_stopped_it(heard):
+    with pytest.raises(ApartError) as raised:
+        heard("    tell(what='step', limit_s=0.3)\n    os.kill(os.getpid(), signal.SIGSTOP)")
+    assert (raised.value.how, raised.value.held) == ("silent", True)
+
+
+def test_its_place_in_the_crew_is_the_workers(heard):
+    context = Alive()
+    context.crew = Member("host", 1, 2, ("127.0.0.1", 4711), 2.5)
+    (said,) = heard("    Reporter(context, spec.stage).event('said', repr(context.crew), {})", context)
+    assert said.message == repr(context.crew)
 
 
 def test_a_task_that_is_stopped_ends_without_waiting_for_it(heard):

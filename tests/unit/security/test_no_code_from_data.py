@@ -119,7 +119,7 @@ def test_the_search_for_starts_finds_them(source):
 
 
 # Modules whose functions and classes start a child. Those hand on which module it runs.
-RUNNERS = ("rigproof.host.child", "rigproof.devices.own_process")
+RUNNERS = ("rigproof.host.child", "rigproof.devices.own_process", "rigproof.devices.rank")
 
 
 def run_by_children(tree: ast.Module) -> Iterator[ast.expr]:
