@@ -208,8 +208,10 @@ def throttle(device: DeviceEvidence) -> Finding:
     """
     require_possible(device, REASONS, "clock-event reason")
     loaded = device.evidence.stages_with(*DUTIES)
-    ran = (one for one in device.evidence.stages if one in device.evidence.recording.stages)
-    stages = dict.fromkeys((*loaded, *ran))
+    recorded = device.evidence.recording.stages
+    # Where no crew began, no time passed.
+    began = (one for one in device.evidence.stages if one in recorded and recorded[one].workers)
+    stages = dict.fromkeys((*loaded, *began))
     found = [_slowed(device, stage) for stage in stages]
     before = device.evidence.first_attempt
     if before is not None:
