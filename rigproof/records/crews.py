@@ -7,7 +7,7 @@ from typing import Literal
 # others join first workers: "hosts" those of all GPUs of a node, "neighbours" likewise where it has several,
 # "pairs" those of every two devices, "node_pairs" those of every two nodes, "network" those of all nodes, if
 # there are several, "groups" those of all devices of a SKU, "teams" those of all devices of a node and then
-# of the rig, where they are several, "rig" those of all devices.
+# of the rig, where they are several, "rig" those of all devices, if there are several.
 # fmt: off
 CrewKind = Literal[
     "workers", "devices", "nodes", "hosts", "neighbours", "pairs", "node_pairs", "network", "groups",

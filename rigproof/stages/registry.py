@@ -17,6 +17,7 @@ NAMES = (
     "transfer",
     "replay",
     "shapes",
+    "ddp",
     "ram",
     "disk",
     "transient",

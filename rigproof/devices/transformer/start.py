@@ -12,6 +12,7 @@ SEED = 1
 CHUNK = 2**24  # elements that are made at a time, so that their 64-bit integers take little memory
 CHECKED = 4096  # of each parameter, against the CPU
 WORD = 2**32 - 1
+MICRO_BATCH_TOKENS = 2**22  # at most; so there are 1,024 of them before places repeat in 32 bits
 # A 32-bit integer mixer, x ^= x >> 16 and x *= the factor, twice; its products stay under 2^63.
 SHIFT, FACTOR = 16, 0x45D9F3B
 # The sum of four bytes: its mean, and its standard deviation, √(4 · (256² − 1) / 12).
@@ -44,8 +45,12 @@ class DrawnStart:
 class HashedStart:
     """Mixes integers from each element's place: the same bits on every device, the CPU included.
 
-    torch's generator on a GPU divides its numbers by the number of multiprocessors.
+    torch's generator on a GPU divides its numbers by the number of multiprocessors. `micro_batch`: which
+    tokens; none of them is in two micro-batches.
     """
+
+    def __init__(self, micro_batch: int = 0) -> None:
+        self.micro_batch = micro_batch
 
     @staticmethod
     def flaw(model: Transformer, tokens: torch.Tensor) -> str:
@@ -82,7 +87,8 @@ class HashedStart:
     def tokens(self, shape: Shape, batch: int, where: torch.device) -> torch.Tensor:
         """Uniform tokens, as far as the vocabulary divides 2^32."""
         count = batch * (shape.sequence + 1)
-        return (hashed(-1, 0, count, where) % shape.vocabulary).view(batch, shape.sequence + 1)
+        first = self.micro_batch * MICRO_BATCH_TOKENS
+        return (hashed(-1, first, count, where) % shape.vocabulary).view(batch, shape.sequence + 1)
 
 
 def weights_of(number: int, first: int, count: int, spread: float, where: torch.device) -> torch.Tensor:

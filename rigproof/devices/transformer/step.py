@@ -1,6 +1,7 @@
 """Training steps: forward, backward and optimizer, several of them queued between two marks of the device."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,6 +70,8 @@ class Trainer:
         self._host = torch.zeros(2, MOST_STEPS, pin_memory=device.kind == "cuda")
         self.precision = "fp32"
         self.batch = 0
+        # What a step computes its loss with, of inputs and targets, instead of the model by itself.
+        self.through: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 
     def begin(self, precision: str, batch: int) -> None:
         """Start with untrained weights, a new optimizer and `batch` examples."""
@@ -122,7 +125,7 @@ class Trainer:
     def release(self) -> None:
         """Free everything."""
         self.forget()
-        self._model = None
+        self._model = self.through = None
         self._device.empty_cache()
 
     def _drop(self) -> None:
@@ -138,7 +141,7 @@ class Trainer:
         half = self.precision in HALF
         dtype = DTYPES[self.precision] if half else None
         with torch.amp.autocast(self._device.kind, dtype=dtype, enabled=half):
-            loss = model(tokens[:, :-1], tokens[:, 1:])
+            loss = (self.through or model)(tokens[:, :-1], tokens[:, 1:])
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         if watcher is not None:

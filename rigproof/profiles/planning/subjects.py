@@ -117,6 +117,8 @@ def _turns(kind: CrewKind, loaded: LoadedRig) -> Sequence[Sequence[Subject]]:
             turns = [(Subject(RIG, nodes),)] if len(nodes) > 1 else []
         case "teams":
             turns = _teams(loaded)
+        case "rig":
+            turns = [subjects(loaded, "rig")] if len(loaded.devices()) > 1 else []
         case "pairs" | "node_pairs":
             pairs = {pair.members: pair for pair in subjects(loaded, SCOPES[kind])}
             members = tuple(dict.fromkeys(member for pair in pairs for member in pair))
@@ -155,7 +157,7 @@ def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
         devices = loaded.devices()
         count = len(devices) if kind == "pairs" else len({device.node for device in devices})
         return 0 if count < 2 else count - 1 + count % 2
-    return 1 if kind in ("workers", "devices", "nodes", "rig") else len(_turns(kind, loaded))
+    return 1 if kind in ("workers", "devices", "nodes") else len(_turns(kind, loaded))
 
 
 def round_robin(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:

@@ -61,6 +61,7 @@ def test_all_cards_of_a_kind_and_all_of_the_rig_work_at_once():
     workers = ("pc1/gpu0#0", "pc1/gpu1#0", "pc2/gpu0#0")
     assert turns("groups", rig_of(2, 1)) == [[("sku:h200", workers)]]
     assert turns("rig", rig_of(2, 1)) == [[("rig", workers)]]
+    assert turns("rig", rig_of(1)) == []
 
 
 def test_all_gpus_of_a_host_work_at_once_and_a_host_without_one_has_no_crew():

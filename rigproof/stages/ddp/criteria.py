@@ -1,0 +1,100 @@
+"""Do all devices train together with the same gradients, and does it pay?"""
+
+from collections.abc import Iterator
+
+from rigproof.criteria.criterion import Criterion, Finding, Limit, pass_or_fail
+from rigproof.criteria.evidence.comparable import UNDECIDED
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.slowed import slowed_by
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.ddp.evidence import Team, differences, team_of
+from rigproof.stages.ddp.stage import KIND, STAGE
+from rigproof.stages.tables import NO_RATE, StageTable
+
+OWN_SHARE = KIND.key(lambda own: own.own_share)
+NORM_SHARE = KIND.key(lambda own: own.norm_share)
+
+LITTLE = 0.25  # of a step: the exchange costs no more with as many accumulated gradients as a remedy names
+MOST_SHARES = 8  # devices whose examples a sentence names
+WRONG = "do not train on this device; run it in another slot, and replace it if it is wrong there"
+
+
+@Criterion(
+    "collective.training",
+    title="trained together",
+    scope="rig",
+    unit="×",
+    direction="at_least",
+    limit="`stages.ddp.own_share` of what follows from each device's steps by itself and from the time "
+    "of an exchange of the gradients alone, one after another. After an exchange all ranks must hold the "
+    "same bits; of a micro-batch that up to three ranks compute by themselves, equal GPUs must get the same "
+    "bits (two that agree outvote the third), all others norms within `stages.ddp.norm_share`",
+    limits=(OWN_SHARE, NORM_SHARE),
+    severity="isolate",
+    remedy="look at lan.bandwidth, transfer.peer and collective.all_reduce first: what is slow there is slow "
+    "here; then at what else keeps the host's CPUs busy (host.cpu_band)",
+    unmeasured="a promised device did not take part, or did not report its steps or its gradients",
+    key_figure=True,
+    stages=(STAGE,),
+    caused_by_others=slowed_by,
+)
+def training(rig: Evidence) -> Finding:
+    """Training steps with DistributedDataParallel over all devices, as a multiple of the fastest one's alone.
+
+    A faster device gets more of the examples. The verdict says what the exchange of gradients costs; if the
+    devices are slower together than the fastest one alone, also how many steps to accumulate before each
+    exchange. Equal gradients prove nothing by themselves: an all-reduce spreads one rank's error to all.
+    """
+    team = team_of(rig)
+    norm_share, _ = rig.loaded.stated(NORM_SHARE)
+    wrong = differences(rig, team, norm_share)
+    if wrong:
+        first = wrong[0]
+        return Finding(
+            Outcome.FAIL,
+            detail=f"{first.what}: {first.device} {first.how}",
+            source="the same examples and weights",
+            remedy=UNDECIDED if first.undecided else WRONG,
+            from_s=first.t_s,
+        )
+    share, file = rig.loaded.stated(OWN_SHARE)
+    if share is None:
+        return Finding(Outcome.NO_LIMIT, team.times_alone, detail=in_words(team))
+    source = f"{share:g} ({file}) of what steps and an exchange take one after the other"
+    limit = Limit(share * team.expected_times_alone, source)
+    good = team.times_alone >= limit.value
+    return pass_or_fail(team.times_alone, limit, good=good, detail=in_words(team))
+
+
+def in_words(team: Team) -> str:
+    """`together 1.3 × pc1/gpu0 alone (20 + 12 examples); the exchange costs 38 % of each step`."""
+    unlike = len({one.batch for one in team.ranks}) > 1 and len(team.ranks) <= MOST_SHARES
+    examples = f" ({' + '.join(str(one.batch) for one in team.ranks)} examples)" if unlike else ""
+    text = f"together {team.times_alone:.2g} × {team.fastest.device} alone{examples}"
+    text += f"; the exchange costs {100 * team.exchange_share:.0f} % of each step"
+    if team.times_alone < 1:
+        steps, percent = team.accumulated(LITTLE), 100 * LITTLE
+        text += f", {percent:.0f} % with gradient_accumulation_steps={steps}"
+    return text
+
+
+CRITERIA = (training,)
+
+
+def tables(recording: Recording) -> Iterator[StageTable]:
+    """Each rank's examples and rates."""
+    events = [one for one in recording.events if one.stage == STAGE and one.kind == "ddp_rank"]
+    rows = []
+    for event in {str(one.data.get("device")): one for one in events if recording.is_last(one)}.values():
+        data = event.data
+        numbers = [data.get(name) for name in ("rank", "batch", "gradients_mib", "exchange_s")]
+        shown = (figure(one) if isinstance(one, int | float) else NO_RATE for one in numbers)
+        rows.append((str(data.get("device")), *shown))
+    yield StageTable(
+        "Training together",
+        "A model on all devices, with DistributedDataParallel",
+        ("Device", "rank", "examples", "gradients, MiB", "exchange alone, s"),
+        tuple(rows),
+        note="What it gains and costs is in the verdict of collective.training.",
+    )

@@ -1,0 +1,238 @@
+"""What the ranks trained together: who took part, how fast, and who computed other gradients."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.comparable import Dissent, Kind, dissent, kind_of
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.criteria.evidence.valid_rounds import require_valid
+from rigproof.profiles.planning.subjects import RIG
+from rigproof.records.measurements import Event
+from rigproof.stages.ddp.stage import (
+    ALONE,
+    APART,
+    COMPARED,
+    EXCHANGED,
+    OWN,
+    STAGE,
+    TOGETHER,
+    Gradients,
+)
+
+NUMBERS = ("rank", "ranks", "width", "batch", "gradients_mib", "exchange_s")
+MOST_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """What one device did: its examples in a step, the operations of that step, and its seconds for it.
+
+    `alone_tflops`: its rate by itself. `apart_s`, `together_s`: of a step with its examples, without and with
+    the exchange of gradients; `exchange_s`: of the exchange alone. `kind`: devices with an equal one have to
+    compute the same bits.
+    """
+
+    device: str
+    worker: str
+    number: int
+    batch: int
+    step_tflop: float
+    alone_tflops: float
+    apart_s: float
+    together_s: float
+    exchange_s: float
+    gradients_mib: float
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """All ranks, in their order, and what follows from them."""
+
+    ranks: tuple[Rank, ...]
+
+    @property
+    def step_s(self) -> float:
+        """A step together: the slowest rank's."""
+        return max(one.together_s for one in self.ranks)
+
+    @property
+    def apart_s(self) -> float:
+        """The slowest rank's step without an exchange."""
+        return max(one.apart_s for one in self.ranks)
+
+    @property
+    def step_tflop(self) -> float:
+        return sum(one.step_tflop for one in self.ranks)
+
+    @property
+    def fastest(self) -> Rank:
+        return max(self.ranks, key=lambda one: one.alone_tflops)
+
+    @property
+    def expected_times_alone(self) -> float:
+        """`times_alone` if the exchange begins when the slowest rank has computed its gradients."""
+        exchange_s = max(one.exchange_s for one in self.ranks)
+        return self.step_tflop / (self.apart_s + exchange_s) / self.fastest.alone_tflops
+
+    @property
+    def times_alone(self) -> float:
+        """How many times faster than the fastest device by itself."""
+        return self.step_tflop / self.step_s / self.fastest.alone_tflops
+
+    @property
+    def exchange_share(self) -> float:
+        """The share of a step for which the devices wait for gradients."""
+        return max(0.0, 1 - self.apart_s / self.step_s)
+
+    def accumulated(self, share: float) -> int:
+        """How many steps to accumulate before each exchange, so that it costs no more than that share.
+
+        With k of them a cycle takes (k - 1) steps without and one with an exchange.
+        """
+        waiting_s = max(0.0, self.step_s - self.apart_s)
+        return max(1, -(-int(1e6 * waiting_s * (1 - share)) // max(1, int(1e6 * share * self.apart_s))))
+
+
+def team_of(rig: Evidence) -> Team:
+    """The ranks of all promised devices. NotMeasured if one is missing, or told what cannot be."""
+    rounds = _rounds(rig)
+    told = {str(one.data.get("device")): one for one in rig.events.of(RIG, "ddp_rank")}
+    missing = [one.subject for one in rig.devices if one.subject not in told]
+    if missing:
+        _raise_missing(rig, missing)
+    ranks = sorted((_rank(told[one.subject], rounds) for one in rig.devices), key=lambda one: one.number)
+    if [one.number for one in ranks] != list(range(len(rig.devices))):
+        raise NotMeasured("the ranks do not say who is which")
+    return Team(tuple(ranks))
+
+
+def _raise_missing(rig: Evidence, missing: list[str]) -> None:
+    for event in rig.events.of(RIG, "crew_failed"):
+        if event.stage == STAGE:
+            raise NotMeasured(f"the devices did not train together: {event.message}")
+    rig.stage(STAGE)
+    named = ", ".join(missing[:MOST_NAMED]) + (" and others" if len(missing) > MOST_NAMED else "")
+    causes = (rig.device(one).cause() for one in missing)
+    raise NotMeasured(f"{named} did not train with the others", next(filter(None, causes), ""))
+
+
+def _rounds(rig: Evidence) -> Rounds:
+    everything = rig.rounds(RIG)
+    return require_valid(everything.only(everything.same("stage", STAGE)), STAGE, rig.kinds)
+
+
+def _rank(event: Event, rounds: Rounds) -> Rank:
+    data, device = event.data, str(event.data.get("device"))
+    numbers = [data.get(name) for name in NUMBERS]
+    if not all(isinstance(one, int | float) and one >= 0 for one in numbers) or not event.worker:
+        raise NotMeasured(f"what {device} reported of its training is damaged")
+    own = rounds.only(rounds.same("worker", event.worker)).measured
+    parts = {part: own.having(part=part) for part in (ALONE, APART, TOGETHER)}
+    if not len(parts[APART]):  # every device has as many examples as alone
+        parts[APART] = parts[ALONE]
+    for part, done in parts.items():
+        if len(done.verified) < len(done) or len(done) < FEWEST_ROUNDS:
+            raise NotMeasured(f"{len(done.verified)} verified rounds of {device}'s steps {part}")
+    if any(done.distinct_labels("size") != {data["width"]} for done in parts.values()):
+        raise NotMeasured(f"rounds of {device} are not of the model of width {data['width']}")
+    if any(parts[part].distinct_labels("batch") != {data["batch"]} for part in (APART, TOGETHER)):
+        raise NotMeasured(f"rounds of {device} are not of {data['batch']} examples")
+    steps_of = {part: sum(int(one or 0) for one in done.labels("steps")) for part, done in parts.items()}
+    together = parts[TOGETHER]
+    return Rank(
+        device=device,
+        worker=event.worker,
+        number=int(data["rank"]),
+        batch=int(data["batch"]),
+        step_tflop=float(together.work.sum()) / steps_of[TOGETHER],
+        alone_tflops=parts[ALONE].rate(),
+        apart_s=float(parts[APART].seconds.sum()) / steps_of[APART],
+        together_s=float(together.seconds.sum()) / steps_of[TOGETHER],
+        exchange_s=float(data["exchange_s"]),
+        gradients_mib=float(data["gradients_mib"]),
+        kind=kind_of(data.get("arithmetic") or {}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A device whose gradients differ from those of others.
+
+    `how`: from whom, in words. `undecided`: whether it may as well be the others that are wrong.
+    """
+
+    device: str
+    what: str
+    how: str
+    undecided: bool
+    t_s: float
+
+
+def differences(rig: Evidence, team: Team, norm_share: float | None) -> list[Difference]:
+    """Devices with other gradients, the first difference of each. NotMeasured if some were not reported."""
+    found: dict[str, Difference] = {}
+    for one in (*_exchanged(rig, team), *_own(rig, team, norm_share)):
+        found.setdefault(one.device, one)
+    return list(found.values())
+
+
+def _exchanged(rig: Evidence, team: Team) -> Iterator[Difference]:
+    """After the exchange every rank has to hold the same bits, whatever its model."""
+    steps = _by_number(rig, team, EXCHANGED)
+    if not steps:
+        raise NotMeasured("no exchanged gradients were reported")
+    for number, told in steps.items():
+        _require_all(told, {one.device for one in team.ranks}, f"exchanged gradients of step {number}")
+        yield from _dissenting(told, f"gradients after the exchange of step {number}")
+
+
+def _own(rig: Evidence, team: Team, norm_share: float | None) -> Iterator[Difference]:
+    """Equal devices compute the same bits from the same examples; unlike ones nearly the same norm."""
+    kinds, size = {one.device: one.kind for one in team.ranks}, len(team.ranks)
+    cpus = {one.subject for one in rig.devices if one.is_cpu}
+    batches = _by_number(rig, team, OWN)
+    for number in range(size):
+        told = batches.get(number, {})
+        due = {team.ranks[(number - behind) % size].device for behind in range(min(COMPARED, size))}
+        what = f"own gradients of micro-batch {number}"
+        _require_all(told, due, what)
+        alike: dict[Kind, dict[str, Gradients]] = defaultdict(dict)
+        for device in due - cpus:  # there, libraries choose the algorithm by the CPU's instructions
+            alike[kinds[device]][device] = told[device]
+        for group in alike.values():
+            yield from _dissenting(group, what)
+        norms = sorted((told[device].norm, device) for device in due)
+        (least, low), (most, high) = norms[0], norms[-1]
+        if norm_share is not None and not most - least <= norm_share * most:
+            how = f"norm {most:.4g}, and {least:.4g} on {low}: one of the two is wrong"
+            yield Difference(high, what, how, undecided=True, t_s=told[high].t_s)
+
+
+def _by_number(rig: Evidence, team: Team, of: str) -> Mapping[int, dict[str, Gradients]]:
+    found: dict[int, dict[str, Gradients]] = defaultdict(dict)
+    for rank in team.ranks:
+        for one in rig.records(Gradients, rank.device):
+            if one.stage == STAGE and one.of == of:
+                found[one.number][rank.device] = one
+    return found
+
+
+def _require_all(told: Mapping[str, Gradients], due: set[str], what: str) -> None:
+    if missing := sorted(due - told.keys()):
+        raise NotMeasured(f"{missing[0]} did not report the {what}")
+
+
+def _dissenting(told: Mapping[str, Gradients], what: str) -> Iterator[Difference]:
+    devices_of: dict[str, set[str]] = defaultdict(set)
+    for device, one in told.items():
+        devices_of[one.digest].add(device)
+    if len(devices_of) < 2:
+        return
+    for device, one in told.items():
+        apart: Dissent | None = dissent(one.digest, devices_of)
+        if apart is not None:
+            yield Difference(device, what, apart.in_words, apart.undecided, one.t_s)

@@ -1,0 +1,236 @@
+"""What training together is judged by: who took part, gradients, and what it gains and costs."""
+
+from copy import copy
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.judge import judge, promised
+from rigproof.profiles.loading.load import over_defaults
+from rigproof.records.measurements import Event, Round
+from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.ddp.criteria import tables, training
+from rigproof.stages.ddp.evidence import team_of
+from rigproof.stages.ddp.stage import ALONE, OWN, TOGETHER, Gradients
+from rigproof.stages.registry import KINDS
+from support.equal_hosts import NONE
+from support.lengths import lengths
+
+GPUS = tuple(f"pc1/gpu{number}" for number in range(3))
+
+
+def rig(*nodes, **settings):
+    """Nodes with these cards, for a run of this stage."""
+    named = [
+        {
+            "name": f"pc{number}",
+            "address": f"10.0.0.{number}",
+            "cpus": 16,
+            "ram_gib": 64,
+            "gpus": [{"sku": one} for one in cards],
+        }
+        for number, cards in enumerate(nodes, 1)
+    ]
+    tables_ = lengths("standard", settle_s=1, measure_s=1, **(NONE | {"sustained": 2, "ddp": 20}))
+    tables_["stages"]["ddp"] |= settings
+    return over_defaults({"name": "lab", **tables_, "nodes": named}, "lab.toml", KINDS)
+
+
+class Run:
+    """A run that is changed, and judged."""
+
+    def __init__(self, loaded, recording=None):
+        self.loaded = loaded
+        self.recording = copy(recording or simulated_recording(loaded, "standard"))
+        self.recording.events = list(self.recording.events)
+
+    def verdict(self):
+        return judge(training, "rig", Evidence(self.recording, self.loaded))
+
+    @property
+    def team(self):
+        return team_of(Evidence(self.recording, self.loaded))
+
+    def gradients(self, **changes):
+        """Change the gradients for which `where` is true."""
+        where = changes.pop("where")
+        found = [replace(one, **changes) if where(one) else one for one in self.recording.of(Gradients)]
+        self.recording.put(Gradients, found)
+
+    def rounds(self, change):
+        """Make of each round of the stage what `change` does; None drops it."""
+        own = [(change(one) if one.stage == "ddp" else one) for one in self.recording.rounds]
+        self.recording.put(Round, [one for one in own if one is not None])
+
+
+@pytest.fixture(scope="module")
+def three():
+    return Run(rig(["h200-sxm"] * 3))
+
+
+@pytest.fixture(scope="module")
+def unlike():
+    return Run(rig(["rtx-3090"], ["rtx-3070"]))
+
+
+@pytest.fixture
+def run(three):
+    return Run(three.loaded, three.recording)
+
+
+@pytest.fixture
+def pcs(unlike):
+    return Run(unlike.loaded, unlike.recording)
+
+
+def test_it_is_promised_where_several_devices_are(run):
+    assert promised(training, run.loaded, run.recording.run.stages) == ("rig",)
+    assert "ddp" not in simulated_recording(rig(["h200-sxm"]), "standard").run.stages
+
+
+def test_equal_cards_share_alike_and_gain(run):
+    found, team = run.verdict(), run.team
+    assert found.outcome is Outcome.PASS
+    assert [one.batch for one in team.ranks] == [16, 16, 16]
+    assert (found.measured, found.unit) == (team.times_alone, "×")
+    assert found.detail.startswith(f"together {team.times_alone:.2g} × pc1/gpu")
+    assert 2.5 < team.times_alone < 3
+    assert team.exchange_share == pytest.approx(1 - team.times_alone / 3, abs=0.02)
+
+
+def test_unlike_cards_get_examples_by_their_rate_and_a_slow_lan_is_said(pcs):
+    found, team = pcs.verdict(), pcs.team
+    assert [one.batch for one in team.ranks] == [21, 11]
+    assert team.times_alone < 1
+    assert found.outcome is Outcome.PASS
+    assert "× pc1/gpu0 alone (21 + 11 examples); the exchange costs 9" in found.detail
+    assert found.detail.endswith(f", 25 % with gradient_accumulation_steps={team.accumulated(0.25)}")
+
+
+def test_accumulated_steps_bring_the_cost_down_to_the_share(pcs):
+    team = pcs.team
+    steps = team.accumulated(0.25)
+    waiting_s = team.step_s - team.apart_s
+    assert waiting_s / (steps * team.apart_s + waiting_s) <= 0.25
+    assert waiting_s / ((steps - 1) * team.apart_s + waiting_s) > 0.25
+
+
+def test_less_than_steps_and_an_exchange_one_after_the_other_allow_fails(run):
+    def stretched(one):
+        return replace(one, seconds=1.5 * one.seconds) if one.label("part") == TOGETHER else one
+
+    run.rounds(stretched)
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert found.measured < found.limit
+
+
+def test_without_a_limit_it_is_only_measured(three):
+    stage = three.loaded.rig.stages.ddp.model_copy(update={"own_share": None})
+    stages = three.loaded.rig.stages.model_copy(update={"ddp": stage})
+    loaded = replace(three.loaded, rig=three.loaded.rig.model_copy(update={"stages": stages}))
+    assert Run(loaded, three.recording).verdict().outcome is Outcome.NO_LIMIT
+
+
+def test_a_card_that_computes_other_gradients_is_outvoted_by_two(run):
+    run.gradients(digest="0" * 16, where=lambda one: one.of == OWN and one.subject == GPUS[1])
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith("own gradients of micro-batch 0: pc1/gpu1 different on ")
+    assert "pc1/gpu0, pc1/gpu2, which agree" in found.detail
+    assert found.remedy.startswith("do not train on this device")
+
+
+def test_of_two_nobody_can_tell_which_one_is_wrong():
+    run = Run(rig(["h200-sxm"] * 2))
+    run.gradients(digest="0" * 16, where=lambda one: one.of == OWN and one.subject == GPUS[1])
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.endswith("one of the two is wrong")
+    assert found.remedy.startswith("do not train on either")
+
+
+def test_a_rank_that_holds_other_gradients_after_the_exchange_fails(run):
+    run.gradients(digest="0" * 16, where=lambda one: one.of != OWN and one.subject == GPUS[2])
+    found = run.verdict()
+    assert (found.outcome, found.detail[:53]) == (
+        Outcome.FAIL,
+        "gradients after the exchange of step 0: pc1/gpu2 diff",
+    )
+
+
+def test_unlike_cards_are_compared_by_norm(pcs):
+    pcs.gradients(norm=0.93, where=lambda one: one.of == OWN and one.subject == "pc2/gpu0")
+    found = pcs.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert "pc2/gpu0 norm 0.93, and 0.9 on pc1/gpu0: one of the two is wrong" in found.detail
+
+
+def test_a_norm_that_is_no_number_fails_too(pcs):
+    pcs.gradients(norm=float("nan"), where=lambda one: one.of == OWN and one.subject == "pc2/gpu0")
+    assert pcs.verdict().outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        (lambda one: one.of == OWN, "did not report the own gradients of micro-batch"),
+        (lambda one: one.of != OWN, "pc1/gpu1 did not report the exchanged gradients of step 0"),
+    ],
+)
+def test_gradients_that_were_not_reported_are_no_pass(run, where, what):
+    left = [one for one in run.recording.of(Gradients) if not (where(one) and one.subject == GPUS[1])]
+    run.recording.put(Gradients, left)
+    found = run.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert what in found.detail
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (
+            lambda one: None if one.label("part") == ALONE else one,
+            "0 verified rounds of pc1/gpu0's steps alone",
+        ),
+        (lambda one: replace(one, verified=False), "0 verified rounds"),
+        (lambda one: replace(one, labels={**one.labels, "size": 64}), "not of the model of width"),
+        (lambda one: replace(one, labels={**one.labels, "batch": 99}), "are not of 16 examples"),
+        (lambda one: replace(one, seconds=0.0), "not a valid measurement"),
+    ],
+)
+def test_rounds_that_do_not_fit_are_no_measurement(run, change, what):
+    run.rounds(change)
+    found = run.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert what in found.detail
+
+
+def test_a_rank_that_told_nothing_is_named_with_its_cause(run):
+    run.recording.events = [
+        one for one in run.recording.events if not (one.kind == "ddp_rank" and one.data["device"] == GPUS[1])
+    ]
+    assert run.verdict().detail == "pc1/gpu1 did not train with the others"
+    run.recording.add(
+        Event(30.0, "crew_failed", "rig", "it lost pc1/gpu1#0; the others were told to stop", "ddp")
+    )
+    found = run.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith("the devices did not train together: it lost pc1/gpu1#0")
+
+
+@pytest.mark.parametrize("changes", [{"exchange_s": "?"}, {"rank": 1}, {"width": None}])
+def test_what_cannot_be_is_not_measured(run, changes):
+    run.recording.events = [
+        replace(one, data={**one.data, **changes}) if one.kind == "ddp_rank" else one
+        for one in run.recording.events
+    ]
+    assert run.verdict().outcome is Outcome.NOT_MEASURED
+
+
+def test_the_table_has_each_rank(run):
+    (table,) = tables(run.recording)
+    assert [row[0] for row in table.rows] == list(GPUS)
+    assert all(len(row) == len(table.columns) for row in table.rows)
