@@ -1,0 +1,209 @@
+"""Each fault of simulated teams is found and told from others; one wrong result blames nobody."""
+
+import math
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from rigproof.stages.collective.blame import Culprit, Trial, next_step
+from support.blamed_teams import (
+    LARGE,
+    PAGE,
+    PLANNED,
+    cases,
+    gpu,
+    link,
+    node,
+    page,
+    port,
+    searched,
+    switch,
+    team,
+)
+
+SMALL = team(5, 4)
+NAMES = {
+    "nothing": set(),
+    "a GPU": {("gpu", "n37/gpu3")},
+    "what joins two GPUs of a node": {("link", "n10/gpu6 and n10/gpu1")},
+    "a node": {("node", "n55")},
+    "one GPU's way out of its node": {("port", "n55/gpu2")},
+    "what joins two nodes": {("link", "n77 and n10")},
+    "the switch of 16 nodes": {("switch", "n32 … n47 (16) from the rest")},
+    "a GPU, two nodes' link and a switch at once": {
+        ("gpu", "n37/gpu3"),
+        ("link", "n10 and n77"),
+        ("switch", "n32 … n47 (16) from the rest"),
+    },
+}
+
+
+@pytest.mark.parametrize("words", NAMES)
+def test_each_fault_of_a_large_rig_is_found_and_told_from_the_others(words):
+    faults = cases()[words]
+    found = searched(team(*LARGE), faults)
+    assert found.named == NAMES[words]
+    if not faults:
+        assert found.rounds == PLANNED <= 3
+    bound = math.isqrt(LARGE[0]) + 8 * len(faults) * math.log2(LARGE[0])
+    assert found.tests - LARGE[0] - 1 <= bound
+
+
+def test_the_page_has_the_table_as_it_is():
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text) == text, "write it anew: PYTHONPATH=.:tests python bench/who_is_to_blame.py"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "faults", "named"),
+    [
+        (1, 8, [gpu("n0/gpu5")], {("gpu", "n0/gpu5")}),
+        (1, 8, [gpu("n0/gpu0"), gpu("n0/gpu7")], {("gpu", "n0/gpu0"), ("gpu", "n0/gpu7")}),
+        (1, 4, [Culprit("link", ("n0/gpu1",), ("n0/gpu2",))], {("link", "n0/gpu1 and n0/gpu2")}),
+        (1, 3, [gpu("n0/gpu1")], {("gpu", "n0/gpu1")}),
+        (2, 2, [gpu("n1/gpu1")], {("gpu", "n1/gpu1")}),
+        (2, 2, [Culprit("link", ("n1/gpu0",), ("n1/gpu1",))], {("link", "n1/gpu0 and n1/gpu1")}),
+        (3, 1, [gpu("n2/gpu0")], {("node", "n2")}),
+        (3, 8, [node(team(3, 8), 1)], {("node", "n1")}),
+        (3, 8, [port(team(3, 8), "n1/gpu6")], {("port", "n1/gpu6")}),
+        (4, 2, [link(team(4, 2), 0, 3)], {("link", "n0 and n3")}),
+        (4, 1, [switch(team(4, 1), [2, 3])], {("switch", "n0, n1 from the rest")}),
+        (1, 8, [Culprit("all", team(1, 8))], {("all", "n0/gpu0 … n0/gpu7 (8)")}),
+        (8, 2, [Culprit("all", team(8, 2))], {("all", "n0 … n7 (8)")}),
+    ],
+)
+def test_a_fault_of_a_small_rig_is_found(nodes, gpus, faults, named):
+    if faults[0].kind == "all" and nodes > 1:  # each two nodes; inside they are fine
+        assert searched(team(nodes, gpus), faults).rounds < 12
+    found = searched(team(nodes, gpus), faults)
+    assert found.named == named
+    assert all(one.why for one in found.culprits)
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (2, 1)])
+def test_of_two_alone_nobody_can_tell_which(nodes, gpus):
+    (found,) = searched(team(nodes, gpus), [gpu("n0/gpu0")]).culprits
+    assert (found.kind, found.one) == ("unknown", team(nodes, gpus))
+    assert found.why == "there is nobody else that is fine and that they could be tested with"
+
+
+def test_a_device_that_fails_alone_needs_no_other_test():
+    devices = team(1, 2)
+    results = [Trial(("n0/gpu1",), "wrong"), Trial(devices, "wrong")]
+    (found,) = next_step(devices, results).culprits
+    assert (found.kind, found.subject, found.why) == ("gpu", "n0/gpu1", "it fails alone")
+
+
+def test_whom_the_others_waited_for_is_looked_at_first_and_not_believed():
+    devices, bad = team(16, 4), "n9/gpu2"
+    found = searched(devices, [gpu(bad)], hints=lambda group: (bad,) if bad in group else ())
+    assert found.named == {("gpu", bad)}
+    misled = searched(devices, [gpu(bad)], hints=lambda group: ("n9/gpu0",) if bad in group else ())
+    assert misled.named == {("gpu", bad)}
+    assert found.rounds <= searched(devices, [gpu(bad)]).rounds
+
+
+def test_a_group_that_could_not_be_tested_is_asked_for_once_more():
+    devices = team(1, 4)
+    assert next_step(devices, []).groups == (devices,)
+    lost = [Trial(devices, "unknown")]
+    assert next_step(devices, lost).groups == (devices,)
+    assert next_step(devices, [*lost, Trial(devices, "fine")]).culprits == ()
+    again = next_step(devices, [*lost, Trial(devices, "slow")]).groups
+    assert again == (devices[:2], devices[2:])
+
+
+def test_what_can_never_be_tested_ends_the_search():
+    devices, results = team(2, 2), []
+    for _ in range(200):
+        step = next_step(devices, results)
+        if not step.groups:
+            break
+        results += [Trial(group, "unknown") for group in step.groups]
+    assert not step.groups
+    assert not [one for one in step.culprits if one.kind != "unknown"]
+
+
+def test_a_search_that_takes_too_long_says_what_it_knows():
+    devices = team(16, 4)
+    faults = [gpu("n3/gpu1"), link(devices, 5, 11)]
+    results: list[Trial] = []
+    while (step := next_step(devices, results, rounds=14)).groups:
+        results += [
+            Trial(group, "slow" if any(one.shows_in(group) for one in faults) else "fine")
+            for group in step.groups
+        ]
+    assert [one.kind for one in step.culprits] == ["gpu", "unknown"]
+    assert step.culprits[1].why == "the search was given up after 14 rounds"
+
+
+def test_what_fails_once_and_not_again_is_nobodys_fault():
+    found = searched(SMALL, wrong=5)  # all of them, after the five nodes
+    (only,) = found.culprits
+    assert only.kind == "unknown"
+    assert only.why == ("results contradict each other: together they failed once, and nothing explains that")
+
+
+@st.composite
+def troubled(draw, most=2):
+    """A team with some faults, at most two, none of them about the same node."""
+    nodes, gpus = draw(st.integers(5, 14)), draw(st.sampled_from([1, 2, 3, 4, 8]))
+    devices, free = team(nodes, gpus), draw(st.permutations(range(nodes)))
+    faults = []
+    for _ in range(draw(st.integers(0, most))):
+        first, second, *free = free
+        own = st.integers(0, gpus - 1).map(lambda number, first=first: f"n{first}/gpu{number}")
+        kinds = [st.just(node(devices, first)), st.just(link(devices, first, second)), own.map(gpu)]
+        if gpus > 1:
+            kinds.append(own.map(lambda name: port(devices, name)))
+        if gpus > 2:
+            ends = st.lists(own, min_size=2, max_size=2, unique=True)
+            kinds.append(ends.map(lambda pair: Culprit("link", (pair[0],), (pair[1],))))
+        if not faults:
+            some = st.lists(st.sampled_from(range(nodes)), min_size=2, max_size=nodes // 2, unique=True)
+            kinds.append(some.map(lambda chosen: switch(devices, chosen)))
+        faults.append(draw(st.one_of(kinds)))
+        if faults[-1].kind == "switch":
+            break
+    return devices, faults
+
+
+def is_real(named, fault) -> bool:
+    """Whether a name is a fault's; of a node with one GPU nobody can tell which of the two it is."""
+    if {named.kind, fault.kind} <= {"gpu", "port", "node"}:
+        return named.one == fault.one
+    sides = {frozenset(named.one), frozenset(named.other)}
+    return named.kind == fault.kind and bool(sides & {frozenset(fault.one), frozenset(fault.other)})
+
+
+@given(troubled(most=1))
+@settings(max_examples=150, deadline=None)
+def test_one_fault_is_always_found_by_its_name(made):
+    devices, faults = made
+    found = searched(devices, faults)
+    assert len(found.culprits) == len(faults)
+    assert all(is_real(*pair) for pair in zip(found.culprits, faults, strict=True))
+    nodes = len({one.partition("/")[0] for one in devices})
+    each = len(devices) // nodes
+    size = max(nodes, each)
+    assert found.tests - nodes - 1 <= math.isqrt(size) + 12 * len(faults) * math.log2(size) + each
+
+
+@given(troubled())
+@settings(max_examples=150, deadline=None)
+def test_nobody_is_blamed_who_is_healthy(made):
+    devices, faults = made
+    for named in searched(devices, faults).culprits:
+        assert named.kind == "unknown" or any(is_real(named, fault) for fault in faults)
+
+
+@given(troubled(), st.integers(0, 60))
+@settings(max_examples=200, deadline=None)
+@example((SMALL, [gpu("n0/gpu3")]), 5)
+def test_one_wrong_result_blames_nobody_who_is_healthy(made, wrong):
+    devices, faults = made
+    found = searched(devices, faults, wrong=wrong)
+    assume(found.flipped)
+    for named in found.culprits:
+        assert named.kind == "unknown" or any(is_real(named, fault) for fault in faults)
