@@ -25,6 +25,7 @@ WAIT_S = 0.1
 ALIVE_S = 0.5  # between two signs of life
 KILLED = "; the kernel killed it since memory ran out, or somebody did"
 
+READY = "rigproof.devices.ready"
 HELD = "T"  # the state of a process that a signal has stopped (proc(5))
 
 Task = TypeVar("Task", bound=Spec)
@@ -48,6 +49,46 @@ def unheard(_message: Message) -> None:
     """For a process that sends no messages of its own."""
 
 
+Inbox = queue.SimpleQueue[Message]
+
+
+class Apart(Child):
+    """A process whose messages, and then its end as `gone` (status), go to its inbox."""
+
+    def __init__(self, module: str, *arguments: str, environment: Mapping[str, str] = {}) -> None:
+        self.inbox: Inbox = queue.SimpleQueue()
+        super().__init__(
+            module,
+            *arguments,
+            hear=self.inbox.put,
+            ended=lambda status: self.inbox.put({"what": "gone", "status": status}),
+            environment=environment,
+        )
+
+
+_ready: list[Apart] = []  # at most one
+
+
+def make_ready() -> None:
+    """Start a process that loads torch for a later `run_apart`, if there is none.
+
+    It ends with the thread that calls this.
+    """
+    if not _ready:
+        _ready.append(Apart(READY))
+
+
+def _taken(module: str, told: str, environment: Mapping[str, str]) -> Apart | None:
+    """The process that is ready, given this task; None if there is none, or it has ended."""
+    if not _ready:
+        return None
+    process = _ready.pop()
+    if process.tell(module=module, arguments=[told], environment=dict(environment)):
+        return process
+    process.stop(0)
+    return None
+
+
 def run_apart(
     module: str,
     spec: Spec,
@@ -59,19 +100,20 @@ def run_apart(
     stall_s: float,
     environment: Mapping[str, str] = {},
     hear: Callable[[Message], None] = unheard,
+    torch: bool = False,
 ) -> None:
     """Run `module`, which ends in `serve_apart`, and emit its rounds, events and `records`.
 
     `environment`: variables that the process has instead of, or beside, this one's. `hear` gets the messages
     that it sends by itself (`parent.tell`). One with `limit_s` states how soon each later one must follow the
-    one before, in place of `stall_s`: a process knows best how long its next step may take.
+    one before, in place of `stall_s`: a process knows best how long its next step may take. `torch`: it loads
+    torch, and one that has done so is taken if there is one (`make_ready`).
 
     Returns when it is done, or the task is stopped. ApartError if the process fails, dies, or says nothing
     for too long (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
     holds it.
     """
     kinds = {one.__name__: one for one in (Round, Event, *records)}
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     told = {
         "spec": asdict(spec),
         "worker": context.worker,
@@ -79,18 +121,14 @@ def run_apart(
         "crew": asdict(context.crew),
         "clock_offset_s": context.now_s() - time.monotonic(),
     }
-    child = Child(
-        module,
-        json.dumps(told),
-        hear=inbox.put,
-        ended=lambda status: inbox.put({"what": "gone", "status": status}),
-        environment=environment,
-    )
+    task = json.dumps(told)
+    child = _taken(module, task, environment) if torch else None
+    child = child or Apart(module, task, environment=environment)
     try:
         heard_s, limit_s = time.monotonic(), stall_s
         while not context.stopped():
             try:
-                message = inbox.get(timeout=WAIT_S)
+                message = child.inbox.get(timeout=WAIT_S)
             except queue.Empty:
                 if time.monotonic() - heard_s > limit_s:
                     found = stat_of(child.pid)

@@ -63,6 +63,7 @@ def run_rank(
             stall_s=first_s,
             environment=group_environment(crew) if environment is None else environment,
             hear=hear,
+            torch=True,
         )
     except ApartError as error:
         kind = "rank_stuck" if error.how == "silent" else "rank_died"

@@ -140,8 +140,16 @@ class AcceptanceRun:
             turns,
             lap=lap,
             host_load=self._host_load() if stage.host_load else None,
+            ahead=self._ahead(planned),
             on_tick=self._on_tick,
         )
+
+    def _ahead(self, planned: StagePlan) -> frozenset[str]:
+        """The workers that will need a process of their own in a later stage."""
+        names = self._plan.stage_names
+        later = (name for name in names[names.index(planned.name) + 1 :] if name in self._needed)
+        needed = any(KINDS[name].apart for name in later)
+        return frozenset(one.worker for one in self._plan.first_workers()) if needed else frozenset()
 
     def _workers_for(self, kind: StageKind[Any]) -> Sequence[WorkerPlan]:
         """All planned workers; where one stands for its node, those that can take a task come first.

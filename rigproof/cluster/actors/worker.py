@@ -52,7 +52,7 @@ class RigproofWorker:
         self._error: str | None = None
         self._crew = Member("")
         self._stop = threading.Event()
-        self._tasks: queue.SimpleQueue[tuple[int, Spec, float]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Spec, float, bool]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="rigproof-device", daemon=True)
         self._thread.start()
 
@@ -99,13 +99,16 @@ class RigproofWorker:
     def stopped(self) -> bool:
         return self._stop.is_set()
 
-    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member) -> None:
-        """Begin a task at run time `start_at_s`, so that all workers begin together."""
+    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member, ahead: bool = False) -> None:
+        """Begin a task at run time `start_at_s`, so that all workers begin together.
+
+        `ahead`: also make a process ready that a later task will use.
+        """
         with self._lock:
             self._crew = crew
             self._task, self._progress, self._error, self._state = task, 0, None, "working"
         self._stop.clear()
-        self._tasks.put((task, spec, start_at_s))
+        self._tasks.put((spec, start_at_s, ahead))
 
     def stop(self) -> None:
         """Let the task end after its current round."""
@@ -122,10 +125,13 @@ class RigproofWorker:
         opened: list[Device] = []
         if not self._ended(lambda: opened.append(self._open()), "ready", "broken"):
             return
+        from rigproof.devices.own_process import make_ready  # noqa: PLC0415 - the driver needs neither
         from rigproof.devices.reporting import run_workload  # noqa: PLC0415 - torch is there by now
 
         while True:
-            _, spec, start_at_s = self._tasks.get()
+            spec, start_at_s, ahead = self._tasks.get()
+            if ahead:
+                make_ready()
             while not self.stopped() and (left_s := start_at_s - self.now_s()) > 0:
                 time.sleep(min(left_s, 0.05))
 

@@ -4,7 +4,7 @@ import dataclasses
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from types import TracebackType
 from typing import Literal, Self
 
@@ -164,12 +164,14 @@ class RigCluster:
         *,
         lap: int = 1,
         host_load: Mapping[str, HostLoad] | None = None,
+        ahead: Collection[str] = (),
         on_tick: Callable[[], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Stage:
         """Run the specs (by worker) turn by turn, the CPU loads (by node) beside them, until all have ended.
 
-        Without `turns` all work at the same time, each by itself.
+        Without `turns` all work at the same time, each by itself. The workers `ahead` also make a process
+        ready that a later stage will use.
 
         Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
         ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.
@@ -180,7 +182,7 @@ class RigCluster:
             return failed
         self._polling.until_up(on_tick, START_TICK_S)
         turns = turns or (tuple(Crew(name, (name,)) for name in specs),)
-        run = StageRun(self._polling, stage, specs, turns, host_load or {}, lap=lap)
+        run = StageRun(self._polling, stage, specs, turns, host_load or {}, ahead=ahead, lap=lap)
         return run.run(on_tick, should_stop)
 
     def read_counters(self, moment: Literal["before", "after"]) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from rigproof.cluster.driver.agents import Agents
@@ -149,6 +149,7 @@ class StageRun:
         turns: Sequence[Turn],
         host_load: Mapping[str, HostLoad],
         *,
+        ahead: Collection[str] = (),
         lap: int = 1,
     ) -> None:
         self._polling = polling
@@ -157,6 +158,7 @@ class StageRun:
         self._specs = specs
         self._turns = turns
         self._host_load = host_load
+        self._ahead = ahead
         self._lap = lap
         self._task_s = polling.driving.timeouts.task_s
         self._stop_s = polling.driving.timeouts.stop_s
@@ -195,6 +197,7 @@ class StageRun:
             self._polling.agents,
             self._polling.driving,
             head_start_s=HEAD_START_S,
+            ahead=self._ahead,
         )
         self._ever |= dict.fromkeys(name for crew in self._began for name in crew.crew.workers)
         return start_at_s

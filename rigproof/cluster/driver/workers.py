@@ -127,8 +127,8 @@ class Workers:
         slot = self.slots.get(worker)
         return slot is not None and slot.poller is not None and slot.state in ("ready", "finished")
 
-    def begin(self, worker: str, spec: Spec, start_at_s: float, member: Member) -> None:
-        """Give a ready worker its task of the stage, and its place in a crew."""
+    def begin(self, worker: str, spec: Spec, start_at_s: float, member: Member, *, ahead: bool) -> None:
+        """Give a ready worker its task of the stage, and its place in a crew; `ahead` as `run_stage` says."""
         slot = self.slots[worker]
         assert slot.poller is not None
         slot.task += 1
@@ -137,7 +137,7 @@ class Workers:
         slot.step = ""
         slot.state, slot.progress_s = "working", start_at_s
         assert slot.poller.actor is not None
-        slot.poller.actor.start.remote(slot.task, spec, start_at_s, member)
+        slot.poller.actor.start.remote(slot.task, spec, start_at_s, member, ahead)
 
     def stop_tasks(self, slots: Iterable[Slot] | None = None) -> None:
         """Let the tasks of these slots, or of all, end after their current round, without waiting."""

@@ -116,6 +116,7 @@ KIND = StageKind(
     DdpSettings,
     spec=spec,
     crew="rig",
+    apart=True,
     unit=TFLOP,
     labels=(
         Label("part", str, (ALONE, APART, TOGETHER), work=True),

@@ -1,9 +1,12 @@
 """A task in a process of its own: whatever that process does, the worker knows, and nothing is left of it."""
 
+import os
+import signal
 from dataclasses import dataclass
 
 import pytest
 
+from rigproof.devices import own_process
 from rigproof.devices.own_process import ApartError, run_apart
 from rigproof.devices.specs import Spec
 from rigproof.host.processes import process_id
@@ -142,3 +145,38 @@ def test_nothing_is_left_where_whoever_listens_fails(heard):
 
     with pytest.raises(OSError, match="no room"):
         heard("    while not context.stopped(): time.sleep(0.01)", Full())
+
+
+@pytest.fixture
+def ready():
+    """A process that has loaded torch, or is about to."""
+    own_process.make_ready()
+    (process,) = own_process._ready
+    own_process.make_ready()
+    assert own_process._ready == [process]
+    yield process
+    process.stop()
+    own_process._ready.clear()
+
+
+TELL = """\
+    told = {"by": os.environ.get("LAB"), "torch": "torch" in sys.modules, "pid": os.getpid()}
+    Reporter(context, spec.stage, context.crew.subject).event("said", str(spec.threads), told)
+"""
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_process_that_is_ready_takes_the_task_and_one_that_has_ended_does_not(heard, ready, ended):
+    if ended:
+        os.kill(ready.pid, signal.SIGKILL)
+        assert ready.wait(LIMIT_S) == -signal.SIGKILL
+    (told,) = heard(TELL, torch=True, environment={"LAB": "lan"})
+    assert (told.message, told.data["by"], told.data["torch"]) == ("3", "lan", not ended)
+    assert (told.data["pid"] == ready.pid) is not ended
+    assert own_process._ready == []
+
+
+def test_what_needs_no_torch_leaves_it_for_those_that_do(heard, ready):
+    (told,) = heard(TELL)
+    assert told.data["pid"] != ready.pid
+    assert own_process._ready == [ready]
