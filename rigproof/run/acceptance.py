@@ -11,7 +11,7 @@ from rigproof.host.run_lock import Claim
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
-from rigproof.profiles.planning.subjects import turns_of
+from rigproof.profiles.planning.subjects import turns_of, without
 from rigproof.records.identity import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
@@ -132,13 +132,18 @@ class AcceptanceRun:
         stage = KINDS[planned.name]
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
         turns = turns_of(stage.crew, self._loaded, self._workers_for(stage))
+        if stage.exchanges:
+            turns = without(self._apart(), turns)
         members = {name for turn in turns for crew in turn for name in crew.workers}
-        specs = stage.specs(StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus))
+        work = StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus)
+        specs = stage.specs(work)
+        further = stage.further
         self.cluster.run_stage(
             planned,
             {name: spec for name, spec in specs.items() if name in members},
             turns,
             lap=lap,
+            further=lambda: None if further is None else further(work, self.recording),
             host_load=self._host_load() if stage.host_load else None,
             ahead=self._ahead(planned),
             on_tick=self._on_tick,
@@ -150,6 +155,11 @@ class AcceptanceRun:
         later = (name for name in names[names.index(planned.name) + 1 :] if name in self._needed)
         needed = any(KINDS[name].apart for name in later)
         return frozenset(one.worker for one in self._plan.first_workers()) if needed else frozenset()
+
+    def _apart(self) -> set[str]:
+        """The devices that would spoil what others exchange with them, by what an earlier stage found."""
+        blamed = (one for one in self.recording.events if one.kind == "blamed")
+        return {str(device) for one in blamed for device in one.data.get("apart", ())}
 
     def _workers_for(self, kind: StageKind[Any]) -> Sequence[WorkerPlan]:
         """All planned workers; where one stands for its node, those that can take a task come first.

@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 
 from rigproof.criteria.criterion import Criterion
+from rigproof.devices.further import Further
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import S, StageFacts, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -52,10 +53,12 @@ class StageKind(StageFacts[S]):
     """One stage, whole. Its stage.py makes it; what its other files provide is looked up in them by name.
 
     `spec`: one worker's task, from its device's settings or, if it stands for its node, from the node's; None
-    if it has none.
+    if it has none. `further`: one more turn, after those of the plan and by what the recording has so far;
+    None if the stage is over.
     """
 
     spec: Callable[[StageWork, WorkerPlan, S], Spec | None] = field(kw_only=True)
+    further: Callable[[StageWork, Recording], Further | None] | None = field(default=None, kw_only=True)
 
     def specs(self, work: StageWork) -> dict[str, Spec]:
         """Each worker's task: of all, if workers or nodes are the crews; else of each device's first one."""

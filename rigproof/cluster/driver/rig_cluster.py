@@ -25,6 +25,7 @@ from rigproof.cluster.launch.commands import head_of
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.cluster.ray.placement import wanted_gpus
 from rigproof.cluster.ray.preconditions import ClusterError, ClusterStartFailed, ClusterUnreachable
+from rigproof.devices.further import Further
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId, own_process
@@ -163,6 +164,7 @@ class RigCluster:
         turns: Sequence[Turn] = (),
         *,
         lap: int = 1,
+        further: Callable[[], Further | None] = lambda: None,
         host_load: Mapping[str, HostLoad] | None = None,
         ahead: Collection[str] = (),
         on_tick: Callable[[], None] | None = None,
@@ -170,8 +172,8 @@ class RigCluster:
     ) -> Stage:
         """Run the specs (by worker) turn by turn, the CPU loads (by node) beside them, until all have ended.
 
-        Without `turns` all work at the same time, each by itself. The workers `ahead` also make a process
-        ready that a later stage will use.
+        Without `turns` all work at the same time, each by itself. `further`: as of StageRun. Workers `ahead`
+        also make a process ready that a later stage will use.
 
         Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
         ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.
@@ -182,7 +184,9 @@ class RigCluster:
             return failed
         self._polling.until_up(on_tick, START_TICK_S)
         turns = turns or (tuple(Crew(name, (name,)) for name in specs),)
-        run = StageRun(self._polling, stage, specs, turns, host_load or {}, ahead=ahead, lap=lap)
+        run = StageRun(
+            self._polling, stage, specs, turns, host_load or {}, ahead=ahead, lap=lap, further=further
+        )
         return run.run(on_tick, should_stop)
 
     def read_counters(self, moment: Literal["before", "after"]) -> None:

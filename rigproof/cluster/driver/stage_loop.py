@@ -10,6 +10,7 @@ from rigproof.cluster.driver.crews import CrewAtWork, begin_turn
 from rigproof.cluster.driver.ground import Driving, Watch
 from rigproof.cluster.driver.workers import Slot, Workers
 from rigproof.cluster.ray.calls import FETCH_S, collect
+from rigproof.devices.further import Further
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
@@ -22,6 +23,7 @@ TICK_S = 0.5
 PAUSE_S = 2.0
 HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
 LAST_CALL_S = 0.5
+FURTHER = 40  # turns that a stage can ask for, after those of its plan
 NO_ANSWER = "health check"  # as Ray words that a node did not answer its head: a wait, not an end
 
 # Waits for the rest of a beat, given its length, the seconds spent so far, and whether a process is starting.
@@ -139,7 +141,11 @@ class Polling:
 
 
 class StageRun:
-    """One stage from beginning to end."""
+    """One stage from beginning to end.
+
+    `further` is asked between turns, once those of the plan are over: the next turn, by what was recorded so
+    far, or None. Such a turn counts neither for the stage's status nor for its time under load.
+    """
 
     def __init__(
         self,
@@ -151,8 +157,11 @@ class StageRun:
         *,
         ahead: Collection[str] = (),
         lap: int = 1,
+        further: Callable[[], Further | None] = lambda: None,
     ) -> None:
         self._polling = polling
+        self._further = further
+        self._planned_over = False  # all windows are known
         self._workers = polling.workers
         self._plan = plan
         self._specs = specs
@@ -184,6 +193,12 @@ class StageRun:
         status: Status = "interrupted"
         try:
             status = self._all_turns(start_at_s, on_tick, should_stop)
+            if status != "interrupted":
+                self._windows.append(self._window())
+                self._planned_over = True
+                planned, status = status, "interrupted"
+                if self._further_turns(on_tick, should_stop):
+                    status = planned
         finally:
             stage = self._ended(stage, status)
         return stage
@@ -220,6 +235,24 @@ class StageRun:
         if finished and finished == sum(map(len, self._turns)):
             return "finished"
         return "partial" if finished else "failed"
+
+    def _further_turns(
+        self, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
+    ) -> bool:
+        """The turns that are asked for, by what the ones before them showed; False if one was aborted."""
+        for _ in range(FURTHER):
+            more = self._further()
+            if more is None:
+                break
+            for event in more.events:
+                self._sink(dataclasses.replace(event, t_s=self._now_s()))
+            if not more.turn:
+                break
+            self._polling.until_up(on_tick)
+            self._specs = more.specs
+            if not self._until_ended(self._begin(more.turn), on_tick, should_stop):
+                return False
+        return True
 
     def _until_ended(
         self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
@@ -274,7 +307,8 @@ class StageRun:
             self._polling.gather(LAST_CALL_S)  # the agents' latest records
         if status in ("partial", "failed"):
             self._polling.look_again(self._stop_s / 8)
-        windows = [window for window in (*self._windows, self._window()) if window != NO_WINDOW]
+        last = () if self._planned_over else (self._window(),)
+        windows = [window for window in (*self._windows, *last) if window != NO_WINDOW]
         stage = dataclasses.replace(
             stage,
             end_s=max(stage.start_s, self._now_s()),  # nobody may have taken it before its common start

@@ -9,8 +9,8 @@ work at the same time: a turn. Pairs need several turns, since each device is in
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, get_args
 
@@ -104,6 +104,18 @@ def turns_of(kind: CrewKind, loaded: LoadedRig, workers: Sequence[WorkerPlan]) -
         tuple(_crew(one, first) for one in turn if first.keys() >= set(one.members))
         for turn in _turns(kind, loaded)
     )
+
+
+def without(apart: Collection[str], turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns without the workers of some devices, and without crews of which only one is left."""
+    return tuple(left for turn in turns if (left := tuple(_left(apart, turn))))
+
+
+def _left(apart: Collection[str], turn: Turn) -> Iterator[Crew]:
+    for crew in turn:
+        workers = tuple(one for one in crew.workers if one.rpartition("#")[0] not in apart)
+        if len(workers) >= min(2, len(crew.workers)):
+            yield replace(crew, workers=workers)
 
 
 def _turns(kind: CrewKind, loaded: LoadedRig) -> Sequence[Sequence[Subject]]:

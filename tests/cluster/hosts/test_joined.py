@@ -36,6 +36,7 @@ MEET = """
 import json, sys, time
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.profiles.loading.load import load_rig
+from rigproof.devices.further import Further
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.planning.subjects import turns_of
 from rigproof.profiles.planning.planning import make_plan
@@ -46,9 +47,14 @@ from support.exchange import NAME, ROUND_S, ExchangeSpec
 loaded = load_rig(sys.argv[1], KINDS)
 plan, found = make_plan(loaded, "quick"), []
 turns = turns_of("pairs", loaded, plan.workers)
+asked = []  # how many records there were when a further turn was asked for
+def once_more():
+    asked.append(len(found))
+    return Further(specs, turns[1]) if len(asked) == 1 else None
 with RigCluster(loaded, plan, ray_address=sys.argv[2], sink=found.append, now_s=time.monotonic) as cluster:
     specs = {one.worker: ExchangeSpec(NAME, 0.5, fatal=sys.argv[3]) for one in plan.workers}
-    stage = cluster.run_stage(StagePlan(NAME, 0.5, 0.0, 0.5, ROUND_S).in_turns(len(turns)), specs, turns)
+    planned = StagePlan(NAME, 0.5, 0.0, 0.5, ROUND_S).in_turns(len(turns))
+    stage = cluster.run_stage(planned, specs, turns, further=once_more)
 events = [one for one in found if isinstance(one, Event)]
 print(json.dumps({
     "turns": [[crew.subject for crew in turn] for turn in turns],
@@ -56,6 +62,7 @@ print(json.dumps({
     "died": [one.worker for one in events if one.kind == "worker_died"],
     "crews": [[one.subject, one.message] for one in events if one.kind == "crew_failed"],
     "bad": [one.kind for one in events if one.kind in ("worker_hung", "worker_failed", "timeout")],
+    "further": [len(asked), sorted({one.subject for one in found[asked[0]:] if isinstance(one, Round)})],
     "rounds": sorted({(one.subject, one.worker) for one in found if isinstance(one, Round)}),
 }))
 """
@@ -233,8 +240,11 @@ def test_pairs_meet_where_the_other_one_reaches_it_and_a_killed_worker_ends_its_
     answer = json.loads(done.stdout.splitlines()[-1])
     whole = ["pc2/cpu0-pc2/cpu1", "pc1/cpu0-pc2/cpu0"]
     assert answer["turns"] == [whole[:1], [FATAL], whole[1:]]
-    assert (answer["status"], answer["died"], answer["bad"]) == ("partial", ["pc1/cpu0#0"], [])
-    assert answer["crews"] == [[FATAL, "it lost pc1/cpu0#0; the others were told to stop"]]
+    assert (answer["status"], answer["died"], answer["bad"]) == ("partial", ["pc1/cpu0#0"] * 2, [])
+    # The further turn has the pair that lost one: by the worker that took its place, and is lost too.
+    lost = [FATAL, "it lost pc1/cpu0#0; the others were told to stop"]
+    assert answer["crews"] == [lost, lost]
+    assert answer["further"] == [2, [FATAL]]
     rounds = [tuple(one) for one in answer["rounds"] if one[0] != FATAL]
     assert rounds == sorted((pair, f"{one}#0") for pair in whole for one in pair.split("-"))
 

@@ -1,24 +1,32 @@
 """Pairs of a simulated rig: they work in turns under the real driver, and what becomes of one is judged."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 
+from rigproof.cluster.driver import stage_loop
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.devices.further import Further
 from rigproof.judging.judge import judge, promised
 from rigproof.judging.laps import judge_all
-from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.profiles.kinds.stages import StageKinds, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.subjects import turns_of
+from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.crews import CrewKind
+from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.run import acceptance
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
+from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import FORMS, KINDS
-from support.exchange import EXCHANGE, NAME, TURN_S, messages
+from support.exchange import EXCHANGE, NAME, TURN_S, messages, plan
 from support.simulated import rig_from
 
 NODE = """
@@ -175,3 +183,103 @@ def test_a_fault_of_a_card_does_not_act_while_its_host_is_measured(tmp_path, mon
     own = [one for one in rounds if (one.stage, one.subject) == (NAME, "lab")]
     assert own
     assert all(one.verified for one in own)
+
+
+def again(work: StageWork, recording: Recording) -> Further | None:
+    """What a stage may ask for: every pair that failed meets once more."""
+    lost = {one.subject for one in recording.events if one.kind == "crew_failed"}
+    asked = {one.subject for one in recording.events if one.kind == "not_told"}
+    if not lost - asked:
+        return Further(events=(Event(0.0, "not_told", "rig", "over", NAME),)) if lost else None
+    turns = turns_of("pairs", work.loaded, work.plan.workers)
+    crew = next(one for turn in turns for one in turn if one.subject in lost - asked)
+    specs = dict.fromkeys(crew.workers, EXCHANGE.spec(work, work.plan.workers[0], StageSettings()))
+    return Further(specs, (crew,), (Event(0.0, "not_told", crew.subject, "once more", NAME),))
+
+
+PLANNED_S = 3 * TURN_S
+
+
+@pytest.fixture
+def asking(loaded: LoadedRig, tmp_path, monkeypatch) -> Callable[..., Recording]:
+    """Run the rig with these faults, where the stage asks for further turns by `again`, or another way."""
+
+    def run(*faults: str, further: Callable[..., Further | None] = again) -> Recording:
+        kinds = StageKinds((*KINDS, replace(EXCHANGE, further=further)))
+        monkeypatch.setattr(acceptance, "KINDS", kinds)
+        return simulated_recording(rig_from(tmp_path, TEXT, kinds), "quick", faults)
+
+    return run
+
+
+def told(recording: Recording) -> list[tuple[str, str]]:
+    return [(one.subject, one.message) for one in recording.events if one.kind == "not_told"]
+
+
+def test_where_all_is_well_no_further_turn_is_asked_for(asking, healthy: Recording) -> None:
+    recording = asking()
+    assert not told(recording)
+    ended_s = (recording.stages[NAME].end_s, healthy.stages[NAME].end_s)
+    assert ended_s[0] == pytest.approx(ended_s[1])
+
+
+def test_a_stage_can_ask_for_further_turns_by_what_was_recorded(asking) -> None:
+    recording = asking(f"worker-killed@lab/gpu0:stage={NAME},after=1")
+    (subject,) = failed(recording)
+    assert told(recording) == [(subject, "once more"), ("rig", "over")]
+    stage = recording.stages[NAME]
+    said_s = [one.t_s for one in recording.events if one.kind == "not_told"]
+    late = [one for one in recording.rounds if one.stage == NAME and one.t_s > said_s[0]]
+    assert {one.subject for one in late} == {subject}
+    assert len({one.worker for one in late}) == 2
+    assert stage.start_s < said_s[0] < said_s[1] <= stage.end_s
+    # What the plan had counts, and nothing else.
+    assert (stage.status, stage.settings["expected_s"]) == ("partial", PLANNED_S)
+    assert stage.loaded_to_s < min(one.t_s for one in late)
+
+
+def always(work: StageWork, _recording: Recording) -> Further:
+    turn = turns_of("pairs", work.loaded, work.plan.workers)[0]
+    task = EXCHANGE.spec(work, work.plan.workers[0], StageSettings())
+    return Further({name: task for crew in turn for name in crew.workers}, turn)
+
+
+def test_a_stage_that_never_has_enough_is_ended(asking, monkeypatch) -> None:
+    monkeypatch.setattr(stage_loop, "FURTHER", 3)
+    recording = asking(further=always)
+    rounds = Counter(one.subject for one in recording.rounds if one.stage == NAME)
+    assert sorted(set(rounds.values())) == [rounds[PAIRS[0]], 4 * rounds[PAIRS[0]]]
+    assert recording.stages[NAME].status == "finished"
+
+
+def test_a_worker_that_hangs_in_a_further_turn_is_ended_and_replaced_no_more_than_in_others(
+    asking, monkeypatch
+) -> None:
+    monkeypatch.setattr(stage_loop, "FURTHER", 1)
+    recording = asking(f"hung-kernel@lab/gpu0:stage={NAME}", further=always)
+    assert {one.worker for one in recording.events if one.kind == "worker_hung"} == {OURS}
+    assert recording.stages[NAME].status == "partial"
+
+
+def test_who_is_to_blame_is_left_out_of_what_others_exchange_later(
+    loaded: LoadedRig, tmp_path, monkeypatch
+) -> None:
+    """Of a crew the others go on, if there are two of them."""
+
+    def blaming(_work: StageWork, recording: Recording) -> Further | None:
+        if any(one.kind == "blamed" for one in recording.events):
+            return None
+        data = {"kind": "gpu", "devices": [DEVICES[3]], "apart": [DEVICES[3]]}
+        return Further(events=(Event(0.0, "blamed", DEVICES[3], "it fails", NAME, data=data),))
+
+    def planned(*about: Any) -> StagePlan:
+        return replace(plan(*about), name="later")
+
+    later = replace(EXCHANGE, name="later", crew="rig", exchanges=True, plan=planned)
+    kinds = StageKinds((*KINDS, replace(EXCHANGE, further=blaming), later))
+    monkeypatch.setattr(acceptance, "KINDS", kinds)
+    monkeypatch.setitem(FORMS, "later", EXCHANGE.simulated)
+    rig = rig_from(tmp_path, TEXT.replace("[[nodes]]", "[stages.later]\n[[nodes]]", 1), kinds)
+    recording = simulated_recording(rig, "quick")
+    assert set(recording.stages["later"].workers) == {f"{one}#0" for one in DEVICES[:3]}
+    assert recording.stages["later"].status == "finished"
