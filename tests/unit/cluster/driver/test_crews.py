@@ -41,7 +41,7 @@ class Rig:
     def ready(self, name):
         return name not in self._gone
 
-    def begin(self, name, spec, start_at_s, member):
+    def begin(self, name, spec, start_at_s, member, *, ahead):
         self.calls.append((name, spec, start_at_s, member))
 
     def stop_tasks(self, slots):
