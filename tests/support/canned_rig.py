@@ -150,7 +150,15 @@ class CannedRig:
             self._scenario.on_closing(self._sink)
 
     def run_stage(
-        self, stage: Any, specs: Any, turns: Any, *, lap: int, host_load: Any, on_tick: Callable[[], None]
+        self,
+        stage: Any,
+        specs: Any,
+        turns: Any,
+        *,
+        lap: int,
+        host_load: Any,
+        ahead: Any,
+        on_tick: Callable[[], None],
     ) -> Stage:
         """Everything that the recording has up to the stage's end, all at once."""
         assert self._open, "a stage runs while the rig is up"

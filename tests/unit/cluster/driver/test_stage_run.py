@@ -83,7 +83,7 @@ class Team:
     def ready(self, name):
         return name not in self._refuse
 
-    def begin(self, name, spec, start_at_s, member):
+    def begin(self, name, spec, start_at_s, member, *, ahead):
         self.calls.append(("begin", name, start_at_s))
         self.members.append(member)
         self.slots[name].outcome = "none"
