@@ -7,6 +7,7 @@ from rigproof.profiles.kinds.stages import Kinds
 from rigproof.stages.kind import StageKind
 
 NAMES = (
+    "route",
     "gemm",
     "sustained",
     "pattern",

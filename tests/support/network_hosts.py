@@ -11,6 +11,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,18 @@ from support.alone import UNYIELDING
 PATIENCE_S = 120.0  # for a step of a test on a busy machine; never what a test is about
 COMMAND_S = 30.0
 SUBNETS = {4: "10.77.0.{}/24", 6: "fd00:77::{}/64"}  # by the version of IP
+SECOND = "10.78.0.{}"  # addresses of a second link
 SWITCH = "switch"
+# What `ethtool -K eth0 tso off gso off` does (linux/ethtool.h, linux/sockios.h).
+NO_OFFLOAD = """
+import array, fcntl, socket, struct, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    for what in (0x1F, 0x24):  # ETHTOOL_STSO, ETHTOOL_SGSO
+        value = array.array("B", struct.pack("II", what, 0))
+        asked = struct.pack("16sP16x", sys.argv[1].encode(), value.buffer_info()[0])
+        fcntl.ioctl(any_socket.fileno(), 0x8946, asked)  # SIOCETHTOOL
+"""
+ETC = Path("/etc/netns")  # files that `ip netns exec` shows over those of /etc
 
 
 class CannotBuild(Exception):  # noqa: N818 - says what is the case
@@ -41,6 +53,7 @@ class Host:
     address: str
     namespace: str
     folder: Path
+    named: bool = False  # it knows itself by its name, and all others
     started: list[subprocess.Popen[Any]] = field(default_factory=list)
 
     @property
@@ -56,7 +69,10 @@ class Host:
 
     def command(self, *arguments: str | Path) -> list[str]:
         """The command as it is typed on that host."""
-        return ["ip", "netns", "exec", self.namespace, *map(str, arguments)]
+        inside = ["ip", "netns", "exec", self.namespace]
+        if self.named:
+            inside += ["unshare", "--uts", "sh", "-c", f'hostname {self.name}; exec "$@"', "sh"]
+        return [*inside, *map(str, arguments)]
 
     def start(
         self, *arguments: str | Path, output: IO[Any], environment: Mapping[str, str], cwd: Path | None = None
@@ -90,16 +106,18 @@ class Host:
 class Network:
     """Hosts joined by a switch. A context manager: leaving kills whatever runs in it and removes it.
 
+    `named`: each has its own name and /etc/hosts, as PCs have; else all have this machine's.
+
     Raises on entering:
         CannotBuild: the kernel, or who we are, does not allow it.
     """
 
-    def __init__(self, *names: str, ip: int = 4) -> None:
+    def __init__(self, *names: str, ip: int = 4, named: bool = False) -> None:
         self._ip_version = ip
         self._prefix = f"rp{os.getpid()}-{secrets.token_hex(3)}"
         self.folder = Path(tempfile.mkdtemp(prefix="rpn-", dir="/tmp"))  # short enough for Ray's sockets
         self.hosts = {
-            name: Host(name, self._place(number)[0], f"{self._prefix}-{name}", self.folder / name)
+            name: Host(name, self._place(number)[0], f"{self._prefix}-{name}", self.folder / name, named)
             for number, name in enumerate(names, 1)
         }
         self._switch = f"{self._prefix}-{SWITCH}"
@@ -128,6 +146,48 @@ class Network:
         """Plug it in again."""
         _ip("-n", self._switch, "link", "set", "dev", name, "up")
 
+    def resolve(self, name: str, **addresses: str) -> None:
+        """What a named host's /etc/hosts has, by name; by default the address of each host's cable.
+
+        `ip netns exec` shows it to each command that it starts.
+        """
+        known = {one: host.address for one, host in self.hosts.items()} | addresses
+        lines = ["127.0.0.1 localhost", *(f"{address} {one}" for one, address in known.items())]
+        (ETC / self[name].namespace).mkdir(parents=True, exist_ok=True)
+        (ETC / self[name].namespace / "resolv.conf").write_text("nameserver 127.0.0.1\n")  # refuses at once
+        (ETC / self[name].namespace / "hosts").write_text("\n".join(lines) + "\n")
+
+    def second_link(self, interface: str, *, first: bool = False) -> None:
+        """Another interface of that name on each host, joined by a switch of its own, at SECOND.
+
+        `first`: its index is the lower one, so that it comes before eth0 wherever interfaces are listed.
+        """
+        bridge = f"br-{interface}"
+        _ip("-n", self._switch, "link", "add", bridge, "type", "bridge")
+        _ip("-n", self._switch, "link", "set", "dev", bridge, "up")
+        for number, (name, host) in enumerate(self.hosts.items(), 1):
+            port = f"{name}-{interface}"[:15]
+            own = ("index", "2") if first else ()
+            peer = ("peer", "name", port, "netns", self._switch)
+            _ip("link", "add", interface, *own, "netns", host.namespace, "type", "veth", *peer)
+            _ip("-n", self._switch, "link", "set", "dev", port, "master", bridge, "up")
+            _ip("-n", host.namespace, "addr", "add", f"{SECOND.format(number)}/24", "dev", interface)
+            _ip("-n", host.namespace, "link", "set", "dev", interface, "up")
+
+    def without_offload(self) -> None:
+        """Frames are as large on the wires as the interfaces' MTUs say: no card cuts larger pieces into them.
+
+        A veth pair passes those pieces whole, whatever the MTU of the switch between.
+        """
+        for host in self.hosts.values():
+            for interface in ("eth0", "lo"):
+                command = [sys.executable, "-c", NO_OFFLOAD, interface]
+                _run(["ip", "netns", "exec", host.namespace, *command])
+
+    def configure(self, name: str, *arguments: str) -> str:
+        """`ip` with these arguments on that host; on the switch if that is its name."""
+        return _ip("-n", self._switch if name == SWITCH else self[name].namespace, *arguments)
+
     def slow_down(self, name: str, *, delay_ms: int, rate_kbit: int) -> str:
         """A bad cable, both ways: late (netem), or where this kernel has no netem, narrow. How it is done."""
         ends = [(self._switch, name), (self[name].namespace, "eth0")]
@@ -141,6 +201,16 @@ class Network:
                 _tc("replace", namespace, device, narrow)
             return "narrow"
         return "late"
+
+    def narrow(self, interface: str, *, rate_kbit: int) -> None:
+        """Let each host send no faster than that over the interface."""
+        limited = ["tbf", "rate", f"{rate_kbit}kbit", "burst", "16kb", "latency", "400ms"]
+        for host in self.hosts.values():
+            _tc("replace", host.namespace, interface, limited)
+
+    def firewall(self, name: str, *rule: str) -> None:
+        """Add a rule to what comes into a host (iptables)."""
+        _run(["ip", "netns", "exec", self[name].namespace, "iptables", "-A", "INPUT", *rule])
 
     def mend(self, name: str) -> None:
         """A good cable again, after `slow_down`."""
@@ -164,6 +234,8 @@ class Network:
             _ip("-n", host.namespace, "link", "set", "dev", "eth0", "up")
             # What looks for its own outer address asks for the route to somewhere far away.
             _ip(f"-{self._ip_version}", "-n", host.namespace, "route", "add", "default", "dev", "eth0")
+            if host.named:
+                self.resolve(name)
 
     def _place(self, number: int) -> tuple[str, str]:
         """The address of a host, and the length of its subnet's prefix."""
@@ -175,6 +247,7 @@ class Network:
             kill_all(host)
         for namespace in (self._switch, *(host.namespace for host in self.hosts.values())):
             subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
+            shutil.rmtree(ETC / namespace, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -48,6 +48,8 @@ task_s = 60
 stop_s = 10
 [sampling]
 rate_hz = 5
+[stages.route]
+length_s.quick = {route_s}
 [stages.gemm]
 settle_s.quick = 0.5
 measure_s.quick = 0.6
@@ -211,9 +213,16 @@ class RayHosts:
         sustained_s: int = 3,
         stall_s: int = 20,
         start_s: int = START_S,
+        route_s: int = 0,
     ) -> Path:
-        """A rig of these hosts (default: all), with one CPU device each. One that is no host never comes."""
-        text = PROFILE.format(rig=rig, sustained_s=sustained_s, stall_s=stall_s, start_s=start_s)
+        """A rig of these hosts (default: all), with one CPU device each. One that is no host never comes.
+
+        Hosts without names of their own have this machine's, which leads none of them to the others: they do
+        without the `route_s` that the ways between them take.
+        """
+        text = PROFILE.format(
+            rig=rig, sustained_s=sustained_s, stall_s=stall_s, start_s=start_s, route_s=route_s
+        )
         for name in names or self.network.hosts:
             host = self.network.hosts.get(name)
             address = host.address if host else "10.77.0.99"

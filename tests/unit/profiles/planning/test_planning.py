@@ -76,6 +76,11 @@ def test_levels_take_as_long_as_users_are_told(rig):
     assert 55 * 60 <= lengths["soak"] <= 65 * 60
 
 
+def of_one_node(stages):
+    """The stages that a rig of one node has, too."""
+    return tuple(one for one in stages if KINDS[one.name].crew in ("workers", "devices", "nodes", "hosts"))
+
+
 CPU = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\nmemory_gib = 8\n'
 
 
@@ -96,11 +101,12 @@ def test_a_rig_of_cpus_alone_takes_less_time_and_one_with_a_gpu_does_not(desk, l
         "soak": (700, 1.0),
     }[level]
     assert cpus.stage("sustained").measure_s == sustained_s
-    assert cpus.expected_s <= share * gpu.expected_s
-    assert both.stages == gpu.stages
+    alone = of_one_node(cpus.stages)
+    assert sum(one.expected_s for one in alone) <= share * gpu.expected_s
+    assert of_one_node(both.stages) == gpu.stages
     of_cards = {"transfer", "transient"}
-    assert cpus.stage_names == tuple(name for name in gpu.stage_names if name not in of_cards)
-    assert all(0 < one.expected_s <= gpu.stage(one.name).expected_s for one in cpus.stages)
+    assert [one.name for one in alone] == [name for name in gpu.stage_names if name not in of_cards]
+    assert all(0 < one.expected_s <= gpu.stage(one.name).expected_s for one in alone)
     assert lint_rig(desk.load(f"{HEAD}{CPU}"), level) == []
 
 
@@ -139,9 +145,11 @@ def test_a_short_sustained_stage_still_measures_most_of_its_time():
     assert stage.settle_s == pytest.approx(2)
 
 
-def test_a_second_node_adds_no_time_and_many_workers_do(desk):
+def test_a_second_node_adds_what_both_do_together_and_many_workers_add_time(desk):
     one = HEAD + '[[nodes.gpus]]\nsku = "h200-sxm"\n'
     two = one + '[[nodes]]\nname = "b"\n[[nodes.gpus]]\nsku = "h200-sxm"\n'
     many = one + "workers = 16\n"
-    lengths = [make_plan(desk.load(text), "quick").expected_s for text in (one, two, many)]
-    assert lengths[0] == lengths[1] < lengths[2]
+    alone, joined, crowded = (make_plan(desk.load(text), "quick") for text in (one, two, many))
+    assert of_one_node(joined.stages) == alone.stages
+    assert 0 < joined.expected_s - alone.expected_s <= 10
+    assert alone.expected_s < crowded.expected_s

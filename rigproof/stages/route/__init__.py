@@ -1,0 +1,1 @@
+"""Which ways there are between the nodes, which of them the training libraries take, and do they carry?"""

@@ -1,0 +1,158 @@
+"""Simulated hosts on a LAN: each has a cable and Wi-Fi, and the cable is taken."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address
+
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.stage import Records, SimulatedForm
+from rigproof.simulation.timetable import at_rest
+from rigproof.simulation.work.task import Task
+from rigproof.stages.route.choice import group_of, neighbours
+from rigproof.stages.route.stage import (
+    AS_IT_IS,
+    MB,
+    PINNED,
+    Arm,
+    LanArm,
+    LanInterface,
+    LanNode,
+    LanProbe,
+    RouteSpec,
+)
+
+
+def _alone(loaded: LoadedRig, _node: str) -> str:
+    return "" if len({one.node for one in loaded.devices()}) > 1 else "the rig has no other node"
+
+
+def _fault(name: str, what: str, **more: str) -> FaultKind:
+    return FaultKind(
+        name,
+        what,
+        ("lan.route",),
+        scope="node",
+        keys=("stage",),
+        stage="route",
+        host_lacks=_alone,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+FAULTS = (
+    _fault("lan-wrong-route", "gloo takes the Wi-Fi, although a cable joins the nodes, too"),
+    _fault("lan-loopback-name", "the host's own name resolves to 127.0.1.1, as Debian writes it"),
+    _fault("lan-mtu", "the switch drops frames that are larger than 1500 bytes, without a word"),
+    _fault("clock-skew", "the host's clock is 90 s ahead", ends="warns"),
+)
+
+CABLE, WIFI = "eth0", "wlan0"
+NETWORKS = {CABLE: IPv4Address("192.168.0.10"), WIFI: IPv4Address("192.168.64.10")}  # of the first host
+PREFIX = 18
+KINDS = {CABLE: "ethernet", WIFI: "wifi"}
+# Lead: what TCP carries over 1 GbE, and over Wi-Fi in the same room.
+MBPS = {CABLE: 941.0, WIFI: 320.0}
+ARM_MB, OTHERS_MB = 16.0, 0.02
+JUMBO, USUAL = 9000, 1500
+SKEW_S, ERROR_S, LATE_S = 90.0, 2e-4, 3e-3
+ROUND_S = 0.12
+
+
+def records(task: Task, spec: RouteSpec) -> Records:
+    """What a node finds of its two neighbours, at most."""
+    own = task.crew.rank
+    name = spec.nodes[own]
+    head = {"stage": spec.stage, "worker": task.plan.worker, "subject": name}
+    wrong, loopback, mtu, skew = (task.host_fault(one.name) is not None for one in FAULTS)
+    size = JUMBO if mtu else USUAL
+    t_s = task.start_s + spec.duration_s / 4
+    for interface, kind in KINDS.items():
+        yield LanInterface(
+            t_s,
+            **head,
+            name=interface,
+            kind=kind,  # type: ignore[arg-type]
+            addresses=f"{_address(interface, own)}/{PREFIX}",
+            mtu=size if interface == CABLE else USUAL,
+            speed_mbps=1000 if interface == CABLE else None,
+            full_duplex=True if interface == CABLE else None,
+            up=True,
+        )
+    for other in neighbours(own, range(len(spec.nodes))):
+        for interface in KINDS:
+            t_s += ROUND_S
+            labels = {"to": spec.nodes[other], "over": interface}
+            megabytes = MBPS[interface] / 8 * ROUND_S
+            done = task.round(t_s, "measure", ROUND_S, megabytes, unit=MB, labels=labels)
+            yield replace(done, subject=name)
+            full = size if interface == CABLE else USUAL
+            yield LanProbe(
+                t_s,
+                **head,
+                to=spec.nodes[other],
+                interface=interface,
+                source=_address(interface, own),
+                to_interface=interface,
+                target=_address(interface, other),
+                network=_network(interface),
+                outcome="open",
+                mbps=MBPS[interface] * (1 + task.noise.gauss(0, 0.01)),
+                full=full,
+                passed=USUAL,
+                told=None,
+            )
+    t_s = task.start_s + spec.duration_s
+    partners = " ".join(spec.nodes[rank] for rank in group_of(own, range(len(spec.nodes))) if rank != own)
+    for arm in (AS_IT_IS, PINNED):
+        if not (loopback and arm == AS_IT_IS):
+            labels = {"to": partners, "over": arm if arm == AS_IT_IS else CABLE}
+            done = task.round(t_s, "measure", ARM_MB * 8 / MBPS[CABLE], ARM_MB, unit=MB, labels=labels)
+            yield replace(done, subject=name)
+        yield _arm(t_s, head, arm, WIFI if wrong and arm == AS_IT_IS else CABLE, fails=loopback)
+    yield LanNode(
+        t_s,
+        **head,
+        hostname=name,
+        resolves="127.0.1.1" if loopback else _address(WIFI if wrong else CABLE, own),
+        gloo="127.0.1.1" if loopback else _address(WIFI if wrong else CABLE, own),
+        nccl=CABLE,
+        ray=_address(CABLE, own),
+        variables="",
+        best=CABLE,
+        network=_network(CABLE),
+        ahead_s=(SKEW_S if skew else 0.0) + (LATE_S if own else 0.0),
+        ahead_error_s=ERROR_S if own else 0.0,
+        trouble=None,
+        meets_at=spec.nodes[0],
+        missing="",
+    )
+
+
+def _arm(t_s: float, head: dict[str, str], arm: Arm, over: str, *, fails: bool) -> LanArm:
+    broken = fails and arm == AS_IT_IS
+    sent_mb = OTHERS_MB if broken else ARM_MB + 2 * OTHERS_MB
+    other = next(one for one in KINDS if one != over)
+    share = 0.5 if broken else 1 - OTHERS_MB / sent_mb
+    return LanArm(
+        t_s,
+        **head,
+        arm=arm,
+        interface=over if arm == PINNED else "",
+        outcome="failed" if broken else "done",
+        message="Connection refused, remote=[127.0.1.1]" if broken else "",
+        payload_mb=ARM_MB,
+        sent_mb=sent_mb,
+        names=f"{over} {other}",
+        shares=(share, 1 - share),
+    )
+
+
+def _address(interface: str, rank: int) -> str:
+    return str(NETWORKS[interface] + rank)
+
+
+def _network(interface: str) -> str:
+    return f"{NETWORKS[interface] - 10}/{PREFIX}"
+
+
+SIMULATED = SimulatedForm(at_rest, records)

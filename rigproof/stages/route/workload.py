@@ -1,0 +1,313 @@
+"""The route stage's workload: the nodes meet, probe their ways to each other, and let gloo use them.
+
+Each node probes its neighbours in a ring, one after the other, and reduces with one or two of them: the stage
+takes as long on 128 nodes as on three. torch is loaded by child processes meanwhile, one for each all-reduce,
+so that one that hangs can be killed.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from rigproof.devices.device import Device
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
+from rigproof.host.addresses import free_ports
+from rigproof.host.interfaces import Interface, counters, from_data, interfaces
+from rigproof.stages.route.choice import (
+    Best,
+    Found,
+    Way,
+    best_of,
+    gloo_takes,
+    group_of,
+    is_loopback,
+    nccl_takes,
+    neighbours,
+    ways,
+)
+from rigproof.stages.route.meeting import LOOK_S, Meeting, Over
+from rigproof.stages.route.probes import CONNECT_S, Answers, Burst, Packets, better, burst, connect, packets
+from rigproof.stages.route.stage import (
+    AS_IT_IS,
+    DECIDING,
+    MB,
+    PINNED,
+    Arm,
+    LanArm,
+    LanInterface,
+    LanNode,
+    LanProbe,
+    RouteSpec,
+)
+from rigproof.stages.route.traffic import LATEST_S, LOAD_S, Order, Reducer
+
+RESOLVE_S = 3.0  # for the resolver to answer for the own name
+TELL_S = 5.0  # for all to say what they have
+PROBES_S = 30.0  # for the slowest node's probes
+BURSTS = 2  # of each way, the faster one counts: something else may have kept the host busy
+ARM_MB, LEAST_MB, ARM_S = 16.0, 0.25, 0.5  # what gloo reduces: for about so long over the slowest way
+
+
+def run_route(spec: RouteSpec, _device: Device, context: WorkerContext) -> None:
+    """Find the ways from this node to its neighbours. Emits rounds, and the records of stage.py.
+
+    Nodes that meet on loopback are one machine, and have none. Every wait has a deadline: it ends by itself,
+    whatever the others do.
+    """
+    if context.crew.rendezvous is None or is_loopback(context.crew.rendezvous[0]):
+        return  # all "nodes" are one machine
+    with Reducer() as as_it_is, Reducer() as pinned:
+        RouteWork(spec, context, {AS_IT_IS: as_it_is, PINNED: pinned}).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a node tells the others of itself. `places`: free ports at `ray`, where gloo's ranks can meet."""
+
+    found: tuple[Interface, ...]
+    gloo: str
+    ray: str
+    greeting: str
+    ports: Mapping[str, int]  # that answer probes, by address
+    places: tuple[int, ...]
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """What `asdict` made this of, after JSON."""
+        return cls(**{**data, "found": tuple(map(from_data, data["found"]))})
+
+
+class RouteWork:
+    """One node's part. `reducers`: the processes of both all-reduces."""
+
+    def __init__(self, spec: RouteSpec, context: WorkerContext, reducers: Mapping[Arm, Reducer]) -> None:
+        self._spec = spec
+        self._context = context
+        self._reducers = reducers
+        self._rank = context.crew.rank
+        self._subject = spec.nodes[self._rank]
+        self._reporter = Reporter(context, spec.stage, self._subject)
+        self._found = interfaces()
+
+    def run(self) -> None:
+        """All of it; if the crew ends meanwhile, what was found until then."""
+        for one in self._found:
+            fields = asdict(one) | {"addresses": " ".join(one.addresses)}
+            self._context.emit(LanInterface(**self._head(), **fields))
+        variables = {name: os.environ[name] for name in DECIDING if os.environ.get(name)}
+        hostname = socket.gethostname()
+        resolved = resolve(hostname, self._go_on)
+        gloo = gloo_takes(self._found, variables, resolved)
+        best, meeting = Best(), Meeting(self._context)
+        with suppress(Over), meeting:
+            if meeting.trouble is None and len(meeting.present) > 1:
+                best = self._together(meeting, gloo)
+        missing = set(range(self._context.crew.size)) - meeting.present
+        self._context.emit(
+            LanNode(
+                **self._head(),
+                hostname=hostname,
+                resolves=" ".join(resolved),
+                gloo=gloo,
+                nccl=" ".join(nccl_takes(self._found, variables)),
+                ray=meeting.own_address,
+                variables=" ".join(f"{name}={value}" for name, value in variables.items()),
+                best=best.interfaces.get(self._subject, ""),
+                network=best.network,
+                ahead_s=meeting.ahead_s,
+                ahead_error_s=meeting.ahead_error_s,
+                trouble=meeting.trouble,
+                meets_at=self._spec.nodes[0],
+                missing=" ".join(self._spec.nodes[rank] for rank in sorted(missing))
+                if not self._rank
+                else "",
+            )
+        )
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "t_s": self._context.now_s(),
+            "stage": self._spec.stage,
+            "worker": self._context.worker,
+            "subject": self._subject,
+        }
+
+    def _go_on(self) -> bool:
+        self._context.alive()
+        return not self._context.stopped()
+
+    def _together(self, meeting: Meeting, gloo: str) -> Best:
+        """What it takes the others for. Raises Over if they are gone."""
+        outer = [one for one in self._found if one.kind != "loopback"]
+        with Answers(tuple(str(own.ip) for one in outer for own in one.parsed())) as answers:
+            places = free_ports(meeting.own_address, len(self._reducers))
+            told = Told(self._found, gloo, meeting.own_address, answers.greeting, answers.ports, places)
+            said = meeting.exchange("node", asdict(told), TELL_S)
+            nodes = {rank: Told.from_data(data) for rank, data in said.items()}
+            if self._rank not in nodes or len(nodes) < 2:
+                return Best()
+            probes: list[LanProbe] = []
+            for turn, neighbour in enumerate(neighbours(self._rank, sorted(nodes))):
+                meeting.exchange(f"turn {turn}", None, PROBES_S)
+                probes += self._probed(neighbour, nodes[self._rank], nodes[neighbour])
+            found = meeting.exchange("found", [asdict(one) for one in probes], PROBES_S)
+        every = [found_by(LanProbe(**one), nodes, self._spec.nodes) for own in found.values() for one in own]
+        open_ways = [one for one in every if one is not None]
+        best = best_of(open_ways)
+        slowest = min((one.mbps for one in open_ways), default=0.0)
+        megabytes = min(ARM_MB, max(LEAST_MB, ARM_S * slowest / 8))
+        group = group_of(self._rank, sorted(nodes))
+        pins = {rank: best.interfaces.get(self._spec.nodes[rank], "") for rank in group}
+        for arm, place in zip(self._reducers, nodes[group[0]].places, strict=True):
+            order = Order(
+                host=nodes[group[0]].ray,
+                port=place,
+                rank=group.index(self._rank),
+                size=len(group),
+                megabytes=megabytes,
+                interface=pins[self._rank] if arm == PINNED else "",
+            )
+            possible = len(group) > 1 and (arm == AS_IT_IS or all(pins.values()))
+            self._reduce(meeting, arm, order, group, possible=possible)
+        return best
+
+    def _probed(self, neighbour: int, own: Told, other: Told) -> list[LanProbe]:
+        """The ways to one neighbour: whether they are open, one burst after the other, then their packets."""
+        taken = [(own.ray, other.ray), (own.gloo, other.gloo)]
+        every = [way for way in ways(own.found, other.found, taken) if way.target in other.ports]
+        if not every:
+            return []
+        with ThreadPoolExecutor(len(every), thread_name_prefix="rigproof-ways") as pool:
+            bursts: list[Burst] = []
+            for _ in range(BURSTS):
+                socks = pool.map(lambda way: self._connect(way, other), every)
+                done = [
+                    Burst(outcome) if sock is None else self._burst(sock, way, neighbour, other)
+                    for way, (outcome, sock) in zip(every, list(socks), strict=True)
+                ]
+                bursts = list(map(better, bursts or done, done))
+            mtus = {one.name: one.mtu for one in own.found}
+
+            def sizes(place: int) -> Packets:
+                way, mtu = every[place], mtus[every[place].interface]
+                greeted = bursts[place].outcome in ("open", "stalled")
+                return packets(way, other.ports[way.target], mtu, self._go_on) if greeted else Packets(mtu, 0)
+
+            found = zip(every, bursts, pool.map(sizes, range(len(every))), strict=True)
+            probes = [
+                LanProbe(
+                    **self._head(),
+                    to=self._spec.nodes[neighbour],
+                    **asdict(way),
+                    outcome=done.outcome,
+                    mbps=done.mbps or None,
+                    **asdict(size),
+                )
+                for way, done, size in found
+            ]
+        for probe in probes:
+            self._context.emit(probe)
+        return probes
+
+    def _connect(self, way: Way, other: Told) -> tuple[Any, socket.socket | None]:
+        return connect((way.target, other.ports[way.target]), CONNECT_S, way.source, way.interface)
+
+    def _burst(self, sock: socket.socket, way: Way, neighbour: int, other: Told) -> Burst:
+        self._context.alive()
+        with sock:
+            done = burst(sock, other.greeting)
+        if done.outcome == "open":
+            self._reporter.round(
+                phase="measure",
+                seconds=done.seconds,
+                work=done.megabytes,
+                unit=MB,
+                verified=done.verified,
+                labels={"to": self._spec.nodes[neighbour], "over": way.interface},
+            )
+        return done
+
+    def _reduce(
+        self, meeting: Meeting, arm: Arm, order: Order, group: Sequence[int], *, possible: bool
+    ) -> None:
+        """One all-reduce of a group, and what each interface sent meanwhile."""
+        reducer = self._reducers[arm]
+        everyone = meeting.exchange(f"ready {arm}", possible and reducer.ready(self._go_on), LOAD_S)
+        if not all(everyone.get(rank) for rank in group):
+            return
+        before = counters()
+        done = reducer.reduce(order, self._go_on)
+        meeting.exchange(f"end {arm}", None, LATEST_S)  # so that all of a group's traffic is counted
+        after = counters()
+        if done.came in ("done", "wrong"):
+            others = [self._spec.nodes[rank] for rank in group if rank != self._rank]
+            self._reporter.round(
+                phase="measure",
+                seconds=done.seconds,
+                work=order.megabytes,
+                unit=MB,
+                verified=done.came == "done",
+                labels={"to": " ".join(others), "over": order.interface or arm},
+            )
+        sent = {
+            one.name: (after[one.name].sent_bytes - before[one.name].sent_bytes) / 1e6
+            for one in self._found
+            if one.kind != "loopback" and one.name in before and one.name in after
+        }
+        total = sum(sent.values())
+        names = sorted(sent, key=lambda name: -sent[name])
+        self._context.emit(
+            LanArm(
+                **self._head(),
+                arm=arm,
+                interface=order.interface,
+                outcome=done.came,
+                message=done.message,
+                payload_mb=order.megabytes,
+                sent_mb=total,
+                names=" ".join(names),
+                shares=tuple(sent[name] / total if total else 0.0 for name in names),
+            )
+        )
+
+
+def found_by(probe: LanProbe, nodes: Mapping[int, Told], names: Sequence[str]) -> Found | None:
+    """What a probe found, if its way is open."""
+    if probe.outcome != "open" or probe.mbps is None:
+        return None
+    by_name = {names[rank]: told for rank, told in nodes.items()}
+    ends = ((probe.subject, probe.interface), (probe.to, probe.to_interface))
+    kinds = [one.kind for node, name in ends for one in by_name[node].found if one.name == name]
+    return Found(
+        nodes=(probe.subject, probe.to),
+        interfaces=(probe.interface, probe.to_interface),
+        kinds=(kinds[0], kinds[1]),
+        network=probe.network,
+        whole=probe.passed in (0, probe.full),
+        mbps=probe.mbps,
+        rays=(probe.source, probe.target) == (by_name[probe.subject].ray, by_name[probe.to].ray),
+    )
+
+
+def resolve(hostname: str, go_on: Callable[[], bool]) -> tuple[str, ...]:
+    """The addresses of a name in the resolver's order; none if it has none, or gives none in time."""
+    found: list[str] = []
+
+    def ask() -> None:
+        with suppress(OSError, UnicodeError):
+            answers = socket.getaddrinfo(hostname, None, type=socket.SOCK_STREAM)
+            found.extend(str(one[4][0]).partition("%")[0] for one in answers)
+
+    asking = threading.Thread(target=ask, name="rigproof-resolver", daemon=True)
+    asking.start()
+    for _ in range(round(RESOLVE_S / LOOK_S)):
+        asking.join(LOOK_S)
+        if not asking.is_alive() or not go_on():
+            break
+    return tuple(dict.fromkeys(found))

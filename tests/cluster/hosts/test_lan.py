@@ -1,0 +1,113 @@
+"""The ways between two hosts, by the workload of the stage on each of them: each network has one fault."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rigproof.records.verdict import Outcome
+from support.acceptance import CHECKOUT
+from support.lan_members import judged, met
+from support.network_hosts import Network
+from support.sentences import check_sentences
+
+LIBRARY = Path(__file__).parents[2] / "support" / "wall_clock.c"
+JUMBO = "9000"
+
+
+@pytest.fixture
+def network():
+    with Network("pc1", "pc2", named=True) as found:
+        yield found
+
+
+def verdicts(network, **how):
+    found = judged(network, met(network, **how))
+    check_sentences(list(found.values()))
+    return [found[name] for name in network.hosts]
+
+
+def ahead(folder, seconds):
+    """The environment of a process whose wall clock is ahead."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler here")
+    library, offset = folder / "wall_clock.so", folder / "offset"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, LIBRARY, "-ldl"], check=True)
+    offset.write_bytes(seconds.to_bytes(8, sys.byteorder, signed=True))
+    return {"LD_PRELOAD": str(library), "WALL_CLOCK_OFFSET": str(offset)}
+
+
+def test_a_sound_lan_whose_clocks_differ_warns_of_the_clocks_alone(network, tmp_path):
+    one, other = verdicts(network, environment={"pc2": ahead(tmp_path, 90)})
+    assert (one.outcome, other.outcome) == (Outcome.WARN, Outcome.WARN)
+    assert other.detail == "its clock is 90.0 s ahead of that of pc1 (limit 1 s)"
+
+
+def test_a_sound_lan_of_ipv6_passes():
+    with Network("pc1", "pc2", ip=6, named=True) as network:
+        one, other = verdicts(network)
+    assert (one.outcome, other.outcome) == (Outcome.PASS, Outcome.PASS), (one.detail, other.detail)
+    assert one.detail.startswith(
+        "gloo and NCCL and Ray over eth0 to pc2: 10000 Mbit/s, packets of 1500 bytes"
+    )
+
+
+def test_names_on_loopback_fail_as_gloo_does(network):
+    for name in network.hosts:
+        network.resolve(name, **{name: "127.0.1.1"})
+    records = met(network)
+    one, other = judged(network, records).values()
+    assert (one.outcome, other.outcome) == (Outcome.FAIL, Outcome.FAIL)
+    assert "set `10.77.0.2 pc2` in /etc/hosts on pc2 in place of the line with 127.0.1.1" in other.remedy
+    arms = {(one.subject, one.arm): one.outcome for one in records if hasattr(one, "arm")}
+    assert {arms["pc1", "pinned"], arms["pc2", "pinned"]} == {"done"}
+    assert {arms["pc1", "as it is"], arms["pc2", "as it is"]} <= {"failed", "hung"}
+
+
+def test_gloo_over_the_slower_of_two_links_fails_with_what_to_export(network):
+    """NCCL takes the first one in the kernel's order, which is the fast one."""
+    network.second_link("lan1")
+    network.narrow("lan1", rate_kbit=40_000)
+    for name in network.hosts:
+        network.resolve(name, pc1="10.78.0.1", pc2="10.78.0.2")
+    one, other = verdicts(network)
+    assert (one.outcome, other.outcome) == (Outcome.FAIL, Outcome.FAIL)
+    assert one.detail.startswith("as it is 100 % of gloo's bytes went over lan1, pinned 100 % over eth0")
+    assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` on every node")
+
+
+def test_large_frames_that_a_switch_drops_fail_with_those_that_pass(network):
+    network.without_offload()
+    for name in network.hosts:
+        network.configure(name, "link", "set", "dev", "eth0", "mtu", JUMBO)
+    one, other = verdicts(network, gloo=False)
+    assert (one.outcome, other.outcome) == (Outcome.FAIL, Outcome.FAIL)
+    assert "packets of 9000 bytes from eth0 get lost on their way to pc2, those of 1500 arrive" in one.detail
+
+
+@pytest.mark.parametrize("target", [("DROP",), ("REJECT", "--reject-with", "icmp-host-prohibited")])
+def test_a_firewall_is_named_on_the_host_that_has_it(network, target):
+    if shutil.which("iptables") is None:
+        pytest.skip("no `iptables` here")
+    network.firewall("pc2", "-i", "eth0", "-p", "tcp", "--syn", "--dport", "20000:65535", "-j", *target)
+    one, other = verdicts(network, gloo=False)
+    assert (one.outcome, other.outcome) == (Outcome.NOT_MEASURED, Outcome.FAIL)
+    assert other.remedy.startswith("run `sudo ufw allow from 10.77.0.0/24` on pc2")
+
+
+def test_what_the_page_says_to_look_at_can_be_typed(network):
+    if shutil.which("ping") is None:
+        pytest.skip("no `ping` here (iputils-ping)")
+    host = network["pc1"]
+    page = (CHECKOUT / "docs" / "two-pcs.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines() if not line.startswith("rigproof ")]
+    assert len(lines) == 5
+    for line in lines:
+        typed = line.replace("192.168.1.11", network["pc2"].address)
+        done = subprocess.run(host.command("sh", "-c", typed), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        assert done.stdout

@@ -1,0 +1,136 @@
+"""Members of a crew of nodes, each a process on a host of a network: the route stage between real hosts.
+
+    python -m support.lan_members '{"rank": …, "nodes": […], "rendezvous": [host, port], "gloo": true}'
+
+prints what the workload emits, a JSON line each. Without `gloo` nothing is reduced, and no torch is loaded.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.records.crews import Member
+from rigproof.records.measurements import Round
+from rigproof.records.verdict import Verdict
+from rigproof.stages.route import workload
+from rigproof.stages.route.criteria import route
+from rigproof.stages.route.stage import LanArm, LanInterface, LanNode, LanProbe, RouteSpec
+from rigproof.stages.route.traffic import Reducer
+from support.acceptance import CHECKOUT
+from support.equal_hosts import HostRun, host_rig
+from support.network_hosts import PATIENCE_S, Network
+
+KINDS = {one.__name__: one for one in (LanArm, LanInterface, LanNode, LanProbe, Round)}
+PORT = 7007
+
+
+@dataclass
+class Printing:
+    """A worker's context whose records are printed."""
+
+    worker: str
+    crew: Member
+    subject: str = "rig"
+    begun_s: float = field(default_factory=time.monotonic)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def now_s(self) -> float:
+        return time.monotonic() - self.begun_s
+
+    def emit(self, record: Any) -> None:
+        line = json.dumps({"kind": type(record).__name__, "fields": asdict(record)})
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    def alive(self) -> None:
+        """Nobody counts it."""
+
+    def stopped(self) -> bool:
+        return self.over.is_set()
+
+
+def met(
+    network: Network, *, gloo: bool = True, environment: Mapping[str, Mapping[str, str]] = {}
+) -> list[Any]:
+    """What the workload emits on the network's hosts together. `environment`: more variables, by host."""
+    names = tuple(network.hosts)
+    place = [network[names[0]].address, PORT]
+    processes = []
+    for rank, name in enumerate(names):
+        host = network[name]
+        told = json.dumps({"rank": rank, "nodes": names, "rendezvous": place, "gloo": gloo})
+        own = {"PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'tests'}"} | dict(environment.get(name, {}))
+        process = subprocess.Popen(
+            host.command(sys.executable, "-m", "support.lan_members", told),
+            env=host.environment(own),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        host.started.append(process)
+        processes.append(process)
+    records = []
+    for process in processes:
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, output
+        for line in output.splitlines():
+            told = json.loads(line)
+            fields = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in told["fields"].items()
+            }
+            records.append(KINDS[told["kind"]](**fields))
+    return records
+
+
+class NoReducer(Reducer):
+    """Its process is never there."""
+
+    def __init__(self) -> None:
+        """Start nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
+
+    def ready(self, _go_on: Callable[[], bool]) -> bool:
+        return False
+
+
+def judged(network: Network, records: Sequence[Any]) -> dict[str, Verdict]:
+    """The verdicts on the hosts, by name, of what was emitted there."""
+    run = HostRun(renamed(host_rig("route", len(network.hosts)), tuple(network.hosts)), route)
+    for kind in KINDS.values():
+        run.recording.put(kind, [one for one in records if isinstance(one, kind)])
+    run.recording.run = replace(run.recording.run, simulated=False)
+    for name, host in network.hosts.items():
+        run.recording.nodes[name] = replace(run.recording.nodes[name], address=host.address)
+    return {name: run.verdict(name) for name in network.hosts}
+
+
+def renamed(loaded: LoadedRig, names: Sequence[str]) -> LoadedRig:
+    """The rig with other names of its nodes."""
+    nodes = [
+        node.model_copy(update={"name": name}) for node, name in zip(loaded.rig.nodes, names, strict=True)
+    ]
+    return replace(loaded, rig=loaded.rig.model_copy(update={"nodes": tuple(nodes)}))
+
+
+def main() -> None:
+    """One member."""
+    told = json.loads(sys.argv[1])
+    nodes = tuple(told["nodes"])
+    if not told["gloo"]:
+        workload.Reducer = NoReducer  # type: ignore[misc]
+    member = Member("rig", told["rank"], len(nodes), tuple(told["rendezvous"]))
+    context = Printing(f"{nodes[told['rank']]}/gpu0#0", member)
+    workload.run_route(RouteSpec("route", nodes, 4.0), None, context)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Which interface gloo and NCCL take, which ways may join two nodes, and which network is the best."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.host.interfaces import Interface
+from rigproof.stages.route.choice import (
+    MOST_WAYS,
+    ROUTED,
+    Best,
+    Found,
+    Way,
+    best_of,
+    gloo_takes,
+    group_of,
+    nccl_takes,
+    neighbours,
+    ways,
+)
+
+
+def interface(name, *addresses, kind="ethernet", up=True):
+    return Interface(name, kind, addresses, 1500, None, None, up)
+
+
+LO = interface("lo", "127.0.0.1/8", "::1/128", kind="loopback")
+ETH = interface("enp5s0", "192.168.1.10/24", "fd00::10/64")
+WIFI = interface("wlp3s0", "192.168.1.77/24", kind="wifi")
+DOCKER = interface("docker0", "172.17.0.1/16", kind="bridge")
+PC = (LO, DOCKER, WIFI, ETH)
+
+
+@pytest.mark.parametrize(
+    ("variables", "resolved", "address"),
+    [
+        ({}, ("192.168.1.10",), "192.168.1.10"),
+        ({}, ("127.0.1.1",), "127.0.1.1"),
+        ({}, ("10.9.9.9", "fd00::10"), "fd00::10"),  # the first one is another host's
+        ({}, (), "127.0.0.1"),
+        ({"GLOO_SOCKET_IFNAME": "wlp3s0"}, ("127.0.1.1",), "192.168.1.77"),
+        ({"GLOO_SOCKET_IFNAME": "enp5s0,wlp3s0"}, (), "192.168.1.10"),
+        ({"GLOO_SOCKET_IFNAME": "enp5"}, ("192.168.1.10",), ""),  # no prefix, as NCCL has
+    ],
+)
+def test_gloo(variables, resolved, address):
+    assert gloo_takes(PC, variables, resolved) == address
+
+
+@pytest.mark.parametrize(
+    ("variables", "names"),
+    [
+        ({}, ("wlp3s0", "enp5s0")),  # in the kernel's order: Wi-Fi before the cable
+        ({"NCCL_SOCKET_IFNAME": "enp"}, ("enp5s0",)),
+        ({"NCCL_SOCKET_IFNAME": "=enp"}, ()),
+        ({"NCCL_SOCKET_IFNAME": "=enp5s0"}, ("enp5s0",)),
+        ({"NCCL_SOCKET_IFNAME": "^wlp,docker,lo"}, ("enp5s0",)),
+        ({"NCCL_SOCKET_IFNAME": "docker,enp"}, ("docker0", "enp5s0")),
+        ({"NCCL_SOCKET_FAMILY": "AF_INET6"}, ("enp5s0",)),
+        ({"NCCL_SOCKET_IFNAME": "x"}, ("wlp3s0", "enp5s0")),  # one letter is none to NCCL
+    ],
+)
+def test_nccl(variables, names):
+    assert nccl_takes(PC, variables) == names
+
+
+def test_nccl_prefers_infiniband_and_falls_back_to_docker_then_loopback():
+    assert nccl_takes((*PC, interface("ibp1", "10.1.0.1/24", kind="infiniband")), {}) == ("ibp1",)
+    assert nccl_takes((LO, DOCKER), {}) == ("docker0",)
+    assert nccl_takes((LO, replace(DOCKER, up=False)), {}) == ("lo",)
+
+
+def test_ways_lead_through_networks_that_both_have():
+    other = (LO, DOCKER, interface("eth0", "192.168.1.11/24", "fd00::11/64"))
+    assert ways(PC, other, []) == (
+        Way("wlp3s0", "192.168.1.77", "eth0", "192.168.1.11", "192.168.1.0/24"),
+        Way("enp5s0", "192.168.1.10", "eth0", "192.168.1.11", "192.168.1.0/24"),
+    )
+
+
+def test_addresses_that_libraries_take_are_tried_though_they_share_no_network():
+    other = (LO, interface("eth0", "10.0.5.11/24"))
+    assert ways(PC, other, [("192.168.1.10", "10.0.5.11"), ("127.0.1.1", "127.0.1.1")]) == (
+        Way("enp5s0", "192.168.1.10", "eth0", "10.0.5.11", ROUTED),
+    )
+
+
+def test_a_way_over_ipv6_alone():
+    one, other = interface("eth0", "fd00::1/64"), interface("eth0", "fd00::2/64")
+    assert ways((one,), (other,), []) == (Way("eth0", "fd00::1", "eth0", "fd00::2", "fd00::/64"),)
+
+
+def test_of_many_ports_in_one_network_those_of_the_same_number_come_first():
+    one, other = (
+        tuple(interface(f"eth{port}", f"10.0.{node}.{port}/16") for port in range(8)) for node in (1, 2)
+    )
+    found = ways(one, other, [])
+    assert len(found) == MOST_WAYS
+    assert all(way.interface == way.to_interface for way in found[:8])
+
+
+def way(
+    network="a", mbps=940.0, kind="ethernet", *, nodes=("pc1", "pc2"), names=None, whole=True, rays=False
+):
+    kinds = (kind, "ethernet") if network == "mixed" else (kind, kind)
+    names = names or (f"{network}0", f"{network}1")
+    return Found(nodes, names, kinds, network, whole, mbps, rays)
+
+
+@pytest.mark.parametrize(
+    ("found", "network"),
+    [
+        ([], ""),
+        ([way("a"), way("b", 2350.0)], "b"),
+        ([way("a", rays=True), way("b", 1200.0)], "a"),  # about as fast: Ray's
+        ([way("a", 100.0, rays=True), way("b", 2350.0, "wifi")], "a"),
+        ([way("a", 9000.0, whole=False), way("b", 940.0)], "b"),
+        ([way("a"), way("b"), way("b", nodes=("pc2", "pc3"), names=("b1", "b0"))], "b"),  # joins more
+    ],
+)
+def test_the_best_network(found, network):
+    assert best_of(found).network == network
+
+
+def test_of_two_interfaces_in_one_network_the_cable_is_taken():
+    found = [
+        way("lan", 500.0, names=("eth0", "enp5s0")),
+        replace(way("lan", 600.0, names=("wlan0", "enp5s0"), rays=True), kinds=("wifi", "ethernet")),
+    ]
+    assert best_of(found) == Best("lan", {"pc1": "eth0", "pc2": "enp5s0"})
+
+
+@given(st.integers(2, 40))
+def test_each_node_has_neighbours_and_is_in_one_group(size):
+    """Whatever ranks are there, every way of the ring is probed from both ends, and all reduce once."""
+    present = [3 * rank for rank in range(size)]
+    near = {rank: neighbours(rank, present) for rank in present}
+    assert all(rank in near[other] and rank != other for rank in present for other in near[rank])
+    assert all(len(found) == (1 if size == 2 else 2) for found in near.values())
+    groups = {group_of(rank, present) for rank in present}
+    assert sorted(rank for group in groups for rank in group) == present
+    assert {len(group) for group in groups} <= {2, 3}
