@@ -6,12 +6,13 @@ from typing import Any, Self
 
 from rigproof.cluster.driver.ground import Ground
 from rigproof.cluster.driver.rig_cluster import RigCluster, Say, say_nothing
+from rigproof.devices.further import Further
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.run_lock import Claim
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
-from rigproof.profiles.planning.subjects import turns_of, without
+from rigproof.profiles.planning.subjects import RIG, turns_of, without
 from rigproof.records.identity import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
@@ -132,18 +133,20 @@ class AcceptanceRun:
         stage = KINDS[planned.name]
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
         turns = turns_of(stage.crew, self._loaded, self._workers_for(stage))
-        if stage.exchanges:
-            turns = without(self._apart(), turns)
+        if stage.exchanges and (apart := self._apart()):
+            turns = without(apart, turns)
+            for device, why in apart.items():
+                said = f"{planned.name} exchanges data without it: {why}"
+                self._sink(Event(self._now_s(), "set_apart", device, said, planned.name))
         members = {name for turn in turns for crew in turn for name in crew.workers}
         work = StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus)
         specs = stage.specs(work)
-        further = stage.further
         self.cluster.run_stage(
             planned,
             {name: spec for name, spec in specs.items() if name in members},
             turns,
             lap=lap,
-            further=lambda: None if further is None else further(work, self.recording),
+            further=lambda: self._further(stage, work),
             host_load=self._host_load() if stage.host_load else None,
             ahead=self._ahead(planned),
             on_tick=self._on_tick,
@@ -156,10 +159,18 @@ class AcceptanceRun:
         needed = any(KINDS[name].apart for name in later)
         return frozenset(one.worker for one in self._plan.first_workers()) if needed else frozenset()
 
-    def _apart(self) -> set[str]:
-        """The devices that would spoil what others exchange with them, by what an earlier stage found."""
+    def _further(self, kind: StageKind[Any], work: StageWork) -> Further | None:
+        """What the stage asks for; a mistake in that must not cost what was measured."""
+        try:
+            return None if kind.further is None else kind.further(work, self.recording)
+        except Exception as error:
+            message = f"looking for who is to blame failed: {type(error).__name__}: {error}"
+            return Further(events=(Event(0.0, "not_told", RIG, message, kind.name),))
+
+    def _apart(self) -> dict[str, str]:
+        """The devices that would spoil what others exchange with them, and what an earlier stage said."""
         blamed = (one for one in self.recording.events if one.kind == "blamed")
-        return {str(device) for one in blamed for device in one.data.get("apart", ())}
+        return {str(device): one.message for one in blamed for device in one.data.get("apart", ())}
 
     def _workers_for(self, kind: StageKind[Any]) -> Sequence[WorkerPlan]:
         """All planned workers; where one stands for its node, those that can take a task come first.

@@ -283,3 +283,15 @@ def test_who_is_to_blame_is_left_out_of_what_others_exchange_later(
     recording = simulated_recording(rig, "quick")
     assert set(recording.stages["later"].workers) == {f"{one}#0" for one in DEVICES[:3]}
     assert recording.stages["later"].status == "finished"
+    (apart,) = (one for one in recording.events if one.kind == "set_apart")
+    assert (apart.subject, apart.message) == (DEVICES[3], "later exchanges data without it: it fails")
+
+
+def test_a_mistake_in_what_a_stage_asks_for_costs_nothing_that_was_measured(asking) -> None:
+    def broken(_work: StageWork, _recording: Recording) -> None:
+        raise ZeroDivisionError("nothing")
+
+    recording = asking(further=broken)
+    message = "looking for who is to blame failed: ZeroDivisionError: nothing"
+    assert told(recording) == [("rig", message)]
+    assert recording.stages[NAME].status == "finished"
