@@ -7,7 +7,6 @@ from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.expected_outcomes import ENDS, OTHERS, OTHERS_OF_GPUS, Case, cases, whole_runs
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.faults.parsing import ARRIVES_WITH
 from rigproof.stages.registry import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
@@ -100,8 +99,6 @@ def listing() -> Iterator[str]:
         yield f"{fault.name}[@{_hits(fault)}]{keys}"
         yield f"    {fault.what}"
         yield f"    {fault.ends}: {', '.join(fault.trips)}"
-    for name, criterion in ARRIVES_WITH.items():
-        yield f"{name}: not available yet; it arrives with its criterion {criterion}"
 
 
 def _symptoms() -> Iterator[str]:
@@ -121,8 +118,6 @@ def _table() -> Iterator[str]:
         keys = ", ".join(f"`{key}`" for key in _keys(fault))
         trips = f"{fault.ends}: {_named(fault.trips)}"
         yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {_acts(fault)} | {keys} | {trips} |"
-    later = ", ".join(f"`{name}` with `{criterion}`" for name, criterion in ARRIVES_WITH.items())
-    yield f"\nNot available yet: {later}."
 
 
 def _named(criteria: Iterable[str]) -> str:

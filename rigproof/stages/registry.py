@@ -16,6 +16,7 @@ NAMES = (
     "sharing",
     "bandwidth",
     "transfer",
+    "peer",
     "replay",
     "shapes",
     "ddp",

@@ -26,6 +26,12 @@ def test_both(transfer, subject, judge, keep_rounds):
     judge(subject)
 
 
+@pytest.mark.criterion("transfer.peer")
+def test_peer(peer, subject, judge):
+    """Every two GPUs of a host copy to each other as fast as what connects them can, and rightly."""
+    judge(subject)
+
+
 @pytest.mark.criterion("transfer.link")
 def test_link(finished, subject, judge):
     """Under load each GPU's PCIe link has the generation and width that card and slot allow."""

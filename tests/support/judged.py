@@ -33,7 +33,8 @@ hand.
 
 The card's temperatures (`thermal.core_temperature`, `thermal.memory_temperature`) are judged in the whole
 run, and `thermal.throttle` in every stage from its beginning to its end, also while the card rests (transfer,
-ram, disk). The work of a continuous load (`activity.gpu_active`) is judged in all seconds of its window.
+peer, ram, disk). The work of a continuous load (`activity.gpu_active`) is judged in all seconds of its
+window.
 
 `clock.ratio`, `power.draw`, `transfer.link` and the power of `activity.gpu_active` are judged where the card
 works, warm-up included. Of the time under load of each stage, of the card with the least, this is judged, and
@@ -65,6 +66,7 @@ whose rate is low from the beginning of a stage to its end is held against:
 | training | champion; else its model's figure, products; its other steps | see `training.step` |
 | sharing | products of one process | see `scaling.sharing` |
 | transfer | floor of its link; later, in company, its rate alone | see `transfer.h2d` |
+| peer, each two | floor of what connects them; other pairs, connected alike | see `transfer.peer` |
 | transient | sustained rate, slower waves, its median burst | see `power.transient` |
 __OWN__
 

@@ -10,6 +10,7 @@ from rigproof.stages.registry import KINDS
 REGISTRY = PACKAGE / "stages" / "registry.py"  # imports each of them
 # Keys and attributes that began with a stage's name when each stage had its keys in shared tables.
 ENDINGS = ("_s", "_of", "_share", "_tflops")
+OTHERS = {"peer_share"}  # of what a device's or a host's equals reach: older than the stage of that name
 
 
 def uses(tree: ast.AST, names: frozenset[str]) -> Iterator[tuple[int, str]]:
@@ -24,7 +25,7 @@ def uses(tree: ast.AST, names: frozenset[str]) -> Iterator[tuple[int, str]]:
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    keys = {f"{name}{ending}" for name in names for ending in ENDINGS}
+    keys = {f"{name}{ending}" for name in names for ending in ENDINGS} - OTHERS
     for node in ast.walk(tree):
         words: list[str | None] = []
         known = keys

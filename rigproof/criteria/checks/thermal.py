@@ -246,6 +246,8 @@ def throttle(device: DeviceEvidence) -> Finding:
             from_s=first.from_s,
         )
     for stage in stages:
+        if stage not in loaded and device.evidence.stage(stage).status == "failed":
+            continue  # nobody loaded anything, and it was over at once
         of_stage = device.evidence.loaded_window if stage in loaded else device.evidence.whole_window
         device.require_readings(of_stage(stage), REASONS, "clock-event reason")
     if events:

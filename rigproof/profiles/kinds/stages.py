@@ -48,9 +48,9 @@ class StagePlan:
 
     `expected_s` is the length of its load. It does not depend on the number of GPUs, with two exceptions: if
     devices belong to several crews that take turns, it is the length of all `turns` together; and if the
-    devices of a host also work one at a time, for `shift_s` each, it includes the `shifts` of the host with
-    the most devices. Turns are given out by the driver; shifts are kept by the workers, by their clock, since
-    each is shorter than the driver's beat.
+    devices of a host (of neighbours: its pairs of devices) also work one at a time, for `shift_s` each, it
+    includes the `shifts` of the host with the most. Turns are given out by the driver; shifts are kept by the
+    workers, by their clock, since each is shorter than the driver's beat.
     """
 
     name: str

@@ -8,7 +8,7 @@ from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import MemoryPlan, Plan, WorkerPlan
-from rigproof.profiles.planning.subjects import number_of_turns
+from rigproof.profiles.planning.subjects import number_of_shifts, number_of_turns
 from rigproof.profiles.tables.gpu import GpuDefaults
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import TimedSettings
@@ -158,7 +158,6 @@ def _cpus(loaded: LoadedRig, device: PromisedDevice, defaults: GpuDefaults) -> f
 
 def _stages(loaded: LoadedRig, level: LevelName, duration_s: float | None) -> tuple[StagePlan, ...]:
     round_s = loaded.rig.levels.round_s.at(level)
-    shifts = max(Counter(device.node for device in loaded.devices()).values(), default=0)
     found = []
     for kind in loaded.kinds:
         settings = loaded.stages[kind.name]
@@ -167,5 +166,5 @@ def _stages(loaded: LoadedRig, level: LevelName, duration_s: float | None) -> tu
             settings = settings.model_copy(update={"length_s": length_s})
         planned, turns = kind.planned(settings, level, round_s), number_of_turns(kind.crew, loaded)
         if planned is not None and turns:
-            found.append(planned.in_shifts(shifts).in_turns(turns))
+            found.append(planned.in_shifts(number_of_shifts(kind.crew, loaded)).in_turns(turns))
     return tuple(found)

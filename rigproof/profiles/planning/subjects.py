@@ -8,6 +8,7 @@ A crew begins and ends together, and its members know each other by rank. Crews 
 work at the same time: a turn. Pairs need several turns, since each device is in many of them.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -170,6 +171,15 @@ def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
         count = len(devices) if kind == "pairs" else len({device.node for device in devices})
         return 0 if count < 2 else count - 1 + count % 2
     return 1 if kind in ("workers", "devices", "nodes") else len(_turns(kind, loaded))
+
+
+def number_of_shifts(kind: CrewKind, loaded: LoadedRig) -> int:
+    """How many shifts there are if the devices of a host work one at a time; of neighbours, its pairs.
+
+    Those of the host with the most devices.
+    """
+    most = max(map(len, (one.members for one in _hosts(loaded, cpu=kind != "neighbours"))), default=0)
+    return math.comb(most, 2) if kind == "neighbours" else most
 
 
 def round_robin(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:

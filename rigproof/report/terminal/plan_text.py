@@ -237,7 +237,9 @@ def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> 
         rest = "the hosts alone, while all devices rest; " if kind.duty == "idle" else ""
         turns = f", in {stage.turns} turns" if stage.turns > 1 else ""
         if stage.shifts:
-            turns += f", after {stage.shift_s:g} s for each GPU of a host alone"
+            pairs = "after the start of its process, {} for each pair of GPUs of a host"
+            shifts = pairs if kind.crew == "neighbours" else "after {} for each GPU of a host alone"
+            turns += f", {shifts.format(f'{stage.shift_s:g} s')}"
         yield (
             f"  {stage.name}: {rest}about {duration(stage.expected_s)};{settles} "
             f"measures {figure(stage.measure_s, 's')}{each}, rounds of {stage.round_s:g} s{turns}"

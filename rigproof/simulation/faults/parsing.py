@@ -17,10 +17,6 @@ SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re
 LONGEST_TEXT = 500
 HIGHEST = 1e9  # of any figure: more must be a typo
 LONGEST_DELAY_S = 600.0
-# Faults whose criterion does not exist yet.
-ARRIVES_WITH = {
-    "nvlink-down": "transfer.peer",
-}
 MET_S = 0.05  # of a card's work: a burst that ends a moment later than the timetable says is no matter
 CHANGES_FOR_S = 15.0  # a temperature that stands still for less after a change of power may be a healthy one
 
@@ -154,8 +150,6 @@ def _stage(kind: FaultKind, written: str | None, all_stages: Stages, stages: Sta
 def _kind(name: str, faults: Faults) -> FaultKind:
     if name in faults:
         return faults[name]
-    if name in ARRIVES_WITH:
-        raise FaultError(f"{name} will come with its criterion {ARRIVES_WITH[name]}")
     raise FaultError(
         f"there is no fault {name!r}; {_nearest(name, faults)}`rigproof lint --faults` lists all of them"
     )

@@ -60,6 +60,15 @@ def write_struct(reference: Any, **fields: Any) -> int:
     return SUCCESS
 
 
+def write_bus(reference: Any, bus_id: str) -> int:
+    """Write a bus id, such as `00000000:01:00.0`, into the struct of a PCI device."""
+    info = target(reference)
+    domain, bus, device = bus_id.partition(".")[0].split(":")
+    info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(device, 16)
+    info.busId = bus_id.encode()
+    return SUCCESS
+
+
 def write_list(found: Sequence[Any], count: Any, room: Any, put: Callable[[int, Any], object]) -> int:
     """Write the number of items, and put each in its place in the caller's array, if that has `room`."""
     size = 0 if room is None else target(count).value

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rigproof.simulation.nvml.abi import answers, milli, target, write, write_struct, write_text
+from rigproof.simulation.nvml.abi import answers, milli, target, write, write_bus, write_struct, write_text
 from rigproof.simulation.nvml.links import LINK_FIELDS, link_counter
 from rigproof.simulation.nvml.model import ON_DEVICE, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.library import plain
@@ -61,11 +61,7 @@ _texts(
 
 @answers(ON_DEVICE, "nvmlDeviceGetPciInfo_v3")
 def _pci_info(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
-    info = target(out)
-    domain, bus, device = gpu.pci_bus_id.partition(".")[0].split(":")
-    info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(device, 16)
-    info.busId = gpu.pci_bus_id.encode()
-    return SUCCESS
+    return write_bus(out, gpu.pci_bus_id)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetCudaComputeCapability")

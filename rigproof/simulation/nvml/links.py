@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rigproof.simulation.nvml.abi import answers, write, write_struct
+from rigproof.simulation.nvml.abi import answers, write, write_bus, write_struct
 from rigproof.simulation.nvml.model import ON_DEVICE, SimulatedDriver, SimulatedGpu, SimulatedLink
-from rigproof.telemetry.nvml.protocol import Code, Field, LinkError
+from rigproof.telemetry.nvml.protocol import Code, Field, LinkEnd, LinkError
 
 # Field id to the counter of the link in `scopeId`.
 LINK_FIELDS: Mapping[int, str] = {
@@ -38,6 +38,30 @@ def _state(_driver: SimulatedDriver, gpu: SimulatedGpu, number: int, out: Any) -
         return Code.NOT_SUPPORTED
     link = _link(gpu, number)
     return Code.INVALID_ARGUMENT if link is None else write(out, link.active)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetNvLinkRemoteDeviceType")
+def _end(_driver: SimulatedDriver, gpu: SimulatedGpu, number: int, out: Any) -> int:
+    link = _link(gpu, number)
+    if link is None:
+        return Code.INVALID_ARGUMENT
+    return write(out, None if link.leads_to is None else LinkEnd.GPU if link.leads_to else LinkEnd.SWITCH)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetNvLinkRemotePciInfo_v2")
+def _remote(_driver: SimulatedDriver, gpu: SimulatedGpu, number: int, out: Any) -> int:
+    link = _link(gpu, number)
+    return Code.NOT_SUPPORTED if link is None or not link.leads_to else write_bus(out, link.leads_to)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetTopologyCommonAncestor")
+def _nearest(_driver: SimulatedDriver, gpu: SimulatedGpu, _other: Any, out: Any) -> int:
+    return write(out, gpu.nearest)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetP2PStatus")
+def _p2p(_driver: SimulatedDriver, gpu: SimulatedGpu, _other: Any, _what: int, out: Any) -> int:
+    return write(out, gpu.p2p_status)
 
 
 @answers(ON_DEVICE, "nvmlDeviceGetNvLinkErrorCounter")

@@ -50,6 +50,7 @@ class SimulatedLink:
     replays: int = 0
     recoveries: int = 0
     crc_errors: int = 0
+    leads_to: str | None = ""  # the bus id of a GPU; empty: a switch; None: not known
 
 
 @dataclass(slots=True)
@@ -120,6 +121,8 @@ class SimulatedGpu:
     retired_pages_single_bit: int | None = None
     retired_pages_double_bit: int | None = None
     nvlinks: list["SimulatedLink"] | None = None  # None: a GPU without NVLinks
+    nearest: int | None = 40  # nvmlGpuTopologyLevel_t: what its PCIe link has in common with the others'
+    p2p_status: int | None = 0  # nvmlGpuP2PStatus_t
     nvlink_fields: bool = True  # whether the driver has field values for their counters
     fabric_state: int | None = None  # None: a driver or GPU that knows no fabric
     fabric_status: int = 0

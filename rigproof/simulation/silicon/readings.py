@@ -82,13 +82,20 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         sram_threshold_exceeded=False if has_ecc else None,
         channel_repair_pending=False if has_ecc else None,
         inforom_valid="inforom-corrupt" not in card.faults,
-        nvlinks=None if card.sku.nvlinks is None else [SimulatedLink() for _ in range(card.sku.nvlinks)],
+        nvlinks=[SimulatedLink(active="nvlink-down" not in card.faults) for _ in range(nvlinks_of(card))]
+        or None,
         fabric_state=_fabric_state(card, int(major)),
         fan_percent=FAN_LEAST if "GeForce" in name else None,  # the chassis cools the others
     )
     if foreign_mib:
         gpu.processes = [SimulatedProcess(FOREIGN_PID, foreign_mib)]
     return gpu
+
+
+def nvlinks_of(card: SimulatedCard) -> int:
+    """The NVLinks of the card: as many as its rig states, else its SKU file."""
+    stated = card.limits.nvlinks
+    return (card.sku.nvlinks or 0) if stated is None else stated
 
 
 def _slowdown_margin_c(card: SimulatedCard) -> int | None:

@@ -89,6 +89,41 @@ class Clock(IntEnum):
     MEMORY = 2
 
 
+class LinkEnd(IntEnum):
+    """nvmlIntNvLinkDeviceType_t: what an NVLink leads to."""
+
+    GPU = 0
+    SWITCH = 2
+
+
+class Ancestor(IntEnum):
+    """nvmlGpuTopologyLevel_t: the nearest thing that the PCIe links of two GPUs have in common."""
+
+    INTERNAL = 0
+    SINGLE = 10
+    MULTIPLE = 20
+    HOSTBRIDGE = 30
+    NODE = 40
+    SYSTEM = 50
+
+
+class P2p(IntEnum):
+    """nvmlGpuP2PCapsIndex_t."""
+
+    READ = 0
+
+
+class P2pStatus(IntEnum):
+    """nvmlGpuP2PStatus_t."""
+
+    OK = 0
+    CHIPSET = 1
+    GPU = 2
+    TOPOLOGY = 3
+    DISABLED = 4
+    NOT_SUPPORTED = 5
+
+
 class LinkError(IntEnum):
     """nvmlNvLinkErrorCounter_t."""
 

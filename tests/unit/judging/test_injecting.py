@@ -12,7 +12,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import load_rig
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.kinds import SENSORS
-from rigproof.simulation.faults.parsing import ARRIVES_WITH, FaultError, parse_faults, unseen_field
+from rigproof.simulation.faults.parsing import FaultError, parse_faults, unseen_field
 from rigproof.stages.registry import FORMS, KINDS
 from support.fault_matrix import rig, rig_of, subject_of
 
@@ -24,7 +24,7 @@ LATER_S = STAGE_S * len(STAGES[STAGES.index("sustained") :])
 UNTIL_FEEDING = ("gemm", "sustained", "training", "feeding")
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
 KEYS = ["stage", "lap", "training", "after", "for", "by", "to", "code", "field"]
-PARTS = st.sampled_from([*FAULTS, *ARRIVES_WITH, *SENSORS, *WORDS, *KEYS, " ", "\n", "\0"])
+PARTS = st.sampled_from([*FAULTS, *SENSORS, *WORDS, *KEYS, " ", "\n", "\0"])
 GPUS = {one.subject: one for one in rig().devices()}
 
 
@@ -138,7 +138,6 @@ def test_a_fault_that_ends_by_itself_keeps_its_length():
 REFUSED = {
     "overheet": "did you mean 'overheat'?",
     "": "there is no fault ''",
-    "nvlink-down": "will come with its criterion transfer.peer",
     "overheat@n1/gpu7": "write one of n1/gpu0, n1/gpu1, n2/gpu0",
     "overheat@n1/gpu": "did you mean 'n1/gpu",
     "overheat@n1": "hits a gpu",

@@ -58,7 +58,7 @@ def test_a_label_means_the_same_in_every_stage():
 
 @pytest.fixture(scope="module")
 def recording():
-    """All stages: the canned rig's, and those that it leaves out."""
+    """All stages: the canned rig's, and those that it leaves out, also for want of two cards in a node."""
     left_out = {
         kind.name: stage_changes(
             kind.name, length_s=dict.fromkeys(LEVELS, 10 if kind.name == "transient" else 3)
@@ -66,7 +66,9 @@ def recording():
         for kind in KINDS
         if kind.name not in CANNED
     }
-    return simulated_recording(loaded_rig({"stages": RIG["stages"] | left_out}), "standard")
+    first, second = RIG["nodes"]
+    nodes = [first, second | {"gpus": 2 * second["gpus"]}]
+    return simulated_recording(loaded_rig({"stages": RIG["stages"] | left_out, "nodes": nodes}), "standard")
 
 
 def test_rounds_have_the_labels_that_their_stage_declares(recording):

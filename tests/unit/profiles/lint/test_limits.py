@@ -34,7 +34,7 @@ RANGES = [
     *meaningful(Responsiveness, "responsiveness"),
     *(one for kind in KINDS for one in meaningful(kind.settings, f"stages.{kind.name}")),
 ]
-WHOLE = {"stages.transient.least_waves", "stages.transfer.buffer_mib"} | {
+WHOLE = {"stages.transient.least_waves", "stages.transfer.buffer_mib", "stages.peer.buffer_mib"} | {
     f"limits.{name}" for name, field in Limits.model_fields.items() if "int" in str(field.annotation)
 }
 FIRST = {  # what else such a value would contradict

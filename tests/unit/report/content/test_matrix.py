@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -278,10 +279,11 @@ FIGURES = st.none() | st.floats(-1e6, 1e6)
 
 @st.composite
 def judged(draw):
-    """Verdicts on some devices, a node and the rig, of any outcome and figure."""
+    """Verdicts on some devices, pairs of them, a node and the rig, of any outcome and figure."""
     devices = [f"node{number // 4}/gpu{number % 4}" for number in range(draw(st.integers(0, 12)))]
     names = draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True))
-    subjects = {"device": devices, "node": ["node0", "node1"], "rig": ["rig"]}
+    pairs = ["-".join(pair) for pair in combinations(devices[:4], 2)]
+    subjects = {"device": devices, "peers": pairs, "node": ["node0", "node1"], "rig": ["rig"]}
     return devices, [
         Verdict(name, subject, draw(OUTCOMES), CATALOGUE[name].unit, draw(FIGURES), draw(FIGURES), detail="d")
         for name in names

@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,7 +176,9 @@ def tables(draw):
     many = draw(st.integers(0, 12))
     devices = [f"{draw(st.sampled_from(['a', 'workstation-17']))}{n}/gpu{n % 3}" for n in range(many)]
     numbers = st.none() | st.floats(-1e7, 1e7)
-    subjects = {"device": devices, "node": ["node-with-a-long-name", "b"], "rig": ["rig"]}
+    pairs = ["-".join(pair) for pair in combinations(devices[:4], 2)]
+    nodes = ["node-with-a-long-name", "b"]
+    subjects = {"device": devices, "peers": pairs, "node": nodes, "rig": ["rig"]}
     return devices, [
         Verdict(name, subject, draw(OUTCOMES), CATALOGUE[name].unit, draw(numbers), limit)
         for name in draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True, max_size=6))

@@ -278,7 +278,7 @@ READ_IN_THE_RUN = {
     *("memory.pattern", "memory.row_remap", "training.step", "training.replay", "compute.exact"),
     *("transfer.h2d", "transfer.d2h", "transfer.both", "transfer.link", "thermal.core_temperature"),
     *("thermal.memory_temperature", "thermal.margin", "power.draw", "power.limit", "power.transient"),
-    *("health.xid", "host.memory", "host.disk"),
+    *("health.xid", "host.memory", "host.disk", "transfer.peer"),
 }
 
 

@@ -66,7 +66,8 @@ def outcomes(recording: Recording, loaded: LoadedRig) -> dict[str, Outcome]:
 
 
 def failed(recording: Recording) -> dict[str, str]:
-    return {one.subject: one.message for one in recording.events if one.kind == "crew_failed"}
+    own = (one for one in recording.events if one.kind == "crew_failed" and one.stage == NAME)
+    return {one.subject: one.message for one in own}
 
 
 def test_every_pair_is_promised_and_measured(healthy: Recording, loaded: LoadedRig) -> None:

@@ -1,0 +1,1 @@
+"""The peer stage: copies between every two GPUs of a host."""

@@ -1,0 +1,485 @@
+"""Do the GPUs of a host copy to each other as fast as what connects them can, and is what arrives right?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from statistics import median
+
+import numpy as np
+
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble, pass_or_fail
+from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_name, link_under_load
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.criteria.evidence.slowed import slowed_by
+from rigproof.profiles.planning.subjects import subjects
+from rigproof.profiles.tables.limits import LIMITS
+from rigproof.records.measurements import GB, Event
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.stages.peer.stage import (
+    ARMS,
+    BACK,
+    BOTH,
+    ENGINE,
+    KERNEL,
+    KIND,
+    STAGE,
+    THERE,
+    WORDS,
+    PeerLink,
+)
+from rigproof.stages.tables import NO_RATE, StageTable, rate_of
+
+FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
+NVLINK_GBPS = KIND.key(lambda own: own.nvlink_gbps)
+NVLINK_SHARE = KIND.key(lambda own: own.nvlink_share)
+PCIE_SHARE = KIND.key(lambda own: own.pcie_share)
+HOST_SHARE = KIND.key(lambda own: own.host_share)
+BOTH_SHARE = KIND.key(lambda own: own.both_share)
+KERNEL_SHARE = KIND.key(lambda own: own.kernel_share)
+PEER_SHARE = KIND.key(lambda own: own.peer_share)
+NVLINKS = LIMITS.key(lambda limits: limits.nvlinks)
+CEILING_SHARE = LIMITS.key(lambda limits: limits.ceiling_share)
+
+UNIT = "GB/s"
+LEAST_PART = 3  # four GPUs without a switch share the links of each: a third for each other one
+MOST_LINKS = 36  # of a GPU, by NVML
+SHORTEST_S = 1e-4  # of a copy: to queue it takes a tenth of that
+FEWEST_OTHERS = 2  # pairs to be compared with
+SHOWN = 6  # pairs of which a table has a row each
+LABELS = 2  # its first columns: the pair, and how it is connected
+WRONG = "do not train on both: switch IOMMU and ACS off in the BIOS, or set NCCL_P2P_DISABLE=1"
+WRONG_GPU = "do not train on {gpu}: reseat it and its riser, then test it in another slot"
+SLOW = "see `nvidia-smi topo -m` and `nvidia-smi nvlink -s` on {host}; reseat both cards, or their bridge"
+SLOW_HOST = "see transfer.h2d and d2h of both, and `dmesg | grep -i iommu` on {host}"
+LIKELY = "IOMMU, ACS, a small BAR1, or a consumer card's driver"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A rate of a pair that is held against a limit, and how it was copied."""
+
+    words: str
+    gbps: float
+    limit: Limit
+    spans: tuple[tuple[float, float], ...]
+
+    @property
+    def reached(self) -> float:
+        """The part of its limit."""
+        return self.gbps / self.limit.value
+
+
+def _disturbed(pair: SharedEvidence, trouble: Trouble) -> str | None:
+    """Explains a low rate by strangers on one of the two; wrong words are nobody else's."""
+    if trouble.finding.measured is None:
+        return None
+    members = (one for one in pair.members if isinstance(one, DeviceEvidence))
+    return next(filter(None, (slowed_by(one, trouble) for one in members)), None)
+
+
+@Criterion(
+    "transfer.peer",
+    title="peer copies",
+    scope="peers",
+    unit=UNIT,
+    direction="at_least",
+    limit="no wrong word in any copy. One way at least `stages.peer.floor_gbps`, if the rig states it. Else, "
+    "over NVLink, `stages.peer.nvlink_share` of what the links between the two carry "
+    "(`stages.peer.nvlink_gbps` each), with those that are down although `limits.nvlinks` or the SKU file "
+    "promises them; directly over PCIe, `stages.peer.pcie_share` of the slower link; through the host's "
+    "memory, `stages.peer.host_share` of the slowest transfer of the two alone, or else of the slower link. "
+    "Both ways at once `stages.peer.both_share` of twice that, by a kernel's stores "
+    "`stages.peer.kernel_share` of it. And `stages.peer.peer_share` of the median of the other pairs of such "
+    "GPUs that are connected in the same way",
+    limits=(
+        FLOOR_GBPS,
+        NVLINK_SHARE,
+        NVLINK_GBPS,
+        NVLINKS,
+        PCIE_SHARE,
+        HOST_SHARE,
+        BOTH_SHARE,
+        KERNEL_SHARE,
+        PEER_SHARE,
+        CEILING_SHARE,
+    ),
+    severity="reseat",
+    remedy=SLOW.format(host="the host"),
+    unmeasured="too few verified copies: the process that sees all GPUs of the host did not start, hung or "
+    "died (the verdict says between which two), or a GPU was missing; or a rate over `limits.ceiling_share` "
+    "of what connects the two",
+    idling="not measured",
+    applies_to_cpu=False,
+    stages=(STAGE,),
+    rate=True,
+    caused_by_others=_disturbed,
+)
+def peer(pair: SharedEvidence) -> Finding:
+    """Every two GPUs of a host copy to each other, one pair after the other: there, back, and both at once.
+
+    By copy engine and, where they reach each other directly, by a kernel that stores into the other's memory.
+    Every word of every copy is compared at its target with what it should be, over a cleared target. Where
+    there is no direct access, which is no fault of a consumer card, the copies go through the host's memory.
+    The figure is the slower one of both ways. A GPU that is in all pairs that fail is named.
+    """
+    found = _judged(pair)
+    if found.outcome is not Outcome.FAIL or (culprit := _culprit(pair)) is None:
+        return found
+    remedy = WRONG_GPU.format(gpu=culprit) if found.measured is None else found.remedy
+    return found._replace(detail=f"{found.detail}; {culprit} is in all pairs that fail", remedy=remedy)
+
+
+def _culprit(pair: SharedEvidence) -> str | None:
+    """The one GPU that all failing pairs of the host have in common; None if there is none, or one pair."""
+    host = _members(pair)[0].node_name
+    failing = pair.evidence.cached(("failing pairs", host), lambda: _failing(pair, host))
+    common = set.intersection(*map(set, failing)) if len(failing) > 1 else set()
+    return common.pop() if len(common) == 1 else None
+
+
+def _failing(pair: SharedEvidence, host: str) -> list[tuple[str, ...]]:
+    """The members of each pair of the host that fails."""
+    found = []
+    for one in subjects(pair.evidence.loaded, "peers"):
+        other = pair.evidence.shared("peers", one.text)
+        try:
+            if _members(other)[0].node_name == host and _judged(other).outcome is Outcome.FAIL:
+                found.append(one.members)
+        except NotMeasured:
+            continue
+    return found
+
+
+def _judged(pair: SharedEvidence) -> Finding:
+    """The pair by itself."""
+    host = _members(pair)[0].node_name
+    if (wrong := _wrong(pair)) is not None:
+        return wrong
+    link, rounds = _link(pair), _rounds(pair)
+    rates = _rates(pair, link, rounds)
+    _require_possible(pair, link, rates)
+    one_way = min(((by, way) for by, way in rates if by == ENGINE and way != BOTH), key=rates.__getitem__)
+    connected = _connected(link)
+    floor, others = _floor(pair, link), _by_others(pair, link)
+    arms = []
+    for (by, way), rate in rates.items() if floor is not None else ():
+        assert floor is not None
+        arms.append(Arm(WORDS[by, way], rate, _limit(pair, floor, by, way), _spans(pair, rounds, by, way)))
+    if others is not None:
+        arms.append(Arm(WORDS[one_way], rates[one_way], others, _spans(pair, rounds, *one_way)))
+    failed = [one for one in arms if one.reached < 1]
+    if failed:
+        worst = min(failed, key=attrgetter("reached"))
+        remedy = (SLOW if link.direct else SLOW_HOST).format(host=host)
+        return pass_or_fail(
+            worst.gbps,
+            worst.limit,
+            good=False,
+            detail=f"{worst.words}, {connected}",
+            remedy=remedy,
+            over=worst.spans,
+        )
+    if floor is None:
+        why = "no floor: what connects the two is not known"
+        return Finding(Outcome.NO_LIMIT, rates[one_way], detail=f"{connected}; {why}")
+    others_s = [f"{WORDS[arm]} {figure(rate)}" for arm, rate in rates.items() if arm != one_way]
+    return pass_or_fail(rates[one_way], floor, good=True, detail="; ".join([connected, ", ".join(others_s)]))
+
+
+def _members(pair: SharedEvidence) -> tuple[DeviceEvidence, DeviceEvidence]:
+    first, second = pair.members
+    assert isinstance(first, DeviceEvidence)
+    assert isinstance(second, DeviceEvidence)
+    return first, second
+
+
+# What was measured
+
+
+def _wrong(pair: SharedEvidence) -> Finding | None:
+    """The failure if a word was wrong in any copy, of a warm-up too."""
+    events = [one for one in pair.events("wrong_result") if one.stage == STAGE]
+    everything = pair.evidence.rounds(pair.subject)
+    unverified = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
+    if not events and not len(unverified):
+        return None
+    from_s = events[0].t_s if events else float(unverified.t_s[0])
+    detail = events[0].message if events else f"wrong words in {count_of(len(unverified), 'copies')}"
+    source = "what arrives is what was sent"
+    return Finding(
+        Outcome.FAIL, detail=detail, source=source, remedy=WRONG, severity="isolate", from_s=from_s
+    )
+
+
+def _rounds(pair: SharedEvidence) -> Rounds:
+    """The measured, verified copies of the pair. NotMeasured, with the cause, if there are none."""
+    try:
+        return pair.rounds(STAGE).verified.measured
+    except NotMeasured as reason:
+        raise NotMeasured(reason.reason, "" if pair.cause() else _cause(pair)) from None
+
+
+def _link(pair: SharedEvidence) -> PeerLink:
+    """How they are connected, as the process that copied found it. NotMeasured if it did not say so once."""
+    found = [one for one in pair.evidence.records(PeerLink, pair.subject) if one.stage == STAGE]
+    if len(found) > 1:
+        raise NotMeasured(f"{len(found)} records of how the two are connected, where one is due")
+    if not found:
+        pair.evidence.stage(STAGE)
+        raise NotMeasured("nothing was copied between the two", pair.cause() or _cause(pair))
+    links = found[0].nvlinks
+    if links is not None and not 0 <= links <= MOST_LINKS:
+        raise NotMeasured(f"{links} NVLinks between the two are said to be active, which cannot be")
+    return found[0]
+
+
+def _cause(pair: SharedEvidence) -> str:
+    """What happened to the host's copies as a whole: where they were when they ended; empty if nothing."""
+    host, events = _members(pair)[0].node_name, pair.evidence.events
+    failed = (one for one in events.of(host, "crew_failed") if one.stage == STAGE)
+    ended = next((one for one in (*failed, *events.of(host, "peers_ended"))), None)
+    if ended is None:
+        return ""
+    begun = [one for one in events.of_kind("pair_begun") if _before(one, ended, host)]
+    last = max(begun, key=attrgetter("t_s"), default=None)
+    where = f", while {last.subject} copied" if last is not None and ended.kind == "peers_ended" else ""
+    return f"{ended.message}{where} (at t={ended.t_s:.0f} s)"
+
+
+def _before(begun: Event, ended: Event, host: str) -> bool:
+    return begun.subject.startswith(f"{host}/") and begun.t_s <= ended.t_s
+
+
+def _rates(pair: SharedEvidence, link: PeerLink, rounds: Rounds) -> dict[tuple[str, str], float]:
+    """GB/s of each arm that is due. NotMeasured if one has too few copies."""
+    found = {}
+    for by, way in ARMS:
+        own = rounds.having(by=by, way=way)
+        if len(own) >= FEWEST_ROUNDS:
+            each_s = float(np.median(own.seconds))
+            if each_s < SHORTEST_S:
+                what = f"copies of {link.mib} MiB took {1000 * each_s:.2g} ms each, too little for a rate"
+                raise NotMeasured(f"{what}: there was no memory for more")
+            found[by, way] = own.rate()
+        elif by == ENGINE or link.direct:
+            why = f"{count_of(len(own), 'verified copies')} {WORDS[by, way]}"
+            raise NotMeasured(why, pair.cause() or _cause(pair))
+    return found
+
+
+def _spans(pair: SharedEvidence, rounds: Rounds, by: str, way: str) -> tuple[tuple[float, float], ...]:
+    return tuple(rounds.having(by=by, way=way).unbroken(pair.evidence.kinds))
+
+
+def _require_possible(pair: SharedEvidence, link: PeerLink, rates: dict[tuple[str, str], float]) -> None:
+    """NotMeasured if a rate is over what all that connects the two can carry together."""
+    share = _members(pair)[0].optional_limit(CEILING_SHARE)
+    nvlink = _nvlink_gbps(pair)
+    best = [[link_at_most(one, name) for name in FIELDS] for one in _members(pair)]
+    known = [link_gbps(generation, width) for generation, width in best if generation and width]
+    if share is None or len(known) < len(best) or link.nvlinks is None or (link.nvlinks and not nvlink):
+        return  # not even the best is known
+    most = max(min(known), link.nvlinks * (0.0 if nvlink is None else nvlink.value))
+    for (by, way), rate in rates.items():
+        ways = 2 if way == BOTH else 1
+        if rate > share.value * ways * most:
+            raise NotMeasured(
+                f"{figure(rate, UNIT)} {WORDS[by, way]} is more than {share.value:g} × the "
+                f"{figure(ways * most, UNIT)} that what connects the two carries: a measurement error"
+            )
+
+
+# What it must be
+
+
+def _floor(pair: SharedEvidence, link: PeerLink) -> Limit | None:
+    """The least rate one way; None if what connects the two is not known."""
+    stated = [limit for one in _members(pair) if (limit := one.optional_limit(FLOOR_GBPS)) is not None]
+    if stated:
+        return max(stated, key=attrgetter("value"))
+    first, _ = _members(pair)
+    links, each = _nvlinks(pair, link), _nvlink_gbps(pair)
+    if links:
+        if each is None:
+            return None
+        share = first.limit(NVLINK_SHARE)
+        return each.times(share.value * links, f" × {count_of(links, 'NVLinks')} × {share.value:g}")
+    share = first.limit(PCIE_SHARE if link.direct else HOST_SHARE)
+    slowest = (None if link.direct else _transfers(pair)) or _slower_link(pair)
+    return None if slowest is None else slowest.times(share.value, f" × {share.value:g}; {share.source}")
+
+
+def _nvlinks(pair: SharedEvidence, link: PeerLink) -> int:
+    """How many NVLinks there should be between the two: not fewer because some are down.
+
+    Over a switch, all that each is promised to have. Else those that are there, and those that both lack of
+    what is promised. Where NVML does not say what they lead to, as few as any board has between two.
+    """
+    promised = [one for one in map(_promised, _members(pair)) if one is not None]
+    if len(promised) < len(pair.members):
+        return link.nvlinks or 0
+    if link.switched:
+        return max(link.nvlinks or 0, min(promised))
+    if link.nvlinks is None:
+        return min(promised) // LEAST_PART
+    return link.nvlinks + min(map(_missing, _members(pair)))
+
+
+def _missing(device: DeviceEvidence) -> int:
+    """The promised NVLinks of a GPU that were not active, before or after the load."""
+    read = [one for moment in ("before", "after") if (one := device.counters(moment)) is not None]
+    active = min((sum(map(bool, one.nvlinks or ())) for one in read), default=None)
+    return 0 if active is None else max(0, (_promised(device) or 0) - active)
+
+
+def _promised(device: DeviceEvidence) -> int | None:
+    """The NVLinks that the rig or the SKU file promises of a GPU; None if neither does."""
+    stated, sku = device.optional_limit(NVLINKS), device.device.sku
+    if stated is not None:
+        return int(stated.value)
+    return None if sku is None else sku.nvlinks
+
+
+def _nvlink_gbps(pair: SharedEvidence) -> Limit | None:
+    """The rate of a link one way, of the slower of the two; None if it is not stated for both."""
+    found = []
+    for device in _members(pair):
+        capability = device.identity.compute_capability
+        name = "" if capability is None else "cc_{}_{}".format(*capability)
+        gbps = getattr(device.stated(NVLINK_GBPS)[0], name, None)
+        if gbps is None:
+            return None
+        file = device.source_of(f"{NVLINK_GBPS}.{name}")
+        found.append(Limit(gbps, f"{figure(gbps, UNIT)} of each link, {file}"))
+    return min(found, key=attrgetter("value"))
+
+
+def _slower_link(pair: SharedEvidence) -> Limit | None:
+    """The nominal rate of the slower PCIe link of the two under load; None if one is not known."""
+    links = [link_under_load(one, STAGE) for one in _members(pair)]
+    known = [one for one in links if one is not None]
+    if len(known) < len(links):
+        return None
+    slower = min(known, key=lambda one: link_gbps(*one))
+    return Limit(link_gbps(*slower), link_name(*slower))
+
+
+def _transfers(pair: SharedEvidence) -> Limit | None:
+    """The slowest transfer of the two alone, to or from the host; None if one was not measured."""
+    found = []
+    for device in _members(pair):
+        copies = device.all_rounds.only(device.own & device.all_rounds.same("unit", GB)).verified.measured
+        for direction in ("h2d", "d2h"):
+            own = copies.having(direction=direction, company="alone")
+            if len(own) < FEWEST_ROUNDS:
+                return None
+            found.append(Limit(own.rate(), f"{direction} of {device.subject}"))
+    return min(found, key=attrgetter("value"))
+
+
+def _limit(pair: SharedEvidence, floor: Limit, by: str, way: str) -> Limit:
+    """The limit of an arm, by the floor of one way by copy engine."""
+    if way == BOTH:
+        share = _members(pair)[0].limit(BOTH_SHARE)
+        return Limit(2 * share.value * floor.value, f"{share.value:g} of twice {floor.source}")
+    if by == KERNEL:
+        share = _members(pair)[0].limit(KERNEL_SHARE)
+        return Limit(share.value * floor.value, f"{share.value:g} of {floor.source}")
+    return floor
+
+
+def _by_others(pair: SharedEvidence, link: PeerLink) -> Limit | None:
+    """A share of the median of the other pairs of such GPUs, connected alike; None if there are too few."""
+    own = _kind(pair, link)
+    alike = pair.evidence.cached("peer rates", lambda: _all_rates(pair)) if own is not None else {}
+    rates = [rate for subject, (kind, rate) in alike.items() if subject != pair.subject and kind == own]
+    share = _members(pair)[0].limit(PEER_SHARE)
+    if len(rates) < FEWEST_OTHERS:
+        return None
+    return Limit(median(rates), f"the median of {len(rates)} other pairs").times(
+        share.value, f" × {share.value:g}; {share.source}"
+    )
+
+
+def _kind(pair: SharedEvidence, link: PeerLink) -> tuple[object, ...] | None:
+    """What pairs that can be compared have in common; None if it is not known how the two are connected.
+
+    By NVLink, the links that there should be: so a pair that lost some is compared with those that have all.
+    """
+    models = sorted(one.device.sku_stem or one.identity.name for one in _members(pair))
+    links = _nvlinks(pair, link)
+    if links:
+        return (*models, link.switched, links)
+    found = [link_under_load(one, STAGE) for one in _members(pair)]
+    known = sorted(one for one in found if one is not None)
+    return (*models, link.direct, link.path, *known) if link.path and len(known) == len(found) else None
+
+
+def _all_rates(pair: SharedEvidence) -> dict[str, tuple[tuple[object, ...] | None, float]]:
+    """The kind of each pair of the rig, and its slower rate one way, if it was measured."""
+    found = {}
+    for one in subjects(pair.evidence.loaded, "peers"):
+        other = pair.evidence.shared("peers", one.text)
+        try:
+            link, rounds = _link(other), _rounds(other)
+            ways = [rounds.having(by=ENGINE, way=way) for way in (THERE, BACK)]
+            if min(map(len, ways)) >= FEWEST_ROUNDS:
+                found[one.text] = (_kind(other, link), min(way.rate() for way in ways))
+        except NotMeasured:
+            continue
+    return found
+
+
+def _connected(link: PeerLink) -> str:
+    """How the two are connected."""
+    if link.direct:
+        return _over(link)
+    return f"{_over(link)}, no direct access ({link.why or LIKELY}; `nvidia-smi topo -p2p r`)"
+
+
+def _over(link: PeerLink) -> str:
+    if not link.direct:
+        return "through the host's memory"
+    if link.nvlinks:
+        return f"over {count_of(link.nvlinks, 'NVLinks')}"
+    return "directly" + (f" over {link.path}" if link.path else "")
+
+
+CRITERIA = (peer,)
+
+
+def tables(recording: Recording) -> Iterator[StageTable]:
+    """One row per pair with a column for each arm; of many pairs the slowest ones, and the median."""
+    rows: list[tuple[float, tuple[str, ...]]] = []
+    for subject in recording.rounds.subjects():
+        rounds = Rounds.of_subject(recording.rounds, subject)
+        own = rounds.only(rounds.same("stage", STAGE)).verified.measured
+        if len(own):
+            ways = [one.rate() for way in (THERE, BACK) if len(one := own.having(by=ENGINE, way=way))]
+            links = recording.of(PeerLink).of(subject)
+            cells = [rate_of(own, by=by, way=way) for by, way in ARMS]
+            rows.append((min(ways, default=0.0), (subject, _over(links[-1]) if links else "", *cells)))
+    note = "By the devices' own clocks; every word of every copy was compared at its target."
+    shown = [row for _, row in rows]
+    if len(rows) > SHOWN:
+        slowest = sorted(rows, key=lambda one: one[0])[:SHOWN]
+        shown = [row for _, row in slowest]
+        shown.append((f"median of {len(rows)} pairs", "", *_medians([row for _, row in rows])))
+        note = f"The {SHOWN} slowest pairs. {note}"
+    yield StageTable(
+        section="Transfers",
+        title="Copies between GPUs",
+        columns=("Pair", "Copies go", *(f"{WORDS[arm]}, {UNIT}" for arm in ARMS)),
+        rows=tuple(shown),
+        labels=LABELS,
+        note=note,
+    )
+
+
+def _medians(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for column in range(LABELS, LABELS + len(ARMS)):
+        rates = [float(row[column]) for row in rows if row[column] != NO_RATE]
+        yield figure(median(rates)) if rates else NO_RATE
