@@ -368,7 +368,7 @@ class _Search:
             several = block not in units
             less, more = sorted((block, main), key=len)
             found.append(Culprit("switch", less, more) if several else Culprit("gpu", block))
-        yield from self._confirmed(found, good)
+        yield from self._confirmed(found, good, main)
         if not (yield from self._ask([main]))[main] and len(main) < len(self._union(units)):
             found += yield from self._find(_inside(main, units))
         return found
@@ -434,7 +434,7 @@ class _Search:
                 return None
         return one[0], other[0]
 
-    def _confirmed(self, found: Sequence[Culprit], good: Items) -> Walk[None]:
+    def _confirmed(self, found: Sequence[Culprit], good: Items, main: Members) -> Walk[None]:
         """Ask for what is still lacking so that each finding can be told from one wrong result."""
         wanted: list[Members] = []
         for place, culprit in enumerate(found):
@@ -453,6 +453,8 @@ class _Search:
                 wanted += [pair] * max(0, 2 - self._bad.count(frozenset(pair)))
                 if not self._meet(ends):
                     wanted += [self._union([end, one]) for one in (partners * 2)[:2] for end in ends]
+        if found and sum(group.issuperset(main) for group in self._fine) < 2:
+            wanted.append(main)  # that all others are fine is what makes them partners
         yield from self._ask(wanted, fresh=True)
 
     def _meet(self, ends: tuple[Members, Members]) -> bool:
