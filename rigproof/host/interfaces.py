@@ -4,6 +4,7 @@ psutil gives addresses, speeds and counters; /sys/class/net what an interface is
 """
 
 import socket
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,8 +62,10 @@ class Interface:
 def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
     """Every interface with an address, in the kernel's order of IPv4 addresses, by which NCCL chooses."""
     statistics = psutil.net_if_stats()
-    found = []
-    for name, entries in psutil.net_if_addrs().items():
+    found, entries_of = [], defaultdict[str, list[Any]](list)
+    for label, entries in psutil.net_if_addrs().items():
+        entries_of[label.partition(":")[0]] += entries  # eth0:1 is a second address of eth0
+    for name, entries in entries_of.items():
         addresses = [_with_prefix(one.address, one.netmask) for one in entries if one.family in _FAMILIES]
         if name not in statistics:
             continue  # it has gone meanwhile

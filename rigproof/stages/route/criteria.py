@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_interface
+from math import isfinite
 from statistics import median
 
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured
@@ -96,10 +98,16 @@ class Ways:
         if not self.node.devices:
             raise NotApplicable("no device of the rig is on this node")
         self.node.require_found()
-        others = [one.subject for one in self.node.evidence.nodes if one.devices and one.found]
-        if not self.node.evidence.recording.run.simulated and len(set(map(self.address, others))) == 1:
+        addresses = set(map(self.address, (self.name, *self.others)))
+        if not self.node.evidence.recording.run.simulated and self.others and len(addresses) == 1:
             raise NotApplicable("the nodes are one machine: there is no LAN between them")
         return self.node.record(LanNode, STAGE, "it did not look for its ways to the others")
+
+    @cached_property
+    def others(self) -> Sequence[str]:
+        """The other nodes with devices that were found."""
+        every = self.node.evidence.nodes
+        return [one.subject for one in every if one.devices and one.found and one.subject != self.name]
 
     @cached_property
     def interfaces(self) -> Mapping[str, LanInterface]:
@@ -142,15 +150,17 @@ class Ways:
                 name: one.trouble for name in own.missing.split() if (one := self.other(name)) is not None
             }
             kept_out = [name for name, trouble in told.items() if trouble in EATEN and trouble != "refused"]
-            if kept_out and len(kept_out) == len(self.node.evidence.recording.nodes) - 1:
+            if kept_out and len(kept_out) == len(self.others):
                 return self._firewall(kept_out[0], str(told[kept_out[0]]))
-            if len(own.missing.split()) == len(self.node.evidence.recording.nodes) - 1:
+            if len(own.missing.split()) == len(self.others):
                 raise NotMeasured(f"{own.missing.replace(' ', ', ')} did not come to meet it")
         if own.trouble is None:
             return None
         at = self.other(own.meets_at)
-        others = [one for one in self.node.evidence.recording.nodes if one not in (self.name, own.meets_at)]
-        met = [one for name in others if (one := self.other(name)) is not None and one.trouble is None]
+        others = [
+            one for name in self.others if name != own.meets_at and (one := self.other(name)) is not None
+        ]
+        met = [one for one in others if one.trouble is None]
         if own.trouble in ("no answer", "unreachable") and met and at is not None:
             return self._firewall(own.meets_at, own.trouble, outgoing=True)
         what = EATEN.get(own.trouble, "were not answered in time")
@@ -198,10 +208,11 @@ class Ways:
 
     def _ray_network(self) -> str:
         address = self.address(self.name)
-        every = [text for one in self.interfaces.values() for text in one.addresses.split()]
-        return next(
-            (str(ip_interface(one).network) for one in every if one.startswith(f"{address}/")), address
-        )
+        with suppress(ValueError):  # of a damaged record
+            for text in (text for one in self.interfaces.values() for text in one.addresses.split()):
+                if text.startswith(f"{address}/"):
+                    return str(ip_interface(text).network)
+        return address
 
     # What the libraries take.
 
@@ -213,6 +224,9 @@ class Ways:
         if not own.gloo:
             detail = f"{GLOO}={stated.get(GLOO, '')} names no interface with an address here"
             return Finding(Outcome.FAIL, detail=detail, remedy=self._export(GLOO), source=source)
+        if self.node.cards and not own.nccl:
+            detail = f"{NCCL}={stated.get(NCCL, '')} names no interface with an address here"
+            return Finding(Outcome.FAIL, detail=detail, remedy=self._export(NCCL), source=source)
         if not is_loopback(own.gloo):
             return None
         name, address = own.hostname, self.address(self.name)
@@ -326,7 +340,7 @@ class Ways:
 
     def _export(self, *variables: str) -> str:
         """What to export on which node: one value fits all only where the interfaces have one name."""
-        every = [one for name in self.node.evidence.recording.nodes if (one := self.other(name)) is not None]
+        every = [one for name in (self.name, *self.others) if (one := self.other(name)) is not None]
         values = {one.subject: one.best for one in every if one.best}
         if self.name not in values:
             return "set it to the interface that `ip address` shows for the LAN, before `ray start`"
@@ -346,10 +360,17 @@ class Ways:
             if one is not None and one.outcome == "wrong":
                 detail = f"gloo's all-reduce, {one.arm}, gave a wrong answer"
                 return Finding(Outcome.FAIL, detail=detail, remedy="do not train on it", source=source)
-        if own is None or own.outcome == "broken":
-            raise NotMeasured("gloo was not tried" if own is None else f"gloo was not tried: {own.message}")
+        for arm, one in ((AS_IT_IS, own), (PINNED, pinned)):
+            if one is None or one.outcome == "broken":
+                why = "" if one is None else one.message
+                raise NotMeasured(f"gloo was not tried {arm}", why or self._why_not_tried())
+        assert own is not None
+        assert pinned is not None
         if own.outcome == "done":
-            return None
+            if pinned.outcome == "done":
+                return None
+            detail = f"gloo works as it is, and not pinned to {pinned.interface} ({_short(pinned.message)})"
+            return Finding(Outcome.WARN, detail=detail, source=source)
         family = {one.to for one in self.out if self._other_family(one.to)}
         if family:
             other = sorted(family)[0]
@@ -357,19 +378,23 @@ class Ways:
             there = its.gloo if its else ""
             detail = f"gloo takes {self.own.gloo} here and {there} on {other}: it joins no two families"
             return Finding(Outcome.FAIL, detail=detail, remedy=self._export(GLOO), source=source)
-        message = own.message.rpartition("] ")[2] or own.message
-        if pinned is not None and pinned.outcome == "done":
-            detail = f"gloo fails as it is ({message[:80]}), and not pinned to {pinned.interface}"
+        if pinned.outcome == "done":
+            detail = f"gloo fails as it is ({_short(own.message)}), and not pinned to {pinned.interface}"
             return Finding(Outcome.FAIL, detail=detail, remedy=self._export(GLOO), source=source)
-        causes = [one for one in map(self._kept_by, {probe.to for probe in self.out}) if one]
-        if causes:
-            raise NotMeasured(f"gloo does not get through: {causes[0]}")
-        detail = f"gloo does not get through, as it is and pinned: {message[:120]}"
+        if cause := self._why_not_tried():
+            raise NotMeasured(f"gloo does not get through: {cause}")
+        if "hung" in (own.outcome, pinned.outcome):  # as on a host whose CPUs others have
+            raise NotMeasured(f"gloo did not end in time, as it is and pinned: {_short(own.message)}")
+        detail = f"gloo does not get through, as it is and pinned: {_short(own.message)}"
         return Finding(Outcome.FAIL, detail=detail, source=source)
 
     def _other_family(self, other: str) -> bool:
         its = self.other(other)
         return its is not None and bool(its.gloo) and (":" in its.gloo) != (":" in self.own.gloo)
+
+    def _why_not_tried(self) -> str:
+        """Which neighbour's fault keeps gloo from it; empty if none does."""
+        return next(filter(None, map(self._kept_by, sorted({probe.to for probe in self.out}))), "")
 
     def _kept_by(self, other: str) -> str:
         """Why this node's gloo fails by another node's fault; empty if that has none."""
@@ -410,14 +435,14 @@ class Ways:
     @cached_property
     def ahead_s(self) -> float | None:
         """Of the other nodes' clocks, by their median; None if it is not known."""
-        names = [name for name in self.node.evidence.recording.nodes if name != self.name]
-        others = [one.ahead_s for name in names if (one := self.other(name)) and one.ahead_s is not None]
-        return self.own.ahead_s - median(others) if others and self.own.ahead_s is not None else None
+        told = [one.ahead_s for name in self.others if (one := self.other(name)) is not None]
+        others = [one for one in told if one is not None and isfinite(one)]
+        own_s = self.own.ahead_s
+        return own_s - median(others) if others and own_s is not None and isfinite(own_s) else None
 
     @property
     def _others_clocks(self) -> str:
-        others = [name for name in self.node.evidence.recording.nodes if name != self.name]
-        return f"that of {others[0]}" if len(others) == 1 else "those of the others"
+        return f"that of {self.others[0]}" if len(self.others) == 1 else "those of the others"
 
     def of_warnings(self) -> Finding | None:
         """What works, and could be better."""
@@ -458,20 +483,30 @@ class Ways:
         to = ", ".join(dict.fromkeys(one.to for one in open_ways))
         if not to or not any(one.to_interface == best.name and one.outcome == "open" for one in self.back):
             raise NotMeasured(f"no way over {best.name} was probed in both directions")
-        takes = " and ".join(name for name, interface in self.taken.items() if interface == best.name)
+        every = self.taken.items()
+        *first, last = [name for name, at in every if at == best.name or self._went_over_best(name)] or [
+            "no library"
+        ]
+        takes = f"{', '.join(first)} and {last}" if first else last
         speed = f"{best.speed_mbps} Mbit/s, " if best.speed_mbps else ""
         passed = min(one.passed for one in open_ways)
         size = f"packets of {passed} bytes arrive" if passed else "UDP is not answered, TCP is"
-        unlike = sorted({one.to_interface for one in open_ways} - {best.name})
+        there = {its.best for one in open_ways if (its := self.other(one.to)) is not None}
+        unlike = sorted(there - {best.name, ""})
         names = f" ({', '.join(unlike)} there: no one {GLOO} fits both)" if unlike else ""
         clock = "" if self.ahead_s is None else f"; clock {_clock(self.ahead_s)} {self._others_clocks}"
-        return f"{takes or 'nothing'} over {best.name} to {to}{names}: {speed}{size}{clock}"
+        return f"{takes} over {best.name} to {to}{names}: {speed}{size}{clock}"
 
 
 def carriers(arm: LanArm) -> list[str]:
     """The interfaces that sent at least what was reduced; of those that carry each other, all."""
     sent = zip(arm.names.split(), arm.shares, strict=False)
     return [name for name, share in sent if share * arm.sent_mb >= CARRIED_SHARE * arm.payload_mb]
+
+
+def _short(message: str) -> str:
+    """What gloo says, without the place in its source."""
+    return (message.rpartition("] ")[2] or message)[:80]
 
 
 def _share_of(arm: LanArm, name: str) -> str:

@@ -108,6 +108,8 @@ def _serve(orders: Orders) -> None:
     import torch.distributed as dist  # noqa: PLC0415 - while the parent probes
     from torch import arange, float32, full  # noqa: PLC0415
 
+    if not dist.is_gloo_available():
+        raise RuntimeError("this torch was built without gloo")
     parent.tell(what="ready")
     told = orders.next()
     if told is None:
@@ -130,7 +132,7 @@ def _serve(orders: Orders) -> None:
         ranks = order.size * (order.size - 1) / 2
         right = arange(count, dtype=float32).remainder_(1000).mul_(order.size).add_(full((), ranks))
         parent.tell(what="reduced", right=bool((own == right).all()), seconds=seconds)
-    except Exception as error:  # gloo raises several kinds: what it says is the finding
+    except RuntimeError as error:  # of gloo, or of its store: what it says is the finding
         lines: list[Any] = str(error).strip().splitlines() or [type(error).__name__]
         parent.tell(what="failed", message=str(lines[0])[:300])
     orders.closed.wait()

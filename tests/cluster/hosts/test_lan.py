@@ -12,6 +12,7 @@ from rigproof.records.verdict import Outcome
 from support.acceptance import CHECKOUT
 from support.lan_members import judged, met
 from support.network_hosts import Network
+from support.ray_hosts import PATIENT_START_S, RayHosts
 from support.sentences import check_sentences
 
 LIBRARY = Path(__file__).parents[2] / "support" / "wall_clock.c"
@@ -50,9 +51,7 @@ def test_a_sound_lan_of_ipv6_passes():
     with Network("pc1", "pc2", ip=6, named=True) as network:
         one, other = verdicts(network)
     assert (one.outcome, other.outcome) == (Outcome.PASS, Outcome.PASS), (one.detail, other.detail)
-    assert one.detail.startswith(
-        "gloo and NCCL and Ray over eth0 to pc2: 10000 Mbit/s, packets of 1500 bytes"
-    )
+    assert one.detail.startswith("gloo, NCCL and Ray over eth0 to pc2: 10000 Mbit/s, packets of 1500 bytes")
 
 
 def test_names_on_loopback_fail_as_gloo_does(network):
@@ -111,3 +110,24 @@ def test_what_the_page_says_to_look_at_can_be_typed(network):
         done = subprocess.run(host.command("sh", "-c", typed), capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         assert done.stdout
+
+
+def test_a_rig_with_one_name_on_loopback_is_rejected_by_that_alone(network):
+    """A whole run with Ray across the hosts, which does not mind the name."""
+    network.resolve("pc2", pc2="127.0.1.1")
+    hosts = RayHosts.of(network)
+    for host in network.hosts.values():
+        started = hosts.ray_start(host)
+        assert started.returncode == 0, started.stdout
+    profile = hosts.profile(route_s=1, start_s=PATIENT_START_S)
+    run = hosts.accept(profile, "--hw-level=quick").end()
+    failed = {key for key, one in run.criteria.items() if one["outcome"] == "fail"}
+    assert failed == {("lan.route", "pc2")}, run.output
+    assert run.status == 1
+    assert "Set `10.77.0.2 pc2` in /etc/hosts on pc2 in place of the line with 127.0.1.1" in run.output
+    assert (
+        run.criteria["lan.route", "pc1"]["outcome"] != "fail"
+    )  # of two, the other one may be the one to connect
+    again = hosts.python(hosts.head, "-m", "rigproof", "judge", run.folder)
+    assert again.returncode == 1
+    assert "in /etc/hosts on pc2" in again.stdout

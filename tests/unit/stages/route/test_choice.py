@@ -63,6 +63,7 @@ def test_gloo(variables, resolved, address):
     ],
 )
 def test_nccl(variables, names):
+    """As NCCL 2.28.9 logged it ("NET/Socket : Using") on a host with such interfaces, in this order."""
     assert nccl_takes(PC, variables) == names
 
 
