@@ -500,7 +500,7 @@ class Ways:
 
 def carriers(arm: LanArm) -> list[str]:
     """The interfaces that sent at least what was reduced; of those that carry each other, all."""
-    sent = zip(arm.names.split(), arm.shares, strict=False)
+    sent = zip(arm.names.split(), arm.shares or (), strict=False)
     return [name for name, share in sent if share * arm.sent_mb >= CARRIED_SHARE * arm.payload_mb]
 
 
@@ -510,7 +510,7 @@ def _short(message: str) -> str:
 
 
 def _share_of(arm: LanArm, name: str) -> str:
-    share = dict(zip(arm.names.split(), arm.shares, strict=False)).get(name, 0.0)
+    share = dict(zip(arm.names.split(), arm.shares or (), strict=False)).get(name, 0.0)
     return f"{100 * share:.0f} %"
 
 

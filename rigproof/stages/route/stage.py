@@ -149,7 +149,7 @@ class LanArm:
     payload_mb: float
     sent_mb: float
     names: str
-    shares: tuple[float, ...]
+    shares: tuple[float, ...] | None  # None: not counted
 
 
 @dataclass(frozen=True, slots=True)

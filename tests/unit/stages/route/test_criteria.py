@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.judging.judge import promised
+from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.stages.route.criteria import route, tables
@@ -363,3 +364,14 @@ def test_without_a_part_of_it_nothing_passes(pair, kind):
 def test_nodes_of_one_machine_have_no_lan(pair):
     pair.recording.run = replace(pair.recording.run, simulated=False)
     assert {one.outcome for one in judged(pair)} == {Outcome.NOT_APPLICABLE}
+
+
+def test_what_was_recorded_can_be_judged_again_from_disk(pair, tmp_path):
+    writer = RecordingWriter(tmp_path / "run", pair.recording.run)
+    for kind in (LanArm, LanInterface, LanNode, LanProbe):
+        for one in pair.recording.of(kind):
+            writer.add(one)
+    writer.close()
+    again = read_recording(tmp_path / "run")
+    for kind in (LanArm, LanInterface, LanNode, LanProbe):
+        assert list(again.of(kind)) == list(pair.recording.of(kind))
