@@ -67,14 +67,17 @@ class Apart(Child):
 
 
 _ready: list[Apart] = []  # at most one
+_refill = False  # whether another one is started as soon as it is taken
 
 
-def make_ready() -> None:
-    """Start a process that loads torch for a later `run_apart`, if there is none.
+def make_ready(*, wanted: bool = True) -> None:
+    """Start a process that loads torch for a later `run_apart`, if there is none; another once it is taken.
 
-    It ends with the thread that calls this.
+    `wanted`: whether there is a later one. The process ends with the thread that calls this.
     """
-    if not _ready:
+    global _refill  # noqa: PLW0603 - of this process's one device
+    _refill = wanted
+    if wanted and not _ready:
         _ready.append(Apart(READY))
 
 
@@ -83,6 +86,7 @@ def _taken(module: str, told: str, environment: Mapping[str, str]) -> Apart | No
     if not _ready:
         return None
     process = _ready.pop()
+    make_ready(wanted=_refill)
     if process.tell(module=module, arguments=[told], environment=dict(environment)):
         return process
     process.stop(0)
@@ -135,6 +139,7 @@ def run_apart(
                     held = found is not None and found.state == HELD
                     child.stop(0)  # it has had its time
                     raise ApartError("silent", f"{silent} for {limit_s:g} s", held=held) from None
+                context.alive()  # this process is: it waits for the other's own deadline
                 continue
             heard_s, limit_s = time.monotonic(), message.get("limit_s", limit_s)
             context.alive()

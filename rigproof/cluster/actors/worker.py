@@ -130,8 +130,7 @@ class RigproofWorker:
 
         while True:
             spec, start_at_s, ahead = self._tasks.get()
-            if ahead:
-                make_ready()
+            make_ready(wanted=ahead)
             while not self.stopped() and (left_s := start_at_s - self.now_s()) > 0:
                 time.sleep(min(left_s, 0.05))
 

@@ -66,7 +66,8 @@ def heard(child_module):
     return hear
 
 
-def test_its_records_are_the_workers_and_each_is_a_sign_of_life(heard):
+def test_its_records_are_the_workers_and_each_is_a_sign_of_life(heard, monkeypatch):
+    monkeypatch.setattr(own_process, "WAIT_S", LIMIT_S)  # else to wait is one, too
     context = Alive()
     work = (
         "    reporter = Reporter(context, spec.stage, context.crew.subject)\n"
@@ -154,8 +155,10 @@ def ready():
     (process,) = own_process._ready
     own_process.make_ready()
     assert own_process._ready == [process]
+    own_process._refill = False
     yield process
-    process.stop()
+    for one in (process, *own_process._ready):
+        one.stop(0)
     own_process._ready.clear()
 
 
@@ -176,7 +179,20 @@ def test_a_process_that_is_ready_takes_the_task_and_one_that_has_ended_does_not(
     assert own_process._ready == []
 
 
+def test_another_is_started_as_it_is_taken_where_a_later_task_needs_one(heard, ready):
+    own_process.make_ready()
+    heard(TELL, torch=True)
+    (another,) = own_process._ready
+    assert another.pid != ready.pid
+
+
 def test_what_needs_no_torch_leaves_it_for_those_that_do(heard, ready):
     (told,) = heard(TELL)
     assert told.data["pid"] != ready.pid
     assert own_process._ready == [ready]
+
+
+def test_who_waits_for_a_silent_process_within_its_limit_is_alive(heard):
+    context = Alive()
+    heard("    time.sleep(1.0)", context)
+    assert context.signs > 3
