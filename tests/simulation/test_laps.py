@@ -27,7 +27,7 @@ from support.results import result_with
 
 FAIL, WARN, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED
 SUSTAINED, PEER = "throughput.sustained", "throughput.peer_outlier"
-OTHERS = ("training", "feeding", "sharing", "replay", "transient", "ram", "disk", "bandwidth")
+OTHERS = ("training", "feeding", "sharing", "replay", "transient", "ram", "disk", "bandwidth", "ddp")
 
 
 def rig(name, gpus):

@@ -54,9 +54,10 @@ STAGES = (ANYWHERE, *DUTIES)
 
 @cache
 def level_of(stage: str) -> LevelName:
-    """The shortest level that has the stage."""
-    seeds = load_rig("dual-3090-3070", KINDS)
-    return next(one for one in LEVELS if stage in ("", *make_plan(seeds, one).stage_names))
+    """The shortest level that has the stage, on two hosts or on one with two cards."""
+    rigs = [load_rig(name, KINDS) for name in ("dual-3090-3070", "h200-x2")]
+    plans = {one: {name for rig in rigs for name in make_plan(rig, one).stage_names} for one in LEVELS}
+    return next(one for one in LEVELS if stage in ("", *plans[one]))
 
 
 @cache

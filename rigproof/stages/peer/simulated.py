@@ -29,8 +29,12 @@ from rigproof.stages.peer.stage import (
 
 def _without_peer(loaded: LoadedRig, device: PromisedDevice) -> str:
     """Lacks another GPU on its node."""
-    gpus = [one for one in loaded.devices() if one.node == device.node and one.gpu.device == "cuda"]
-    return "" if len(gpus) > 1 else f"{device.node} has no other GPU"
+    return "" if len(_on_node(loaded, device)) > 1 else f"{device.node} has no other GPU"
+
+
+def _on_node(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
+    """The GPUs of its node."""
+    return [one.subject for one in loaded.devices() if one.node == device.node and one.gpu.device == "cuda"]
 
 
 def _without_links(loaded: LoadedRig, device: PromisedDevice) -> str:
@@ -73,6 +77,7 @@ BRIDGED = 4  # links of a bridge, at most; more lead to a switch
 COPIES = 8  # of each arm
 NOISE = 0.002
 COPIED_SHARE = 0.4  # of the time; the rest is verification
+OF_WORKERS = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")  # the last also if it does nothing
 NOT_OFFERED = "its driver does not offer it for these GPUs"
 
 
@@ -152,4 +157,14 @@ def _link_gbps(task: Task, card: SimulatedCard) -> float:
     return gbps
 
 
-SIMULATED = SimulatedForm(segments, records)
+def unnoticed(fault: InjectedFault, work: CardWork) -> str:
+    """A worker that has nothing to do, or is over at once, shows no fault of its process."""
+    first, *others = _on_node(work.loaded, work.device)
+    if fault.name in OF_WORKERS and not others:
+        return _without_peer(work.loaded, work.device)
+    if fault.name in OF_WORKERS[:-1] and work.device.subject != first:
+        return f"a worker of {first} has the copies made"
+    return ""
+
+
+SIMULATED = SimulatedForm(segments, records, unnoticed=unnoticed)

@@ -33,9 +33,7 @@ from rigproof.telemetry.nvml.peers import Connection, connections
 from rigproof.telemetry.nvml.session import open_nvml
 
 MODULE = "rigproof.stages.peer.workload"
-START_S = (
-    60.0  # without a message: torch takes long to load from a slow disk, and each GPU has a context made
-)
+START_S = 45.0  # without a message, less than the driver waits for one: torch may load from a slow disk
 STALL_S = 15.0  # later on
 WAKE_S = 0.3  # of work in their own memory: an idle consumer card's link and memory are slow
 WAKE_WORDS = 2**22
