@@ -488,7 +488,12 @@ class _Search:
         members = frozenset(group)
         if any(one <= members for one in self._bad):
             return False
-        return True if any(one >= members for one in self._fine) else None
+        return True if any(members <= one for one in self._fine_like(members)) else None
+
+    def _fine_like(self, group: Iterable[str]) -> list[frozenset[str]]:
+        """The fine groups that can speak for a group: where nodes are slow together, none for its inside."""
+        node = _scope(group)
+        return [one for one in self._fine if not node or _scope(one) == node]
 
     def _union(self, items: Iterable[Members]) -> Members:
         members = {one for item in items for one in item}
@@ -536,8 +541,9 @@ class _Search:
         """Whether all results bear it out, and would if any one of them were wrong."""
         if culprit.why:  # by what it does alone
             return culprit.kind != "unknown"
-        doubted = (bad for bad in self._bad if any(bad <= fine for fine in self._fine))
-        contradicted = any(culprit.shows_in(group) for group in self._fine)
+        doubted = (bad for bad in self._bad if any(bad <= fine for fine in self._fine_like(bad)))
+        about = self._fine_like((*culprit.one, *culprit.other))
+        contradicted = any(culprit.shows_in(group) for group in about)
         if (
             culprit.kind == "unknown"
             or contradicted

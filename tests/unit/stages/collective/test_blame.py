@@ -125,6 +125,17 @@ def test_what_can_never_be_tested_ends_the_search():
     assert not [one for one in step.culprits if one.kind != "unknown"]
 
 
+def test_that_all_nodes_are_no_slower_together_says_nothing_of_the_inside_of_one():
+    """The LAN between them hides a slow link in one."""
+    devices, fault = team(4, 4), gpu("n1/gpu2")
+    results: list[Trial] = []
+    while (step := next_step(devices, results)).groups:
+        for group in step.groups:
+            inside = len({one.partition("/")[0] for one in group}) == 1
+            results.append(Trial(group, "slow" if inside and fault.shows_in(group) else "fine"))
+    assert [(one.kind, one.one) for one in step.culprits] == [("gpu", fault.one)]
+
+
 def test_a_search_that_takes_too_long_says_what_it_knows():
     devices = team(16, 4)
     faults = [gpu("n3/gpu1"), link(devices, 5, 11)]
