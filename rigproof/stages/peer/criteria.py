@@ -9,21 +9,36 @@ import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_name, link_under_load
+from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_under_load
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.subjects import subjects
 from rigproof.profiles.tables.limits import LIMITS
-from rigproof.records.measurements import GB, Event
+from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.stages.peer.floors import (
+    BOTH_SHARE,
+    FLOOR_GBPS,
+    HOST_SHARE,
+    KERNEL_SHARE,
+    NVLINK_GBPS,
+    NVLINK_SHARE,
+    NVLINKS,
+    PCIE_SHARE,
+    UNIT,
+    floor_of_pair,
+    limit_of,
+    members_of,
+    nvlink_gbps,
+    nvlinks_between,
+)
 from rigproof.stages.peer.stage import (
     ARMS,
     BACK,
     BOTH,
     ENGINE,
-    KERNEL,
     KIND,
     STAGE,
     THERE,
@@ -32,19 +47,9 @@ from rigproof.stages.peer.stage import (
 )
 from rigproof.stages.tables import NO_RATE, StageTable, rate_of
 
-FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
-NVLINK_GBPS = KIND.key(lambda own: own.nvlink_gbps)
-NVLINK_SHARE = KIND.key(lambda own: own.nvlink_share)
-PCIE_SHARE = KIND.key(lambda own: own.pcie_share)
-HOST_SHARE = KIND.key(lambda own: own.host_share)
-BOTH_SHARE = KIND.key(lambda own: own.both_share)
-KERNEL_SHARE = KIND.key(lambda own: own.kernel_share)
 PEER_SHARE = KIND.key(lambda own: own.peer_share)
-NVLINKS = LIMITS.key(lambda limits: limits.nvlinks)
 CEILING_SHARE = LIMITS.key(lambda limits: limits.ceiling_share)
 
-UNIT = "GB/s"
-LEAST_PART = 3  # four GPUs without a switch share the links of each: a third for each other one
 MOST_LINKS = 36  # of a GPU, by NVML
 SHORTEST_S = 1e-4  # of a copy: to queue it takes a tenth of that
 FEWEST_OTHERS = 2  # pairs to be compared with
@@ -134,7 +139,7 @@ def peer(pair: SharedEvidence) -> Finding:
 
 def _culprit(pair: SharedEvidence) -> str | None:
     """The one GPU that all failing pairs of the host have in common; None if there is none, or one pair."""
-    host = _members(pair)[0].node_name
+    host = members_of(pair)[0].node_name
     failing = pair.evidence.cached(("failing pairs", host), lambda: _failing(pair, host))
     common = set.intersection(*map(set, failing)) if len(failing) > 1 else set()
     return common.pop() if len(common) == 1 else None
@@ -146,7 +151,7 @@ def _failing(pair: SharedEvidence, host: str) -> list[tuple[str, ...]]:
     for one in subjects(pair.evidence.loaded, "peers"):
         other = pair.evidence.shared("peers", one.text)
         try:
-            if _members(other)[0].node_name == host and _judged(other).outcome is Outcome.FAIL:
+            if members_of(other)[0].node_name == host and _judged(other).outcome is Outcome.FAIL:
                 found.append(one.members)
         except NotMeasured:
             continue
@@ -155,7 +160,7 @@ def _failing(pair: SharedEvidence, host: str) -> list[tuple[str, ...]]:
 
 def _judged(pair: SharedEvidence) -> Finding:
     """The pair by itself."""
-    host = _members(pair)[0].node_name
+    host = members_of(pair)[0].node_name
     if (wrong := _wrong(pair)) is not None:
         return wrong
     link, rounds = _link(pair), _rounds(pair)
@@ -163,11 +168,11 @@ def _judged(pair: SharedEvidence) -> Finding:
     _require_possible(pair, link, rates)
     one_way = min(((by, way) for by, way in rates if by == ENGINE and way != BOTH), key=rates.__getitem__)
     connected = _connected(link)
-    floor, others = _floor(pair, link), _by_others(pair, link)
+    floor, others = floor_of_pair(pair, link), _by_others(pair, link)
     arms = []
     for (by, way), rate in rates.items() if floor is not None else ():
         assert floor is not None
-        arms.append(Arm(WORDS[by, way], rate, _limit(pair, floor, by, way), _spans(pair, rounds, by, way)))
+        arms.append(Arm(WORDS[by, way], rate, limit_of(pair, floor, by, way), _spans(pair, rounds, by, way)))
     if others is not None:
         arms.append(Arm(WORDS[one_way], rates[one_way], others, _spans(pair, rounds, *one_way)))
     failed = [one for one in arms if one.reached < 1]
@@ -187,13 +192,6 @@ def _judged(pair: SharedEvidence) -> Finding:
         return Finding(Outcome.NO_LIMIT, rates[one_way], detail=f"{connected}; {why}")
     others_s = [f"{WORDS[arm]} {figure(rate)}" for arm, rate in rates.items() if arm != one_way]
     return pass_or_fail(rates[one_way], floor, good=True, detail="; ".join([connected, ", ".join(others_s)]))
-
-
-def _members(pair: SharedEvidence) -> tuple[DeviceEvidence, DeviceEvidence]:
-    first, second = pair.members
-    assert isinstance(first, DeviceEvidence)
-    assert isinstance(second, DeviceEvidence)
-    return first, second
 
 
 # What was measured
@@ -238,7 +236,7 @@ def _link(pair: SharedEvidence) -> PeerLink:
 
 def _cause(pair: SharedEvidence) -> str:
     """What happened to the host's copies as a whole: where they were when they ended; empty if nothing."""
-    host, events = _members(pair)[0].node_name, pair.evidence.events
+    host, events = members_of(pair)[0].node_name, pair.evidence.events
     failed = (one for one in events.of(host, "crew_failed") if one.stage == STAGE)
     ended = next((one for one in (*failed, *events.of(host, "peers_ended"))), None)
     if ended is None:
@@ -276,9 +274,9 @@ def _spans(pair: SharedEvidence, rounds: Rounds, by: str, way: str) -> tuple[tup
 
 def _require_possible(pair: SharedEvidence, link: PeerLink, rates: dict[tuple[str, str], float]) -> None:
     """NotMeasured if a rate is over what all that connects the two can carry together."""
-    share = _members(pair)[0].optional_limit(CEILING_SHARE)
-    nvlink = _nvlink_gbps(pair)
-    best = [[link_at_most(one, name) for name in FIELDS] for one in _members(pair)]
+    share = members_of(pair)[0].optional_limit(CEILING_SHARE)
+    nvlink = nvlink_gbps(pair)
+    best = [[link_at_most(one, name) for name in FIELDS] for one in members_of(pair)]
     known = [link_gbps(generation, width) for generation, width in best if generation and width]
     if share is None or len(known) < len(best) or link.nvlinks is None or (link.nvlinks and not nvlink):
         return  # not even the best is known
@@ -292,111 +290,12 @@ def _require_possible(pair: SharedEvidence, link: PeerLink, rates: dict[tuple[st
             )
 
 
-# What it must be
-
-
-def _floor(pair: SharedEvidence, link: PeerLink) -> Limit | None:
-    """The least rate one way; None if what connects the two is not known."""
-    stated = [limit for one in _members(pair) if (limit := one.optional_limit(FLOOR_GBPS)) is not None]
-    if stated:
-        return max(stated, key=attrgetter("value"))
-    first, _ = _members(pair)
-    links, each = _nvlinks(pair, link), _nvlink_gbps(pair)
-    if links:
-        if each is None:
-            return None
-        share = first.limit(NVLINK_SHARE)
-        return each.times(share.value * links, f" × {count_of(links, 'NVLinks')} × {share.value:g}")
-    share = first.limit(PCIE_SHARE if link.direct else HOST_SHARE)
-    slowest = (None if link.direct else _transfers(pair)) or _slower_link(pair)
-    return None if slowest is None else slowest.times(share.value, f" × {share.value:g}; {share.source}")
-
-
-def _nvlinks(pair: SharedEvidence, link: PeerLink) -> int:
-    """How many NVLinks there should be between the two: not fewer because some are down.
-
-    Over a switch, all that each is promised to have. Else those that are there, and those that both lack of
-    what is promised. Where NVML does not say what they lead to, as few as any board has between two.
-    """
-    promised = [one for one in map(_promised, _members(pair)) if one is not None]
-    if len(promised) < len(pair.members):
-        return link.nvlinks or 0
-    if link.switched:
-        return max(link.nvlinks or 0, min(promised))
-    if link.nvlinks is None:
-        return min(promised) // LEAST_PART
-    return link.nvlinks + min(map(_missing, _members(pair)))
-
-
-def _missing(device: DeviceEvidence) -> int:
-    """The promised NVLinks of a GPU that were not active, before or after the load."""
-    read = [one for moment in ("before", "after") if (one := device.counters(moment)) is not None]
-    active = min((sum(map(bool, one.nvlinks or ())) for one in read), default=None)
-    return 0 if active is None else max(0, (_promised(device) or 0) - active)
-
-
-def _promised(device: DeviceEvidence) -> int | None:
-    """The NVLinks that the rig or the SKU file promises of a GPU; None if neither does."""
-    stated, sku = device.optional_limit(NVLINKS), device.device.sku
-    if stated is not None:
-        return int(stated.value)
-    return None if sku is None else sku.nvlinks
-
-
-def _nvlink_gbps(pair: SharedEvidence) -> Limit | None:
-    """The rate of a link one way, of the slower of the two; None if it is not stated for both."""
-    found = []
-    for device in _members(pair):
-        capability = device.identity.compute_capability
-        name = "" if capability is None else "cc_{}_{}".format(*capability)
-        gbps = getattr(device.stated(NVLINK_GBPS)[0], name, None)
-        if gbps is None:
-            return None
-        file = device.source_of(f"{NVLINK_GBPS}.{name}")
-        found.append(Limit(gbps, f"{figure(gbps, UNIT)} of each link, {file}"))
-    return min(found, key=attrgetter("value"))
-
-
-def _slower_link(pair: SharedEvidence) -> Limit | None:
-    """The nominal rate of the slower PCIe link of the two under load; None if one is not known."""
-    links = [link_under_load(one, STAGE) for one in _members(pair)]
-    known = [one for one in links if one is not None]
-    if len(known) < len(links):
-        return None
-    slower = min(known, key=lambda one: link_gbps(*one))
-    return Limit(link_gbps(*slower), link_name(*slower))
-
-
-def _transfers(pair: SharedEvidence) -> Limit | None:
-    """The slowest transfer of the two alone, to or from the host; None if one was not measured."""
-    found = []
-    for device in _members(pair):
-        copies = device.all_rounds.only(device.own & device.all_rounds.same("unit", GB)).verified.measured
-        for direction in ("h2d", "d2h"):
-            own = copies.having(direction=direction, company="alone")
-            if len(own) < FEWEST_ROUNDS:
-                return None
-            found.append(Limit(own.rate(), f"{direction} of {device.subject}"))
-    return min(found, key=attrgetter("value"))
-
-
-def _limit(pair: SharedEvidence, floor: Limit, by: str, way: str) -> Limit:
-    """The limit of an arm, by the floor of one way by copy engine."""
-    if way == BOTH:
-        share = _members(pair)[0].limit(BOTH_SHARE)
-        return Limit(2 * share.value * floor.value, f"{share.value:g} of twice {floor.source}")
-    if by == KERNEL:
-        share = _members(pair)[0].limit(KERNEL_SHARE)
-        return Limit(share.value * floor.value, f"{share.value:g} of {floor.source}")
-    return floor
-
-
 def _by_others(pair: SharedEvidence, link: PeerLink) -> Limit | None:
     """A share of the median of the other pairs of such GPUs, connected alike; None if there are too few."""
     own = _kind(pair, link)
     alike = pair.evidence.cached("peer rates", lambda: _all_rates(pair)) if own is not None else {}
     rates = [rate for subject, (kind, rate) in alike.items() if subject != pair.subject and kind == own]
-    share = _members(pair)[0].limit(PEER_SHARE)
+    share = members_of(pair)[0].limit(PEER_SHARE)
     if len(rates) < FEWEST_OTHERS:
         return None
     return Limit(median(rates), f"the median of {len(rates)} other pairs").times(
@@ -409,11 +308,11 @@ def _kind(pair: SharedEvidence, link: PeerLink) -> tuple[object, ...] | None:
 
     By NVLink, the links that there should be: so a pair that lost some is compared with those that have all.
     """
-    models = sorted(one.device.sku_stem or one.identity.name for one in _members(pair))
-    links = _nvlinks(pair, link)
+    models = sorted(one.device.sku_stem or one.identity.name for one in members_of(pair))
+    links = nvlinks_between(pair, link)
     if links:
         return (*models, link.switched, links)
-    found = [link_under_load(one, STAGE) for one in _members(pair)]
+    found = [link_under_load(one, STAGE) for one in members_of(pair)]
     known = sorted(one for one in found if one is not None)
     return (*models, link.direct, link.path, *known) if link.path and len(known) == len(found) else None
 
