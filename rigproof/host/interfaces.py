@@ -15,6 +15,7 @@ from typing import Any, Literal
 import psutil
 
 SYS = Path("/sys/class/net")
+UNKNOWN_MBPS = 2**31 - 1  # as drivers write -1
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 # "bridge": one that joins no physical port, as Docker and libvirt make them; one that does is "ethernet", as
@@ -26,6 +27,9 @@ KIND_OF_TYPE: dict[int, InterfaceKind] = {
     772: "loopback",
     **dict.fromkeys((512, 768, 769, 776, 778, 0xFFFE), "vpn"),
 }
+
+# Drivers of virtual machines' cards, which report a speed of their own that the host's card need not have.
+PRETENDING = ("virtio_net", "vmxnet3", "hv_netvsc", "netvsc", "vif", "xen-netfront")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,24 @@ def kind_of(name: str, sys: Path = SYS) -> InterfaceKind:
     with suppress(OSError, ValueError):
         return KIND_OF_TYPE.get(int((own / "type").read_text()), "ethernet")
     return "loopback" if name == "lo" else "ethernet"
+
+
+def link_mbps(name: str, sys: Path = SYS) -> int | None:
+    """The speed of the card below an interface, in Mbit/s: what one connection can get of it.
+
+    Of a bond, a VLAN or a bridge the slowest card that it is made of. None without a card that says so: a
+    container's end of a veth pair claims 10 Gbit/s, and a virtual machine's card what its maker liked.
+    """
+    own = sys / name
+    if (own / "device").exists():
+        if (own / "device" / "driver").resolve().name in PRETENDING:
+            return None
+        with suppress(OSError, ValueError):
+            speed = int((own / "speed").read_text())
+            return speed if 0 < speed < UNKNOWN_MBPS else None
+        return None
+    below = [link_mbps(lower.name.removeprefix("lower_"), sys) for lower in own.glob("lower_*")]
+    return min((speed for speed in below if speed is not None), default=None)
 
 
 def from_data(data: Mapping[str, Any]) -> Interface:

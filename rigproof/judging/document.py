@@ -21,6 +21,7 @@ SCOPES: dict[Scope, str] = {
     "pair": "every pair of promised devices",
     "peers": "every pair of promised devices of a node",
     "node_pair": "every pair of promised nodes that have devices",
+    "node_ring": "each promised node that has devices and the next one, and the last with the first",
     "group": "the promised devices of each SKU with several devices",
     "team": "all devices of each node that promises several, and those of a rig of several nodes",
     "rig": "the rig",
@@ -78,7 +79,8 @@ def _criteria() -> str:
 def _entry(criterion: Criterion) -> str:
     judged = SCOPES[criterion.scope]
     if not criterion.applies_to_cpu:
-        judged += " with CUDA GPUs" if criterion.scope in ("node", "node_pair") else " but the CPU"
+        of_nodes = criterion.scope in ("node", "node_pair", "node_ring")
+        judged += " with CUDA GPUs" if of_nodes else " but the CPU"
     if criterion.unit:
         judged += f"; in {criterion.unit}"
     if criterion.direction:

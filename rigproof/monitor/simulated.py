@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rigproof.host.processes import ProcessId
@@ -31,6 +32,8 @@ def simulated(
 ) -> Nodes:
     """The nodes of a simulated rig, whose stages run one after the other, over and over, in real time.
 
+    Stages that measure the hosts are left out, since there is nothing to see of them.
+
     Raises:
         ProfileError, NotSimulated: there is no such rig to simulate.
     """
@@ -39,6 +42,7 @@ def simulated(
         raise ProfileError(problems)
     plan = make_plan(whole, LEVEL)
     rig = simulated_rig(whole, plan, inject, 0)
+    seen = replace(plan, stages=tuple(one for one in plan.stages if whole.kinds[one.name].duty != "idle"))
     lock = threading.Lock()  # all agents share the bindings of NVML, so one is called at a time
 
     def port(node: str, _number: int) -> LocalPort:
@@ -48,7 +52,7 @@ def simulated(
         def call(method: str, *given: Any) -> Any:
             with lock:
                 t_s = now_s()
-                return agent.act(t_s, windows(plan, t_s), method, given)
+                return agent.act(t_s, windows(seen, t_s), method, given)
 
         workers = sum(worker.node == node for worker in plan.workers)
         for pid in range(FIRST_PID + 1, FIRST_PID + 1 + workers):

@@ -5,13 +5,14 @@ from typing import Literal
 
 # "workers": each planned worker by itself; "devices", "nodes": the first worker of each, by itself. The
 # others join first workers: "hosts" those of all GPUs of a node, "neighbours" likewise where it has several,
-# "pairs" those of every two devices, "node_pairs" those of every two nodes, "network" those of all nodes, if
-# there are several, "groups" those of all devices of a SKU, "teams" those of all devices of a node and then
-# of the rig, where they are several, "rig" those of all devices, if there are several.
+# "pairs" those of every two devices, "node_pairs" those of every two nodes, "node_ring" those of each node
+# and the next one, "network" those of all nodes, if there are several, "groups" those of all devices of a
+# SKU, "teams" those of all devices of a node and then of the rig, where they are several, "rig" those of all
+# devices, if there are several.
 # fmt: off
 CrewKind = Literal[
-    "workers", "devices", "nodes", "hosts", "neighbours", "pairs", "node_pairs", "network", "groups",
-    "teams", "rig",
+    "workers", "devices", "nodes", "hosts", "neighbours", "pairs", "node_pairs", "node_ring", "network",
+    "groups", "teams", "rig",
 ]
 # fmt: on
 Address = tuple[str, int]  # host, port

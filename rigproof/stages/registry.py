@@ -8,6 +8,7 @@ from rigproof.stages.kind import StageKind
 
 NAMES = (
     "route",
+    "lan",
     "gemm",
     "sustained",
     "pattern",

@@ -212,6 +212,30 @@ class Network:
         """Add a rule to what comes into a host (iptables)."""
         _run(["ip", "netns", "exec", self[name].namespace, "iptables", "-A", "INPUT", *rule])
 
+    def carry(self, name: str, *, mbit: float) -> None:
+        """Let the host's cable carry so many Mbit/s each way, as a link of that speed does."""
+        narrow = ["tbf", "rate", f"{mbit}mbit", "burst", "256kb", "latency", "20ms"]
+        for namespace, device in ((self._switch, name), (self[name].namespace, "eth0")):
+            _tc("replace", namespace, device, narrow)
+
+    def lose(self, name: str, *, share: float) -> str:
+        """Drop that share of the packets that come to the host, at random. Why this kernel cannot, or "".
+
+        A program of the packet filter draws a number for each packet; many packets of a stream are one here.
+        """
+        kept = min(int(2**32 * (1 - share)), 2**32 - 1)
+        drawn = f"4,32 0 0 4294963256,53 0 1 {kept},6 0 0 2,6 0 0 4294967295"  # ld rand, jge, drop, go on
+        place = ["ip", "netns", "exec", self[name].namespace, "tc"]
+        try:
+            if share == 0:
+                _run([*place, "qdisc", "del", "dev", "eth0", "clsact"])
+                return ""
+            _run([*place, "qdisc", "add", "dev", "eth0", "clsact"])
+            _run([*place, "filter", "add", "dev", "eth0", "ingress", "bpf", "da", "bytecode", drawn])
+        except CannotBuild as error:
+            return str(error)
+        return ""
+
     def mend(self, name: str) -> None:
         """A good cable again, after `slow_down`."""
         for namespace, device in ((self._switch, name), (self[name].namespace, "eth0")):

@@ -50,6 +50,8 @@ stop_s = 10
 rate_hz = 5
 [stages.route]
 length_s.quick = {route_s}
+[stages.lan]
+length_s.quick = {lan_s}
 [stages.gemm]
 settle_s.quick = 0.5
 measure_s.quick = 0.6
@@ -214,6 +216,7 @@ class RayHosts:
         stall_s: int = 20,
         start_s: int = START_S,
         route_s: int = 0,
+        lan_s: float = 0,
     ) -> Path:
         """A rig of these hosts (default: all), with one CPU device each. One that is no host never comes.
 
@@ -221,7 +224,12 @@ class RayHosts:
         without the `route_s` that the ways between them take.
         """
         text = PROFILE.format(
-            rig=rig, sustained_s=sustained_s, stall_s=stall_s, start_s=start_s, route_s=route_s
+            rig=rig,
+            sustained_s=sustained_s,
+            stall_s=stall_s,
+            start_s=start_s,
+            route_s=route_s,
+            lan_s=lan_s,
         )
         for name in names or self.network.hosts:
             host = self.network.hosts.get(name)

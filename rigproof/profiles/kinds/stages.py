@@ -223,7 +223,7 @@ class StageFacts(Generic[S]):
     @property
     def by_node(self) -> bool:
         """Whether a worker stands for its node, so that any worker of the node can do the work."""
-        return self.crew in ("nodes", "node_pairs", "network")
+        return self.crew in ("nodes", "node_pairs", "node_ring", "network")
 
     @property
     def all_workers(self) -> bool:

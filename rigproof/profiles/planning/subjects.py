@@ -12,18 +12,19 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Literal, get_args
 
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.crews import Crew, CrewKind, Turn
 
-# "pair": two devices. "peers": two devices of one node. "node_pair": two nodes, each with a device. "group":
-# all devices of one SKU, if it has several. "team": all devices of a node, if it has several; or all of the
-# rig, if they are on several nodes.
-Scope = Literal["node", "device", "pair", "peers", "node_pair", "group", "team", "rig"]
-SharedScope = Literal["pair", "peers", "node_pair", "group", "team"]
+# "pair": two devices. "peers": two devices of one node. "node_pair": two nodes, each with a device.
+# "node_ring": those of them that follow each other in the profile, and the last with the first. "group": all
+# devices of one SKU, if it has several. "team": all devices of a node, if it has several; or all of the rig,
+# if they are on several nodes.
+Scope = Literal["node", "device", "pair", "peers", "node_pair", "node_ring", "group", "team", "rig"]
+SharedScope = Literal["pair", "peers", "node_pair", "node_ring", "group", "team"]
 SHARED_SCOPES: tuple[SharedScope, ...] = get_args(SharedScope)
 RIG = "rig"
 
@@ -55,8 +56,10 @@ def subjects(loaded: LoadedRig, scope: Scope) -> tuple[Subject, ...]:
             found = _pairs([device.subject for device in devices])
         case "peers":
             found = [pair for one in _hosts(loaded, fewest=2) for pair in _pairs(one.members)]
-        case "node_pair":  # pc1+pc2: no name contains a plus
-            found = [Subject("+".join(pair), pair) for pair in combinations(with_devices, 2)]
+        case "node_pair":
+            found = [_node_pair(pair) for pair in combinations(with_devices, 2)]
+        case "node_ring":
+            found = [_node_pair(pair) for turn in _ring(with_devices) for pair in turn]
         case "group":  # sku:rtx-3090: no name contains a colon
             return _alike(loaded)
         case "team":
@@ -64,6 +67,20 @@ def subjects(loaded: LoadedRig, scope: Scope) -> tuple[Subject, ...]:
         case "rig":
             found = [Subject(RIG, tuple(device.subject for device in devices))]
     return tuple(found)
+
+
+def _node_pair(pair: tuple[str, str]) -> Subject:
+    """pc1+pc2: no name contains a plus."""
+    return Subject("+".join(pair), pair)
+
+
+def _ring(nodes: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Each node with the next one, and the last with the first: two turns, or three of an odd number."""
+    pairs = list(pairwise(nodes))
+    turns: list[list[tuple[str, str]]] = [pairs[::2], pairs[1::2], []]
+    if len(nodes) > 2:
+        turns[1 + len(nodes) % 2].append((nodes[0], nodes[-1]))
+    return [turn for turn in turns if turn]
 
 
 def _pairs(devices: Sequence[str]) -> list[Subject]:
@@ -132,6 +149,9 @@ def _turns(kind: CrewKind, loaded: LoadedRig) -> Sequence[Sequence[Subject]]:
             turns = _teams(loaded)
         case "rig":
             turns = [subjects(loaded, "rig")] if len(loaded.devices()) > 1 else []
+        case "node_ring":
+            nodes = tuple(dict.fromkeys(device.node for device in loaded.devices()))
+            turns = [list(map(_node_pair, turn)) for turn in _ring(nodes)]
         case "pairs" | "node_pairs":
             pairs = {pair.members: pair for pair in subjects(loaded, SCOPES[kind])}
             members = tuple(dict.fromkeys(member for pair in pairs for member in pair))

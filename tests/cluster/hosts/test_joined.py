@@ -181,9 +181,11 @@ def test_a_host_whose_gpus_cannot_be_seen_is_refused_by_name(
 # Under load
 
 
-def accept(hosts: RayHosts, rig: str, stall_s: int = 60) -> Running:
+def accept(hosts: RayHosts, rig: str, stall_s: int = 60, lan_s: float = 0) -> Running:
     """A run with all the patience that a busy machine needs; its profile spells pc2 as Ray does not."""
-    profile = hosts.profile(rig=rig, sustained_s=SUSTAINED_S, stall_s=stall_s, start_s=PATIENT_START_S)
+    profile = hosts.profile(
+        rig=rig, sustained_s=SUSTAINED_S, stall_s=stall_s, start_s=PATIENT_START_S, lan_s=lan_s
+    )
     profile.write_text(profile.read_text().replace('"fd00:77::2"', '"[FD00:77:0::2]"'))
     return hosts.accept(profile)
 
@@ -250,9 +252,9 @@ def test_pairs_meet_where_the_other_one_reaches_it_and_a_killed_worker_ends_its_
 
 
 def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(hosts: RayHosts) -> None:
-    """Runs last: Ray gives pc2 up."""
+    """Runs last: Ray gives pc2 up. Before, the hosts exchange data."""
     pc2 = hosts.network["pc2"]
-    run = accept(hosts, "lost", stall_s=STALL_S)
+    run = accept(hosts, "lost", stall_s=STALL_S, lan_s=0.6)
     run.until(lambda: run.working("sustained", "pc2/cpu0"), "load on pc2")
     ended = ended_after(run, "cable out", STALL_S, lambda: hosts.network.pull_out("pc2"))
     result = ended.run
@@ -260,6 +262,9 @@ def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(h
     assert result.outcome("cluster.nodes_present", "pc2") == "fail", result.output
     assert "no answer from [fd00:77::2]:" in result.criteria["cluster.nodes_present", "pc2"]["detail"]
     assert result.outcome("cluster.no_timeouts", "rig") == "fail"
+    # While the cable was there, data went over it; its card has no speed to judge that by.
+    assert result.outcome("lan.bandwidth", "pc1+pc2") == "no_limit", result.output
+    assert "state `stages.lan.link_mbit`" in result.criteria["lan.bandwidth", "pc1+pc2"]["detail"]
     assert result.outcome("cluster.nodes_present", "pc1") == "pass"
     assert result.outcome("throughput.sustained", "pc1/cpu0") in ("pass", "no_limit"), result.output
     assert "Traceback" not in result.output

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from rigproof.host import interfaces as module
-from rigproof.host.interfaces import Interface, counters, from_data, interfaces, kind_of
+from rigproof.host.interfaces import Interface, counters, from_data, interfaces, kind_of, link_mbps
 
 
 @pytest.fixture
@@ -85,3 +85,26 @@ def test_as_data():
     assert from_data(json.loads(json.dumps(asdict(one)))) == one
     with pytest.raises((TypeError, KeyError)):
         from_data({"name": "eth0"})
+
+
+def test_the_speed_is_that_of_the_slowest_card_below(sys):
+    """A bond's own figure is a sum, of which one connection gets a part; a veth's is made up."""
+    sys("eth0", device=None, speed="1000\n")
+    sys("eth1", device=None, speed="2500\n")
+    sys("eth2", device=None, speed="-1\n")  # no carrier
+    sys("veth1", speed="10000\n")
+    made = sys("bond0", speed="3500\n", lower_eth0="", lower_eth1="", lower_eth2="")
+    assert link_mbps("eth0", made) == 1000
+    assert link_mbps("eth2", made) is None
+    assert link_mbps("veth1", made) is None
+    assert link_mbps("bond0", made) == 1000
+    assert link_mbps("bond0.7", sys("bond0.7", lower_bond0="")) == 1000
+    assert link_mbps("br0", sys("br0", bridge=None, lower_veth1="", lower_eth1="")) == 2500
+    assert link_mbps("nothing", made) is None
+
+
+@pytest.mark.parametrize("driver", ["virtio_net", "vmxnet3"])
+def test_the_card_of_a_virtual_machine_has_no_speed(sys, driver):
+    made = sys("eth0", device=None, speed="10000\n", **{f"drivers__{driver}": ""})
+    (made / "eth0" / "device" / "driver").symlink_to(made / "eth0" / "drivers" / driver)
+    assert link_mbps("eth0", made) is None

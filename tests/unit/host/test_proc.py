@@ -21,6 +21,7 @@ from rigproof.host.proc import (
     own_data_bytes,
     own_files,
     own_memory,
+    waited_s,
 )
 
 seconds = st.floats(0, 1e9)
@@ -140,3 +141,19 @@ def test_a_boot_id_that_cannot_be_read_is_none_with_the_reason(tmp_path):
 
 def test_the_boot_id_of_this_host_stays_the_same():
     assert boot_id() == boot_id()
+
+
+def test_how_long_threads_waited_for_a_cpu(tmp_path: Path) -> None:
+    for path, text in {
+        "thread-self": "100 2000000000 3\n",
+        "self/task/7": "1 1500000000 1\n",
+        "self/task/8": "1 1000000000 1\n",
+    }.items():
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "schedstat").write_text(text)
+    assert waited_s(tmp_path) == 2.0
+    assert waited_s(tmp_path, whole_process=True) == 2.5
+    (tmp_path / "self/task/8/schedstat").write_text("0\n")
+    assert waited_s(tmp_path, whole_process=True) is None
+    assert waited_s(tmp_path / "none") is None
+    assert waited_s(tmp_path / "none", whole_process=True) is None

@@ -44,7 +44,13 @@ SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 def test_every_criterion_is_promised_for_the_subjects_of_its_scope(bench):
     for criterion in CATALOGUE.values():
-        scopes = {"rig": ("rig",), "node": ("pc1", "pc2"), "device": (GPU, OTHER), "peers": ()}
+        scopes = {
+            "rig": ("rig",),
+            "node": ("pc1", "pc2"),
+            "device": (GPU, OTHER),
+            "peers": (),
+            "node_ring": ("pc1+pc2",),
+        }
         expected = scopes[criterion.scope]  # each node has one card
         if criterion.name == PEERS:  # the two cards have different numbers of workers
             expected = ()

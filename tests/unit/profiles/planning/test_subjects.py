@@ -34,6 +34,7 @@ def test_each_kind_of_subject_in_the_profile_s_order():
     assert texts(loaded, "device") == ["pc1/gpu0", "pc1/gpu1", "pc2/gpu0"]
     assert texts(loaded, "pair") == ["pc1/gpu0-pc1/gpu1", "pc1/gpu0-pc2/gpu0", "pc1/gpu1-pc2/gpu0"]
     assert texts(loaded, "node_pair") == ["pc1+pc2"]  # nobody could work on the third
+    assert texts(loaded, "node_ring") == ["pc1+pc2"]
     assert texts(loaded, "group") == ["sku:h200"]
     assert texts(loaded, "rig") == ["rig"]
     assert texts(loaded, "peers") == ["pc1/gpu0-pc1/gpu1"]
@@ -46,7 +47,7 @@ def test_each_kind_of_subject_in_the_profile_s_order():
 
 def test_a_single_card_has_nobody_to_be_compared_or_to_work_with():
     loaded = rig_of([("pc1", 1)])
-    for scope in ("pair", "peers", "node_pair", "group", "team"):
+    for scope in ("pair", "peers", "node_pair", "node_ring", "group", "team"):
         assert texts(loaded, scope) == []
 
 

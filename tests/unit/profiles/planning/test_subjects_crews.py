@@ -57,6 +57,21 @@ def test_two_nodes_meet_by_a_worker_of_each():
     assert turns("node_pairs", rig_of(2, 1)) == [[("pc1+pc2", ("pc1/gpu0#0", "pc2/gpu0#0"))]]
 
 
+def test_each_node_meets_the_next_one_and_the_last_one_the_first():
+    def ring(*cards):
+        return [[subject for subject, _ in turn] for turn in turns("node_ring", rig_of(*cards))]
+
+    assert turns("node_ring", rig_of(2, 0, 1)) == [[("pc1+pc3", ("pc1/gpu0#0", "pc3/gpu0#0"))]]
+    assert ring(2) == []
+    assert ring(1, 1, 1) == [["pc1+pc2"], ["pc2+pc3"], ["pc1+pc3"]]
+    assert ring(1, 1, 1, 1) == [["pc1+pc2", "pc3+pc4"], ["pc2+pc3", "pc1+pc4"]]
+    assert ring(*9 * [1]) == [
+        ["pc1+pc2", "pc3+pc4", "pc5+pc6", "pc7+pc8"],
+        ["pc2+pc3", "pc4+pc5", "pc6+pc7", "pc8+pc9"],
+        ["pc1+pc9"],
+    ]
+
+
 def test_all_cards_of_a_kind_and_all_of_the_rig_work_at_once():
     workers = ("pc1/gpu0#0", "pc1/gpu1#0", "pc2/gpu0#0")
     assert turns("groups", rig_of(2, 1)) == [[("sku:h200", workers)]]

@@ -284,6 +284,7 @@ def judged(draw):
     names = draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True))
     pairs = ["-".join(pair) for pair in combinations(devices[:4], 2)]
     subjects = {"device": devices, "peers": pairs, "node": ["node0", "node1"], "rig": ["rig"]}
+    subjects["node_ring"] = ["node0+node1"]
     return devices, [
         Verdict(name, subject, draw(OUTCOMES), CATALOGUE[name].unit, draw(FIGURES), draw(FIGURES), detail="d")
         for name in names

@@ -179,6 +179,7 @@ def tables(draw):
     pairs = ["-".join(pair) for pair in combinations(devices[:4], 2)]
     nodes = ["node-with-a-long-name", "b"]
     subjects = {"device": devices, "peers": pairs, "node": nodes, "rig": ["rig"]}
+    subjects["node_ring"] = ["+".join(nodes)]
     return devices, [
         Verdict(name, subject, draw(OUTCOMES), CATALOGUE[name].unit, draw(numbers), limit)
         for name in draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True, max_size=6))

@@ -37,17 +37,19 @@ def test_stages_and_workers_are_reported_with_their_lengths():
     text = "\n".join(lines)
     assert "  gemm: about " in text
     assert "  sustained: about " in text
-    assert "  expected in all: 66 s; lengths from hwprofiles/defaults.toml" in lines
+    assert any(
+        re.fullmatch("  expected in all: 6[0-9] s; lengths from hwprofiles/defaults.toml", one)
+        for one in lines
+    )
     assert any(line.startswith("  pc1/gpu0#0: 1 GPU, ") and "GEMM 5120" in line for line in lines)
     assert any(line.startswith("  pc2/gpu0#0: 1 GPU, ") and "GEMM 4096" in line for line in lines)
 
 
 @pytest.mark.parametrize("stage", KINDS.names)
 def test_a_stage_that_loads_no_device_says_so(stage):
-    (line,) = (
-        one for one in lines_of(load_rig("h200-x2", KINDS), "extended") if one.startswith(f"  {stage}: ")
-    )
-    assert ("while all devices rest; about" in line) == (stage in ("ram", "disk"))
+    rig = "dual-3090-3070" if KINDS[stage].crew in ("network", "node_ring") else "h200-x2"
+    (line,) = (one for one in lines_of(load_rig(rig, KINDS), "extended") if one.startswith(f"  {stage}: "))
+    assert ("while all devices rest; about" in line) == (KINDS[stage].duty == "idle")
 
 
 def test_the_lengths_of_a_rig_of_cpus_and_of_a_users_own_name_their_files(tmp_path):
@@ -73,7 +75,7 @@ def test_that_a_stage_may_be_measured_once_more_is_reported():
 def test_a_soak_says_its_laps_and_what_they_cost():
     lines = lines_of(load_rig("dual-3090-3070", KINDS), "soak")
     assert any(re.fullmatch(r"  3 laps of \d+ min: all stages, again and again", line) for line in lines)
-    assert any(line.startswith("plan: level soak: 3 laps of route 3 s, gemm 115 s, ") for line in lines)
+    assert any(re.match("plan: level soak: 3 laps of .*gemm 115 s, ", line) for line in lines)
     assert any(re.match(r"  expected in all: 1 h \d+ min; ", line) for line in lines)
     assert any(line.endswith(": in one lap alone, a warning") for line in lines)
 
@@ -278,7 +280,7 @@ READ_IN_THE_RUN = {
     *("memory.pattern", "memory.row_remap", "training.step", "training.replay", "compute.exact"),
     *("transfer.h2d", "transfer.d2h", "transfer.both", "transfer.link", "thermal.core_temperature"),
     *("thermal.memory_temperature", "thermal.margin", "power.draw", "power.limit", "power.transient"),
-    *("health.xid", "host.memory", "host.disk", "transfer.peer"),
+    *("health.xid", "host.memory", "host.disk", "transfer.peer", "lan.bandwidth"),
 }
 
 

@@ -1,0 +1,1 @@
+"""How fast do two nodes exchange data over the LAN between them?"""
