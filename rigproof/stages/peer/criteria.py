@@ -344,6 +344,8 @@ def _over(link: PeerLink) -> str:
         return "through the host's memory"
     if link.nvlinks:
         return f"over {count_of(link.nvlinks, 'NVLinks')}"
+    if link.nvlinks is None:
+        return "directly, over links that NVML does not name"
     return "directly" + (f" over {link.path}" if link.path else "")
 
 

@@ -27,6 +27,7 @@ REASONS = {
 
 
 Bus = tuple[int, int, int]  # domain, bus, device
+SWITCH: Bus = (-1, -1, -1)  # in place of a bus
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +47,50 @@ class Connection:
 def connections(gpus: Sequence[Gpu]) -> dict[tuple[int, int], Connection]:
     """The connection of every two of a host's GPUs, by their places, the lower one first. Raises GpuLost."""
     buses = [_bus(gpu.ask("nvmlDeviceGetPciInfo")) for gpu in gpus]
-    return {
-        (first, second): _between(gpus, buses, first, second)
-        for first, second in combinations(range(len(gpus)), 2)
-    }
+    ends = [_ends(gpu) for gpu in gpus]
+    found = {}
+    for first, second in combinations(range(len(gpus)), 2):
+        one, other = gpus[first], gpus[second]
+        ancestor = one.number("nvmlDeviceGetTopologyCommonAncestor", other.handle)
+        status = one.number("nvmlDeviceGetP2PStatus", other.handle, P2p.READ)
+        numbers = [
+            _number(ends[here], buses[there], buses) for here, there in ((first, second), (second, first))
+        ]
+        known = [number for number in numbers if number is not None]
+        found[first, second] = Connection(
+            nvlinks=min(known) if len(known) == len(numbers) else None,
+            switched=SWITCH in (*ends[first], *ends[second]),
+            path=next((text for level, text in PATHS.items() if level == ancestor), ""),
+            why=next((text for code, text in REASONS.items() if code == status), ""),
+        )
+    return found
 
 
-def _between(gpus: Sequence[Gpu], buses: Sequence[Bus | None], first: int, second: int) -> Connection:
-    one, other = gpus[first], gpus[second]
-    ancestor = one.number("nvmlDeviceGetTopologyCommonAncestor", other.handle)
-    status = one.number("nvmlDeviceGetP2PStatus", other.handle, P2p.READ)
-    ends = _links(one, buses[second], buses), _links(other, buses[first], buses)
-    known = [number for number, _ in ends if number is not None]
-    return Connection(
-        nvlinks=min(known) if len(known) == len(ends) else None,
-        switched=any(switched for _, switched in ends),
-        path=next((text for level, text in PATHS.items() if level == ancestor), ""),
-        why=next((text for code, text in REASONS.items() if code == status), ""),
-    )
-
-
-def _links(one: Gpu, bus: Bus | None, buses: Sequence[Bus | None]) -> tuple[int | None, bool]:
-    """The active NVLinks to the GPU at that bus, and whether they go over a switch.
-
-    None if one of them leads to nothing that is known: in a virtual machine a GPU may have another address.
-    """
-    found, switched = 0, False
+def _ends(gpu: Gpu) -> list[Bus | None]:
+    """Where each of its active NVLinks leads: a switch, a GPU by its bus, or None if that is not known."""
+    found: list[Bus | None] = []
     for link in range(MOST_LINKS):
-        active = one.number("nvmlDeviceGetNvLinkState", link)
+        active = gpu.number("nvmlDeviceGetNvLinkState", link)
         if active is None:
             break  # behind its last link
         if not active:
             continue
-        end = one.number("nvmlDeviceGetNvLinkRemoteDeviceType", link)
-        remote = _bus(one.ask("nvmlDeviceGetNvLinkRemotePciInfo", link)) if end == LinkEnd.GPU else None
-        if end == LinkEnd.SWITCH:
-            found, switched = found + 1, True
-        elif remote is None or remote not in buses:
-            return None, False
+        end = gpu.number("nvmlDeviceGetNvLinkRemoteDeviceType", link)
+        if end == LinkEnd.GPU:
+            found.append(_bus(gpu.ask("nvmlDeviceGetNvLinkRemotePciInfo", link)))
         else:
-            found += remote == bus
-    return found, switched
+            found.append(SWITCH if end == LinkEnd.SWITCH else None)
+    return found
+
+
+def _number(ends: Sequence[Bus | None], bus: Bus | None, buses: Sequence[Bus | None]) -> int | None:
+    """How many of them lead to the GPU at that bus, over a switch or not.
+
+    None if one of them leads to nothing that is known: in a virtual machine a GPU may have another address.
+    """
+    if any(one is None or (one != SWITCH and one not in buses) for one in ends):
+        return None
+    return sum(one in (bus, SWITCH) for one in ends)
 
 
 def _bus(info: Any) -> Bus | None:

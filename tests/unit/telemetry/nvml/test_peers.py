@@ -111,6 +111,13 @@ def test_why_there_is_no_direct_access_is_said_in_words(status, why):
     assert found(*gpus([None, None], p2p_status=status))[0, 1].why == why
 
 
+def test_each_card_is_asked_for_its_links_once_however_many_others_there_are():
+    own = gpus([to("", 3)] * 4)
+    with opened(*own) as (driver, nvml):
+        connections([nvml.gpu(one.uuid, one.uuid, 0.0) for one in own])
+        assert driver.calls["nvmlDeviceGetNvLinkState"] == 4 * (3 + 1)
+
+
 def test_a_driver_that_knows_none_of_this_says_nothing():
     pair = gpus([to("", 4), to("", 4)])
     with opened(*pair) as (driver, nvml):
