@@ -367,11 +367,11 @@ def test_nodes_of_one_machine_have_no_lan(pair):
 
 
 def test_what_was_recorded_can_be_judged_again_from_disk(pair, tmp_path):
-    writer = RecordingWriter(tmp_path / "run", pair.recording.run)
+    writer = RecordingWriter(tmp_path, pair.recording.run)
     for kind in (LanArm, LanInterface, LanNode, LanProbe):
         for one in pair.recording.of(kind):
             writer.add(one)
     writer.close()
-    again = read_recording(tmp_path / "run")
+    again = read_recording(tmp_path)
     for kind in (LanArm, LanInterface, LanNode, LanProbe):
         assert list(again.of(kind)) == list(pair.recording.of(kind))
