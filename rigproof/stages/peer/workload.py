@@ -41,6 +41,7 @@ COPY_S = 0.002  # of a copy at most: with longer ones a pair would have too few
 FEWEST_COPIES = 5  # of each arm, however slow
 TRIES = 6  # to find out how much to copy at a time
 SMALLEST_MIB = 1
+LONGEST = 120  # characters of an error in a verdict
 LANES = {THERE: (0,), BACK: (1,), BOTH: (0, 1)}
 
 
@@ -65,14 +66,18 @@ def run_peer(spec: PeerSpec, _device: Device, context: WorkerContext) -> None:
             torch=True,
         )
     except ApartError as error:
-        Reporter(context, STAGE, context.crew.subject).event("peers_ended", str(error), {})
+        why = str(error).splitlines()[0][:LONGEST]
+        Reporter(context, STAGE, context.crew.subject).event("peers_ended", why, {"message": str(error)})
 
 
 def serve(spec: PeerSpec, context: WorkerContext) -> None:
     """All pairs, in a process that sees all GPUs. RuntimeError if it sees others."""
     seen = [f"GPU-{torch.cuda.get_device_properties(one).uuid}" for one in range(torch.cuda.device_count())]
     if seen != list(spec.uuids):
-        raise RuntimeError(f"torch sees {', '.join(seen) or 'no GPU'}, not {', '.join(spec.uuids)}")
+        ours = len({*seen} & {*spec.uuids})
+        raise RuntimeError(
+            f"torch sees {len(seen)} GPUs, {ours} of them of the {len(spec.uuids)} of this rig"
+        )
     cards = [Card(number, torch.device("cuda", number)) for number in range(len(seen))]
     known = _connections(spec.uuids)
     _wake(cards, context)

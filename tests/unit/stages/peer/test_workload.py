@@ -219,7 +219,7 @@ def test_a_process_that_sees_other_gpus_is_an_event_of_the_host_and_no_failure_o
     (event,) = context.events("peers_ended")
     assert event.subject == "host"
     assert event.message.startswith(
-        "the copies between GPUs failed: RuntimeError: torch sees no GPU, not GPU-a"
+        "the copies between GPUs failed: RuntimeError: torch sees 0 GPUs, 0 of them of the 2"
     )
     assert not context.rounds
 
