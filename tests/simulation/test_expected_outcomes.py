@@ -325,7 +325,8 @@ def test_a_rate_that_is_low_in_another_stage_than_the_card_idled_in_stands_by_it
 def test_a_worker_that_something_else_than_the_rig_ended_rejects_nothing(stage):
     """As by the memory monitor of somebody else's Ray: what it would have done is not measured."""
     fault = f"worker-killed@{NODE}/gpu0:stage={stage}"
-    recording = simulated_recording(stage_rig(stage, "h200-sxm", "h200-sxm"), LEVEL, [fault])
+    beside = "h200-sxm" if KINDS[stage].crew in ("network", "node_ring") else ""
+    recording = simulated_recording(stage_rig(stage, "h200-sxm", "h200-sxm", beside=beside), LEVEL, [fault])
     (died,) = (event for event in recording.events if event.kind == "worker_died")
     recording.events.remove(died)
     recording.add(replace(died, data={**died.data, "disturbed": "free some memory"}))

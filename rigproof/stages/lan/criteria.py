@@ -66,6 +66,7 @@ USUAL_MTU = 1500
 # Ethernet's header 14, its checksum 4, preamble 8, gap 12; an interface counts the header alone.
 TCP_HEADERS, IPV6_MORE, ON_THE_WIRE, COUNTED = 52, 20, 38, 14
 OTHERS = 1.05  # what a card counted beyond this much more than our own data is somebody else's
+UNTOLD = "which end cannot be told"
 HALF_SHARE = 0.65  # of the rate alone: half duplex gives each direction about half
 
 TCP_WORK: tuple[tuple[str, str, str], ...] = (
@@ -81,7 +82,7 @@ LIBRARY_WORK: tuple[tuple[str, str, str], ...] = (
     (BROADCAST, OUT, ALONE),
     (ALL_REDUCE, BOTH, ALONE),
 )
-CABLE = "exchange the cable, then the switch port; `ethtool {0}` and `ethtool -S {0}` show speed and errors"
+CABLE = "swap the cable, then the switch port; `ethtool {0}` and `ethtool -S {0}` show speed and errors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Missed:
         *(MOST_LINK_MBIT, RESENT_SHARE, RESENT_WARN_SHARE, BUSY_SHARE, WAITING_SHARE),
     ),
     severity="reseat",
-    remedy="exchange the cable, then the switch port, and try one end at another host's place",
+    remedy="swap the cable, then the switch port, and try one end at another host's place",
     unmeasured="a process at one end was lost; somebody else's traffic on the same interface, or programs "
     "that kept ours from a CPU for `stages.lan.waiting_share` of the time, explain a rate that missed its "
     "floor; a library could not be used between the two; there are too few rounds. Not applicable if both "
@@ -244,7 +245,7 @@ def _broken(pair: SharedEvidence) -> Finding | None:
         detail=f"{silent[0].message}; {where}",
         remedy=remedy
         if len(pair.evidence.loaded.rig.nodes) > 2
-        else "see that nothing filters ports between the two (`sudo ufw status`), then exchange the cable",
+        else "see that nothing filters ports between the two (`sudo ufw status`), then swap the cable",
         source="data come through",
         from_s=silent[0].t_s,
     )
@@ -484,12 +485,12 @@ def _slow(
     if limited:
         one = busy[0]
         found.append(f"one core of {one.node} was the limit ({100 * one.cpu_share:.0f} % busy), not the link")
-        remedy = f"nothing at the link: see the CPU clock and power settings of {one.node}"
+        remedy = f"see the CPU clock and power settings of {one.node}: it is not the link"
     else:
         where, remedy = _where(pair, names, ends)
         if link.slow_end:  # that is where it is
             remedy = CABLE.format(_interface(ends, link.slow_end))
-        elif not half:
+        elif not half and not (lossy and where == UNTOLD):
             found.append(where)
     outcome = Outcome.WARN if limited else Outcome.FAIL
     return Finding(outcome, work.mbps, floor, detail="; ".join(found), remedy=remedy)
@@ -515,14 +516,12 @@ def _where(pair: SharedEvidence, names: tuple[str, str], ends: Mapping[str, LanE
     if all(len(own) > 1 and not all(own) for own in known.values()):
         return (
             "both are fast with others: it lies between them",
-            "put both on one switch, or exchange what joins their switches",
+            "join both by one switch, or swap what joins their switches",
         )
     if len(slow) > 1 and all(slow.values()):
         return "every pair is slow: the switch, or `link_mbit` promises too much", ""
-    remedy = (
-        f"exchange the cables of {names[0]} and {names[1]}, then their switch ports, and run again each time"
-    )
-    return "which end it is cannot be told", remedy
+    remedy = f"swap the cables of {names[0]} and {names[1]}, then their switch ports, one at a time"
+    return UNTOLD, remedy
 
 
 def _interface(ends: Mapping[str, LanEnd], node: str) -> str:
