@@ -7,6 +7,9 @@ RIGPROOF_HURT names who is hurt how: `here/cpu0#0=nap;here/cpu1#0=flip`. From th
 the sustained stage on that worker's device does what its name says: `nap` sleeps between products, `flip`
 changes one bit of a result, `endless` begins work that never ends, `bounds` reads outside of an array and
 `fill` takes all memory that is left (both on CUDA only).
+
+RIGPROOF_HURT_RANK hurts a rank of a group in its own process: `1=element` changes the last element of its
+large answers, `1=gradient` one bit of its own gradients, `1=p2p` takes P2P from it alone.
 """
 
 import importlib.machinery
@@ -114,7 +117,54 @@ def late_rounds(module):
     module.RoundQueue.add = add_late
 
 
+RANK, _, RANK_HURT = os.environ.get("RIGPROOF_HURT_RANK", "").partition("=")
+
+
+def change_element(module):
+    """Change the last element of this rank's answers of more than a few elements."""
+    wrong = module.Operation.wrong
+
+    def wrong_answer(self, first_number):
+        if RANK_HURT == "element" and str(self.rank) == RANK and self.elements > 2**20:
+            self.answers[0][-1] += 1
+        return wrong(self, first_number)
+
+    module.Operation.wrong = wrong_answer
+
+
+def without_p2p(module):
+    """Let this rank join the group with P2P switched off."""
+    join = module.join
+
+    def join_hurt(crew, *further):
+        if RANK_HURT == "p2p" and str(crew.rank) == RANK:
+            os.environ["NCCL_P2P_DISABLE"] = "1"
+        join(crew, *further)
+
+    module.join = join_hurt
+
+
+def change_gradient(module):
+    """Change one bit of the gradients that this rank computes by itself."""
+    gradients = module.GradientSums.gradients
+    compare = module.Rank._compare
+
+    def gradients_hurt(self, step, model, loss):
+        if COUNT.get("rank") == RANK and RANK_HURT == "gradient":
+            self._parameters[3].grad.view(-1).view(sys.modules["torch"].int32)[5] ^= 1
+        gradients(self, step, model, loss)
+
+    def compare_hurt(self, *arguments):
+        COUNT["rank"] = str(self._peers.rank)
+        compare(self, *arguments)
+
+    module.GradientSums.gradients, module.Rank._compare = gradients_hurt, compare_hurt
+
+
 PATCHES = {
+    "rigproof.stages.collective.operations": change_element,
+    "rigproof.devices.process_group": without_p2p,
+    "rigproof.stages.ddp.training": change_gradient,
     "rigproof.devices.round_queue": late_rounds,
     "rigproof.cluster.actors.worker": hurt_worker,
     "rigproof.stages.sustained.filling": hurt_filling,

@@ -1,0 +1,124 @@
+"""Two real GPUs that exchange data, and what is done to one of them: the verdict, and whom it names.
+
+With RIGPROOF_WRITE_FAULT_TIMES=1 the module writes docs/exchange-faults.md.
+"""
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rigproof.host import processes
+from rigproof.profiles.auto import rig_of
+from rigproof.stages.registry import KINDS
+from rigproof.telemetry.inventory import inventory
+from support import fault_times
+from support.two_devices import needs_gpus
+
+pytestmark = needs_gpus(2)
+
+PROFILE = """
+name = "two-gpus"
+[cpu]
+enabled = false
+[stages.collective]
+length_s.quick = 8
+[stages.ddp]
+length_s.quick = 12
+[[nodes]]
+name = "here"
+[[nodes.gpus]]
+sku = "{sku}"
+[[nodes.gpus]]
+sku = "{sku}"
+"""
+SECOND = "here/gpu1"
+TABLE = Path(__file__).parents[2] / "docs" / "exchange-faults.md"
+HEAD = """# Two GPUs that exchange data, and what was done to one of them
+
+Each row is a run on two real GPUs, `{test}`; the fault is done by software, to GPU 1 unless all are named.
+
+| Fault | Verdict | Criterion | What it says |
+|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault of a run of some criteria: how it is done, and what it has to lead to."""
+
+    fault: str
+    criterion: str
+    verdict: str
+    outcome: str
+    names: str
+    variables: tuple[tuple[str, str], ...] = ()
+    sent: signal.Signals | None = None
+
+
+ALL_REDUCE, TRAINING = "collective.all_reduce", "collective.training"
+HURT = "RIGPROOF_HURT_RANK"
+CASES = (
+    Case("none", ALL_REDUCE, "INCOMPLETE", "pass", ""),  # a run of one criterion alone
+    Case(
+        *("P2P off for all", ALL_REDUCE, "REJECTED", "fail", "NCCL_P2P_DISABLE=1 is set"),
+        (("NCCL_P2P_DISABLE", "1"),),
+    ),
+    Case(
+        *("P2P off for one rank", ALL_REDUCE, "REJECTED", "fail", f"NCCL_P2P_DISABLE=1 on {SECOND} alone"),
+        ((HURT, "1=p2p"),),
+    ),
+    Case(
+        *("one element changed in one rank's answers", ALL_REDUCE, "REJECTED", "fail", SECOND),
+        ((HURT, "1=element"),),
+    ),
+    Case(*("one bit of one gradient", TRAINING, "REJECTED", "fail", SECOND), ((HURT, "1=gradient"),)),
+    Case("rank killed", ALL_REDUCE, "INCOMPLETE", "not_measured", SECOND, sent=signal.SIGKILL),
+    Case("rank stopped", ALL_REDUCE, "INCOMPLETE", "not_measured", SECOND, sent=signal.SIGSTOP),
+)
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    """The option that names a profile of this machine's first two GPUs."""
+    (device, *_) = rig_of(inventory(), KINDS).devices()
+    path = tmp_path_factory.mktemp("rig") / "two-gpus.toml"
+    path.write_text(PROFILE.format(sku=device.gpu.sku))
+    return f"--hwprofile={path}"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """The rows of the table, which are written at the module's end."""
+    found: list[str] = []
+    yield found
+    if fault_times.writing():
+        TABLE.write_text(HEAD.format(test=f"tests/faults/{Path(__file__).name}") + "".join(found))
+
+
+def _figure(found):
+    """What was measured, and what was asked for."""
+    if found["measured"] is None:
+        return ""
+    limit = "" if found["limit"] is None else f", limit {found['limit']:.3g}"
+    return f"{found['measured']:.3g} {found['unit']}{limit}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.fault)
+def test_the_verdict_is_right_and_names_the_right_one(start_run, profile, case, rows):
+    test = "test_training" if case.criterion == "collective.training" else "test_all_reduce"
+    run = start_run(profile, "-k", test, variables=dict(case.variables))
+    if case.sent is not None:
+        run.wait_for_stage("collective", inside_s=9.0)
+        worker = run.worker(SECOND)
+        (rank,) = (one for one in processes.descendants({worker.pid}) if one.pid != worker.pid)
+        run.hurt(rank, case.sent)
+    run.finish()
+    verdict = run.verdict()
+    (found,) = (one for one in verdict["criteria"] if one["criterion"] == case.criterion)
+    said = "; ".join(filter(None, (_figure(found), found["detail"])))
+    rows.append(f"| {case.fault} | {verdict['verdict']} | `{case.criterion}` {found['outcome']} | {said} |\n")
+    assert (verdict["verdict"], found["outcome"]) == (case.verdict, case.outcome), run.text()
+    assert case.names in said
+    run.check_nothing_is_left()
