@@ -26,10 +26,10 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     scope="rig",
     unit="×",
     direction="at_least",
-    limit="`stages.ddp.own_share` of what follows from each device's steps by itself and from the time "
-    "of an exchange of the gradients alone, one after another. After an exchange all ranks must hold the "
-    "same bits; of a micro-batch that up to three ranks compute by themselves, equal GPUs must get the same "
-    "bits (two that agree outvote the third), all others norms within `stages.ddp.norm_share`",
+    limit="as fast as each device's steps by itself and an exchange of the gradients alone would be, one "
+    "after another, times `stages.ddp.own_share`. After an exchange all ranks must hold the same bits; of a "
+    "micro-batch that up to three ranks compute by themselves, equal GPUs must get the same bits (two that "
+    "agree outvote the third), all others norms within `stages.ddp.norm_share`",
     limits=(OWN_SHARE, NORM_SHARE),
     severity="isolate",
     remedy="look at lan.bandwidth, transfer.peer and collective.all_reduce first: what is slow there is slow "

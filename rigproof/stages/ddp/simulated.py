@@ -8,7 +8,7 @@ from rigproof.devices.transformer.shape import BYTES_PER_PARAMETER, MIB_BYTES, s
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Labels, Phase
-from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.kinds import FaultKind, no_peer
 from rigproof.simulation.silicon.governor import unmeasured_tflops
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
@@ -43,7 +43,7 @@ FAULTS = (
         ("collective.training",),
         keys=("stage",),
         stage=STAGE,
-        lacks=_alone,
+        lacks=no_peer,  # unlike cards round differently
     ),
     FaultKind(
         "gradients-unlike",

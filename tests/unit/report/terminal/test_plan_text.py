@@ -281,6 +281,7 @@ READ_IN_THE_RUN = {
     *("transfer.h2d", "transfer.d2h", "transfer.both", "transfer.link", "thermal.core_temperature"),
     *("thermal.memory_temperature", "thermal.margin", "power.draw", "power.limit", "power.transient"),
     *("health.xid", "host.memory", "host.disk", "transfer.peer", "lan.bandwidth"),
+    "collective.training",
 }
 
 
