@@ -46,6 +46,7 @@ VALUES = 1000
 def settings(end: End, address: str) -> dict[str, str]:
     """The variables by which both libraries take this interface, and NCCL sockets."""
     found = {**WATCHDOGS, "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "TORCH_NCCL_BLOCKING_WAIT": "1"}
+    found |= {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}  # also where containers seem to be one host
     found["NCCL_SOCKET_FAMILY"] = "AF_INET6" if ":" in address else "AF_INET"
     if end.interface is not None:
         found |= {"GLOO_SOCKET_IFNAME": end.interface.name, "NCCL_SOCKET_IFNAME": f"={end.interface.name}"}
