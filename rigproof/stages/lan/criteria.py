@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from rigproof.criteria.criterion import (
@@ -94,6 +95,7 @@ class Work:
     direction: str
     company: str
     mbps: float
+    usual_mbps: float = 0.0  # the median of its rounds
     few: bool = False  # of too few rounds to be a rate; but what is this slow is slow
 
     def words(self, nodes: tuple[str, str]) -> str:
@@ -266,7 +268,8 @@ def _rates(pair: SharedEvidence, traffic: str, work: tuple[tuple[str, str, str],
     for operation, direction, company in work:
         own = rounds.having(traffic=traffic, operation=operation, direction=direction, company=company)
         few = len(own) < FEWEST_ROUNDS
-        one = Work(traffic, operation, direction, company, 0.0 if few else own.rate(), few)
+        rate, usual = (0.0, 0.0) if few else (own.rate(), median(own.rates.tolist()))
+        one = Work(traffic, operation, direction, company, rate, usual, few)
         if few:
             whole = [record for record in _traffic(pair, one) if record.role == "receiver" and record.mb > 0]
             if not whole or not whole[-1].seconds > 0:
@@ -458,7 +461,9 @@ def _slow(
         if others and work.mbps + others >= floor.value:
             raise _by_others(one, ends, others, what)
         waited = one.waiting_share
-        explains = waited is not None and work.mbps >= (1 - min(waited, 1.0)) * floor.value
+        kept = 1 - min(waited or 0.0, 1.0)
+        # A stall of ours can cost TCP more than its own time: then most windows are as fast as they should.
+        explains = max(work.mbps, kept * work.usual_mbps) >= kept * floor.value
         if waited is not None and explains and waited >= nodes[0].limit(WAITING_SHARE).value:
             raise Disturbed(
                 f"our process on {one.node} waited {100 * waited:.0f} % of the time for a CPU: {what}",

@@ -260,6 +260,20 @@ def test_a_busy_host_excuses_what_it_explains(run, rate, waiting, outcome):
         assert f"our process on n2 waited {100 * waiting:.0f} % of the time for a CPU" in found.detail
 
 
+@pytest.mark.parametrize(("waiting", "outcome"), [(0.2, Outcome.NOT_MEASURED), (0.0, Outcome.FAIL)])
+def test_one_stall_on_a_busy_host_is_not_the_link_s(run, waiting, outcome):
+    """It may cost far more than the time waited, since TCP waits for its own clock afterwards."""
+    where = {"traffic": "tcp", "direction": "out", "company": "together"}
+    own = [
+        one for one in run.recording.rounds
+        if one.subject == "n1+n2" and where.items() <= one.labels.items() and one.phase == "measure"
+    ]  # fmt: skip
+    stalled = [replace(one, work=one.work * (0.01 if one in own[:3] else 1)) for one in own]
+    run.exchange(own, *stalled)
+    run.counted(waiting_share=waiting)
+    assert run.first().outcome is outcome
+
+
 def test_a_core_that_is_the_limit_warns(run):
     run.slower(0.7, "n1+n2", traffic="tcp", direction="out")
     run.counted(only=lambda one: one.node == "n1" and one.role == "sender", cpu_share=0.97)
