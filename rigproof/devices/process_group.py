@@ -10,13 +10,12 @@ import torch.distributed as dist
 from rigproof.devices.cpu import CpuMark
 from rigproof.devices.cuda import CudaMark
 from rigproof.devices.device import Mark
-from rigproof.host.addresses import host_port
 from rigproof.host.parent import tell
-from rigproof.records.crews import Member
+from rigproof.records.crews import Address, Member
 
 JOIN = "join"
 NCCL, GLOO = "nccl", "gloo"
-GROUP_S = 600.0  # the group's own time-out, longer than any deadline of ours: the worker ends what is stuck
+PATIENCE = timedelta(minutes=10)  # longer than any deadline of ours: the worker ends what is stuck
 
 
 class Steps:
@@ -54,18 +53,37 @@ class Place:
         return CudaMark() if self.backend == NCCL else CpuMark()
 
 
-def join(crew: Member, place: Place, steps: Steps, limit_s: float) -> None:
-    """Join the crew's group at its rendezvous, as the first step. Raises torch's error if that fails.
+@contextmanager
+def meeting_place(crew: Member) -> Iterator[None]:
+    """In the worker: rank 0's keeps the place where its crew's processes meet, whatever becomes of them."""
+    host, port = _rendezvous(crew)
+    store = (
+        dist.TCPStore(host, port, is_master=True, wait_for_workers=False, timeout=PATIENCE)
+        if crew.rank == 0
+        else None
+    )
+    yield
+    del store
+
+
+def join(crew: Member, place: Place, steps: Steps, limit_s: float, group: str = "") -> None:
+    """Join the crew's group of that name at its meeting place, as the first step. Raises torch's error.
 
     The group is not taken down: whoever waits for others to leave, too, could hang once more.
     """
-    assert crew.rendezvous is not None, "a crew of several has a place to meet"
+    host, port = _rendezvous(crew)
     with steps.step(JOIN, 0, limit_s):
+        store = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)
         dist.init_process_group(
             place.backend,
-            init_method=f"tcp://{host_port(*crew.rendezvous)}",
+            store=dist.PrefixStore(group, store),
             rank=crew.rank,
             world_size=crew.size,
-            timeout=timedelta(seconds=GROUP_S),
+            timeout=PATIENCE,
             device_id=place.where if place.backend == NCCL else None,
         )
+
+
+def _rendezvous(crew: Member) -> Address:
+    assert crew.rendezvous is not None, "a crew of several has a place to meet"
+    return crew.rendezvous

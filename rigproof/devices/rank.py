@@ -5,12 +5,18 @@ worker knows how far its rank came, its front, when the process is silent or gon
 deadline, and reports its own front; which rank the others waited for is read from all fronts together.
 """
 
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any
 
-from rigproof.devices.own_process import ApartError, Task, run_apart
+from rigproof.devices.own_process import ApartError, Task, run_apart, unheard
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.child import Message
+from rigproof.host.interfaces import interfaces
 from rigproof.records.crews import Member
 
 START = "start"  # the step of a process that has not told any
@@ -20,13 +26,36 @@ WATCHDOGS = {
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
 }
-LOOPBACK_ALONE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}  # where all ranks are on one host
+BY_NAME = {"GLOO_SOCKET_IFNAME": "", "NCCL_SOCKET_IFNAME": "="}  # with what marks a whole name, no beginning
 
 
-def group_environment(crew: Member, **more: str) -> dict[str, str]:
-    """The variables of a rank's process: no watchdogs; within one host the meeting place is loopback."""
-    inside = crew.rendezvous is not None and crew.rendezvous[0] in ("127.0.0.1", "::1")
-    return {**WATCHDOGS, **(LOOPBACK_ALONE if inside else {}), **more}
+def group_environment(crew: Member) -> dict[str, str]:
+    """The variables of a rank's process: no watchdogs, and the interface that leads to the meeting place.
+
+    The libraries would take another one where a host's name, or the order of its interfaces, misleads them;
+    that is not what collectives are to show. An interface that the user has named stays.
+    """
+    name = _interface_to(_rendezvous_host(crew))
+    named = {key: mark + name for key, mark in BY_NAME.items() if name and key not in os.environ}
+    return {**WATCHDOGS, **named}
+
+
+def _rendezvous_host(crew: Member) -> str:
+    assert crew.rendezvous is not None, "a crew of several has a place to meet"
+    return crew.rendezvous[0]
+
+
+def _interface_to(host: str) -> str:
+    """The name of the interface by which packets to a host leave; empty if it cannot be told."""
+    with suppress(OSError):
+        family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect(address)  # sends nothing
+            own = ip_address(way.getsockname()[0])
+        for interface in interfaces():
+            if any(one.ip == own for one in interface.parsed()):
+                return interface.name
+    return ""
 
 
 def run_rank(
@@ -37,20 +66,24 @@ def run_rank(
     first_s: float,
     records: tuple[type, ...] = (),
     data: dict[str, Any] | None = None,
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] = {},
+    hear: Callable[[Message], None] = unheard,
 ) -> bool:
     """Run `module` as this worker's rank of its crew; whether it did all of it, or was stopped.
 
-    `first_s`: how soon its first step must be told. Else an event about the crew has the rank's front:
-    `rank_stuck` if the process was silent past its deadline, `rank_died` if it failed or was killed. `data`
-    is added to it. The worker itself goes on: the card's own process is not hurt.
+    Called inside `meeting_place`. `hear` gets what the process tells beside its steps. `first_s`: how soon
+    its first step must be told. Else an event about the crew has the rank's front: `rank_stuck` if the
+    process was silent past its deadline, `rank_died` if it failed or was killed. `data` is added to it.
+    `environment`: more variables of the process. The worker itself goes on.
     """
     crew = context.crew
     front: dict[str, Any] = {"sequence": 0, "operation": START, "mib": 0, "inside": False}
 
-    def hear(message: Message) -> None:
+    def heard(message: Message) -> None:
         if message["what"] == "step":
             front.update({key: message[key] for key in front})
+        else:
+            hear(message)
 
     try:
         run_apart(
@@ -61,8 +94,8 @@ def run_rank(
             test="rank's process",
             silent="it was silent",
             stall_s=first_s,
-            environment=group_environment(crew) if environment is None else environment,
-            hear=hear,
+            environment={**group_environment(crew), **environment},
+            hear=heard,
             torch=True,
         )
     except ApartError as error:

@@ -18,6 +18,7 @@ NAMES = (
     "bandwidth",
     "transfer",
     "peer",
+    "collective",
     "replay",
     "shapes",
     "ddp",

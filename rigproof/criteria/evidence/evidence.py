@@ -119,6 +119,11 @@ class Evidence(IndexedRecording):
         return promised[subject]
 
     @property
+    def teams(self) -> tuple[SharedEvidence, ...]:
+        """Every team of the rig, in the profile's order."""
+        return tuple(self.shared("team", one.text) for one in subjects(self.loaded, "team"))
+
+    @property
     def rate_hz(self) -> float:
         """How often the run's sensors were to be read."""
         return self.planned_by.rig.sampling.rate_hz

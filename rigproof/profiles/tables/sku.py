@@ -93,6 +93,15 @@ class TemperatureLimits(Table):
     )
 
 
+class GroupRate(Table):
+    """What cards of the model, all on one node, reach together in a collective operation."""
+
+    operation: str = Field(description="The operation, such as `all_reduce`.")
+    gpus: AtLeastOne = Field(description="Number of GPUs.")
+    mib: AtLeastOne = Field(description="Size of the operation, in MiB.")
+    gbps: Positive = Field(description="Bus bandwidth as nccl-tests counts it, in GB/s.")
+
+
 class Sku(Table):
     """One GPU model: `hwprofiles/gpus/<sku>.toml`, the SKU file."""
 
@@ -142,6 +151,9 @@ class Sku(Table):
     nvlinks: AtLeastOne | None = optional(
         "Number of NVLinks that every card of the model has. Left out: it has none, or their "
         "number is that of its rig's bridge or board."
+    )
+    group_rates: tuple[GroupRate, ...] = Field(
+        default=(), description="Rates of collective operations, each measured. Left out: none is known."
     )
     pcie_generation: Whole | None = optional(
         "PCIe generation of the card's own link. Only simulated cards use it: "

@@ -5,6 +5,7 @@ from typing import Any
 
 from rigproof.devices.device import Device
 from rigproof.devices.own_process import serve_apart
+from rigproof.devices.process_group import meeting_place
 from rigproof.devices.rank import run_rank
 from rigproof.devices.specs import WorkerContext
 from rigproof.stages.ddp.stage import DdpSpec, Gradients
@@ -18,7 +19,8 @@ PART_S = 60.0  # beside a part's own length: an exchange over a slow link, the f
 def run_ddp(spec: DdpSpec, device: Device, context: WorkerContext) -> None:
     """Train with the other ranks of the crew, or report how far this rank came."""
     device.empty_cache()
-    run_rank(MODULE, spec, context, first_s=START_S, records=(Gradients,))
+    with meeting_place(context.crew):
+        run_rank(MODULE, spec, context, first_s=START_S, records=(Gradients,))
 
 
 def _serve(spec: DdpSpec, context: WorkerContext) -> None:

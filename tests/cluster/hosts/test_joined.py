@@ -217,6 +217,7 @@ def test_two_hosts_are_accepted_though_one_came_back_and_its_cable_is_slow_and_o
     assert run.status == 0, run.output
     assert run.result["verdict"] == "ACCEPTED"
     assert run.outcome("cluster.no_timeouts", "rig") == "pass", run.output
+    assert run.outcome("collective.all_reduce", "rig") == "no_limit", run.output
     for host, device in zip(BOTH, DEVICES, strict=True):
         assert run.outcome("cluster.nodes_present", host) == "pass", run.output
         assert run.outcome("inventory.gpus_present", device) == "pass", run.output

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from rigproof.devices.process_group import meeting_place
 from rigproof.devices.rank import run_rank
 from rigproof.devices.specs import Spec
 from rigproof.host.addresses import free_ports
@@ -57,7 +58,8 @@ def ranks(child_module):
                 continue
 
             def one(context=context):
-                run_rank(module, LabSpec("lab"), context, first_s=FIRST_S, data={"group": ""})
+                with meeting_place(context.crew):
+                    run_rank(module, LabSpec("lab"), context, first_s=FIRST_S, data={"group": ""})
 
             threads.append(threading.Thread(target=one))
         for thread in threads:
@@ -93,16 +95,6 @@ def test_the_rank_that_does_not_enter_is_behind_and_a_signal_that_stopped_it_is_
     assert [context.records[0].data["held"] for context in found] == [False, True]
     assert found[0].records[0].subject == "host"
     assert found[1].records[0].message.startswith("rank 1 of 2 (host/cpu0) after sum 2, stopped by a signal:")
-
-
-def test_a_rank_that_is_killed_says_so_and_its_peer_only_that_it_was_left_alone(ranks):
-    found = ranks(
-        f"    with steps.step('sum', 16, {STEP_S}):\n"
-        "        if rank: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "        dist.all_reduce(ones)"
-    )
-    assert fronts(found)[1] == [("rank_died", "sum", 3, True)]
-    assert [context.records[0].data["status"] for context in found] == [None, -9]
 
 
 def test_a_rank_that_never_comes_is_waited_for_until_the_deadline(ranks):

@@ -51,7 +51,7 @@ def specs(loaded: LoadedRig, name: str, cpus: dict[str, float] | None = None) ->
 def test_a_level_has_the_stages_whose_length_it_states(tmp_path):
     plan = make_plan(rig(tmp_path), "quick")
     bursts = ("training", "feeding", "sharing")
-    assert plan.stage_names == ("gemm", "sustained", "pattern", *bursts, "transfer", "peer")
+    assert plan.stage_names == ("gemm", "sustained", "pattern", *bursts, "transfer", "peer", "collective")
     assert plan.stage("training").expected_s == 20
 
 

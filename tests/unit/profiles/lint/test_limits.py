@@ -34,9 +34,12 @@ RANGES = [
     *meaningful(Responsiveness, "responsiveness"),
     *(one for kind in KINDS for one in meaningful(kind.settings, f"stages.{kind.name}")),
 ]
-WHOLE = {"stages.transient.least_waves", "stages.transfer.buffer_mib", "stages.peer.buffer_mib"} | {
-    f"limits.{name}" for name, field in Limits.model_fields.items() if "int" in str(field.annotation)
-}
+WHOLE = {
+    "stages.transient.least_waves",
+    "stages.transfer.buffer_mib",
+    "stages.peer.buffer_mib",
+    "stages.collective.large_mib",
+} | {f"limits.{name}" for name, field in Limits.model_fields.items() if "int" in str(field.annotation)}
 FIRST = {  # what else such a value would contradict
     "limits.retired_pages_fail": "retired_pages_warn = 1\n",
     "responsiveness.p99_ms": "max_ms = 10000\n",

@@ -283,7 +283,8 @@ def judged(draw):
     devices = [f"node{number // 4}/gpu{number % 4}" for number in range(draw(st.integers(0, 12)))]
     names = draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True))
     pairs = ["-".join(pair) for pair in combinations(devices[:4], 2)]
-    subjects = {"device": devices, "peers": pairs, "node": ["node0", "node1"], "rig": ["rig"]}
+    nodes = ["node0", "node1"]
+    subjects = {"device": devices, "peers": pairs, "node": nodes, "team": [*nodes, "rig"], "rig": ["rig"]}
     subjects["node_ring"] = ["node0+node1"]
     return devices, [
         Verdict(name, subject, draw(OUTCOMES), CATALOGUE[name].unit, draw(FIGURES), draw(FIGURES), detail="d")

@@ -178,7 +178,7 @@ def tables(draw):
     numbers = st.none() | st.floats(-1e7, 1e7)
     pairs = ["-".join(pair) for pair in combinations(devices[:4], 2)]
     nodes = ["node-with-a-long-name", "b"]
-    subjects = {"device": devices, "peers": pairs, "node": nodes, "rig": ["rig"]}
+    subjects = {"device": devices, "peers": pairs, "node": nodes, "team": [*nodes, "rig"], "rig": ["rig"]}
     subjects["node_ring"] = ["+".join(nodes)]
     return devices, [
         Verdict(name, subject, draw(OUTCOMES), CATALOGUE[name].unit, draw(numbers), limit)

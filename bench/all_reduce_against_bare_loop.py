@@ -1,0 +1,154 @@
+"""How close rigproof's verified all-reduces come to a bare torch.distributed loop of the same size.
+
+Two ranks, each a process; in them, in one run and one group, arms interleaved: bare, rigproof, bare,
+rigproof, bare. The bare loop is `all_reduce` in place, again and again, without a check, and with a first and
+a last event only. The rate is bus bandwidth; of both arms the slower rank counts.
+
+    python3 bench/all_reduce_against_bare_loop.py --out all_reduce.json
+    python3 bench/all_reduce_against_bare_loop.py --device cpu --sizes 1 16
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+import torch.distributed as dist
+from rates import command_line, tell
+
+from rigproof.devices.process_group import Steps, join, meeting_place
+from rigproof.host.addresses import free_ports
+from rigproof.records.crews import Member
+from rigproof.records.measurements import Round
+from rigproof.stages.collective.stage import ALL_REDUCE, GLOO, NCCL, Case, CollectiveSpec
+from rigproof.stages.collective.workload import RankWork
+
+RANKS = 2
+PATIENCE_S = 600.0
+
+
+class Measured(RankWork):
+    """A rank that measures one size at a time, for as long as it is told."""
+
+    def rounds(self, mib: int, seconds: float) -> list[Round]:
+        """The measured rounds of odd and even numbers of elements."""
+        self._operation = ALL_REDUCE
+        self.context.records.clear()
+        for odd in (True, False):
+            self._end_s = self.context.now_s() + seconds / 2
+            self._limit_s = self.steps.outside_s = PATIENCE_S
+            self._agree()
+            self._case(Case(ALL_REDUCE, mib, odd), 0.0)
+        return [one for one in self.context.records if one.phase == "measure"]
+
+
+def bare(work: Measured, mib: int, seconds: float) -> float:
+    """Bus bandwidth of a loop that does nothing else, GB/s."""
+    row = torch.zeros(Case(ALL_REDUCE, mib, odd=False).elements(RANKS), device=work.place.where)
+    count = 3
+    for target_s in (seconds / 4, seconds):
+        dist.barrier()
+        dist.all_reduce(row)
+        start = work.place.mark()
+        for _ in range(count):
+            dist.all_reduce(row)
+        end = work.place.mark()
+        end.wait()
+        each_s = torch.tensor(end.seconds_since(start) / count, device=work.place.where)
+        dist.all_reduce(each_s, op=dist.ReduceOp.MAX)  # the same count on both
+        found = float(each_s)
+        if target_s < seconds:
+            count = max(3, int(seconds / found))
+    return 2 * (RANKS - 1) / RANKS * row.numel() * 4 / 1e9 / found
+
+
+def rank_of(rank: int, port: int, given: argparse.Namespace, results: Any) -> None:
+    """One rank, in a process of its own."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for its worker, which is not there
+    if given.device == "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
+    crew = Member("bench", rank, RANKS, ("127.0.0.1", port))
+    records: list[Any] = []
+    context = SimpleNamespace(
+        worker=f"bench#{rank}", subject="bench", crew=crew, records=records, emit=records.append
+    )
+    context.now_s, context.stopped, context.alive = time.monotonic, lambda: False, lambda: None
+    backend = NCCL if given.device == "cuda" else GLOO
+    spec = CollectiveSpec(
+        "collective",
+        backend=backend,
+        operations=(ALL_REDUCE,),
+        sizes_mib=(),
+        other_sizes_mib=(),
+        buffers_mib=max(given.sizes),
+        threads=given.threads,
+        seconds=given.measure,
+        round_s=0.02,
+        join_s=PATIENCE_S,
+        first_s=PATIENCE_S,
+        least_s=PATIENCE_S,
+        patience=20.0,
+    )
+    with meeting_place(crew):
+        work = Measured(spec, context)
+        work.steps = Steps(PATIENCE_S)
+        join(crew, work.place, work.steps, PATIENCE_S)
+        found = {}
+        for mib in given.sizes:
+            plain, own, verified = [], [], True
+            for _ in range(given.pairs):
+                plain.append(bare(work, mib, given.measure))
+                rounds = work.rounds(mib, given.measure)
+                own.append(sum(one.work for one in rounds) / sum(one.seconds for one in rounds))
+                verified = verified and all(one.verified for one in rounds)
+            plain.append(bare(work, mib, given.measure))
+            found[mib] = {
+                "bare_gbps": plain,
+                "rigproof_gbps": own,
+                "verified": verified,
+                "rounds": len(rounds),
+            }
+        dist.barrier()
+        results.put((rank, found))
+        dist.barrier()
+
+
+def main() -> None:
+    """Print and write the ratio of the means, by size."""
+    parser = command_line(
+        __doc__, pairs="bare + rigproof, followed by a bare", measure="seconds of each arm", measure_s=1.0
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[16, 1024], help="MiB")
+    given = parser.parse_args()
+    (port,) = free_ports("127.0.0.1", 1)
+    spawning = multiprocessing.get_context("spawn")
+    results = spawning.SimpleQueue()
+    ranks = [spawning.Process(target=rank_of, args=(rank, port, given, results)) for rank in range(RANKS)]
+    for one in ranks:
+        one.start()
+    found = dict(results.get() for _ in ranks)
+    for one in ranks:
+        one.join()
+
+    def slower(mib: int, arm: str) -> float:
+        return min(sum(found[rank][mib][arm]) / len(found[rank][mib][arm]) for rank in found)
+
+    result = {
+        "torch": torch.__version__,
+        "nccl": ".".join(map(str, torch.cuda.nccl.version())) if given.device == "cuda" else None,
+        "ranks": {str(rank): found[rank] for rank in sorted(found)},
+        "ratio": {str(mib): slower(mib, "rigproof_gbps") / slower(mib, "bare_gbps") for mib in given.sizes},
+    }
+    tell(json.loads(json.dumps(result)), given.out)
+
+
+if __name__ == "__main__":
+    main()

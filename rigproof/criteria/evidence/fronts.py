@@ -1,0 +1,155 @@
+"""Which rank kept a group from its end: read from how far each of them came. Pure.
+
+Each rank that was stuck past its deadline, or whose process ended, has an event with its front: the step that
+it had told last, by a number that is the same on all ranks, and whether it was inside it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.records.measurements import Event
+
+KILLED = -9  # the exit status of a process that SIGKILL ended: no card sends it
+# What a rank says whose peer is gone: it is not the one to blame.
+LEFT_ALONE = (
+    "closed by peer",
+    "reset by peer",
+    "remote process exited",
+    "Broken pipe",
+    "ncclRemoteError",
+    "Socket Closed",
+    "failed to recv",
+)
+SHORT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "CUDA error: out of memory")
+SHOWN = 3  # ranks that a sentence names
+How = Literal["stuck", "died", "killed", "held", "failed", "memory", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """What ended a group early. `missing`: the devices of the ranks that the others waited for, if known.
+
+    `operation` and `mib`: of the step at the front.
+    """
+
+    how: How
+    missing: tuple[str, ...]
+    operation: str
+    mib: int
+    words: str
+    t_s: float
+
+    @property
+    def by_others(self) -> bool:
+        """Whether a signal did it, or there was too little memory: no card or link does that."""
+        return self.how in ("killed", "held", "memory")
+
+
+def halt_of(team: SharedEvidence, stage: str, **which: str) -> Halt | None:
+    """What ended the group early in a stage; None if nothing did. `which`: the `data` of its events."""
+    events = team.events("rank_stuck", "rank_died", "crew_failed")
+    return halt([one for one in events if one.stage == stage], len(team.members), **which)
+
+
+def halt(events: Iterable[Event], size: int, **which: str) -> Halt | None:
+    """The same, from the events about a group of so many ranks in one stage."""
+    found: dict[str, list[Event]] = {"rank_stuck": [], "rank_died": []}
+    for one in events:
+        if one.kind == "crew_failed":  # the other ranks are left alone then, and told to stop
+            return _lost(one)
+        if one.kind in found and all(one.data.get(key) == value for key, value in which.items()):
+            found[one.kind].append(one)
+    stuck, died = found["rank_stuck"], found["rank_died"]
+    return _death(died) or _hold(stuck) or _missing(stuck, size) or _left_alone(died)
+
+
+def _lost(event: Event) -> Halt:
+    """A worker is gone with its rank, or the group did not begin: other criteria judge why."""
+    workers = event.data.get("workers")
+    names = [str(one).rpartition("#")[0] for one in workers] if isinstance(workers, list) else []
+    return Halt("lost", tuple(names), "", 0, event.message, event.t_s)
+
+
+def _death(died: Sequence[Event]) -> Halt | None:
+    """The ranks that died by themselves; those that were only left alone do not count."""
+    causes = [one for one in died if not any(text in one.message for text in LEFT_ALONE)]
+    if not causes:
+        return None
+    first = causes[0]
+    status = first.data.get("status")
+    if status == KILLED:
+        causes = [one for one in causes if one.data.get("status") == KILLED]
+        return _halt(
+            "killed", causes, first, f"the process of {_ranks(causes)} was killed (signal 9) {_where(first)}"
+        )
+    error = first.message.partition(": ")[2]
+    if any(text in error for text in SHORT_OF_MEMORY):
+        return _halt(
+            "memory", causes, first, f"memory ran short on {_ranks(causes)} {_where(first)}: {error}"
+        )
+    how: How = "failed" if status is None else "died"
+    return _halt(how, causes, first, f"{_ranks(causes)} ended {_where(first)}: {error}")
+
+
+def _hold(stuck: Sequence[Event]) -> Halt | None:
+    held = [one for one in stuck if one.data.get("held") is True]
+    if not held:
+        return None
+    words = f"the process of {_ranks(held)} was stopped by a signal {_where(held[0])}"
+    return _halt("held", held, held[0], words)
+
+
+def _missing(stuck: Sequence[Event], size: int) -> Halt | None:
+    """Those furthest behind. If all came as far, inside the same operation, nobody is known to be missing."""
+    if not stuck:
+        return None
+    furthest = max(map(_progress, stuck))
+    least = min(map(_progress, stuck))
+    front = next(one for one in stuck if _progress(one) == furthest)
+    behind = [one for one in stuck if _progress(one) == least]
+    if least < furthest or len(stuck) < size:
+        others = f", and the others waited {_where(front)}" if least < furthest else ", and the others ended"
+        return _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(behind[0])}{others}")
+    if not front.data.get("inside"):
+        return _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(front)}")
+    return _halt("stuck", [], front, f"all {size} ranks were stuck {_where(front)}: which one cannot be told")
+
+
+def _left_alone(died: Sequence[Event]) -> Halt | None:
+    """Every rank says that another one left: the connection between them was lost."""
+    if not died:
+        return None
+    words = f"the ranks lost the connection to each other {_where(died[0])}"
+    return _halt("stuck", [], died[0], words)
+
+
+def _halt(how: How, causes: Sequence[Event], front: Event, words: str) -> Halt:
+    missing = tuple(dict.fromkeys(_device(one) for one in causes))
+    mib = front.data.get("mib")
+    operation = str(front.data.get("operation", ""))
+    return Halt(how, missing, operation, mib if isinstance(mib, int) else 0, words, front.t_s)
+
+
+def _progress(event: Event) -> int:
+    """Twice the number of the step, and one more once it was left."""
+    sequence = event.data.get("sequence")
+    return 2 * (sequence if isinstance(sequence, int) else 0) + (event.data.get("inside") is not True)
+
+
+def _where(event: Event) -> str:
+    data = event.data
+    size = f" ({data['mib']} MiB)" if data.get("mib") else ""
+    inside = "inside" if data.get("inside") else "after"
+    return f"{inside} {data.get('operation')} {data.get('sequence')}{size}"
+
+
+def _device(event: Event) -> str:
+    return (event.worker or event.subject).rpartition("#")[0] or event.subject
+
+
+def _ranks(events: Sequence[Event]) -> str:
+    shown = [f"rank {one.data.get('rank')} ({_device(one)})" for one in events[:SHOWN]]
+    more = f" and {len(events) - SHOWN} more" if len(events) > SHOWN else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,418 @@
+"""Do devices that work together exchange data as fast as they can, and right?"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from rigproof.criteria.criterion import (
+    Criterion,
+    Disturbed,
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    pass_or_fail,
+)
+from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.fronts import Halt, halt_of
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.profiles.planning.subjects import RIG, subjects
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.collective.stage import (
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    ARMS,
+    AS_IT_IS,
+    BROADCAST,
+    KIND,
+    ONE_MIB,
+    OPERATIONS,
+    PROTOCOLS,
+    STAGE,
+)
+from rigproof.stages.tables import NO_RATE, StageTable, verified_rounds
+
+FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
+SKU_SHARE = KIND.key(lambda own: own.sku_share)
+GROUP_SHARE = KIND.key(lambda own: own.group_share)
+PAIR_SHARE = KIND.key(lambda own: own.pair_share)
+
+ARM_SHARE = KIND.key(lambda own: own.arm_share)
+
+UNIT = "GB/s"
+WITHOUT_P2P = next(iter(ARMS))
+FEWEST_OTHERS = 2  # groups that a group is compared with
+TITLES = {
+    ALL_REDUCE: "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    BROADCAST: "broadcast",
+    ALL_TO_ALL: "all-to-all",
+}
+RIGHT = "every element of every answer is what arithmetic says"
+LIMIT = (
+    "every element of every answer is right, and no rank is stuck or dies. Bus bandwidth of the slowest rank "
+    "by size: {own}`stages.collective.sku_share` of the SKU file's figure for as many GPUs; else "
+    "`stages.collective.group_share` of the median of the run's other groups of the same devices{pairs}; "
+    "else none. No rate excuses a wrong answer"
+)
+WRONG = (
+    "do not train on this rig: repeat with `NCCL_P2P_DISABLE=1`, then reseat cards and bridges, and check "
+    "`dmesg` for IOMMU and ACS messages"
+)
+STUCK = "read `dmesg` and `nvidia-smi -q` on the host of that rank; then run again with `NCCL_DEBUG=INFO`"
+SLOW = (
+    "compare `nvidia-smi topo -m` with the board's manual, health.nvlink and transfer.link; between hosts "
+    "see which interface is used (`NCCL_SOCKET_IFNAME`)"
+)
+PATH = (
+    "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`, `lspci -vvv | grep ACSCtl`), switch both off "
+    "in the BIOS, then reseat bridges"
+)
+RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
+MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them."""
+
+    mib: int
+    gbps: float
+    seconds: float
+
+
+def _judged(operation: str, team: SharedEvidence) -> Finding:
+    if operation != ALL_REDUCE and team.evidence.plan.level == "quick":
+        raise NotApplicable("a quick run does one all-reduce alone")
+    team.evidence.stage(STAGE)
+    if (event := _wrong(team, operation=operation, arm=AS_IT_IS)) is not None:
+        return Finding(Outcome.FAIL, detail=event.message, source=RIGHT, remedy=WRONG, from_s=event.t_s)
+    halt = halt_of(team, STAGE, group="", arm=AS_IT_IS)
+    if halt is not None:
+        _excuse(halt)
+        if halt.how != "lost" and _about(halt) == operation:
+            return Finding(
+                Outcome.FAIL,
+                detail=halt.words,
+                source="every rank gets through",
+                remedy=STUCK,
+                from_s=halt.t_s,
+            )
+    try:
+        return _compared(operation, team, speeds(operation, team))
+    except NotMeasured as reason:
+        if halt is None or halt.how == "lost":
+            raise
+        raise NotMeasured(f"the group did not get that far: {halt.words}") from reason
+
+
+def _wrong(team: SharedEvidence, **which: str) -> Event | None:
+    """The first wrong answer of the whole team, with such `data`."""
+    for event in team.events("wrong_result"):
+        own = event.stage == STAGE and event.data.get("group") == ""
+        if own and all(event.data.get(key) == value for key, value in which.items()):
+            return event
+    return None
+
+
+def _excuse(halt: Halt) -> None:
+    """Disturbed if no card or link did it."""
+    if halt.by_others:
+        raise Disturbed(halt.words, MORE_MEMORY if halt.how == "memory" else RUN_AGAIN, halt.t_s)
+
+
+def _about(halt: Halt) -> str:
+    """The operation that could not be done; the first one if the group did not even come together."""
+    return halt.operation if halt.operation in OPERATIONS else ALL_REDUCE
+
+
+def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
+    """By size, smallest first. NotMeasured if a rank is missing, or has too few verified rounds of each."""
+    rounds = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
+    if len(rounds.verified) < len(rounds):
+        raise NotMeasured("wrong answers, and no event says where")
+    found = []
+    for (mib,), of_size in sorted(rounds.by_labels("mib").items()):
+        by_rank = [of_size.only(of_size.same("worker", one)) for one in sorted(of_size.distinct("worker"))]
+        members = {one.rpartition("#")[0] for one in of_size.distinct("worker")}
+        missing = [one.subject for one in team.members if one.subject not in members]
+        if missing:
+            raise NotMeasured(f"no verified {operation} of {mib} MiB on {missing[0]}")
+        if min(map(len, by_rank)) < FEWEST_ROUNDS:
+            continue
+        slowest = min(by_rank, key=Rounds.rate)
+        each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
+        found.append(Speed(mib, slowest.rate(), each_s))
+    if not any(one.mib for one in found):
+        left_out = [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
+        why = f": {left_out[0].message}" if left_out else _because(team)
+        raise NotMeasured(f"too few verified rounds of {operation}{why}")
+    return found
+
+
+def _because(team: SharedEvidence) -> str:
+    cause = team.cause()
+    return f": {cause}" if cause else ""
+
+
+def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
+    """The size whose rate is the smallest share of its limit; without any limit the largest size."""
+    limits = {one.mib: _limit(operation, team, one.mib) for one in found if one.mib}
+    judged = [(one, limit) for one in found if (limit := limits.get(one.mib)) is not None]
+    others = _others(found)
+    if not judged:
+        largest = found[-1]
+        detail = f"{largest.mib} MiB; {others}" if others else f"{largest.mib} MiB"
+        return Finding(Outcome.NO_LIMIT, largest.gbps, detail=f"{detail}; nothing to compare it with yet")
+    one, limit = min(judged, key=lambda pair: pair[0].gbps / pair[1].value)
+    good = one.gbps >= limit.value
+    detail = f"{one.mib} MiB" + ("" if good else _because(team))
+    return pass_or_fail(
+        one.gbps, limit, good=good, detail="; ".join(filter(None, (detail, others))), remedy=SLOW
+    )
+
+
+def _others(found: list[Speed]) -> str:
+    """What one operation on 4 bytes takes."""
+    small = next((one for one in found if not one.mib), None)
+    return f"4 B take {figure(small.seconds * 1e6, 'µs')}" if small is not None else ""
+
+
+def _limit(operation: str, team: SharedEvidence, mib: int) -> Limit | None:
+    """The floor of an operation at a size; None if there is none."""
+    devices = _devices(team)
+    own = devices[0].optional_limit(FLOOR_GBPS)
+    if own is not None and operation == ALL_REDUCE:
+        return own if mib >= ONE_MIB else None
+    return (
+        _sku_limit(operation, devices, mib)
+        or _others_limit(operation, team, devices, mib)
+        or _pairs_limit(operation, team, devices, mib)
+    )
+
+
+def _devices(team: SharedEvidence) -> list[DeviceEvidence]:
+    return [one for one in team.members if isinstance(one, DeviceEvidence)]
+
+
+def _sku_limit(operation: str, devices: list[DeviceEvidence], mib: int) -> Limit | None:
+    """A share of the SKU file's figure for as many GPUs of one node."""
+    first = devices[0]
+    if len({one.node_name for one in devices}) > 1 or len({one.device.sku_stem for one in devices}) > 1:
+        return None
+    for stated in first.device.sku.group_rates if first.device.sku is not None else ():
+        if (stated.operation, stated.gpus, stated.mib) == (operation, len(devices), mib):
+            share = first.limit(SKU_SHARE)
+            source = f"{share.value:g} of {figure(stated.gbps, UNIT)}, measured; {first.sku_file}"
+            return Limit(share.value * stated.gbps, source)
+    return None
+
+
+def _others_limit(
+    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
+) -> Limit | None:
+    """A share of the median of the other groups with the same devices."""
+    alike = _skus(devices)
+    rates = []
+    for one in team.evidence.teams:
+        if one.subject in (team.subject, RIG) or _skus(_devices(one)) != alike or None in alike:
+            continue
+        try:
+            rates += [speed.gbps for speed in speeds(operation, one) if speed.mib == mib]
+        except NotMeasured:
+            continue
+    if len(rates) < FEWEST_OTHERS or team.subject == RIG:
+        return None
+    share = devices[0].limit(GROUP_SHARE)
+    middle = median(rates)
+    return Limit(
+        share.value * middle,
+        f"{share.value:g} of {figure(middle, UNIT)}, the median of {len(rates)} other groups; {share.source}",
+    )
+
+
+def _pairs_limit(
+    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
+) -> Limit | None:
+    """A share of what the slowest two GPUs of the group copied to each other, in the run's stage for that."""
+    if operation != ALL_REDUCE or mib < ONE_MIB:
+        return None
+    evidence, own, slowest = team.evidence, {one.subject for one in devices}, math.inf
+    copying = [one for one in evidence.kinds if one.exchanges and one.crew == "neighbours"]
+    for pair in subjects(evidence.loaded, "peers") if copying else ():
+        every = evidence.rounds(pair.text).verified.measured
+        for kind in copying if own.issuperset(pair.members) else ():
+            ways = [label.name for label in kind.labels if label.work]
+            of_pair = every.only(every.same("stage", kind.name))
+            slowest = min([slowest, *(one.rate() for one in of_pair.by_labels(*ways).values())])
+    if not math.isfinite(slowest):
+        return None
+    share = devices[0].limit(PAIR_SHARE)
+    source = f"{share.value:g} of {figure(slowest, UNIT)}, what its slowest two GPUs copy; {share.source}"
+    return Limit(share.value * slowest, source)
+
+
+def _skus(devices: list[DeviceEvidence]) -> tuple[str | None, ...]:
+    return tuple(one.device.sku_stem for one in devices)
+
+
+def _criterion(operation: str) -> Criterion:
+    judge = partial(_judged, operation)
+    title = TITLES[operation]
+    judge.__doc__ = (
+        f"The devices of each node with several, and of a rig of several nodes, do {title}s together by "
+        "torch.distributed: NCCL on GPUs, gloo on CPUs. Operands are whole numbers, so that every rank knows "
+        "the exact answer; all of its elements are compared. A rank that is stuck is named by how far each "
+        "came, and one whose process dies by its signal. The rate is bus bandwidth as nccl-tests counts it."
+    )
+    own = "`stages.collective.floor_gbps`; else " if operation == ALL_REDUCE else ""
+    pairs = (PAIR_SHARE,) if operation == ALL_REDUCE else ()
+    of_pairs = "; else `stages.collective.pair_share` of what its slowest two GPUs copy" if pairs else ""
+    return Criterion(
+        f"collective.{operation}",
+        title=title,
+        scope="team",
+        unit=UNIT,
+        direction="at_least",
+        limit=LIMIT.format(own=own, pairs=of_pairs),
+        limits=(*((FLOOR_GBPS,) if own else ()), SKU_SHARE, GROUP_SHARE, *pairs),
+        severity="reseat",
+        remedy=SLOW,
+        unmeasured="too few verified rounds of a rank, a rank that a signal ended or stopped, or an earlier "
+        "operation that did not end. Not applicable to a quick run, unless it is the all-reduce",
+        stages=(STAGE,),
+        rate=True,
+    )(judge)
+
+
+@Criterion(
+    "collective.path",
+    title="path between GPUs",
+    scope="team",
+    unit=UNIT,
+    direction="at_least",
+    limit="every arm gives right answers and ends. As it is, all-reduces reach `stages.collective.arm_share` "
+    "of the fastest arm; less warns",
+    limits=(ARM_SHARE,),
+    severity="reseat",
+    remedy=PATH,
+    unmeasured="an arm has too few verified rounds, or a signal ended it. Not applicable to gloo, between "
+    "nodes, and to a run without arms in which nothing failed",
+    stages=(STAGE,),
+)
+def path(team: SharedEvidence) -> Finding:
+    """A node's GPUs do all-reduces as it is, without P2P, and without shared memory too: then by sockets.
+
+    So a failure tells which way between them is broken, and any arm may be the one that lies. After wrong
+    answers each of NCCL's protocols is tried alone, too. Extended runs have arms, others after a failure.
+    """
+    if team.subject == RIG:
+        raise NotApplicable("between nodes there is neither P2P nor shared memory")
+    if any(one.is_cpu for one in _devices(team)):
+        raise NotApplicable("gloo has no other ways to choose from")
+    team.evidence.stage(STAGE)
+    ran = [arm for arm in (*ARMS, *PROTOCOLS) if _ran(team, arm)]
+    troubles = {arm: found for arm in (AS_IT_IS, *ran) if (found := _trouble(team, arm))}
+    if not ran and not troubles and not _arms_planned(team):
+        raise NotApplicable("this level has its arms after a failure alone")
+    arms = [arm for arm in (AS_IT_IS, *(ran if troubles else ARMS)) if arm not in troubles]
+    rates = _at_one_size({arm: speeds(ALL_REDUCE, team, arm) for arm in arms})
+    if troubles:
+        bad = [f"{arm}: {found}" for arm, found in troubles.items()]
+        return Finding(Outcome.FAIL, detail="; ".join([*bad, *filter(None, [_way_out(rates)])]), source=RIGHT)
+    own, best = rates[AS_IT_IS].gbps, max(one.gbps for one in rates.values())
+    share = _devices(team)[0].limit(ARM_SHARE)
+    told = ", ".join(f"{arm} {figure(one.gbps)}" for arm, one in rates.items())
+    detail = f"{rates[AS_IT_IS].mib} MiB {told}"
+    if own < share.value * best:
+        limit = share.times(best, " of the fastest arm")
+        return Finding(Outcome.WARN, own, limit, f"{detail}; {_way_out(rates)}", remedy=PATH)
+    if share.value * own < rates[WITHOUT_P2P].gbps:
+        detail += "; P2P is not used, or gives nothing"
+    return Finding(Outcome.PASS, own, detail=detail)
+
+
+def _at_one_size(found: Mapping[str, list[Speed]]) -> dict[str, Speed]:
+    """Each arm's rate at the largest size that all of them measured. NotMeasured if there is none."""
+    by_size = {arm: {one.mib: one for one in every if one.mib} for arm, every in found.items()}
+    common = set.intersection(*map(set, by_size.values())) if by_size else set()
+    if by_size and not common:
+        raise NotMeasured("its arms have no size in common")
+    return {arm: every[max(common)] for arm, every in by_size.items()}
+
+
+def _arms_planned(team: SharedEvidence) -> bool:
+    """Whether the ranks were told to measure arms in any case."""
+    specs = team.evidence.stage(STAGE).settings.get("specs")
+    every = specs.values() if isinstance(specs, Mapping) else ()
+    return any(isinstance(one, Mapping) and one.get("arm_s") for one in every)
+
+
+def _ran(team: SharedEvidence, arm: str) -> bool:
+    """Whether an arm did anything."""
+    events = team.events("rank_stuck", "rank_died", "wrong_result")
+    told = any(one.stage == STAGE and one.data.get("arm") == arm for one in events)
+    rounds = team.evidence.rounds(team.subject)
+    return told or bool(len(rounds.only(rounds.same("stage", STAGE)).having(arm=arm)))
+
+
+def _trouble(team: SharedEvidence, arm: str) -> str:
+    """How an arm failed; empty if it did not."""
+    if _wrong(team, arm=arm) is not None:
+        return "wrong answers"
+    halt = halt_of(team, STAGE, group="", arm=arm)
+    if halt is None:
+        return ""
+    _excuse(halt)
+    if halt.how == "lost":
+        raise NotMeasured(halt.words)
+    return "stuck" if halt.how == "stuck" else "a rank died"
+
+
+def _way_out(rates: Mapping[str, Speed]) -> str:
+    """What works around a failure, and what it gives."""
+    fine = {arm: one.gbps for arm, one in rates.items() if arm != AS_IT_IS}
+    if not fine:
+        return ""
+    arm = max(fine, key=lambda one: fine[one])
+    variables = " ".join(f"{key}={value}" for key, value in (ARMS | PROTOCOLS)[arm].items())
+    return f"`export {variables}` gives {figure(fine[arm], UNIT)}"
+
+
+CRITERIA = (*map(_criterion, OPERATIONS), path)
+
+
+def tables(recording: Recording) -> Iterator[StageTable]:
+    """A row for each team, operation and size: the slowest rank's bus bandwidth, and the time of one."""
+    rows = []
+    for subject, verified in verified_rounds(recording, STAGE):
+        own = verified.measured.having(group="", arm=AS_IT_IS)
+        for (operation, mib), rounds in sorted(own.by_labels("operation", "mib").items(), key=_in_order):
+            ranks = [rounds.only(rounds.same("worker", one)) for one in rounds.distinct("worker")]
+            slowest = min(ranks, key=Rounds.rate)
+            each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
+            backend = "/".join(sorted(map(str, rounds.distinct_labels("backend"))))
+            size = f"{mib} MiB" if mib else "4 B"
+            rate = figure(slowest.rate()) if mib else NO_RATE
+            row = (subject, TITLES.get(operation, str(operation)), size, f"{backend}, {len(ranks)} ranks")
+            rows.append((*row, rate, figure(each_s * 1e6)))
+    yield StageTable(
+        section="Collectives",
+        title="Collectives",
+        columns=("Group", "Operation", "Size", "By", f"bus bandwidth, {UNIT}", "one takes, µs"),
+        rows=tuple(rows),
+        labels=4,
+        note="Of the slowest rank. Bus bandwidth as nccl-tests counts it; every element of every answer was "
+        "compared.",
+    )
+
+
+def _in_order(item: tuple[tuple[str, int], Rounds]) -> tuple[int, int]:
+    operation, mib = item[0]
+    return OPERATIONS.index(operation), mib

@@ -1,0 +1,263 @@
+"""The collective stage's workload: a rank of a team, in a process of its own. Imports torch.
+
+All ranks do the same steps in the same order. Before each round they agree on how much time is left, and on
+how long the slowest of them takes; whatever they decide follows from that alone, so that all decide alike. A
+round is a batch of operations between two marks of the device, behind a small all-reduce that lets all begin
+together. Its answers are compared afterwards.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from rigproof.devices.device import Device
+from rigproof.devices.own_process import serve_apart
+from rigproof.devices.process_group import Place, Steps, join, meeting_place
+from rigproof.devices.rank import run_rank
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import WorkerContext
+from rigproof.host.child import Message
+from rigproof.host.parent import tell
+from rigproof.profiles.planning.subjects import RIG
+from rigproof.records.measurements import GB, Phase
+from rigproof.stages.collective.operations import BATCH, KINDS, Operation, Wrong
+from rigproof.stages.collective.stage import ARMS, NCCL, PROTOCOLS, WORD_BYTES, Case, CollectiveSpec
+
+MODULE = "rigproof.stages.collective.workload"
+FEWEST_ROUNDS = 3
+PROBE_BYTES = 2**16
+
+
+def run_collective(spec: CollectiveSpec, device: Device, context: WorkerContext) -> None:
+    """Be a rank until all is done, or stopped. Emits rounds of the team, and events for what went wrong.
+
+    A rank that is stuck or dies is an event, not an error: the worker itself and its card are as before.
+    The other arms follow where a node's GPUs are a team, at levels that have them, and after a failure.
+    """
+    device.empty_cache()
+    crew = context.crew
+    with meeting_place(crew):
+        ended = _rank(spec, context, {})
+        if spec.backend != NCCL or crew.subject == RIG or spec.group:
+            return
+        arms = ARMS if spec.arm_s or ended != "fine" else {}
+        for arm, variables in {**arms, **(PROTOCOLS if ended == "wrong" else {})}.items():
+            if not context.stopped():
+                _rank(spec.in_arm(arm), context, variables)
+
+
+def _rank(
+    spec: CollectiveSpec, context: WorkerContext, variables: Mapping[str, str]
+) -> Literal["fine", "wrong", "stuck"]:
+    """How it ended; all ranks know it, since they tell each other of wrong answers."""
+    told: list[Message] = []
+    through = run_rank(
+        MODULE,
+        spec,
+        context,
+        first_s=spec.join_s,
+        data={"group": spec.group, "arm": spec.arm},
+        environment=variables,
+        hear=told.append,
+    )
+    if not through:
+        return "stuck"
+    return "wrong" if any(one.get("wrong") for one in told) else "fine"
+
+
+class Agreed(NamedTuple):
+    """What all ranks know: the least time that one of them has left, and the most that one needed."""
+
+    left_s: float
+    step_s: float  # of the last operation
+    outside_s: float  # between the last two steps
+
+
+class RankWork:
+    """All operations of one rank."""
+
+    def __init__(self, spec: CollectiveSpec, context: WorkerContext) -> None:
+        self.spec, self.context, self.crew = spec, context, context.crew
+        self.place = Place(spec.backend, spec.threads)
+        self.steps = Steps(spec.first_s)
+        self._reporter = Reporter(context, spec.stage, context.crew.subject)
+        self._limit_s = spec.first_s
+        self._end_s = 0.0
+        self._wrong = False
+        self._operation = ""  # of the case that is done
+        self._step_s = self._outside_s = 0.0
+        self._left_step_s = context.now_s()  # when the last step was left
+        self._foreseen: dict[str, tuple[float, float]] = {}  # MiB and s of an operation, the last one of each
+
+    def run(self) -> None:
+        """Join, then do one case after the other."""
+        join(self.crew, self.place, self.steps, self.spec.join_s, f"{self.spec.group}/{self.spec.arm}")
+        self._left_step_s = self.context.now_s()
+        self._end_s = self.context.now_s() + self.spec.seconds
+        cases = list(self.spec.cases())
+        for number, case in enumerate(cases):
+            self._limit_s = self.steps.outside_s = self.spec.first_s
+            self._operation = case.operation
+            if not self._foreseen:
+                self._probe()
+            left_s = self._agree().left_s
+            if left_s < 0 and self.context.stopped():
+                return
+            if not self._fits(case, left_s):
+                continue
+            self._case(case, left_s - left_s / (len(cases) - number))
+        tell(what="ended", wrong=self._any_wrong())
+
+    def make(self, case: Case, repeats: int) -> Operation:
+        """The operation of a case on this rank."""
+        crew, where = self.crew, self.place.where
+        return KINDS[case.operation](case.elements(crew.size), crew.rank, crew.size, where, repeats)
+
+    def _probe(self) -> None:
+        """Find out, by a few bytes, how slow the network may be: nothing of it is reported."""
+        row = torch.zeros(PROBE_BYTES // WORD_BYTES, device=self.place.where)
+        for _ in range(2):  # the first one sets things up
+            begun_s = self.context.now_s()
+            with self._step(self._operation, 0):
+                dist.all_reduce(row)
+                self.place.mark().wait()
+            self._step_s = self.context.now_s() - begun_s
+        self._foreseen[""] = PROBE_BYTES / 2**20, self._agree().step_s
+
+    def _fits(self, case: Case, left_s: float) -> bool:
+        """Whether enough rounds fit into what is left; of an operation's first size, whether one does."""
+        mib, seconds = self._foreseen.get(case.operation, self._foreseen[""])
+        expected_s = seconds * max(1.0, case.mib / mib)
+        first = case.operation not in self._foreseen
+        if expected_s < self.spec.first_s / 2 and (first or (1 + FEWEST_ROUNDS) * expected_s <= left_s):
+            return True
+        if self.crew.rank == 0:
+            what = f"{case.operation} of {case.mib} MiB was left out"
+            message = f"{what}: each would take {expected_s:.1f} s, with the comparison of its answer"
+            self._reporter.event("size_left_out", message, {"operation": case.operation, "mib": case.mib})
+        return False
+
+    def _case(self, case: Case, until_left_s: float) -> None:
+        """Rounds of a case, of which the first warms up, until no more than that much time is left."""
+        self._round(case, self.make(case, 1), "warmup")
+        agreed = self._agree()
+        if case.mib:
+            self._foreseen[case.operation] = case.mib, agreed.step_s + agreed.outside_s
+        room = self.spec.buffers_mib // case.mib if case.mib else BATCH
+        fitting = int(self.spec.round_s / max(agreed.step_s, 1e-6))
+        operation = self.make(case, max(1, min(BATCH, room, fitting)))
+        number = 0
+        while number < FEWEST_ROUNDS or agreed.left_s > until_left_s:
+            if agreed.left_s < 0 and self.context.stopped():
+                return
+            self._round(case, operation, "measure")
+            number += 1
+            agreed = self._agree()
+            took_s = len(operation.answers) * agreed.step_s + agreed.outside_s
+            self._limit_s = max(self.spec.least_s, min(self.spec.patience * took_s, self.spec.first_s))
+            self.steps.outside_s = self._limit_s
+
+    def _round(self, case: Case, operation: Operation, phase: Phase) -> None:
+        """A batch of operations, timed together; then all answers are compared."""
+        repeats, place = len(operation.answers), self.place
+        first = (self.steps.sequence + 1) * BATCH  # the number of the step to come, on all ranks
+        for each in range(repeats):
+            operation.prepare(each, first + each)
+        together = torch.zeros(1, device=place.where)
+        place.mark().wait()
+        with self._step(case.operation, case.mib):
+            dist.all_reduce(together)
+            begun = place.mark()
+            for each in range(repeats):
+                operation.start(each, first + each)
+            ended = place.mark()
+            ended.wait()
+        seconds = ended.seconds_since(begun)
+        self._step_s = seconds / repeats
+        wrong = operation.wrong(first)
+        if wrong:
+            self._wrong = True
+            self._report(case, operation, wrong)
+        self._reporter.round(
+            phase=phase,
+            seconds=seconds,
+            work=repeats * operation.size_bytes * operation.bus_factor / 1e9,
+            unit=GB,
+            verified=not wrong,
+            labels={
+                "operation": case.operation,
+                "mib": case.mib,
+                "elements": operation.elements,
+                "backend": self.spec.backend,
+                "ranks": self.crew.size,
+                "arm": self.spec.arm,
+                "group": self.spec.group,
+                "repeats": repeats,
+            },
+        )
+
+    def _agree(self) -> Agreed:
+        """Let all ranks know the least time left, and the most time needed."""
+        left_s = -1.0 if self.context.stopped() else max(0.0, self._end_s - self.context.now_s())
+        self._note_outside()
+        own = [left_s, -self._step_s, -self._outside_s]
+        self._outside_s = 0.0
+        everyones = torch.tensor(own, dtype=torch.float64, device=self.place.where)
+        with self._step(self._operation, 0):
+            dist.all_reduce(everyones, op=dist.ReduceOp.MIN)
+            left_s, step_s, outside_s = everyones.tolist()
+        return Agreed(left_s, -step_s, -outside_s)
+
+    def _any_wrong(self) -> bool:
+        """Whether a rank had a wrong answer."""
+        wrong = torch.tensor(float(self._wrong), device=self.place.where)
+        with self._step(self._operation, 0):
+            dist.all_reduce(wrong, op=dist.ReduceOp.MAX)
+            return bool(wrong)
+
+    @contextmanager
+    def _step(self, operation: str, mib: int) -> Iterator[None]:
+        self._note_outside()
+        with self.steps.step(operation, mib, self._limit_s):
+            yield
+        self._left_step_s = self.context.now_s()
+
+    def _note_outside(self) -> None:
+        """Keep the longest time since the last step that this rank needed between two agreements."""
+        self._outside_s = max(self._outside_s, self.context.now_s() - self._left_step_s)
+
+    def _report(self, case: Case, operation: Operation, wrong: list[Wrong]) -> None:
+        """Report the first wrong answer of a batch."""
+        one, crew = wrong[0], self.crew
+        total = len(operation.answers[0])
+        message = (
+            f"{case.operation} of {case.mib} MiB on rank {crew.rank} ({self.context.subject}): "
+            f"{one.count} of {total} elements are wrong, from {one.first} to {one.last}; the first is "
+            f"{one.got:g}, not {one.expected:g}"
+        )
+        data = {
+            "operation": case.operation,
+            "mib": case.mib,
+            "rank": crew.rank,
+            "group": self.spec.group,
+            "arm": self.spec.arm,
+            "answers": len(wrong),
+            "elements": one.count,
+            "first": one.first,
+            "last": one.last,
+        }
+        self._reporter.wrong_result(message, data)
+
+
+def serve(work: Callable[[CollectiveSpec, WorkerContext], RankWork]) -> None:
+    """Do this rank's work; then end without waiting for the group's threads, which wait for others."""
+    status = serve_apart(lambda spec, context: work(spec, context).run(), CollectiveSpec)
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    serve(RankWork)

@@ -1,0 +1,129 @@
+"""Which rank kept a group from its end, by how far each of them came."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from rigproof.criteria.evidence.fronts import halt_of
+from rigproof.records.measurements import Event
+
+STAGE, TEAM = "collective", "n1"
+
+
+def event(rank, kind="rank_stuck", message="it was silent for 3 s", stage=STAGE, **data):
+    told = {"rank": rank, "group": "", "operation": "all_reduce", "sequence": 7, "mib": 16, "inside": True}
+    return Event(
+        10.0 + rank, kind, TEAM, f"rank {rank}: {message}", stage, f"n1/gpu{rank}#0", {**told, **data}
+    )
+
+
+def halt(*events, size=3):
+    def of_kinds(*kinds):
+        return sorted((one for one in events if one.kind in kinds), key=lambda one: one.t_s)
+
+    team = SimpleNamespace(events=of_kinds, members=tuple(range(size)))
+    found = halt_of(team, STAGE, group="")
+    return found and (found.how, found.missing, found.words)
+
+
+def died(rank, status=None, message="RuntimeError: x", **data):
+    return event(rank, "rank_died", message, status=status, **data)
+
+
+def test_a_group_that_came_to_its_end_has_none():
+    assert halt() is None
+    assert halt(event(0, stage="training"), event(1, group="n1/gpu0 n1/gpu1")) is None
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        (
+            {"sequence": 6, "inside": False},
+            "rank 1 (n1/gpu1) stood still after all_reduce 6 (16 MiB), and the others waited inside "
+            "all_reduce 7 (16 MiB)",
+        ),
+        (
+            {"sequence": 0, "inside": False, "operation": "start", "mib": 0},
+            "rank 1 (n1/gpu1) stood still after start 0, and the others waited inside all_reduce 7 (16 MiB)",
+        ),
+        (
+            {"sequence": 6},
+            "rank 1 (n1/gpu1) stood still inside all_reduce 6 (16 MiB), and the others waited inside "
+            "all_reduce 7 (16 MiB)",
+        ),
+    ],
+)
+def test_the_rank_that_is_furthest_behind_is_missing(last, words):
+    assert halt(event(0), event(1, **last), event(2)) == ("stuck", ("n1/gpu1",), words)
+
+
+def test_ranks_that_ended_are_ahead_of_one_that_is_stuck():
+    found = halt(event(2, sequence=9, inside=False))
+    assert found == (
+        "stuck",
+        ("n1/gpu2",),
+        "rank 2 (n1/gpu2) stood still after all_reduce 9 (16 MiB), and the others ended",
+    )
+
+
+def test_nobody_is_named_if_all_are_inside():
+    found = halt(event(0), event(1), event(2))
+    assert found == (
+        "stuck",
+        (),
+        "all 3 ranks were stuck inside all_reduce 7 (16 MiB): which one cannot be told",
+    )
+
+
+def test_a_rank_that_a_signal_stopped_is_named_wherever_it_was():
+    found = halt(event(0), event(1, held=True), event(2))
+    assert found[:2] == ("held", ("n1/gpu1",))
+    assert found[2] == "the process of rank 1 (n1/gpu1) was stopped by a signal inside all_reduce 7 (16 MiB)"
+
+
+@pytest.mark.parametrize(
+    "peer", ["Connection closed by peer [10.0.0.2]:4711", "ncclRemoteError: x", "Broken pipe"]
+)
+def test_one_that_was_left_alone_is_not_to_blame_for_a_death(peer):
+    gone = died(0, message=f"it failed: RuntimeError: {peer}")
+    assert halt(gone, died(1, -9, "it ended with status -9"), event(2)) == (
+        "killed",
+        ("n1/gpu1",),
+        "the process of rank 1 (n1/gpu1) was killed (signal 9) inside all_reduce 7 (16 MiB)",
+    )
+    assert halt(gone, died(1, -11, "it ended with status -11"))[:2] == ("died", ("n1/gpu1",))
+    assert halt(gone, event(1, sequence=6, inside=False))[:2] == ("stuck", ("n1/gpu1",))
+    assert halt(gone, died(1, message=f"it failed: {peer}")) == (
+        "stuck",
+        (),
+        "the ranks lost the connection to each other inside all_reduce 7 (16 MiB)",
+    )
+
+
+def test_an_error_of_all_names_all_and_what_it_said():
+    found = halt(*(died(rank, message="it failed: ValueError: no NCCL") for rank in range(5)), size=5)
+    assert found[0] == "failed"
+    assert found[2] == (
+        "rank 0 (n1/gpu0), rank 1 (n1/gpu1), rank 2 (n1/gpu2) and 2 more ended inside all_reduce 7 (16 MiB): "
+        "it failed: ValueError: no NCCL"
+    )
+
+
+def test_a_worker_that_is_lost_explains_all_others():
+    message = "it lost n1/gpu1#0; the others were told to stop"
+    lost = Event(12.0, "crew_failed", TEAM, message, STAGE, data={"workers": ["n1/gpu1#0"]})
+    assert halt(lost, died(0, message="it failed: Connection closed by peer"), event(2)) == (
+        "lost",
+        ("n1/gpu1",),
+        message,
+    )
+
+
+def test_memory_that_ran_short_is_said():
+    assert halt(died(1, message="it failed: OutOfMemoryError: CUDA out of memory"))[0] == "memory"
+
+
+@pytest.mark.parametrize("odd", [{"sequence": None}, {"mib": "x"}, {"inside": 3}, {"status": "x"}])
+def test_damaged_events_end_nothing(odd):
+    assert halt(event(0), event(1, **odd)) is not None

@@ -1,0 +1,289 @@
+"""Groups that pass, and all the ways in which they do not: slow, wrong, stuck, or not measured."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.collective.criteria import tables
+from rigproof.stages.collective.stage import ALL_REDUCE, BROADCAST, OPERATIONS, STAGE
+from rigproof.stages.registry import KINDS
+from support.simulated_bench import SimulatedBench
+
+TEAM, RANKS = "localhost", ("localhost/gpu0#0", "localhost/gpu1#0")
+PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED
+NO_LIMIT, NOT_APPLICABLE, WARN = Outcome.NO_LIMIT, Outcome.NOT_APPLICABLE, Outcome.WARN
+
+
+class CollectiveBench(SimulatedBench):
+    def found(self, operation=ALL_REDUCE, subject=TEAM):
+        return self.verdict(f"collective.{operation}", subject)
+
+    def outcomes(self):
+        return {one: self.found(one).outcome for one in OPERATIONS}
+
+    def one_rank(self, number, share, **where):
+        """This share of that rank's work in the same time."""
+
+        def slower(one):
+            return replace(one, work=share * one.work) if one.worker == RANKS[number] else one
+
+        self.change(slower, TEAM, **where)
+
+
+def short(name, **profile):
+    tables = {"stages": {"sustained": {"length_s": {"standard": 5}}}, **profile}
+    return over_defaults({"name": name, **tables}, f"{name}.toml", KINDS)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    loaded = load_rig("h200-x2", KINDS)
+    return simulated_recording(loaded, "standard"), loaded
+
+
+@pytest.fixture
+def bench(simulated):
+    return CollectiveBench(*simulated, STAGE)
+
+
+@pytest.fixture(scope="module")
+def of_six():
+    gpus = [{"sku": "rtx-3090"}] * 2
+    nodes = [
+        {"name": f"n{one}", "address": f"10.0.0.{one}", "cpus": 24, "ram_gib": 96, "gpus": gpus}
+        for one in (1, 2, 3)
+    ]
+    loaded = over_defaults({"name": "three", "nodes": nodes}, "three.toml", KINDS)
+    return simulated_recording(loaded, "quick"), loaded
+
+
+def test_a_healthy_group_passes_by_the_figures_of_its_sku(bench):
+    assert bench.outcomes() == dict.fromkeys(OPERATIONS, NO_LIMIT) | {ALL_REDUCE: PASS}
+    found = bench.found()
+    assert found.limit in (pytest.approx(0.85 * 223), pytest.approx(0.85 * 331))
+    assert found.limit_source.endswith("GB/s, measured; hwprofiles/gpus/h200-sxm.toml")
+    assert re.search(r"MiB; 4 B take [45]\d\.\d µs$", found.detail)
+
+
+@pytest.mark.parametrize("mib", [16, 1024])
+def test_one_slow_rank_at_one_size_fails_the_group(bench, mib):
+    bench.one_rank(1, 0.8, operation=ALL_REDUCE, mib=mib)
+    found = bench.found()
+    assert found.outcome is FAIL
+    assert found.detail.startswith(f"{mib} MiB")
+    assert bench.found(BROADCAST).outcome is NO_LIMIT
+
+
+def test_sizes_without_a_figure_are_not_judged(bench):
+    bench.one_rank(1, 0.1, operation=ALL_REDUCE, mib=1)
+    assert bench.found().outcome is PASS
+
+
+def test_the_rigs_own_floor_stands_alone(bench):
+    bench.settings(STAGE, floor_gbps=400.0)
+    found = bench.found()
+    assert (found.outcome, found.limit) == (FAIL, 400.0)
+    bench.settings(STAGE, floor_gbps=100.0)
+    assert bench.found().outcome is PASS
+
+
+def test_an_unknown_card_has_no_limit_and_passes_nothing(bench):
+    bench.unknown()
+    found = bench.found()
+    assert found.outcome is NO_LIMIT
+    assert re.fullmatch(r"1024 MiB; 4 B take [45]\d\.\d µs; nothing to compare it with yet", found.detail)
+
+
+def test_a_group_is_held_against_the_other_groups(of_six):
+    bench = CollectiveBench(*of_six, STAGE)
+    found = bench.found(subject="n1")
+    assert found.outcome is PASS
+    assert "the median of 2 other groups" in found.limit_source
+    bench.slower("n1", 0.7)
+    assert [bench.found(subject=one).outcome for one in ("n1", "n2", "n3", "rig")] == [
+        FAIL,
+        PASS,
+        PASS,
+        NO_LIMIT,
+    ]
+
+
+def test_a_quick_run_does_one_all_reduce_alone(of_six):
+    bench = CollectiveBench(*of_six, STAGE)
+    for operation in OPERATIONS[1:]:
+        assert bench.found(operation, "rig").outcome is NOT_APPLICABLE
+
+
+def test_a_wrong_answer_fails_whatever_the_rate(bench):
+    message = "all_reduce of 16 MiB on rank 1 (localhost/gpu1): 1 of 5 elements are wrong"
+    data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": "as it is"}
+    bench.recording.events.append(Event(160.0, "wrong_result", TEAM, message, STAGE, RANKS[1], data))
+    found = bench.found()
+    assert (found.outcome, found.detail, found.from_s) == (FAIL, message, 160.0)
+    assert bench.found(BROADCAST).outcome is NO_LIMIT
+
+
+def test_a_wrong_answer_that_no_event_tells_is_no_pass(bench):
+    bench.give(TEAM, {"operation": BROADCAST}, verified=False)
+    assert bench.found(BROADCAST).outcome is NOT_MEASURED
+
+
+def test_a_wrong_answer_of_a_part_of_the_team_is_not_the_teams(bench):
+    data = {"operation": ALL_REDUCE, "group": "localhost/gpu0", "rank": 0}
+    bench.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[0], data))
+    bench.one_rank(0, 0.5, operation=BROADCAST)
+    bench.give(TEAM, {"operation": BROADCAST}, group="localhost/gpu0")
+    assert bench.found().outcome is PASS
+    assert bench.found(BROADCAST).outcome is NOT_MEASURED
+
+
+@pytest.mark.parametrize("where", [{}, {"mib": 16}])
+def test_a_rank_without_rounds_is_named(bench, where):
+    bench.change(lambda one: None if one.worker == RANKS[1] else one, TEAM, **where)
+    found = bench.found()
+    assert found.outcome is NOT_MEASURED
+    assert found.detail.endswith("on localhost/gpu1")
+
+
+def test_too_few_rounds_are_no_rate(bench):
+    kept = set()
+
+    def one_each(one):
+        key = (one.worker, one.label("operation"), one.label("mib"))
+        return kept.add(key) or one if key not in kept else None
+
+    bench.change(one_each, TEAM)
+    assert set(bench.outcomes().values()) == {NOT_MEASURED}
+
+
+def stuck(bench, rank, **data):
+    told = {"rank": rank, "group": "", "arm": "as it is", "mib": 16, "inside": True, "held": False, **data}
+    bench.recording.events.append(Event(170.0, "rank_stuck", TEAM, "silent", STAGE, RANKS[rank], told))
+
+
+def test_a_group_that_got_stuck_fails_there_and_is_not_measured_after(bench):
+    for rank in (0, 1):
+        stuck(bench, rank, operation="reduce_scatter", sequence=80 - rank)
+    for operation in OPERATIONS[2:]:
+        bench.without(TEAM, operation=operation)
+    assert list(bench.outcomes().values()) == [PASS, NO_LIMIT, FAIL, NOT_MEASURED, NOT_MEASURED]
+    assert bench.found("reduce_scatter").detail.startswith("rank 1 (localhost/gpu1) stood still inside")
+    assert bench.found(BROADCAST).detail.startswith("the group did not get that far: rank 1 (localhost/gpu1)")
+
+
+@pytest.mark.parametrize("operation", ["join", "start", ALL_REDUCE])
+def test_a_group_that_never_came_together_fails_by_its_first_operation(bench, operation):
+    bench.without(TEAM)
+    stuck(bench, 0, operation=operation, sequence=1)
+    assert list(bench.outcomes().values()) == [FAIL, *[NOT_MEASURED] * 4]
+
+
+def test_a_rank_that_a_signal_stopped_rejects_no_rig(bench):
+    stuck(bench, 0, operation=ALL_REDUCE, sequence=9)
+    stuck(bench, 1, operation=ALL_REDUCE, sequence=8, held=True)
+    found = bench.found()
+    assert found.outcome is NOT_MEASURED
+    assert found.detail.startswith("the process of rank 1 (localhost/gpu1) was stopped by a signal")
+    assert "find out who sent the signal" in found.remedy
+
+
+def test_a_worker_that_is_lost_is_named_and_fails_elsewhere(bench):
+    bench.without(TEAM)
+    message = "it lost localhost/gpu1#0; the others were told to stop"
+    data = {"workers": ["localhost/gpu1#0"]}
+    bench.recording.events.append(Event(170.0, "crew_failed", TEAM, message, STAGE, data=data))
+    found = bench.found()
+    assert found.outcome is NOT_MEASURED
+    assert message in found.detail
+
+
+@pytest.fixture(scope="module")
+def extended():
+    loaded = load_rig("h200-x2", KINDS)
+    return simulated_recording(loaded, "extended"), loaded
+
+
+@pytest.fixture
+def arms(extended):
+    return CollectiveBench(*extended, STAGE)
+
+
+P2P_OFF, SHM_OFF = "without P2P", "without P2P and shared memory"
+
+
+def test_arms_tell_what_each_way_carries(arms):
+    found = arms.found("path")
+    assert (found.outcome, found.limit) == (PASS, None)
+    told = rf"16 MiB as it is 22\d, {P2P_OFF} 1\d\.\d, {SHM_OFF} 2\.\d\d"
+    assert re.fullmatch(told, found.detail)
+
+
+def test_a_level_without_arms_has_none_to_judge(bench):
+    assert bench.found("path").outcome is NOT_APPLICABLE
+    assert bench.found("path").detail == "this level has its arms after a failure alone"
+
+
+@pytest.mark.parametrize("missing", [P2P_OFF, SHM_OFF, "as it is"])
+def test_an_arm_that_was_not_measured_is_no_pass(arms, missing):
+    arms.without(TEAM, arm=missing)
+    assert arms.found("path").outcome is NOT_MEASURED
+
+
+def test_p2p_that_is_slower_than_the_host_warns_with_what_works_around_it(arms):
+    arms.slower(TEAM, 0.05, arm="as it is")
+    found = arms.found("path")
+    assert found.outcome is WARN
+    assert re.search(r"; `export NCCL_P2P_DISABLE=1` gives 1\d\.\d GB/s$", found.detail)
+
+
+def test_p2p_that_gives_nothing_is_said(arms):
+    arms.slower(TEAM, 0.078, arm="as it is")
+    found = arms.found("path")
+    assert (found.outcome, found.detail.endswith("; P2P is not used, or gives nothing")) == (PASS, True)
+
+
+@pytest.mark.parametrize("arm", ["as it is", P2P_OFF, SHM_OFF])
+def test_any_arm_may_be_the_one_that_lies(arms, arm):
+    data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": arm}
+    arms.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[1], data))
+    found = arms.found("path")
+    assert found.outcome is FAIL
+    assert found.detail.startswith(f"{arm}: wrong answers; `export NCCL_P2P_DISABLE=1")
+    assert (arms.found().outcome is FAIL) == (arm == "as it is")
+
+
+def test_an_arm_that_hangs_fails(arms):
+    for rank in (0, 1):
+        stuck(arms, rank, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF)
+    assert arms.found("path").detail.startswith(
+        f"{P2P_OFF}: stuck; `export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1` gives "
+    )
+    assert arms.found().outcome is PASS
+
+
+def test_an_arm_that_a_signal_ended_is_not_measured(arms):
+    stuck(arms, 1, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF, held=True)
+    assert arms.found("path").outcome is NOT_MEASURED
+
+
+def test_between_nodes_there_are_no_arms(of_six):
+    bench = CollectiveBench(*of_six, STAGE)
+    assert bench.found("path", "rig").detail == "between nodes there is neither P2P nor shared memory"
+
+
+def test_the_table_has_each_operation_and_size_by_its_slowest_rank(bench):
+    bench.one_rank(1, 0.5, operation=BROADCAST)
+    (table,) = tables(bench.recording)
+    assert table.columns == ("Group", "Operation", "Size", "By", "bus bandwidth, GB/s", "one takes, µs")
+    assert [row[:4] for row in table.rows[:3]] == [
+        ("localhost", "all-reduce", "4 B", "nccl, 2 ranks"),
+        ("localhost", "all-reduce", "1 MiB", "nccl, 2 ranks"),
+        ("localhost", "all-reduce", "16 MiB", "nccl, 2 ranks"),
+    ]
+    assert table.rows[0][4] == "–"
+    assert {row[1] for row in table.rows} == {one.replace("_", "-") for one in OPERATIONS}

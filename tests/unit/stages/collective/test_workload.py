@@ -1,0 +1,168 @@
+"""Real groups: gloo between processes on this machine, of which one lies, dies, or hangs."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from rigproof.host.addresses import free_ports
+from rigproof.host.processes import naming
+from rigproof.records.crews import Member
+from rigproof.stages.collective import workload
+from rigproof.stages.collective.stage import GLOO, NCCL, OPERATIONS, CollectiveSpec
+from rigproof.stages.collective.workload import run_collective
+from support.devices import NodeContext
+
+SPEC = CollectiveSpec(
+    "collective",
+    backend=GLOO,
+    operations=OPERATIONS,
+    sizes_mib=(0, 1),
+    other_sizes_mib=(1,),
+    buffers_mib=4,
+    threads=1,
+    seconds=0.2,
+    round_s=0.01,
+    join_s=59.0,
+    first_s=20.0,
+    least_s=1.0,
+    patience=20.0,
+)
+# A rank whose operations do something else: `hurt` gets the operation and the place of its answer.
+LYING = """\
+import os, signal
+from rigproof.stages.collective import operations
+from rigproof.stages.collective.workload import RankWork, serve
+class Rank(RankWork):
+    def make(self, case, repeats):
+        made = super().make(case, repeats)
+        start = made.start
+        def hurt(place, number):
+{before}
+            start(place, number)
+{after}
+        made.start = hurt
+        return made
+if __name__ == "__main__":
+    serve(Rank)
+"""
+
+
+@pytest.fixture
+def group(cpu, monkeypatch, child_module):
+    """What each rank of a group reported whose ranks do this before or after each operation."""
+
+    def run(ranks, spec=SPEC, *, before="", after=""):
+        if before or after:
+            indent = " " * 12
+            code = LYING.format(before=indent + (before or "pass"), after=indent + (after or "pass"))
+            monkeypatch.setattr(workload, "MODULE", child_module(code))
+        (port,) = free_ports("127.0.0.1", 1)
+        contexts, threads = [NodeContext() for _ in range(ranks)], []
+        for rank, context in enumerate(contexts):
+            context.worker, context.subject = f"host/cpu{rank}#0", f"host/cpu{rank}"
+            context.crew = Member("host", rank, ranks, ("127.0.0.1", port))
+            threads.append(threading.Thread(target=run_collective, args=(spec, cpu, context)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return contexts
+
+    return run
+
+
+def test_every_operation_is_right_at_every_size_and_a_changed_tail_is_found_on_its_rank(group):
+    after = "if self.crew.rank == 1 and case.operation == 'broadcast': made.answers[place][-1] += 1"
+    found = group(3, after=after)
+    for rank, context in enumerate(found):
+        rounds = Counter(
+            (one.label("operation"), one.label("mib"), one.verified)
+            for one in context.rounds
+            if one.phase != "warmup"
+        )
+        lies = rank == 1
+        assert set(rounds) == {("all_reduce", 0, True)} | {
+            (one, 1, not (lies and one == "broadcast")) for one in OPERATIONS
+        }
+        assert min(rounds.values()) >= 3
+        assert {one.subject for one in context.rounds} == {"host"}
+        assert {one.label("ranks") for one in context.rounds} == {3}
+    wrong = [one for context in found for one in context.events("wrong_result")]
+    assert [one.data["rank"] for one in wrong] == [1]  # once, for all rounds
+    assert (wrong[0].data["operation"], wrong[0].data["elements"]) == ("broadcast", 1)
+    assert wrong[0].data["first"] == wrong[0].data["last"] == 262_142
+    assert wrong[0].message.startswith(
+        "broadcast of 1 MiB on rank 1 (host/cpu1): 1 of 262143 elements are wrong, from 262142 to 262142; "
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "signal"),
+    [
+        ("all_reduce", "SIGKILL"),
+        ("all_gather", "SIGSTOP"),
+        ("reduce_scatter", "SIGKILL"),
+        ("broadcast", "SIGSTOP"),
+        ("all_to_all", "SIGKILL"),
+    ],
+)
+def test_a_rank_that_dies_or_is_stopped_inside_an_operation_is_named(group, operation, signal):
+    """Whoever is left ends, too, and says how far it came."""
+    before = (
+        f"if self.crew.rank == 1 and case.operation == '{operation}' and case.mib:\n"
+        f"                os.kill(os.getpid(), signal.{signal})"
+    )
+    operations = tuple(dict.fromkeys(("all_reduce", operation)))
+    fine, hurt = group(2, replace(SPEC, operations=operations, first_s=5.0), before=before)
+    (event,) = [one for one in hurt.records if getattr(one, "kind", "").startswith("rank_")]
+    assert event.subject == "host", event.message
+    assert (event.data["rank"], event.data["operation"], event.data["inside"]) == (1, operation, True), event
+    if signal == "SIGKILL":
+        assert (event.kind, event.data["status"]) == ("rank_died", -9)
+    else:
+        assert (event.kind, event.data["held"]) == ("rank_stuck", True)
+    (other,) = [one for one in fine.records if getattr(one, "kind", "").startswith("rank_")]
+    assert (other.data["rank"], other.data["held"], other.data["status"]) == (0, False, None)
+    assert naming(workload.MODULE) == frozenset()
+
+
+def test_a_group_that_is_told_to_stop_ends_and_says_nothing(group, monkeypatch):
+    monkeypatch.setattr(NodeContext, "stopped", lambda self: len(self.rounds) > 2)
+    found = group(2, replace(SPEC, seconds=600.0))
+    assert [[one for one in context.records if hasattr(one, "kind")] for context in found] == [[], []]
+
+
+ARMS = ["without P2P", "without P2P and shared memory"]
+PROTOCOLS = ["by LL alone", "by LL128 alone", "by Simple alone"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "ended", "arms"),
+    [
+        ({}, "fine", []),
+        ({"arm_s": 1.5}, "fine", ARMS),
+        ({}, "stuck", ARMS),
+        ({}, "wrong", [*ARMS, *PROTOCOLS]),
+        ({"arm_s": 1.5, "backend": GLOO}, "wrong", []),
+        ({"arm_s": 1.5, "subject": "rig"}, "wrong", []),
+        ({"arm_s": 1.5, "group": "host/cpu0 host/cpu1"}, "wrong", []),
+    ],
+)
+def test_arms_are_measured_where_they_are_planned_and_after_a_failure(cpu, monkeypatch, spec, ended, arms):
+    ran = []
+
+    def rank(_module, spec, _context, *, hear, environment, **_more):
+        ran.append((spec.arm, dict(environment)))
+        hear({"what": "ended", "wrong": ended == "wrong"})
+        return ended != "stuck"
+
+    monkeypatch.setattr(workload, "run_rank", rank)
+    context = NodeContext()
+    subject = spec.pop("subject", "host")
+    context.crew = Member(subject, 0, 2, ("127.0.0.1", free_ports("127.0.0.1", 1)[0]))
+    run_collective(replace(SPEC, **{"backend": NCCL, **spec}), cpu, context)
+    assert ran[0] == ("as it is", {})
+    assert [arm for arm, _ in ran[1:]] == arms
+    assert all(variables for _, variables in ran[1:])
