@@ -124,9 +124,11 @@ class Exchange:
     def _failed(self, error: Exception) -> None:
         """A library's error: that nothing came through for long is about the way, all others are not."""
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        message = f"{self._doing}: {lines[0][:160]}"
-        kind = "lan_silent" if any(one in str(error).lower() for one in TIMED_OUT) else "lan_unable"
-        self._reporter.event(kind, message, {"traffic": self._doing})
+        if any(one in str(error).lower() for one in TIMED_OUT):
+            self._silent(lines[0][:160])
+        else:
+            message = f"{self._doing}: {lines[0][:160]}"
+            self._reporter.event("lan_unable", message, {"traffic": self._doing})
 
     def _silent(self, message: str) -> None:
         self._reporter.event("lan_silent", f"{self._doing}: {message}", {"traffic": self._doing})
