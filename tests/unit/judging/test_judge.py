@@ -50,6 +50,7 @@ def test_every_criterion_is_promised_for_the_subjects_of_its_scope(bench):
             "device": (GPU, OTHER),
             "peers": (),
             "node_ring": ("pc1+pc2",),
+            "team": ("rig",),
         }
         expected = scopes[criterion.scope]  # each node has one card
         if criterion.name == PEERS:  # the two cards have different numbers of workers
