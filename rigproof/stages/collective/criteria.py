@@ -87,19 +87,21 @@ class Speed:
     seconds: float
 
 
-def _judged(operation: str, team: SharedEvidence) -> Finding:
+def judged(operation: str, team: SharedEvidence) -> Finding:
+    """How a team did an operation as it is. NotMeasured if it did not."""
     if operation != ALL_REDUCE and team.evidence.plan.level == "quick":
         raise NotApplicable("a quick run does one all-reduce alone")
     team.evidence.stage(STAGE)
     if (event := _wrong(team, operation=operation, arm=AS_IT_IS)) is not None:
-        return Finding(Outcome.FAIL, detail=event.message, source=RIGHT, remedy=WRONG, from_s=event.t_s)
+        detail = event.message + _blamed(team)
+        return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=WRONG, from_s=event.t_s)
     halt = halt_of(team, STAGE, group="", arm=AS_IT_IS)
     if halt is not None:
         _excuse(halt)
         if halt.how != "lost" and _about(halt) == operation:
             return Finding(
                 Outcome.FAIL,
-                detail=halt.words,
+                detail=halt.words + _blamed(team),
                 source="every rank gets through",
                 remedy=STUCK,
                 from_s=halt.t_s,
@@ -125,6 +127,14 @@ def _excuse(halt: Halt) -> None:
     """Disturbed if no card or link did it."""
     if halt.by_others:
         raise Disturbed(halt.words, MORE_MEMORY if halt.how == "memory" else RUN_AGAIN, halt.t_s)
+
+
+def _blamed(team: SharedEvidence) -> str:
+    """Who of the team is to blame, as further tests of the stage found, or that it cannot be told."""
+    members = {one.subject for one in team.members}
+    events = [*team.evidence.events.of_kind("blamed"), *team.evidence.events.of_kind("not_told")]
+    own = [one for one in events if one.stage == STAGE and members.issuperset(one.data.get("devices", ()))]
+    return "".join(f"; {one.message}" for one in own)
 
 
 def _about(halt: Halt) -> str:
@@ -172,7 +182,7 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
         return Finding(Outcome.NO_LIMIT, largest.gbps, detail=f"{detail}; nothing to compare it with yet")
     one, limit = min(judged, key=lambda pair: pair[0].gbps / pair[1].value)
     good = one.gbps >= limit.value
-    detail = f"{one.mib} MiB" + ("" if good else _because(team))
+    detail = f"{one.mib} MiB" + ("" if good else _because(team) + _blamed(team))
     return pass_or_fail(
         one.gbps, limit, good=good, detail="; ".join(filter(None, (detail, others))), remedy=SLOW
     )
@@ -241,7 +251,7 @@ def _pairs_limit(
     operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
 ) -> Limit | None:
     """A share of what the slowest two GPUs of the group copied to each other, in the run's stage for that."""
-    if operation != ALL_REDUCE or mib < ONE_MIB:
+    if operation != ALL_REDUCE or mib < ONE_MIB or len({one.node_name for one in devices}) > 1:
         return None
     evidence, own, slowest = team.evidence, {one.subject for one in devices}, math.inf
     copying = [one for one in evidence.kinds if one.exchanges and one.crew == "neighbours"]
@@ -263,7 +273,7 @@ def _skus(devices: list[DeviceEvidence]) -> tuple[str | None, ...]:
 
 
 def _criterion(operation: str) -> Criterion:
-    judge = partial(_judged, operation)
+    judge = partial(judged, operation)
     title = TITLES[operation]
     judge.__doc__ = (
         f"The devices of each node with several, and of a rig of several nodes, do {title}s together by "

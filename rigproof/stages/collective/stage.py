@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Annotated
 
 from pydantic import Field
 
+from rigproof.devices.further import Further
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -13,6 +15,7 @@ from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.measurements import GB
+from rigproof.records.recording import Recording
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "collective"
@@ -204,7 +207,7 @@ class CollectiveSpec(Spec):
         )
 
 
-def spec(work: StageWork, worker: WorkerPlan, own: CollectiveSettings) -> Spec:
+def spec(work: StageWork, worker: WorkerPlan, own: CollectiveSettings) -> CollectiveSpec:
     """The same for all ranks: what the smallest device of the rig has room for."""
     first = work.plan.first_workers()
     least_mib = min(work.plan.vram_mib_beside(one) for one in first)
@@ -230,12 +233,19 @@ def spec(work: StageWork, worker: WorkerPlan, own: CollectiveSettings) -> Spec:
     )
 
 
+def further(work: StageWork, recording: Recording) -> Further | None:
+    """The next groups to test, if a team is not fine."""
+    asked: Further | None = import_module("rigproof.stages.collective.search").further(work, recording)
+    return asked
+
+
 KIND = StageKind(
     STAGE,
     "rests",
     CollectiveSettings,
     spec=spec,
     plan=planned,
+    further=further,
     crew="teams",
     exchanges=True,
     apart=True,
@@ -250,5 +260,8 @@ KIND = StageKind(
         Label("group", str),
         Label("repeats", int, amount=True),
     ),
-    events={"size_left_out": "an operation was not done at a size that takes too long; data.operation, mib"},
+    events={
+        "groups_tested": "groups of a team are tested by themselves, to find who is to blame; data.groups",
+        "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib",
+    },
 )

@@ -116,6 +116,7 @@ KIND = StageKind(
     DdpSettings,
     spec=spec,
     crew="rig",
+    exchanges=True,
     apart=True,
     unit=TFLOP,
     labels=(
