@@ -156,6 +156,7 @@ class CannedRig:
         turns: Any,
         *,
         lap: int,
+        further: Any,
         host_load: Any,
         ahead: Any,
         on_tick: Callable[[], None],
