@@ -40,9 +40,10 @@ def test_titles_are_short_and_each_is_that_of_one_criterion():
     assert all(titles)
 
 
-def test_five_figures_are_always_there():
+def test_some_figures_are_always_there():
     assert [criterion.title for criterion in CATALOGUE.values() if criterion.key_figure] == [
         "sustained rate",
+        "trained together",  # of several devices, at extended and soak
         "memory headroom",
         "core temperature",
         "power",
