@@ -46,6 +46,7 @@ ARM_SHARE = KIND.key(lambda own: own.arm_share)
 
 UNIT = "GB/s"
 WITHOUT_P2P = next(iter(ARMS))
+MOST_VARIABLES = 2  # that a sentence names
 FEWEST_OTHERS = 2  # groups that a group is compared with
 TITLES = {
     ALL_REDUCE: "all-reduce",
@@ -101,7 +102,7 @@ def judged(operation: str, team: SharedEvidence) -> Finding:
         if halt.how != "lost" and _about(halt) == operation:
             return Finding(
                 Outcome.FAIL,
-                detail=halt.words + _blamed(team),
+                detail="; ".join(filter(None, (halt.words + _blamed(team), _variables(team)))),
                 source="every rank gets through",
                 remedy=STUCK,
                 from_s=halt.t_s,
@@ -166,6 +167,20 @@ def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Sp
     return found
 
 
+def _variables(team: SharedEvidence) -> str:
+    """What NCCL or gloo were told by variables, and where only some ranks were."""
+    devices_of: dict[str, list[str]] = {}
+    for event in team.events("rank_variables"):
+        stated = event.data.get("variables")
+        for name, value in stated.items() if isinstance(stated, dict) else ():
+            devices_of.setdefault(f"{name}={value}", []).append(str(event.data.get("device")))
+    found = []
+    for text, devices in list(devices_of.items())[:MOST_VARIABLES]:
+        alone = len(set(devices)) < len(team.members)
+        found.append(f"{text} on {', '.join(devices[:MOST_VARIABLES])} alone" if alone else f"{text} is set")
+    return ", ".join(found)
+
+
 def _because(team: SharedEvidence) -> str:
     cause = team.cause()
     return f": {cause}" if cause else ""
@@ -183,9 +198,8 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
     one, limit = min(judged, key=lambda pair: pair[0].gbps / pair[1].value)
     good = one.gbps >= limit.value
     detail = f"{one.mib} MiB" + ("" if good else _because(team) + _blamed(team))
-    return pass_or_fail(
-        one.gbps, limit, good=good, detail="; ".join(filter(None, (detail, others))), remedy=SLOW
-    )
+    parts = (detail, others, "" if good else _variables(team))
+    return pass_or_fail(one.gbps, limit, good=good, detail="; ".join(filter(None, parts)), remedy=SLOW)
 
 
 def _others(found: list[Speed]) -> str:

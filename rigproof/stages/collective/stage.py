@@ -263,5 +263,7 @@ KIND = StageKind(
     events={
         "groups_tested": "groups of a team are tested by themselves, to find who is to blame; data.groups",
         "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib",
+        "rank_variables": "the variables that tell NCCL or gloo what to use; data.device, variables",
     },
+    quiet_events=("rank_variables",),
 )

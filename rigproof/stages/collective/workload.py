@@ -2,8 +2,8 @@
 
 All ranks do the same steps in the same order. Before each round they agree on how much time is left, and on
 how long the slowest of them takes; whatever they decide follows from that alone, so that all decide alike. A
-round is a batch of operations between two marks of the device, behind a small all-reduce that lets all begin
-together. Its answers are compared afterwards.
+round is a batch of operations between two marks of the device, behind a first one that is not timed: while it
+goes on, the host queues the others. All answers are compared afterwards.
 """
 
 import os
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from rigproof.devices.device import Device
 from rigproof.devices.own_process import serve_apart
 from rigproof.devices.process_group import Place, Steps, join, meeting_place
-from rigproof.devices.rank import run_rank
+from rigproof.devices.rank import BY_NAME, run_rank
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.child import Message
@@ -25,7 +25,7 @@ from rigproof.host.parent import tell
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import GB, Phase
 from rigproof.stages.collective.operations import BATCH, KINDS, Operation, Wrong
-from rigproof.stages.collective.stage import ARMS, NCCL, PROTOCOLS, WORD_BYTES, Case, CollectiveSpec
+from rigproof.stages.collective.stage import ARMS, AS_IT_IS, NCCL, PROTOCOLS, WORD_BYTES, Case, CollectiveSpec
 
 MODULE = "rigproof.stages.collective.workload"
 FEWEST_ROUNDS = 3
@@ -97,6 +97,7 @@ class RankWork:
         """Join, then do one case after the other."""
         join(self.crew, self.place, self.steps, self.spec.join_s, f"{self.spec.group}/{self.spec.arm}")
         self._left_step_s = self.context.now_s()
+        self._report_variables()
         self._end_s = self.context.now_s() + self.spec.seconds
         cases = list(self.spec.cases())
         for number, case in enumerate(cases):
@@ -111,6 +112,18 @@ class RankWork:
                 continue
             self._case(case, left_s - left_s / (len(cases) - number))
         tell(what="ended", wrong=self._any_wrong())
+
+    def _report_variables(self) -> None:
+        """Report the variables with which a user, or an image, tells the libraries what to use."""
+        variables = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("NCCL_", "GLOO_")) and name not in BY_NAME
+        }
+        if variables and self.spec.arm == AS_IT_IS and not self.spec.group:
+            text = ", ".join(f"{name}={value}" for name, value in variables.items())
+            data = {"device": self.context.subject, "variables": variables}
+            self._reporter.event("rank_variables", f"rank {self.crew.rank} works with {text}", data)
 
     def make(self, case: Case, repeats: int) -> Operation:
         """The operation of a case on this rank."""
@@ -149,7 +162,8 @@ class RankWork:
             self._foreseen[case.operation] = case.mib, agreed.step_s + agreed.outside_s
         room = self.spec.buffers_mib // case.mib if case.mib else BATCH
         fitting = int(self.spec.round_s / max(agreed.step_s, 1e-6))
-        operation = self.make(case, max(1, min(BATCH, room, fitting)))
+        # The first one of a batch gives the others their head start, and is not timed.
+        operation = self.make(case, max(1, min(BATCH, room, 1 + max(1, fitting))))
         number = 0
         while number < FEWEST_ROUNDS or agreed.left_s > until_left_s:
             if agreed.left_s < 0 and self.context.stopped():
@@ -160,19 +174,25 @@ class RankWork:
             took_s = len(operation.answers) * agreed.step_s + agreed.outside_s
             self._limit_s = max(self.spec.least_s, min(self.spec.patience * took_s, self.spec.first_s))
             self.steps.outside_s = self._limit_s
+            if case.mib:  # better known than from the first round, which sets things up
+                self._foreseen[case.operation] = case.mib, took_s / len(operation.answers)
 
     def _round(self, case: Case, operation: Operation, phase: Phase) -> None:
         """A batch of operations, timed together; then all answers are compared."""
-        repeats, place = len(operation.answers), self.place
+        number, place = len(operation.answers), self.place
+        head = 1 if number > 1 else 0
+        repeats = number - head
         first = (self.steps.sequence + 1) * BATCH  # the number of the step to come, on all ranks
-        for each in range(repeats):
+        for each in range(number):
             operation.prepare(each, first + each)
         together = torch.zeros(1, device=place.where)
         place.mark().wait()
         with self._step(case.operation, case.mib):
             dist.all_reduce(together)
+            for each in range(head):
+                operation.start(each, first + each)
             begun = place.mark()
-            for each in range(repeats):
+            for each in range(head, number):
                 operation.start(each, first + each)
             ended = place.mark()
             ended.wait()

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, pass_or_fail
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.ddp.evidence import Team, differences, team_of
+from rigproof.stages.ddp.evidence import Team, differences, halt_in, team_of
 from rigproof.stages.ddp.stage import KIND, STAGE
 from rigproof.stages.tables import NO_RATE, StageTable
 
@@ -17,6 +17,8 @@ NORM_SHARE = KIND.key(lambda own: own.norm_share)
 
 LITTLE = 0.25  # of a step: the exchange costs no more with as many accumulated gradients as a remedy names
 MOST_SHARES = 8  # devices whose examples a sentence names
+STUCK = "read `dmesg` and `nvidia-smi -q` on the host of that rank; then run again with `NCCL_DEBUG=INFO`"
+RUN_AGAIN = "find out who sent the signal, or free memory on that device, and run again"
 WRONG = "do not train on this device; run it in another slot, and replace it if it is wrong there"
 
 
@@ -46,6 +48,11 @@ def training(rig: Evidence) -> Finding:
     devices are slower together than the fastest one alone, also how many steps to accumulate before each
     exchange. Equal gradients prove nothing by themselves: an all-reduce spreads one rank's error to all.
     """
+    if (halted := halt_in(rig)) is not None:
+        if halted.by_others:
+            raise Disturbed(halted.words, RUN_AGAIN, halted.t_s)
+        source = "every rank gets through"
+        return Finding(Outcome.FAIL, detail=halted.words, source=source, remedy=STUCK, from_s=halted.t_s)
     team = team_of(rig)
     norm_share, _ = rig.loaded.stated(NORM_SHARE)
     wrong = differences(rig, team, norm_share)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.comparable import Dissent, Kind, dissent, kind_of
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.fronts import Halt, halt
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.profiles.planning.subjects import RIG
@@ -95,6 +96,13 @@ class Team:
         """
         waiting_s = max(0.0, self.step_s - self.apart_s)
         return max(1, -(-int(1e6 * waiting_s * (1 - share)) // max(1, int(1e6 * share * self.apart_s))))
+
+
+def halt_in(rig: Evidence) -> Halt | None:
+    """What ended the training early; None if nothing did, or a worker is gone, which others judge."""
+    kinds = ("rank_stuck", "rank_died", "crew_failed")
+    found = halt([one for one in rig.events.of(RIG, *kinds) if one.stage == STAGE], len(rig.devices))
+    return None if found is None or found.how == "lost" else found
 
 
 def team_of(rig: Evidence) -> Team:

@@ -188,6 +188,7 @@ KIND = StageKind(
     crew="neighbours",
     spawns=_one_process,
     apart=True,
+    exchanges=True,
     unit=GB,
     labels=(
         Label("way", str, (THERE, BACK, BOTH), work=True),

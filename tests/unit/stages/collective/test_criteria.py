@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.profiles.loading.load import load_rig, over_defaults
-from rigproof.records.measurements import Event
+from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import tables
@@ -92,8 +92,18 @@ def test_the_rigs_own_floor_stands_alone(bench):
     assert bench.found().outcome is PASS
 
 
-def test_an_unknown_card_has_no_limit_and_passes_nothing(bench):
+def test_an_unknown_card_is_held_against_what_its_gpus_copy_to_each_other(bench):
     bench.unknown()
+    found = bench.found()
+    assert found.outcome is PASS
+    assert "what its slowest two GPUs copy" in found.limit_source
+    bench.one_rank(1, 0.1, operation=ALL_REDUCE, mib=1024)
+    assert bench.found().outcome is FAIL
+
+
+def test_without_copies_an_unknown_card_has_no_limit_and_passes_nothing(bench):
+    bench.unknown()
+    bench.recording.put(Round, [one for one in bench.recording.rounds if one.stage != "peer"])
     found = bench.found()
     assert found.outcome is NO_LIMIT
     assert re.fullmatch(r"1024 MiB; 4 B take [45]\d\.\d µs; nothing to compare it with yet", found.detail)
@@ -174,6 +184,26 @@ def test_a_group_that_got_stuck_fails_there_and_is_not_measured_after(bench):
     assert list(bench.outcomes().values()) == [PASS, NO_LIMIT, FAIL, NOT_MEASURED, NOT_MEASURED]
     assert bench.found("reduce_scatter").detail.startswith("rank 1 (localhost/gpu1) stood still inside")
     assert bench.found(BROADCAST).detail.startswith("the group did not get that far: rank 1 (localhost/gpu1)")
+
+
+def told_of(bench, *ranks):
+    """These ranks work without P2P, as a variable says."""
+    for rank in ranks:
+        data = {"device": f"localhost/gpu{rank}", "variables": {"NCCL_P2P_DISABLE": "1"}}
+        bench.recording.events.append(Event(150.0, "rank_variables", TEAM, "", STAGE, RANKS[rank], data))
+
+
+def test_what_nccl_was_told_is_said_where_it_may_be_why(bench):
+    told_of(bench, 0, 1)
+    assert "NCCL_" not in bench.found().detail
+    stuck(bench, 0, operation=ALL_REDUCE, sequence=9)
+    assert bench.found().detail.endswith("; NCCL_P2P_DISABLE=1 is set")
+
+
+def test_what_only_one_rank_was_told_is_said_with_its_device(bench):
+    told_of(bench, 1)
+    stuck(bench, 0, operation=ALL_REDUCE, sequence=9)
+    assert bench.found().detail.endswith("; NCCL_P2P_DISABLE=1 on localhost/gpu1 alone")
 
 
 @pytest.mark.parametrize("operation", ["join", "start", ALL_REDUCE])

@@ -221,6 +221,30 @@ def test_a_rank_that_told_nothing_is_named_with_its_cause(run):
     assert found.detail.startswith("the devices did not train together: it lost pc1/gpu1#0")
 
 
+def stopped(run, rank, **data):
+    told = {"rank": rank, "operation": "exchanged", "sequence": 9, "mib": 64, "inside": True, "held": False}
+    message = f"rank {rank} of 3 ({GPUS[rank]}) was silent"
+    worker = f"{GPUS[rank]}#0"
+    run.recording.add(Event(30.0, "rank_stuck", "rig", message, "ddp", worker, {**told, **data}))
+
+
+def test_a_rank_that_the_others_wait_for_fails_by_name(run):
+    for rank in range(3):
+        stopped(run, rank, sequence=9 - (rank == 1), inside=rank != 1)
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert GPUS[1] in found.detail
+
+
+def test_a_rank_that_a_signal_stopped_rejects_no_rig(run):
+    for rank in range(3):
+        stopped(run, rank, sequence=9 - (rank == 1), inside=rank != 1, held=rank == 1)
+    found = run.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert GPUS[1] in found.detail
+    assert "who sent the signal" in found.remedy
+
+
 @pytest.mark.parametrize("changes", [{"exchange_s": "?"}, {"rank": 1}, {"width": None}])
 def test_what_cannot_be_is_not_measured(run, changes):
     run.recording.events = [
