@@ -12,8 +12,6 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
-
 SYS = Path("/sys/class/net")
 UNKNOWN_MBPS = 2**31 - 1  # as drivers write -1
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
@@ -65,6 +63,8 @@ class Interface:
 
 def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
     """Every interface with an address, in the kernel's order of IPv4 addresses, by which NCCL chooses."""
+    import psutil  # noqa: PLC0415 - stages' settings need none, and it loads on Linux alone
+
     statistics = psutil.net_if_stats()
     found, entries_of = [], defaultdict[str, list[Any]](list)
     for label, entries in psutil.net_if_addrs().items():
@@ -84,6 +84,8 @@ def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
 
 def counters() -> dict[str, Counters]:
     """What each interface has counted, by name, now."""
+    import psutil  # noqa: PLC0415 - as above
+
     return {
         name: Counters(one.bytes_sent, one.bytes_recv, one.errin + one.errout, one.dropin + one.dropout)
         for name, one in psutil.net_io_counters(pernic=True, nowrap=False).items()

@@ -6,6 +6,7 @@ from typing import Any
 
 from rigproof.profiles.kinds.stages import Duty, StageFacts
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.subjects import number_of_turns
 from rigproof.profiles.tables.levels import LEVELS, Levels
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
@@ -56,7 +57,8 @@ def shortfalls(recording: Recording, own: LoadedRig) -> tuple[Shortfall, ...]:
 def _laps(own: LoadedRig) -> int:
     """How often a soak of the level's own lengths goes round its stages."""
     round_s = own.rig.levels.round_s.soak
-    plans = [kind.planned(own.stages[kind.name], "soak", round_s) for kind in own.kinds]
+    kinds = [kind for kind in own.kinds if number_of_turns(kind.crew, own)]  # others have nobody here
+    plans = [kind.planned(own.stages[kind.name], "soak", round_s) for kind in kinds]
     lap_s = sum(one.expected_s for one in plans if one is not None)
     return max(1, round(own.rig.levels.soak_s / lap_s)) if lap_s else 1
 
@@ -83,8 +85,8 @@ def _done_s(kind: StageFacts[Any], stage: Stage, levels: Levels) -> float:
     """Seconds of the stage that count.
 
     A continuous load counts while all workers are under it. Others count from the stage's beginning, set-up
-    included, to the load's end. Stages of bursts, of arms and of hosts end when their work is done: one that
-    filled `levels.least_work_share` of the length it was given did all of it.
+    included, to the load's end. Stages of bursts, of arms, of crews and of hosts end when their work is done:
+    one that filled `levels.least_work_share` of the length it was given did all of it.
     """
     if stage.loaded_from_s is None or stage.loaded_to_s is None:
         return 0.0
@@ -93,7 +95,8 @@ def _done_s(kind: StageFacts[Any], stage: Stage, levels: Levels) -> float:
     if not isfinite(done_s) or done_s <= 0:
         return 0.0
     given_s = stage.settings.get("measure_s")
-    if kind.duty in ("bursts", "arms", "idle") and isinstance(given_s, int | float) and isfinite(given_s):
+    done_by_work = kind.duty in ("bursts", "arms", "idle") or not kind.by_device
+    if done_by_work and isinstance(given_s, int | float) and isfinite(given_s):
         least_s = levels.least_work_share * given_s
         return float(given_s) if stage.status == "finished" and done_s >= least_s else min(done_s, given_s)
     return done_s

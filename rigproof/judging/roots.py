@@ -106,7 +106,7 @@ def _idle(verdict: Verdict, members: Sequence[Member], failed: set[tuple[str, st
     """The devices whose idling left a criterion not measured, the node's for a criterion of a node."""
     criterion = CATALOGUE[verdict.criterion]
     a_rate = verdict.family == RATES or criterion.floored or criterion.rate
-    if criterion.scope not in ("device", "node") or not (a_rate or criterion.idling):
+    if not (a_rate or criterion.idling):
         return
     for one in _devices(members):
         active = [active_in(one, stage) for stage in criterion.stages]

@@ -9,7 +9,9 @@ import pytest
 from support.terminals import Terminal
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-PYTESTS = re.compile(r"\[ *\d+%\]|test_\w+|pytest|collect|rootdir|configfile|plugins:|\d+ passed|[-=!]{5}")
+PYTESTS = re.compile(
+    r"\[ *\d+%\]|test_\w+|pytest|collect(ed|ing)|rootdir|configfile|plugins:|\d+ passed|[-=!]{5}"
+)
 
 
 @pytest.fixture
@@ -35,9 +37,9 @@ def test_a_run_shows_its_rig_and_its_verdict_and_nothing_of_pytest(terminal, col
     assert [line for line in lines if PYTESTS.search(line)] == []
     assert lines[0].startswith("rigproof: SIMULATED")
     assert "report: reports/latest/report.html" in lines
-    assert any(line.startswith("plan: level quick: gemm") for line in lines)
+    assert any(line.startswith("plan: level quick: route") for line in lines)
     assert not any("workers" in line and "°C" in line for line in lines)  # the view is gone
-    assert any(line.startswith("34 more pass") for line in lines) != bool(options)  # -v shows their rows
+    assert any(re.match(r"\d+ more pass", line) for line in lines) != bool(options)  # -v shows their rows
     end = lines.index(next(line for line in lines if "ended with 0" in line))
     assert "SIMULATED ACCEPTED" in "".join(lines[end - 2 : end])
 

@@ -27,7 +27,18 @@ from support.results import result_with
 
 FAIL, WARN, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED
 SUSTAINED, PEER = "throughput.sustained", "throughput.peer_outlier"
-OTHERS = ("training", "feeding", "sharing", "replay", "transient", "ram", "disk", "bandwidth", "ddp")
+OTHERS = (
+    "training",
+    "feeding",
+    "sharing",
+    "replay",
+    "transient",
+    "ram",
+    "disk",
+    "bandwidth",
+    "ddp",
+    "collective",
+)
 
 
 def rig(name, gpus):
@@ -42,7 +53,7 @@ def rig(name, gpus):
 def rig_with_every_stage():
     """The rig of the fault matrix, at level soak."""
     text = PROFILE.read_text(encoding="utf-8").replace(".extended", ".soak")
-    tables = tomllib.loads(text.replace("[levels]", "[levels]\nsoak_s = 560"))
+    tables = tomllib.loads(text.replace("[levels]", "[levels]\nsoak_s = 880"))
     return over_defaults(tables, tables["name"], KINDS)
 
 

@@ -152,7 +152,12 @@ def summed_up(
         if every and all(one in changes for one in every):
             gone = {name for name, where in every if changes[name, where] is Outcome.NOT_MEASURED}
             gone -= set(fault.trips)
-            unmeasured[:] = [name for name in unmeasured if name not in gone]
+            kept = [name for name in unmeasured if name not in gone]
+            # Also of teams, which the word does not stand for.
+            for name in [one for one in unmeasured if one in gone]:
+                elsewhere = set(hits(CATALOGUE[name], subject, loaded)) - {one for _, one in every}
+                kept += [f"{where} {name}" for where in sorted(elsewhere)]
+            unmeasured[:] = kept
             unmeasured.append(word)
     return {outcome: tuple(names) for outcome, names in found.items() if names}
 

@@ -241,7 +241,9 @@ class Evidence(IndexedRecording):
                 told = [(one, f"a record of {table_name(kind)}") for one in recording.of(kind).subjects()]
             unknown = [one for one in told if one[0] not in known]
             if unknown:  # pairs are many
-                known |= {one.text for rig in rigs for scope in SHARED_SCOPES for one in subjects(rig, scope)}
+                # An Xid is of a card, and no team's: a team is called as its node, or the rig.
+                scopes = [one for one in SHARED_SCOPES if (one, kind) != ("team", "xid")]
+                known |= {one.text for rig in rigs for scope in scopes for one in subjects(rig, scope)}
             return [one for one in unknown if one[0] not in known]
 
         return self.cached(("unplaced", kind), found)

@@ -610,10 +610,10 @@ def _halves(items: Items) -> list[Items]:
 
 TOO_MANY = "too few of them are fine together, so nobody can say which ones are right"
 WHY = {
-    "gpu": "it fails with each partner, and they are fine without it",
+    "gpu": "it fails with each partner",
     "port": "of its node it alone fails with other nodes, and inside its node it is fine: its own way out",
-    "node": "it fails with each other node, and they are fine without it: its network card, cable, settings",
-    "link": "they fail with each other, and each is fine with others: what joins the two",
+    "node": "it fails with each other node: its network card, cable, settings",
+    "link": "each is fine with others: what joins the two",
     "switch": "they are fine with each other and fail with all others: what joins them to the rest",
     "all": "no two of them are fine together: what all of them share",
 }

@@ -62,14 +62,11 @@ LIMIT = (
     "`stages.collective.group_share` of the median of the run's other groups of the same devices{pairs}; "
     "else none. No rate excuses a wrong answer"
 )
-WRONG = (
-    "do not train on this rig: repeat with `NCCL_P2P_DISABLE=1`, then reseat cards and bridges, and check "
-    "`dmesg` for IOMMU and ACS messages"
-)
-STUCK = "read `dmesg` and `nvidia-smi -q` on the host of that rank; then run again with `NCCL_DEBUG=INFO`"
+WRONG = "do not train on it; look for IOMMU and ACS in `dmesg`"
+STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
 SLOW = (
-    "compare `nvidia-smi topo -m` with the board's manual, health.nvlink and transfer.link; between hosts "
-    "see which interface is used (`NCCL_SOCKET_IFNAME`)"
+    "compare `nvidia-smi topo -m` with the board's manual; see health.nvlink, transfer.link, and between "
+    "hosts `NCCL_SOCKET_IFNAME`"
 )
 PATH = (
     "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`, `lspci -vvv | grep ACSCtl`), switch both off "
@@ -174,11 +171,11 @@ def _variables(team: SharedEvidence) -> str:
         stated = event.data.get("variables")
         for name, value in stated.items() if isinstance(stated, dict) else ():
             devices_of.setdefault(f"{name}={value}", []).append(str(event.data.get("device")))
-    found = []
-    for text, devices in list(devices_of.items())[:MOST_VARIABLES]:
-        alone = len(set(devices)) < len(team.members)
+    found, some = [], len(team.members)
+    for text, devices in sorted(devices_of.items(), key=lambda one: len(one[1])):
+        alone = len(devices) < some  # such a one comes first
         found.append(f"{text} on {', '.join(devices[:MOST_VARIABLES])} alone" if alone else f"{text} is set")
-    return ", ".join(found)
+    return ", ".join(found[:MOST_VARIABLES])
 
 
 def _because(team: SharedEvidence) -> str:
@@ -328,6 +325,7 @@ def _criterion(operation: str) -> Criterion:
     remedy=PATH,
     unmeasured="an arm has too few verified rounds, or a signal ended it. Not applicable to gloo, between "
     "nodes, and to a run without arms in which nothing failed",
+    idling="not measured",
     stages=(STAGE,),
 )
 def path(team: SharedEvidence) -> Finding:

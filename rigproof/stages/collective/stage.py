@@ -32,6 +32,7 @@ ARMS = {
 PROTOCOLS = {f"by {one} alone": {"NCCL_PROTO": one} for one in ("LL", "LL128", "Simple")}  # after a failure
 LATENCY_MIB = 0  # of operations on 4 bytes
 ONE_MIB = 16  # the size of what a short run does
+BUFFERS = 4  # of the largest size on one side: a first one that is not timed, and three that are
 SIZES_MIB = (LATENCY_MIB, 1, ONE_MIB, 32, 128)
 LARGEST_MIB = 4096
 WORD_BYTES = 4  # of fp32
@@ -197,10 +198,11 @@ class CollectiveSpec(Spec):
 
     def in_arm(self, arm: str) -> "CollectiveSpec":
         """The all-reduces of an arm, at the sizes by which arms are told apart."""
+        large_mib = self.buffers_mib // BUFFERS
         return replace(
             self,
             operations=(ALL_REDUCE,),
-            sizes_mib=tuple(dict.fromkeys((LATENCY_MIB, min(ONE_MIB, self.buffers_mib), self.buffers_mib))),
+            sizes_mib=tuple(dict.fromkeys((LATENCY_MIB, min(ONE_MIB, large_mib), large_mib))),
             seconds=self.arm_s or ARM_S,
             first_s=min(self.first_s, ARM_FIRST_S),
             arm=arm,
@@ -221,7 +223,7 @@ def spec(work: StageWork, worker: WorkerPlan, own: CollectiveSettings) -> Collec
         operations=OPERATIONS[:1] if level == "quick" else OPERATIONS,
         sizes_mib=(LATENCY_MIB, 1, one_mib) if level == "quick" else sizes,
         other_sizes_mib=(one_mib,) if level == "standard" else sizes,
-        buffers_mib=large_mib,
+        buffers_mib=BUFFERS * large_mib,
         threads=max(1, round(worker.cpus)),
         seconds=work.stage.measure_s,
         round_s=min(0.02, work.stage.round_s),

@@ -118,7 +118,7 @@ class RankWork:
         variables = {
             name: value
             for name, value in os.environ.items()
-            if name.startswith(("NCCL_", "GLOO_")) and name not in BY_NAME
+            if name.startswith(("NCCL_", "GLOO_")) and name not in (*BY_NAME, "NCCL_VERSION")
         }
         if variables and self.spec.arm == AS_IT_IS and not self.spec.group:
             text = ", ".join(f"{name}={value}" for name, value in variables.items())

@@ -34,10 +34,10 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     "agree outvote the third), all others norms within `stages.ddp.norm_share`",
     limits=(OWN_SHARE, NORM_SHARE),
     severity="isolate",
-    remedy="look at lan.bandwidth, transfer.peer and collective.all_reduce first: what is slow there is slow "
-    "here; then at what else keeps the host's CPUs busy (host.cpu_band)",
+    remedy="see lan.bandwidth, transfer.peer, collective.all_reduce and host.cpu_band",
     unmeasured="a promised device did not take part, or did not report its steps or its gradients",
     key_figure=True,
+    idling="not measured",
     stages=(STAGE,),
     caused_by_others=slowed_by,
 )
