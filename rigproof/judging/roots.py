@@ -95,7 +95,7 @@ def _with_loss(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidenc
         return verdict
     members = _members(verdict, evidence)
     lost = _found(LOSSES, members, failed, evidence)
-    found = next(lost, None) or next(_idle(verdict, members, failed), None)
+    found = next(lost, None) or next(_idle(verdict, members or evidence.devices, failed), None)
     if found is None:
         return verdict
     detail = _without_cause(verdict, evidence) or verdict.detail

@@ -62,16 +62,10 @@ LIMIT = (
     "`stages.collective.group_share` of the median of the run's other groups of the same devices{pairs}; "
     "else none. No rate excuses a wrong answer"
 )
-WRONG = "do not train on it; look for IOMMU and ACS in `dmesg`"
+WRONG = "see `dmesg` for IOMMU and ACS"
 STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
-SLOW = (
-    "compare `nvidia-smi topo -m` with the board's manual; see health.nvlink, transfer.link, and between "
-    "hosts `NCCL_SOCKET_IFNAME`"
-)
-PATH = (
-    "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`, `lspci -vvv | grep ACSCtl`), switch both off "
-    "in the BIOS, then reseat bridges"
-)
+SLOW = "compare `nvidia-smi topo -m` with the board's manual; see health.nvlink, transfer.link"
+PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
 RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
 MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
 

@@ -255,7 +255,7 @@ def test_pairs_meet_where_the_other_one_reaches_it_and_a_killed_worker_ends_its_
 def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(hosts: RayHosts) -> None:
     """Runs last: Ray gives pc2 up. Before, the hosts exchange data."""
     pc2 = hosts.network["pc2"]
-    run = accept(hosts, "lost", stall_s=STALL_S, lan_s=0.6)
+    run = accept(hosts, "lost", stall_s=STALL_S, lan_s=2.0)
     run.until(lambda: run.working("sustained", "pc2/cpu0"), "load on pc2")
     ended = ended_after(run, "cable out", STALL_S, lambda: hosts.network.pull_out("pc2"))
     result = ended.run
