@@ -23,6 +23,7 @@ LEFT_ALONE = (
     "failed to recv",
 )
 SHORT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "CUDA error: out of memory")
+STUCK = "read `dmesg` and `nvidia-smi -q` on that host"  # the next step
 SHOWN = 3  # ranks that a sentence names
 How = Literal["stuck", "died", "killed", "held", "failed", "memory", "lost"]
 

@@ -16,7 +16,7 @@ from rigproof.criteria.criterion import (
     pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.fronts import Halt, halt_of
+from rigproof.criteria.evidence.fronts import STUCK, Halt, halt_of
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.profiles.planning.subjects import RIG, subjects
@@ -63,7 +63,6 @@ LIMIT = (
     "else none. No rate excuses a wrong answer"
 )
 WRONG = "see `dmesg` for IOMMU and ACS"
-STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
 SLOW = "compare `nvidia-smi topo -m` with the board's manual; see health.nvlink, transfer.link"
 PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
 RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"

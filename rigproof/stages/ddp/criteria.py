@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.fronts import STUCK
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
@@ -17,7 +18,6 @@ NORM_SHARE = KIND.key(lambda own: own.norm_share)
 
 LITTLE = 0.25  # of a step: the exchange costs no more with as many accumulated gradients as a remedy names
 MOST_SHARES = 8  # devices whose examples a sentence names
-STUCK = "read `dmesg` and `nvidia-smi -q` on the host of that rank; then run again with `NCCL_DEBUG=INFO`"
 RUN_AGAIN = "find out who sent the signal, or free memory on that device, and run again"
 WRONG = "do not train on this device; run it in another slot, and replace it if it is wrong there"
 
