@@ -153,11 +153,15 @@ class AcceptanceRun:
         )
 
     def _ahead(self, planned: StagePlan) -> frozenset[str]:
-        """The workers that will need a process of their own in a later stage."""
+        """The workers that will need a process of their own in a later stage.
+
+        None whose device is the CPU: what that process loads would take it from the load that is measured.
+        """
         names = self._plan.stage_names
         later = (name for name in names[names.index(planned.name) + 1 :] if name in self._needed)
-        needed = any(KINDS[name].apart for name in later)
-        return frozenset(one.worker for one in self._plan.first_workers()) if needed else frozenset()
+        if not any(KINDS[name].apart for name in later):
+            return frozenset()
+        return frozenset(one.worker for one in self._plan.first_workers() if one.device != "cpu")
 
     def _further(self, kind: StageKind[Any], work: StageWork) -> Further | None:
         """What the stage asks for; a mistake in that must not cost what was measured."""
