@@ -1,7 +1,8 @@
 """Do devices that work together exchange data as fast as they can, and right?"""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -20,9 +21,8 @@ from rigproof.criteria.evidence.fronts import STUCK, Halt, halt_of
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.profiles.planning.subjects import RIG, subjects
-from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, figure
+from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     ALL_TO_ALL,
@@ -83,9 +83,10 @@ def judged(operation: str, team: SharedEvidence) -> Finding:
     if operation != ALL_REDUCE and team.evidence.plan.level == "quick":
         raise NotApplicable("a quick run does one all-reduce alone")
     team.evidence.stage(STAGE)
-    if (event := _wrong(team, operation=operation, arm=AS_IT_IS)) is not None:
-        detail = event.message + _blamed(team)
-        return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=WRONG, from_s=event.t_s)
+    if (wrong := _wrong(team, operation=operation, arm=AS_IT_IS)) is not None:
+        message, from_s = wrong
+        detail = message + _blamed(team)
+        return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=WRONG, from_s=from_s)
     halt = halt_of(team, STAGE, group="", arm=AS_IT_IS)
     if halt is not None:
         _excuse(halt)
@@ -105,13 +106,20 @@ def judged(operation: str, team: SharedEvidence) -> Finding:
         raise NotMeasured(f"the group did not get that far: {halt.words}") from reason
 
 
-def _wrong(team: SharedEvidence, **which: str) -> Event | None:
-    """The first wrong answer of the whole team, with such `data`."""
+def _wrong(team: SharedEvidence, **which: str) -> tuple[str, float] | None:
+    """The first wrong answer of the whole team, with such `data` or labels, in words, and when it was."""
     for event in team.events("wrong_result"):
         own = event.stage == STAGE and event.data.get("group") == ""
         if own and all(event.data.get(key) == value for key, value in which.items()):
-            return event
-    return None
+            return event.message, event.t_s
+    everything = team.evidence.rounds(team.subject)
+    unverified = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
+    rounds = unverified.having(group="", **which)
+    if not len(rounds):
+        return None
+    return f"wrong answers in {count_of(len(rounds), 'rounds')} of {rounds.labels('operation')[0]}", float(
+        rounds.t_s[0]
+    )
 
 
 def _excuse(halt: Halt) -> None:
@@ -136,8 +144,6 @@ def _about(halt: Halt) -> str:
 def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
     """By size, smallest first. NotMeasured if a rank is missing, or has too few verified rounds of each."""
     rounds = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
-    if len(rounds.verified) < len(rounds):
-        raise NotMeasured("wrong answers, and no event says where")
     found = []
     for (mib,), of_size in sorted(rounds.by_labels("mib").items()):
         by_rank = [of_size.only(of_size.same("worker", one)) for one in sorted(of_size.distinct("worker"))]
@@ -333,14 +339,16 @@ def path(team: SharedEvidence) -> Finding:
         raise NotApplicable("gloo has no other ways to choose from")
     team.evidence.stage(STAGE)
     ran = [arm for arm in (*ARMS, *PROTOCOLS) if _ran(team, arm)]
-    troubles = {arm: found for arm in (AS_IT_IS, *ran) if (found := _trouble(team, arm))}
-    if not ran and not troubles and not _arms_planned(team):
-        raise NotApplicable("this level has its arms after a failure alone")
-    arms = [arm for arm in (AS_IT_IS, *(ran if troubles else ARMS)) if arm not in troubles]
-    rates = _at_one_size({arm: speeds(ALL_REDUCE, team, arm) for arm in arms})
-    if troubles:
+    troubles, excuses = _troubles(team, (AS_IT_IS, *ran))
+    if troubles:  # whatever ended another arm
         bad = [f"{arm}: {found}" for arm, found in troubles.items()]
-        return Finding(Outcome.FAIL, detail="; ".join([*bad, *filter(None, [_way_out(rates)])]), source=RIGHT)
+        fine = _measured(team, [arm for arm in (AS_IT_IS, *ran) if arm not in troubles])
+        return Finding(Outcome.FAIL, detail="; ".join([*bad, *filter(None, [_way_out(fine)])]), source=RIGHT)
+    if excuses:
+        raise excuses[0]
+    if not ran and not _arms_planned(team):
+        raise NotApplicable("this level has its arms after a failure alone")
+    rates = _at_one_size({arm: speeds(ALL_REDUCE, team, arm) for arm in (AS_IT_IS, *ARMS)})
     own, best = rates[AS_IT_IS].gbps, max(one.gbps for one in rates.values())
     share = _devices(team)[0].limit(ARM_SHARE)
     told = ", ".join(f"{arm} {figure(one.gbps)}" for arm, one in rates.items())
@@ -351,6 +359,18 @@ def path(team: SharedEvidence) -> Finding:
     if share.value * own < rates[WITHOUT_P2P].gbps:
         detail += "; P2P is not used, or gives nothing"
     return Finding(Outcome.PASS, own, detail=detail)
+
+
+def _measured(team: SharedEvidence, arms: Sequence[str]) -> dict[str, Speed]:
+    """The rates of those of the arms that were measured, at one size; none if they have none in common."""
+    found = {}
+    for arm in arms:
+        with suppress(NotMeasured):
+            found[arm] = speeds(ALL_REDUCE, team, arm)
+    try:
+        return _at_one_size(found)
+    except NotMeasured:
+        return {}
 
 
 def _at_one_size(found: Mapping[str, list[Speed]]) -> dict[str, Speed]:
@@ -375,6 +395,18 @@ def _ran(team: SharedEvidence, arm: str) -> bool:
     told = any(one.stage == STAGE and one.data.get("arm") == arm for one in events)
     rounds = team.evidence.rounds(team.subject)
     return told or bool(len(rounds.only(rounds.same("stage", STAGE)).having(arm=arm)))
+
+
+def _troubles(team: SharedEvidence, arms: Sequence[str]) -> tuple[dict[str, str], list[NotMeasured]]:
+    """How each of the arms failed that did, and why others were not measured."""
+    found, excuses = {}, []
+    for arm in arms:
+        try:
+            if trouble := _trouble(team, arm):
+                found[arm] = trouble
+        except NotMeasured as reason:
+            excuses.append(reason)
+    return found, excuses
 
 
 def _trouble(team: SharedEvidence, arm: str) -> str:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, pass_or_fail
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, Trouble, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fronts import STUCK
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.ddp.evidence import Team, differences, halt_in, team_of
+from rigproof.stages.ddp.evidence import Team, differences, halt_in, require_reported, team_of
 from rigproof.stages.ddp.stage import KIND, STAGE
 from rigproof.stages.tables import NO_RATE, StageTable
 
@@ -20,6 +20,11 @@ LITTLE = 0.25  # of a step: the exchange costs no more with as many accumulated 
 MOST_SHARES = 8  # devices whose examples a sentence names
 RUN_AGAIN = "find out who sent the signal, or free memory on that device, and run again"
 WRONG = "do not train on this device; run it in another slot, and replace it if it is wrong there"
+
+
+def _slowed(rig: Evidence, trouble: Trouble) -> str | None:
+    """Explains a low rate by others; wrong gradients are nobody else's."""
+    return None if trouble.finding.measured is None else slowed_by(rig, trouble)
 
 
 @Criterion(
@@ -39,7 +44,7 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     key_figure=True,
     idling="not measured",
     stages=(STAGE,),
-    caused_by_others=slowed_by,
+    caused_by_others=_slowed,
 )
 def training(rig: Evidence) -> Finding:
     """Training steps with DistributedDataParallel over all devices, as a multiple of the fastest one's alone.
@@ -48,15 +53,9 @@ def training(rig: Evidence) -> Finding:
     devices are slower together than the fastest one alone, also how many steps to accumulate before each
     exchange. Equal gradients prove nothing by themselves: an all-reduce spreads one rank's error to all.
     """
-    if (halted := halt_in(rig)) is not None:
-        if halted.by_others:
-            raise Disturbed(halted.words, RUN_AGAIN, halted.t_s)
-        source = "every rank gets through"
-        return Finding(Outcome.FAIL, detail=halted.words, source=source, remedy=STUCK, from_s=halted.t_s)
-    team = team_of(rig)
     norm_share, _ = rig.loaded.stated(NORM_SHARE)
-    wrong = differences(rig, team, norm_share)
-    if wrong:
+    wrong = differences(rig, norm_share)
+    if wrong:  # whatever ended the ranks later
         first = wrong[0]
         return Finding(
             Outcome.FAIL,
@@ -65,6 +64,13 @@ def training(rig: Evidence) -> Finding:
             remedy=UNDECIDED if first.undecided else WRONG,
             from_s=first.t_s,
         )
+    if (halted := halt_in(rig)) is not None:
+        if halted.by_others:
+            raise Disturbed(halted.words, RUN_AGAIN, halted.t_s)
+        source = "every rank gets through"
+        return Finding(Outcome.FAIL, detail=halted.words, source=source, remedy=STUCK, from_s=halted.t_s)
+    team = team_of(rig)
+    require_reported(rig, team)
     share, file = rig.loaded.stated(OWN_SHARE)
     if share is None:
         return Finding(Outcome.NO_LIMIT, team.times_alone, detail=in_words(team))

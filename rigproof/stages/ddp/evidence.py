@@ -25,6 +25,7 @@ from rigproof.stages.ddp.stage import (
 
 NUMBERS = ("rank", "ranks", "width", "batch", "gradients_mib", "exchange_s")
 MOST_NAMED = 4
+OF_BATCH = "own gradients of micro-batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,52 +181,62 @@ class Difference:
     t_s: float
 
 
-def differences(rig: Evidence, team: Team, norm_share: float | None) -> list[Difference]:
-    """Devices with other gradients, the first difference of each. NotMeasured if some were not reported."""
+def differences(rig: Evidence, norm_share: float | None) -> list[Difference]:
+    """Devices with other gradients, the first difference of each, as far as gradients were reported."""
     found: dict[str, Difference] = {}
-    for one in (*_exchanged(rig, team), *_own(rig, team, norm_share)):
+    for one in (*_exchanged(rig), *_own(rig, norm_share)):
         found.setdefault(one.device, one)
     return list(found.values())
 
 
-def _exchanged(rig: Evidence, team: Team) -> Iterator[Difference]:
-    """After the exchange every rank has to hold the same bits, whatever its model."""
-    steps = _by_number(rig, team, EXCHANGED)
+def require_reported(rig: Evidence, team: Team) -> None:
+    """NotMeasured if gradients of a rank are missing."""
+    steps, size = _by_number(rig, EXCHANGED), len(team.ranks)
     if not steps:
         raise NotMeasured("no exchanged gradients were reported")
     for number, told in steps.items():
         _require_all(told, {one.device for one in team.ranks}, f"exchanged gradients of step {number}")
+    batches = _by_number(rig, OWN)
+    for number in range(size):
+        due = {team.ranks[(number - behind) % size].device for behind in range(min(COMPARED, size))}
+        _require_all(batches.get(number, {}), due, f"{OF_BATCH} {number}")
+
+
+def _exchanged(rig: Evidence) -> Iterator[Difference]:
+    """After the exchange every rank has to hold the same bits, whatever its model."""
+    for number, told in _by_number(rig, EXCHANGED).items():
         yield from _dissenting(told, f"gradients after the exchange of step {number}")
 
 
-def _own(rig: Evidence, team: Team, norm_share: float | None) -> Iterator[Difference]:
+def _own(rig: Evidence, norm_share: float | None) -> Iterator[Difference]:
     """Equal devices compute the same bits from the same examples; unlike ones nearly the same norm."""
-    kinds, size = {one.device: one.kind for one in team.ranks}, len(team.ranks)
-    cpus = {one.subject for one in rig.devices if one.is_cpu}
-    batches = _by_number(rig, team, OWN)
-    for number in range(size):
-        told = batches.get(number, {})
-        due = {team.ranks[(number - behind) % size].device for behind in range(min(COMPARED, size))}
-        what = f"own gradients of micro-batch {number}"
-        _require_all(told, due, what)
+    told_by = {str(one.data.get("device")): one.data for one in rig.events.of(RIG, "ddp_rank")}
+    # On a CPU libraries choose the algorithm by its instructions.
+    kinds = {
+        one.subject: kind_of(told_by[one.subject].get("arithmetic") or {})
+        for one in rig.devices
+        if one.subject in told_by and not one.is_cpu
+    }
+    for number, told in sorted(_by_number(rig, OWN).items()):
+        what = f"{OF_BATCH} {number}"
         alike: dict[Kind, dict[str, Gradients]] = defaultdict(dict)
-        for device in due - cpus:  # there, libraries choose the algorithm by the CPU's instructions
+        for device in kinds.keys() & told.keys():
             alike[kinds[device]][device] = told[device]
         for group in alike.values():
             yield from _dissenting(group, what)
-        norms = sorted((told[device].norm, device) for device in due)
+        norms = sorted((one.norm, device) for device, one in told.items())
         (least, low), (most, high) = norms[0], norms[-1]
         if norm_share is not None and not most - least <= norm_share * most:
             how = f"norm {most:.4g}, and {least:.4g} on {low}: one of the two is wrong"
             yield Difference(high, what, how, undecided=True, t_s=told[high].t_s)
 
 
-def _by_number(rig: Evidence, team: Team, of: str) -> Mapping[int, dict[str, Gradients]]:
+def _by_number(rig: Evidence, of: str) -> Mapping[int, dict[str, Gradients]]:
     found: dict[int, dict[str, Gradients]] = defaultdict(dict)
-    for rank in team.ranks:
-        for one in rig.records(Gradients, rank.device):
+    for device in rig.devices:
+        for one in rig.records(Gradients, device.subject):
             if one.stage == STAGE and one.of == of:
-                found[one.number][rank.device] = one
+                found[one.number][device.subject] = one
     return found
 
 

@@ -1,6 +1,7 @@
 """Can a host's disk take checkpoints: is there room, is it fast, and does it keep what is written to it?"""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from statistics import median
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, pass_or_fail
@@ -57,16 +58,10 @@ def disk(node: NodeEvidence) -> Finding:
     The verdict says where that was, on which file system and device, and how the cache was avoided. Rates
     are medians of chunks of 16 MiB.
     """
+    if (wrong := _wrong(node)) is not None:  # even if the test did not end
+        return wrong
     test = tested_by(node)
     where = in_words(test)
-    if wrong := node.events("disk_error"):
-        more = f" ({len(wrong)} chunks)" if len(wrong) > 1 else ""
-        detail = f"{wrong[0].message}{more}; {test.path} on {test.filesystem} ({test.device})"
-        return Finding(Outcome.FAIL, detail=detail, remedy=CORRUPT, source=KEPT, from_s=wrong[0].t_s)
-    if len(unverified := node.unverified(STAGE)):
-        detail = f"read otherwise than it was written, in {len(unverified)} of the chunks; {where}"
-        from_s = float(unverified.t_s[0])
-        return Finding(Outcome.FAIL, detail=detail, remedy=CORRUPT, source=KEPT, from_s=from_s)
     if test.wrong:
         raise NotMeasured(
             f"the test counted {count_of(test.wrong, 'wrong chunks')}, and no event tells of one"
@@ -99,6 +94,22 @@ def disk(node: NodeEvidence) -> Finding:
 def tested_by(node: NodeEvidence) -> DiskTest:
     """The host's test. Raises NotMeasured if it did not come to its end."""
     return node.record(DiskTest, STAGE, "the disk was not measured")
+
+
+def _wrong(node: NodeEvidence) -> Finding | None:
+    """The failure if a chunk was read otherwise than it was written."""
+    events, unverified = node.events("disk_error"), node.unverified(STAGE)
+    if not events and not len(unverified):
+        return None
+    if events:
+        detail, from_s = events[0].message, events[0].t_s
+        detail += f" ({len(events)} chunks)" if len(events) > 1 else ""
+    else:
+        detail = f"read otherwise than it was written, in {len(unverified)} of the chunks"
+        from_s = float(unverified.t_s[0])
+    with suppress(NotMeasured):
+        detail += f"; {in_words(tested_by(node))}"
+    return Finding(Outcome.FAIL, detail=detail, remedy=CORRUPT, source=KEPT, from_s=from_s)
 
 
 def in_words(test: DiskTest) -> str:

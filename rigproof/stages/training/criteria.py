@@ -98,9 +98,9 @@ def step(device: DeviceEvidence) -> Finding:
     At the batch size at which precisions are compared; work over time by the device's own clock, without the
     slowest tenth of the rounds.
     """
-    own = _step(device)
     if wrong := wrong_losses(device):
         return Finding(Outcome.FAIL, detail=wrong, remedy=WRONG, source="the losses of correct steps")
+    own = _step(device)
     labels: Labels = {"precision": own.precision, "size": own.size, "batch": own.batch}
     measured = Measured(STEP, step_conditions(device, own), labels)
     share = device.optional_limit(PEER_SHARE)

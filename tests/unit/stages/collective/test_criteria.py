@@ -138,9 +138,23 @@ def test_a_wrong_answer_fails_whatever_the_rate(bench):
     assert bench.found(BROADCAST).outcome is NO_LIMIT
 
 
-def test_a_wrong_answer_that_no_event_tells_is_no_pass(bench):
+def test_a_wrong_answer_that_no_event_tells_fails_too(bench):
     bench.give(TEAM, {"operation": BROADCAST}, verified=False)
-    assert bench.found(BROADCAST).outcome is NOT_MEASURED
+    assert re.fullmatch(r"wrong answers in \d+ rounds of broadcast", bench.found(BROADCAST).detail)
+    assert bench.found(BROADCAST).outcome is FAIL
+    assert bench.found().outcome is PASS
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_wrong_answer_fails_although_a_signal_ended_the_group_later(bench, told):
+    if told:
+        data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": "as it is"}
+        bench.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[1], data))
+    else:
+        bench.give(TEAM, {"operation": ALL_REDUCE, "mib": 1}, verified=False)
+    stuck(bench, 0, operation=ALL_REDUCE, sequence=9)
+    stuck(bench, 1, operation=ALL_REDUCE, sequence=8, held=True)
+    assert bench.found().outcome is FAIL
 
 
 def test_a_wrong_answer_of_a_part_of_the_team_is_not_the_teams(bench):
@@ -299,6 +313,15 @@ def test_an_arm_that_hangs_fails(arms):
 def test_an_arm_that_a_signal_ended_is_not_measured(arms):
     stuck(arms, 1, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF, held=True)
     assert arms.found("path").outcome is NOT_MEASURED
+
+
+def test_an_arm_that_lies_fails_although_a_signal_ended_another_one(arms):
+    data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": P2P_OFF}
+    arms.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[1], data))
+    stuck(arms, 1, operation=ALL_REDUCE, sequence=9, held=True)
+    arms.without(TEAM, arm=SHM_OFF)  # and what works around it was not measured
+    found = arms.found("path")
+    assert (found.outcome, found.detail.split(";")[0]) == (FAIL, f"{P2P_OFF}: wrong answers")
 
 
 def test_between_nodes_there_are_no_arms(of_six):

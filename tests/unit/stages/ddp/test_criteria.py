@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.criterion import Finding, Trouble
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.judge import judge, promised
 from rigproof.profiles.loading.load import over_defaults
@@ -243,6 +244,29 @@ def test_a_rank_that_a_signal_stopped_rejects_no_rig(run):
     assert found.outcome is Outcome.NOT_MEASURED
     assert GPUS[1] in found.detail
     assert "who sent the signal" in found.remedy
+
+
+@pytest.mark.parametrize("of", [OWN, "exchanged"])
+@pytest.mark.parametrize("how", ["held", "lost", "unreported"])
+def test_gradients_that_differed_before_a_rank_was_stopped_or_lost_fail(run, of, how):
+    run.gradients(digest="0" * 16, where=lambda one: one.of == of and one.subject == GPUS[1])
+    if how == "held":
+        stopped(run, 0, held=True)
+    if how == "lost":
+        data = {"workers": [f"{GPUS[0]}#0"]}
+        run.recording.add(Event(30.0, "crew_failed", "rig", "it lost pc1/gpu0#0", "ddp", data=data))
+        run.rounds(lambda one: None if one.label("part") == TOGETHER else one)
+    left = run.recording.of(Gradients)
+    run.recording.put(Gradients, [one for one in left if one.of == of or how == "held"])
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert "pc1/gpu1 different on pc1/gpu0, pc1/gpu2, which agree" in found.detail
+
+
+def test_wrong_gradients_are_not_excused_by_a_stranger_in_memory(run):
+    run.gradients(digest="0" * 16, where=lambda one: one.of == OWN and one.subject == GPUS[1])
+    assert training.caused_by_others(None, Trouble(Finding(Outcome.FAIL), ("ddp",))) is None
+    assert run.verdict().outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize("changes", [{"exchange_s": "?"}, {"rank": 1}, {"width": None}])

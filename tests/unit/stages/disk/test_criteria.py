@@ -75,6 +75,13 @@ def test_data_that_were_not_read_back_as_written_fail(run):
     assert found.detail.startswith("what was read back differs (2 chunks); /home/simulated")
 
 
+def test_data_that_came_back_wrong_fail_although_the_test_did_not_end(run):
+    run.recording.add(Event(9.0, "disk_error", "n1", "what was read back differs", "disk"))
+    run.recording.put(DiskTest, [])
+    found = run.verdict()
+    assert (found.outcome, found.detail) == (Outcome.FAIL, "what was read back differs")
+
+
 def test_a_chunk_that_was_read_wrong_fails_without_an_event(run):
     wrong = run.rounds("read")[0]
     run.exchange([wrong], replace(wrong, verified=False))

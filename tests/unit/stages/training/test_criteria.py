@@ -321,6 +321,12 @@ def test_losses_that_show_wrong_steps_fail(bench, data, said):
     assert bench.verdict(NAME, OTHER).outcome is Outcome.PASS
 
 
+def test_wrong_losses_fail_although_the_steps_ended_too_early_for_a_rate(bench):
+    report(bench, difference=0.5)
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.label("precision") != "fp16"]
+    assert bench.verdict(NAME, GPU).outcome is Outcome.FAIL
+
+
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])
 @pytest.mark.parametrize("data", [{}, {"last_loss": None}, {"last_loss": -1.0}])
 def test_steps_whose_losses_were_not_reported_are_no_measurement(bench, precision, data):
