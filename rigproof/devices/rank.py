@@ -17,7 +17,7 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.child import Message
 from rigproof.host.interfaces import interfaces
-from rigproof.records.crews import Member
+from rigproof.records.crews import Address, Member
 
 START = "start"  # the step of a process that has not told any
 # Deadlines are ours, so the library's own watchdogs, which dump for a minute before they end a process, rest.
@@ -26,6 +26,7 @@ WATCHDOGS = {
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
 }
+REACH_S = 2.0  # for a host of a LAN to answer
 BY_NAME = {"GLOO_SOCKET_IFNAME": "", "NCCL_SOCKET_IFNAME": "="}  # with what marks a whole name, no beginning
 
 
@@ -35,14 +36,14 @@ def group_environment(crew: Member) -> dict[str, str]:
     The libraries would take another one where a host's name, or the order of its interfaces, misleads them;
     that is not what collectives are to show. An interface that the user has named stays.
     """
-    name = _interface_to(_rendezvous_host(crew))
+    name = _interface_to(_meeting_place(crew)[0])
     named = {key: mark + name for key, mark in BY_NAME.items() if name and key not in os.environ}
     return {**WATCHDOGS, **named}
 
 
-def _rendezvous_host(crew: Member) -> str:
+def _meeting_place(crew: Member) -> Address:
     assert crew.rendezvous is not None, "a crew of several has a place to meet"
-    return crew.rendezvous[0]
+    return crew.rendezvous
 
 
 def _interface_to(host: str) -> str:
@@ -55,6 +56,20 @@ def _interface_to(host: str) -> str:
         for interface in interfaces():
             if any(one.ip == own for one in interface.parsed()):
                 return interface.name
+    return ""
+
+
+def _unreached(crew: Member) -> str:
+    """How this host fails to reach that of rank 0, where the crew met; empty if it reaches it, or is it."""
+    if crew.rank == 0:
+        return ""
+    host, port = _meeting_place(crew)
+    try:
+        socket.create_connection((host, port), REACH_S).close()
+    except ConnectionRefusedError:  # the host answers; rank 0's worker has left
+        return ""
+    except OSError as error:
+        return f"{host} ({error.strerror or error})"
     return ""
 
 
@@ -73,8 +88,9 @@ def run_rank(
 
     Called inside `meeting_place`. `hear` gets what the process tells beside its steps. `first_s`: how soon
     its first step must be told. Else an event about the crew has the rank's front: `rank_stuck` if the
-    process was silent past its deadline, `rank_died` if it failed or was killed. `data` is added to it.
-    `environment`: more variables of the process. The worker itself goes on.
+    process was silent past its deadline, `rank_died` if it failed or was killed. `data` is added to it, and
+    `unreached`: how this host fails to reach rank 0's just then. `environment`: more variables of the
+    process. The worker itself goes on.
     """
     crew = context.crew
     front: dict[str, Any] = {"sequence": 0, "operation": START, "mib": 0, "inside": False}
@@ -104,6 +120,7 @@ def run_rank(
         held = ", stopped by a signal" if error.held else ""
         message = f"rank {crew.rank} of {crew.size} ({context.subject}) {where}{held}: {error}"
         told = {"rank": crew.rank, "size": crew.size, "held": error.held, "status": error.status}
-        Reporter(context, spec.stage, crew.subject).event(kind, message, {**front, **told, **(data or {})})
+        data = {**front, **told, "unreached": _unreached(crew), **(data or {})}
+        Reporter(context, spec.stage, crew.subject).event(kind, message, data)
         return False
     return True

@@ -172,7 +172,7 @@ EVENT_KINDS = {
     "worker_hung": "a worker made no progress within its limit and was killed",
     "worker_replaced": "a new process took over the worker's place",
     "worker_failed": "a worker's task ended with an error; data.error holds it",
-    "crew_failed": "workers that work together did not begin, or lost one of them; data.workers",
+    "crew_failed": "workers that work together did not begin, or lost one of them; data.workers, size",
     "rank_stuck": "a rank of a group was silent past its deadline; data.rank, sequence, operation, inside, …",
     "rank_died": "the process of a rank of a group failed or was killed; data.rank, status, sequence, …",
     "blamed": "a device, node or link spoils what others exchange with it; data.kind, devices, apart",

@@ -14,7 +14,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class CrewAtWork:
-    """A crew that began. If it loses a member, the others are told to stop within `limit_s`."""
+    """A crew that began. If it loses a member, those at work are told to stop within `limit_s`."""
 
     def __init__(self, crew: Crew, workers: Workers, limit_s: float) -> None:
         self.crew = crew
@@ -36,16 +36,19 @@ class CrewAtWork:
     def check(self, now_s: float) -> Event | None:
         """End the crew if a member is lost: the event for that, the first time; else None.
 
-        Members that do not stop in time are killed.
+        Members that do not stop in time are killed. If all others have ended, they were left alone by the one
+        that is only now known to be lost, as a host is by whose deadline.
         """
         lost = [slot.plan.worker for slot in self.slots if slot.outcome == "failed"]
         others = [slot for slot in self.slots if slot.outcome == "none"]
-        if not lost or not others:
+        if not lost:
             return None
         if self._stopped_s is None:
             self._stopped_s = now_s
             self._workers.stop_tasks(others)
-            message = f"it lost {', '.join(lost)}; the others were told to stop"
+            message = f"it lost {', '.join(lost)}"
+            if others:
+                message += "; the others were told to stop"
             return crew_failed(now_s, self.crew, message, lost, self._workers.stage)
         if now_s - self._stopped_s > self._limit_s:
             for slot in others:
@@ -113,7 +116,8 @@ def rendezvous(crews: Sequence[Crew], slots: Mapping[str, Slot], agents: Agents)
 
 def crew_failed(t_s: float, crew: Crew, message: str, lost: Sequence[str], stage: str | None) -> Event:
     """The event of a crew that did not do its work."""
-    return Event(t_s, "crew_failed", crew.subject, message, stage, data={"workers": list(lost)})
+    data = {"workers": list(lost), "size": len(crew.workers)}
+    return Event(t_s, "crew_failed", crew.subject, message, stage, data=data)
 
 
 def _nobody(missing: Sequence[str]) -> str:

@@ -21,11 +21,16 @@ LEFT_ALONE = (
     "ncclRemoteError",
     "Socket Closed",
     "failed to recv",
+    "Connection timed out",
+    "No route to host",
+    "Network is unreachable",
 )
 SHORT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "CUDA error: out of memory")
-STUCK = "read `dmesg` and `nvidia-smi -q` on that host"  # the next step
+# The next step.
+STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
+CABLE = "run `ping` from one of them to the other; see cables, switch, `sudo ufw status`"
 SHOWN = 3  # ranks that a sentence names
-How = Literal["stuck", "died", "killed", "held", "failed", "memory", "lost"]
+How = Literal["stuck", "died", "killed", "held", "failed", "memory", "lost", "unreached"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,11 @@ class Halt:
     t_s: float
 
     @property
+    def next_step(self) -> str:
+        """What to do about it."""
+        return CABLE if self.how == "unreached" else STUCK
+
+    @property
     def by_others(self) -> bool:
         """Whether a signal did it, or there was too little memory: no card or link does that."""
         return self.how in ("killed", "held", "memory")
@@ -58,12 +68,14 @@ def halt(events: Iterable[Event], size: int, **which: str) -> Halt | None:
     """The same, from the events about a group of so many ranks in one stage."""
     found: dict[str, list[Event]] = {"rank_stuck": [], "rank_died": []}
     for one in events:
-        if one.kind == "crew_failed":  # the other ranks are left alone then, and told to stop
-            return _lost(one)
+        if one.kind == "crew_failed":  # the other ranks are left alone then
+            if one.data.get("size", size) == size:  # else it was a part of the group, tested by itself
+                return _lost(one)
+            continue
         if one.kind in found and all(one.data.get(key) == value for key, value in which.items()):
             found[one.kind].append(one)
     stuck, died = found["rank_stuck"], found["rank_died"]
-    return _death(died) or _hold(stuck) or _missing(stuck, size) or _left_alone(died)
+    return _death(died) or _hold(stuck) or _cut_off(stuck, died) or _missing(stuck, size) or _left_alone(died)
 
 
 def _lost(event: Event) -> Halt:
@@ -100,6 +112,23 @@ def _hold(stuck: Sequence[Event]) -> Halt | None:
         return None
     words = f"the process of {_ranks(held)} was stopped by a signal {_where(held[0])}"
     return _halt("held", held, held[0], words)
+
+
+def _cut_off(stuck: Sequence[Event], died: Sequence[Event]) -> Halt | None:
+    """Those whose host did not reach that of rank 0. Whether it is their end is known where others reach it.
+
+    Where several hosts do not, and none does, it is rank 0's own.
+    """
+    every = [*stuck, *died]
+    cut = [one for one in every if one.data.get("unreached")]
+    if not cut:
+        return None
+    ends = [one for one in every if one.data.get("rank") == 0]
+    hosts, own = {_host(one) for one in cut}, {_host(one) for one in ends}
+    reached = any(_host(one) not in hosts | own for one in every)
+    missing = cut if reached else ends if len(hosts) > 1 else []
+    words = f"{_ranks(cut)} could not reach rank 0's host {cut[0].data['unreached']} {_where(cut[0])}"
+    return _halt("unreached", missing, cut[0], words)
 
 
 def _missing(stuck: Sequence[Event], size: int) -> Halt | None:
@@ -148,6 +177,10 @@ def _where(event: Event) -> str:
 
 def _device(event: Event) -> str:
     return (event.worker or event.subject).rpartition("#")[0] or event.subject
+
+
+def _host(event: Event) -> str:
+    return _device(event).partition("/")[0]
 
 
 def _ranks(events: Sequence[Event]) -> str:

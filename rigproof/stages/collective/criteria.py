@@ -17,7 +17,7 @@ from rigproof.criteria.criterion import (
     pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.fronts import STUCK, Halt, halt_of
+from rigproof.criteria.evidence.fronts import Halt, halt_of
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.profiles.planning.subjects import RIG, subjects
@@ -88,21 +88,21 @@ def judged(operation: str, team: SharedEvidence) -> Finding:
         detail = message + _blamed(team)
         return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=WRONG, from_s=from_s)
     halt = halt_of(team, STAGE, group="", arm=AS_IT_IS)
-    if halt is not None:
+    if halt is not None and halt.how != "lost" and _about(halt) == operation:
         _excuse(halt)
-        if halt.how != "lost" and _about(halt) == operation:
-            return Finding(
-                Outcome.FAIL,
-                detail="; ".join(filter(None, (halt.words + _blamed(team), _variables(team)))),
-                source="every rank gets through",
-                remedy=STUCK,
-                from_s=halt.t_s,
-            )
+        return Finding(
+            Outcome.FAIL,
+            detail="; ".join(filter(None, (halt.words + _blamed(team), _variables(team)))),
+            source="every rank gets through",
+            remedy=halt.next_step,
+            from_s=halt.t_s,
+        )
     try:
         return _compared(operation, team, speeds(operation, team))
     except NotMeasured as reason:
         if halt is None or halt.how == "lost":
             raise
+        _excuse(halt)
         raise NotMeasured(f"the group did not get that far: {halt.words}") from reason
 
 

@@ -16,7 +16,8 @@ def trial_of(members: Members, events: Iterable[Event], rates: Rates, *, group: 
     """How the group did, of whose crew these are the events of the stage, and its rates (`rates_of`).
 
     `group`: what its spec calls it. `least`: below which it is slow. What a signal or a want of memory ended
-    is unknown, and so is a group without rates.
+    is unknown, and so is a group without rates, and one whose hosts do not reach each other: any other group
+    of them would wait in vain, too.
     """
     own = [one for one in events if one.data.get("group", group) == group]
     wrong = [one for one in own if one.kind == "wrong_result"]
@@ -24,7 +25,7 @@ def trial_of(members: Members, events: Iterable[Event], rates: Rates, *, group: 
         return Trial(members, "wrong", tuple(dict.fromkeys(map(_device, wrong))))
     ended = halt(own, len(members))
     if ended is not None:
-        known = not ended.by_others and ended.how != "lost"
+        known = not ended.by_others and ended.how not in ("lost", "unreached")
         return Trial(members, "stuck" if known else "unknown", ended.missing)
     if not rates:
         return Trial(members, "unknown")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, Trouble, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.fronts import STUCK
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
@@ -67,8 +66,13 @@ def training(rig: Evidence) -> Finding:
     if (halted := halt_in(rig)) is not None:
         if halted.by_others:
             raise Disturbed(halted.words, RUN_AGAIN, halted.t_s)
-        source = "every rank gets through"
-        return Finding(Outcome.FAIL, detail=halted.words, source=source, remedy=STUCK, from_s=halted.t_s)
+        return Finding(
+            Outcome.FAIL,
+            detail=halted.words,
+            source="every rank gets through",
+            remedy=halted.next_step,
+            from_s=halted.t_s,
+        )
     team = team_of(rig)
     require_reported(rig, team)
     share, file = rig.loaded.stated(OWN_SHARE)

@@ -108,7 +108,7 @@ def test_a_crew_without_one_of_its_members_does_not_begin_and_an_event_says_so()
     (event,) = rig.events  # of a worker that is not there alone, its own events say so
     assert (event.kind, event.subject, event.stage) == ("crew_failed", "across", "exchange")
     assert event.message == "it did not begin: there is no process of pc2/gpu0#0"
-    assert event.data == {"workers": [NAMES[2]]}
+    assert event.data == {"workers": [NAMES[2]], "size": 2}
 
 
 def test_a_host_that_reports_no_port_has_no_crew():
@@ -139,6 +139,18 @@ def test_where_one_is_lost_the_others_are_told_to_stop_once(rig):
     for slot in crew.slots:
         slot.outcome = "finished" if slot.outcome == "none" else slot.outcome
     assert (crew.working, crew.finished, len(rig.calls)) == (False, False, 1)
+
+
+def test_one_that_is_lost_last_had_left_the_others_alone(rig):
+    """They ended by deadlines of their own before its host was known to be gone."""
+    crew = rig.at_work()
+    crew.slots[0].outcome = "finished"
+    assert crew.check(10.0) is None
+    crew.slots[1].outcome = "failed"
+    event = crew.check(20.0)
+    assert (event.message, event.data) == ("it lost pc2/gpu0#0", {"workers": [NAMES[2]], "size": 2})
+    assert crew.check(30.0) is None
+    assert not crew.finished
 
 
 def test_who_is_replaced_later_does_not_make_a_crew_that_lost_it_whole(rig):

@@ -1,5 +1,6 @@
 """Which rank kept a group from its end, by how far each of them came."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -118,6 +119,43 @@ def test_a_worker_that_is_lost_explains_all_others():
         ("n1/gpu1",),
         message,
     )
+
+
+def test_a_part_that_lost_a_worker_says_nothing_of_the_whole_group():
+    lost = Event(12.0, "crew_failed", TEAM, "it lost n1/gpu1#0", STAGE, data={"workers": [], "size": 2})
+    assert halt(lost, event(0), event(1), event(2))[0] == "stuck"
+    assert halt(lost) is None
+
+
+def of_host(rank, unreached="", make=event, **more):
+    found = make(rank, unreached=unreached, **more)
+    return replace(found, worker=f"pc{rank + 1}/gpu0#0")
+
+
+TIMED_OUT = "10.0.0.1 (timed out)"
+
+
+@pytest.mark.parametrize(
+    ("unreached", "missing", "who"),
+    [
+        (["", TIMED_OUT], (), "rank 1 (pc2/gpu0)"),
+        (["", TIMED_OUT, ""], ("pc2/gpu0",), "rank 1 (pc2/gpu0)"),
+        (["", TIMED_OUT, TIMED_OUT], ("pc1/gpu0",), "rank 1 (pc2/gpu0), rank 2 (pc3/gpu0)"),
+    ],
+)
+def test_a_host_that_is_cut_off_is_named_and_not_a_gpu(unreached, missing, who):
+    found = halt(*(of_host(rank, how) for rank, how in enumerate(unreached)), size=len(unreached))
+    where = "inside all_reduce 7 (16 MiB)"
+    assert found == ("unreached", missing, f"{who} could not reach rank 0's host {TIMED_OUT} {where}")
+
+
+def test_what_a_signal_did_is_said_also_of_a_host_that_is_cut_off():
+    held = of_host(1, TIMED_OUT, held=True)
+    assert halt(of_host(0), held, size=2)[0] == "held"
+    message = "it failed: RuntimeError: Connection timed out"
+    gone = of_host(1, TIMED_OUT, make=died, message=message)
+    assert halt(of_host(0), gone, size=2)[0] == "unreached"
+    assert halt(of_host(0), of_host(1, TIMED_OUT, make=died, status=-9), size=2)[0] == "killed"
 
 
 def test_memory_that_ran_short_is_said():

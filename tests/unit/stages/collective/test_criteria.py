@@ -236,6 +236,22 @@ def test_a_rank_that_a_signal_stopped_rejects_no_rig(bench):
     assert "find out who sent the signal" in found.remedy
 
 
+def test_what_a_signal_ended_takes_nothing_from_the_operations_before(bench):
+    bench.without(TEAM, operation=BROADCAST)
+    bench.without(TEAM, operation=OPERATIONS[-1])
+    stuck(bench, 1, operation=BROADCAST, sequence=8, held=True)
+    assert list(bench.outcomes().values()) == [PASS, NO_LIMIT, NO_LIMIT, NOT_MEASURED, NOT_MEASURED]
+    assert "find out who sent the signal" in bench.found(OPERATIONS[-1]).remedy
+
+
+def test_hosts_that_do_not_reach_each_other_fail_with_where_to_look(bench):
+    stuck(bench, 1, operation=ALL_REDUCE, sequence=8, unreached="10.0.0.1 (timed out)")
+    found = bench.found()
+    assert found.outcome is FAIL
+    assert found.detail.startswith("rank 1 (localhost/gpu1) could not reach rank 0's host 10.0.0.1")
+    assert found.remedy.startswith("run `ping` from one of them")
+
+
 def test_a_worker_that_is_lost_is_named_and_fails_elsewhere(bench):
     bench.without(TEAM)
     message = "it lost localhost/gpu1#0; the others were told to stop"

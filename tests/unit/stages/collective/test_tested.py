@@ -64,6 +64,7 @@ def test_wrong_before_stuck_before_slow():
             None,
             ("n1/gpu0",),
         ),
+        ([event("rank_stuck", MEMBERS[1], rank=1, unreached="10.0.0.1")], None, ()),
         ([], [], ()),
         ([], rounds(number=2), ()),
         ([], rounds(verified=False), ()),
