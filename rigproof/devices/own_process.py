@@ -77,7 +77,13 @@ def make_ready(*, wanted: bool = True) -> None:
     """
     global _refill  # noqa: PLW0603 - of this process's one device
     _refill = wanted
-    if wanted and not _ready:
+    if wanted:
+        prepare()
+
+
+def prepare() -> None:
+    """Start a process that loads torch for this task's own `run_apart`, if there is none."""
+    if not _ready:
         _ready.append(Apart(READY))
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rigproof.records.crews import Member
-from rigproof.stages.lan import meeting
+from rigproof.stages.lan import workload
 from rigproof.stages.lan.stage import STAGE, LanSpec
 from rigproof.stages.lan.workload import Exchange
 from support.network_hosts import PATIENCE_S
@@ -38,7 +38,7 @@ class EndContext:
 def end(told: dict[str, Any]) -> None:
     """One end, to its end."""
     place = told["place"]
-    meeting.MEET_S = PATIENCE_S
+    workload.MEET_S = PATIENCE_S
     crew = Member(told["pair"], told["rank"], 2, (place[0], place[1]))
     spec = LanSpec(STAGE, told["node"], told.get("cuda", False), told["tcp_s"], told["library_s"], 0.05)
     Exchange(spec, EndContext(f"{told['node']}/gpu0#0", crew)).run()

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -128,7 +127,7 @@ class Running:
             one.communicate(timeout=PATIENCE_S)
 
     def _take(self, line: str) -> None:
-        with suppress(ValueError):
+        if line.startswith("["):
             name, fields = json.loads(line)
             self.lan.records.append(RECORDS[name](**fields))
 

@@ -17,7 +17,7 @@ from rigproof.devices.rank import WATCHDOGS
 from rigproof.devices.reporting import Reporter
 from rigproof.records.crews import Address
 from rigproof.records.measurements import Phase
-from rigproof.stages.lan.meeting import End, Meeting, Moment
+from rigproof.stages.lan.counting import End, Moment
 from rigproof.stages.lan.stage import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -55,12 +55,12 @@ def settings(end: End, address: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way between two ends. `mbps`: the rate of TCP, MB/s."""
+    """The way between two ends. `address`: this end's own; `mbps`: the rate of TCP, MB/s."""
 
     spec: LanSpec
-    meeting: Meeting
     reporter: Reporter
     end: End
+    address: str
     mbps: float
 
 
@@ -70,7 +70,7 @@ class Library:
     def __init__(self, name: str, way: Way) -> None:
         self._name = name
         self._way = way
-        self.rank = 0 if way.meeting.first else 1
+        self.rank = way.reporter.context.crew.rank
         self.group: dist.ProcessGroup | None = None  # gloo's is the first one
         self.device = torch.device("cpu" if name == GLOO else "cuda")
         mb = min(max(way.mbps * ROUND_S, SMALLEST_MB), LARGEST_MB)
@@ -91,7 +91,7 @@ class Library:
         for size in LATENCY_BYTES:
             self._messages(size)
         for operation, direction in WORK:
-            if not self._way.meeting.context.stopped():
+            if not self._way.reporter.context.stopped():
                 self._repeat(store, operation, direction)
 
     def _messages(self, size: int) -> None:
@@ -111,7 +111,7 @@ class Library:
             if not torch.equal(got, sent):
                 self._wrong(f"message {number} of {size} bytes differs")
             sent += 1
-            self._way.meeting.context.alive()
+            self._way.reporter.context.alive()
         if self.rank == 0:
             reporter = self._way.reporter
             reporter.context.emit(latency(reporter, self._name, size, times_s[1:]))
@@ -144,7 +144,7 @@ class Library:
         self._way.reporter.round(
             phase=phase, seconds=seconds, work=self.mb, unit=MB, verified=verified, labels=labels
         )
-        self._way.meeting.context.alive()
+        self._way.reporter.context.alive()
         if not verified:
             self._wrong(f"{labels['operation']} {labels['direction']} has wrong elements in round {number}")
 
@@ -262,10 +262,10 @@ class _Repeated:
 
 def run_libraries(names: tuple[str, ...], way: Way, store_at: Address, begin: Callable[[str], None]) -> None:
     """Each library in turn, by a store on the first end's host. `begin` hears its name."""
-    os.environ |= settings(way.end, way.meeting.address)
+    os.environ |= settings(way.end, way.address)
     host, port = store_at
     limit = timedelta(seconds=2 * LIMIT_S)
-    store = dist.TCPStore(host, port, 2, is_master=way.meeting.first, timeout=limit)
+    store = dist.TCPStore(host, port, 2, is_master=way.reporter.context.crew.rank == 0, timeout=limit)
     for name in names:
         begin(name)
         Library(name, way).run(store)

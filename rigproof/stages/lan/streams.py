@@ -11,9 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from rigproof.devices.meeting import Meeting
 from rigproof.devices.reporting import Reporter
 from rigproof.records.measurements import Phase
-from rigproof.stages.lan.meeting import SILENT_S, End, Meeting, Moment, Spent, segments
+from rigproof.stages.lan.counting import End, Moment, Spent, segments
 from rigproof.stages.lan.stage import (
     ALONE,
     BACK,
@@ -33,6 +34,7 @@ Moved = tuple[Role, float]  # MB
 StringLabels = Mapping[str, str]
 Counted = tuple[int, int] | tuple[None, None]  # segments sent, and sent again
 
+SILENT_S = 5.0  # without a byte, of a way on which bytes are due: TCP itself tries again after 0.2 to 3 s
 CHUNK = 2**20  # bytes that are sent, or received, at a time at most
 PERIOD = CHUNK + 4099  # of the data: a prime more than a chunk, so that chunks differ
 UNSENT = 2**18  # bytes that wait in the sender's kernel, so that a slow link is over soon after the last one
@@ -51,6 +53,8 @@ class Streams:
     def __init__(self, spec: LanSpec, meeting: Meeting, reporter: Reporter) -> None:
         self.rates: dict[str, float] = {}
         self.end: End
+        self.first = reporter.context.crew.rank == 0
+        self.other = other_node(spec, reporter)
         self._spec = spec
         self._meeting = meeting
         self._reporter = reporter
@@ -61,12 +65,12 @@ class Streams:
         self._messages(LATENCY_SHARE * whole_s, begun)
         each_s = (1 - LATENCY_SHARE) * whole_s / 3
         for direction in (OUT, BACK):
-            with self._meeting.line(direction) as line:
+            with self._meeting.line(direction).sock as line:
                 if self._sends(direction):
                     self._reporter.context.emit(self._send(line, direction, ALONE, each_s))
                 else:
                     self._receive(line, direction, ALONE, each_s)
-        lines = (self._meeting.line(f"{direction} {TOGETHER}") for direction in (OUT, BACK))
+        lines = (self._meeting.line(f"{direction} {TOGETHER}").sock for direction in (OUT, BACK))
         with next(lines) as out, next(lines) as back, ThreadPoolExecutor(1) as beside:
             mine, other = (out, back) if self._sends(OUT) else (back, out)
             own, its = (OUT, BACK) if self._sends(OUT) else (BACK, OUT)
@@ -76,7 +80,7 @@ class Streams:
 
     def _sends(self, direction: str) -> bool:
         """Whether this end sends in that direction."""
-        return self._meeting.first == (direction == OUT)
+        return self.first == (direction == OUT)
 
     def _send(self, line: socket.socket, direction: str, company: str, length_s: float) -> LanTraffic:
         """Send for so long; the record counts what the other end has received."""
@@ -88,7 +92,7 @@ class Streams:
             sent += self._meeting.patiently(partial(line.send, chunk), self._nothing_taken, SILENT_S)
         line.shutdown(socket.SHUT_WR)
         answer = bytearray(8)
-        if self._meeting.some(line, memoryview(answer)) != len(answer):
+        if self.some(line, memoryview(answer)) != len(answer):
             raise ConnectionError("it ended before it said how much had come")
         counted = segments(line)
         spent = Moment.now(self.end).since(before)
@@ -98,8 +102,14 @@ class Streams:
         labels = {"direction": direction, "company": company}
         return self._record(("sender", got / 1e6), spent, labels, counted)
 
+    def some(self, line: socket.socket, room: memoryview) -> int:
+        """Receive some bytes; how many, 0 at the end of the line. SilentError, EndedError."""
+        return self._meeting.patiently(
+            lambda: line.recv_into(room), lambda: f"nothing came from {self.other}", SILENT_S
+        )
+
     def _nothing_taken(self) -> str:
-        return f"{self._meeting.other} took nothing"
+        return f"{self.other} took nothing"
 
     def _receive(self, line: socket.socket, direction: str, company: str, length_s: float) -> None:
         """Receive until the other end has sent all; a round for each window of time. Verifies every byte."""
@@ -109,7 +119,7 @@ class Streams:
         window_s = min(self._spec.round_s, (1 - WARM_SHARE) * length_s / FEWEST_WINDOWS)
         begun_s = from_s = time.monotonic()
         in_window, measured_mb, measured_s = 0, 0.0, 0.0
-        while count := self._meeting.some(line, view):
+        while count := self.some(line, view):
             place = received % PERIOD
             if not np.array_equal(room[:count], TWICE[place : place + count]):
                 if all_right:
@@ -139,15 +149,15 @@ class Streams:
 
     def _messages(self, length_s: float, begun: Callable[[], None]) -> None:
         """Small messages there and back, one after the other."""
-        with self._meeting.line("messages") as line:
-            self.end = End.at(self._meeting.address, line.getpeername()[0])
+        with self._meeting.line("messages").sock as line:
+            self.end = End.at(self._meeting.own_address, line.getpeername()[0])
             begun()
-            if self._meeting.first:
+            if self.first:
                 for size in LATENCY_BYTES:
                     self._sent_and_back(line, size, length_s / len(LATENCY_BYTES))
                 return
             room = memoryview(bytearray(max(LATENCY_BYTES)))
-            while count := self._meeting.some(line, room):
+            while count := self.some(line, room):
                 line.sendall(room[:count])
 
     def _sent_and_back(self, line: socket.socket, size: int, length_s: float) -> None:
@@ -167,7 +177,7 @@ class Streams:
         found = b""
         while len(found) < size:
             room = bytearray(size - len(found))
-            count = self._meeting.some(line, memoryview(room))
+            count = self.some(line, memoryview(room))
             if not count:
                 raise ConnectionError("it ended the connection")
             found += room[:count]
@@ -179,6 +189,11 @@ class Streams:
     def _record(self, moved: Moved, spent: Spent, labels: StringLabels, counted: Counted) -> LanTraffic:
         labels = {"traffic": TCP, "operation": SEND, **labels}
         return traffic(self._reporter, self._spec.node, spent, moved, labels, counted=counted)
+
+
+def other_node(spec: LanSpec, reporter: Reporter) -> str:
+    """The node at the other end."""
+    return next((name for name in reporter.subject.split("+") if name != spec.node), "the other node")
 
 
 def traffic(

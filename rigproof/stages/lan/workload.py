@@ -4,17 +4,15 @@ It runs in a process of its own, since a library that waits for the other node c
 """
 
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rigproof.devices.device import Device
+from rigproof.devices.meeting import EndedError, Meeting, SilentError
 from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
+from rigproof.host import parent
 from rigproof.host.addresses import free_ports
-from rigproof.stages.lan.meeting import SILENT_S, EndedError, Meeting, SilentError
 from rigproof.stages.lan.stage import (
     GLOO,
     NCCL,
@@ -24,9 +22,10 @@ from rigproof.stages.lan.stage import (
     LanSpec,
     LanTraffic,
 )
-from rigproof.stages.lan.streams import Streams
+from rigproof.stages.lan.streams import SILENT_S, Streams, other_node
 
 MODULE = "rigproof.stages.lan.workload"
+MEET_S = 20.0  # for the other one's process to start and to be reached
 STALL_S = 30.0  # without a message
 LOAD_S = 60.0  # for torch to be loaded at both ends: 20 s and more on a host that does much else
 TIMED_OUT = ("timed out", "timeout")  # as gloo, NCCL and stores say it
@@ -59,21 +58,22 @@ class Exchange:
 
     def run(self) -> None:
         """All of it, or as far as the way carries. What kept it from going on is an event, not an error."""
-        with Meeting(self._context, self._spec.node) as meeting:
-            try:
+        try:
+            with Meeting(self._context, meet_s=MEET_S) as meeting:
+                meeting.require_all()
                 self._exchange(meeting)
-            except EndedError:
-                return
-            except SilentError as error:
-                self._silent(str(error))
-            except ConnectionError as error:
-                # Its process may have died: then the driver knows, and this one is told to stop.
-                end_s = time.monotonic() + SILENT_S
-                while time.monotonic() < end_s and not self._context.stopped():
-                    self._context.alive()
-                    time.sleep(0.1)
-                if not self._context.stopped():
-                    self._silent(f"{meeting.other} ended the connection: {error}")
+        except EndedError:
+            return
+        except SilentError as error:
+            self._silent(str(error))
+        except ConnectionError as error:
+            # Its process may have died: then the driver knows, and this one is told to stop.
+            end_s = time.monotonic() + SILENT_S
+            while time.monotonic() < end_s and not self._context.stopped():
+                self._context.alive()
+                time.sleep(0.1)
+            if not self._context.stopped():
+                self._silent(f"{other_node(self._spec, self._reporter)} ended the connection: {error}")
 
     def _exchange(self, meeting: Meeting) -> None:
         streams = Streams(self._spec, meeting, self._reporter)
@@ -82,41 +82,27 @@ class Exchange:
             return
         self._doing = GLOO
         try:
-            with self._alive():
-                # TCP needs no torch
-                from rigproof.stages.lan.libraries import Way, run_libraries  # noqa: PLC0415
+            parent.tell(what="loading", limit_s=LOAD_S)
+            from rigproof.stages.lan.libraries import Way, run_libraries  # noqa: PLC0415 - TCP needs no torch
 
-            with meeting.line("libraries", LOAD_S) as line:  # the other one may take longer to load it
-                port = free_ports(meeting.address, 1)[0] if meeting.first else 0
-                mbps = min(streams.rates.values(), default=0.0)
-                other = meeting.told(line, port=port, cuda=self._spec.cuda, mbps=mbps)
-                first = meeting.address if meeting.first else line.getpeername()[0]
-            names = (GLOO, NCCL) if self._spec.cuda and other["cuda"] else (GLOO,)
-            way = Way(self._spec, meeting, self._reporter, streams.end, min(mbps, other["mbps"]))
-            run_libraries(names, way, (first, port or other["port"]), self._begin)
+            parent.tell(what="loaded", limit_s=STALL_S)
+            own = {
+                "address": meeting.own_address,
+                "port": free_ports(meeting.own_address, 1)[0],
+                "cuda": self._spec.cuda,
+                "mbps": min(streams.rates.values(), default=0.0),
+            }
+            told = meeting.exchange("libraries", own, LOAD_S)  # the other one may take longer to load it
+            if len(told) < 2:
+                raise SilentError(f"{streams.other} did not begin in {LOAD_S:g} s")
+            names = (GLOO, NCCL) if all(one["cuda"] for one in told.values()) else (GLOO,)
+            mbps = min(one["mbps"] for one in told.values())
+            way = Way(self._spec, self._reporter, streams.end, meeting.own_address, mbps)
+            run_libraries(names, way, (told[0]["address"], told[0]["port"]), self._begin)
         except (SilentError, EndedError):
             raise
         except (RuntimeError, ImportError, AttributeError, ValueError) as error:
             self._failed(error)
-
-    @contextmanager
-    def _alive(self) -> Iterator[None]:
-        """Give signs of life for LOAD_S while something takes its time."""
-        over = threading.Event()
-
-        def tick() -> None:
-            for _ in range(int(LOAD_S)):
-                self._context.alive()
-                if over.wait(1.0):
-                    return
-
-        thread = threading.Thread(target=tick, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
     def _begin(self, doing: str) -> None:
         self._doing = doing
@@ -142,7 +128,7 @@ class Exchange:
                 worker=self._context.worker,
                 subject=self._reporter.subject,
                 node=self._spec.node,
-                address=meeting.address,
+                address=meeting.own_address,
                 interface="" if interface is None else interface.name,
                 kind="" if interface is None else interface.kind,
                 link_mbit=streams.end.link_mbps,

@@ -18,61 +18,21 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
+from rigproof.host.connections import Outcome, family_of, leave_by
 from rigproof.stages.route.choice import Way
-from rigproof.stages.route.stage import Outcome
 
-CONNECT_S = 3.6  # the kernel asks again after 1 s and after 3: two lost packets are no firewall
 STALL_S = 3.0  # without any progress of a burst
 BURST_S, BURST_BYTES = 0.12, 8 * 10**6
 CHUNK_BYTES, FIRST_BYTES = 2**18, 2**14
 BUFFER_BYTES = 2**18  # what may be under way: a slow link has little to catch up with
 ANSWER_S, TRIES = 0.12, 4  # of a packet
 SMALL = {4: 576, 6: 1280}  # what every network carries (RFC 1122, RFC 8200)
-SEGMENT_BYTES = 500  # in a packet that every network carries
 HEADERS = {4: 28, 6: 48}  # of IP and UDP
 USUAL = (1500, 1492, 1420)  # MTUs to try first: Ethernet, PPPoE, WireGuard
 # linux/in.h and in6.h: packets are not fragmented, and what the path told about its MTU is heeded.
 IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PMTUDISC_DO = 10, 23, 2
 IP_MTU, IPV6_MTU = 14, 24
 GREETING_BYTES = 16
-UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM, errno.EADDRNOTAVAIL}
-
-
-def connect(
-    address: tuple[str, int], wait_s: float, source: str = "", interface: str = "", *, careful: bool = False
-) -> tuple[Outcome, socket.socket | None]:
-    """A connection, and what came of it. `source`, `interface`: where it leaves this host.
-
-    `careful`: in packets that any network carries.
-    """
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-        if careful:
-            in_small_packets(sock)
-        _leave_by(sock, source, interface)
-        sock.settimeout(max(0.1, min(wait_s, CONNECT_S)))
-        sock.connect(address)
-    except OSError as error:
-        sock.close()
-        if isinstance(error, TimeoutError):
-            return "no answer", None
-        return ("unreachable" if error.errno in UNREACHABLE else "refused"), None
-    return "open", sock
-
-
-def in_small_packets(sock: socket.socket) -> None:
-    """Keep a connection, or those that a listening socket accepts, from large packets, which may get lost."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES)
-
-
-def _leave_by(sock: socket.socket, source: str, interface: str) -> None:
-    if interface:
-        with suppress(OSError):  # kernels before 5.7 want a privilege for it: the address has to do
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
-    if source:
-        sock.bind((source, 0))
 
 
 class Answers:
@@ -102,7 +62,7 @@ class Answers:
 
     def _serve(self, address: str) -> None:
         """One port for both protocols."""
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        family = family_of(address)
         listener = socket.create_server((address, 0), family=family)
         self._sockets.append(listener)
         port = listener.getsockname()[1]
@@ -171,6 +131,7 @@ def burst(sock: socket.socket, greeting: str) -> Burst:
     """Send for about BURST_S what the other end has to tell the checksum of."""
     try:
         sock.settimeout(STALL_S)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         if _exactly(sock, GREETING_BYTES).decode(errors="replace") != greeting:
             return Burst("stranger")
     except OSError:
@@ -217,7 +178,7 @@ def packets(way: Way, port: int, mtu: int, go_on: Callable[[], bool]) -> Packets
     mtu = min(mtu, 65535)  # of IP
     with socket.socket(socket.AF_INET6 if version == 6 else socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
-            _leave_by(sock, way.source, way.interface)
+            leave_by(sock, way.source, way.interface)
             level, option = (
                 (socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER)
                 if version == 6

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from rigproof.devices.specs import Spec
+from rigproof.host.connections import Outcome
 from rigproof.host.interfaces import InterfaceKind
 from rigproof.profiles.kinds.stages import Label
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -19,13 +20,10 @@ MB = "MB"  # 10^6 bytes: the unit of these rounds
 Arm = Literal["as it is", "pinned"]
 AS_IT_IS: Arm = "as it is"
 PINNED: Arm = "pinned"
+# Of gloo itself: it was done, gave a wrong answer, failed or hung; "broken": its process ended otherwise.
+Came = Literal["done", "wrong", "failed", "hung", "broken"]
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 DECIDING = (GLOO, NCCL, "NCCL_SOCKET_FAMILY", "NCCL_COMM_ID")  # variables that decide the interface
-
-# What came of a connection: greeted by the node that was meant; refused, or said to be unreachable (a
-# firewall that rejects does either); no answer at all; greeted by another machine with that address; or
-# greeted, and then larger pieces were never acknowledged.
-Outcome = Literal["open", "refused", "unreachable", "no answer", "stranger", "stalled"]
 
 
 class RouteSettings(OptionalSettings):
@@ -133,8 +131,7 @@ class LanProbe:
 class LanArm:
     """An all-reduce of gloo between a node and its neighbours, `arm` "as it is" or "pinned" to an interface.
 
-    `outcome`: "done"; "wrong" if the answer was; "failed" or "hung" of gloo itself; "broken" if its process
-    ended for another reason. `shares`: of the bytes that were sent meanwhile by any interface, by `names`.
+    `shares`: of the bytes that were sent meanwhile by any interface, by `names`.
     `sent_mb`: all of them, of at least `payload_mb`.
     """
 
@@ -144,7 +141,7 @@ class LanArm:
     subject: str
     arm: Arm
     interface: str  # that it was pinned to; empty if it was not
-    outcome: Literal["done", "wrong", "failed", "hung", "broken"]
+    outcome: Came
     message: str
     payload_mb: float
     sent_mb: float

@@ -1,142 +1,136 @@
-"""Real traffic of the training libraries: an all-reduce by gloo in a process of its own, which can be killed.
+"""Real traffic of the training libraries: all-reduces by gloo, in a process that can be killed.
 
-    python -m rigproof.stages.route.traffic
-
-It says `ready` once torch is loaded, takes one order to meet and reduce, and says what came of it.
+One process does an arm after the other. If it hangs, fails or dies in one, a new one does the later arms.
+Each arm begins when all of the group are there.
 """
 
 import os
-import queue
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import Any
 
+from rigproof.devices.own_process import ApartError, run_apart, serve_apart
+from rigproof.devices.specs import Spec, WorkerContext
 from rigproof.host import parent
-from rigproof.host.child import Child, Message
-from rigproof.host.parent import Orders
-from rigproof.stages.route.stage import GLOO, NCCL
+from rigproof.host.interfaces import counters
+from rigproof.records.crews import Member
+from rigproof.stages.route.stage import GLOO, NCCL, Arm, Came
 
 MODULE = "rigproof.stages.route.traffic"
-LOAD_S = 60.0  # for torch to be imported on a busy host with a slow disk
+LOAD_S = 60.0  # for all to have torch loaded, on a busy host with a slow disk
 STORE_S = 20.0  # to meet: torch looks the others' names up, and a resolver that is not there takes its time
 GLOO_S = 5.0  # gloo's own limit on each wait
-KILLED_S = (
-    2 * GLOO_S + 2.0
-)  # it connects, then reduces; it is killed then, since some of its waits have no end
-LATEST_S = STORE_S + KILLED_S + 5.0  # for all of a group
-LOOK_S = 0.1
+KILLED_S = 2 * GLOO_S + 2.0  # it connects, then reduces; it is killed then: some of its waits have no end
 
-Came = Literal["done", "wrong", "failed", "hung", "broken"]
+Hear = Callable[[Arm, Came, Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """Who meets where, to reduce how much; over `interface`, or as it is."""
+class TrafficSpec(Spec):
+    """Who meets where, to reduce how much. `arms`: pairs of a name and the interface that it is pinned to."""
 
     host: str
     port: int
     rank: int
     size: int
     megabytes: float
-    interface: str
+    arms: tuple[tuple[Arm, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reduced:
-    """What came of it, what gloo says about a failure, and how long the all-reduce took."""
+def reduce_all(spec: TrafficSpec, context: WorkerContext, hear: Hear) -> None:
+    """Each arm, until the crew ends. `hear` gets what came of it, and more as far as it is known.
 
-    came: Came
-    message: str = ""
-    seconds: float = 0.0
+    `message`: about a failure; `seconds`: of the all-reduce; `sent_mb`: meanwhile, by interface.
+    """
+    from rigproof.devices.process_group import meeting_place  # noqa: PLC0415 - it loads torch
 
+    left = [*spec.arms]
 
-class Reducer:
-    """The process for one all-reduce. A context manager: leaving it ends the process, whatever it does."""
+    def heard(message: Mapping[str, Any]) -> None:
+        if message["what"] == "arm":
+            hear(left.pop(0)[0], message["outcome"], message["more"])
 
-    def __init__(self) -> None:
-        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        # It has no use for GPUs; torch is loaded sooner without them.
-        self._child = Child(
-            MODULE,
-            hear=self._inbox.put,
-            ended=lambda status: self._inbox.put({"what": "gone", "status": status}),
-            environment={"CUDA_VISIBLE_DEVICES": ""},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._child.stop(0)
-
-    def ready(self, go_on: Callable[[], bool]) -> bool:
-        """Wait until torch is loaded; False if that failed."""
-        message = self._next(LOAD_S, go_on)
-        return message is not None and message["what"] == "ready"
-
-    def reduce(self, order: Order, go_on: Callable[[], bool]) -> Reduced:
-        """Reduce once."""
-        self._child.tell(**{name: getattr(order, name) for name in order.__slots__})
-        message = self._next(STORE_S + 2.0, go_on)
-        if message is not None and message["what"] == "met":
-            message = self._next(KILLED_S, go_on)
-        if message is None:
-            return Reduced("hung", f"it did not end within {KILLED_S:g} s")
-        match message["what"]:
-            case "reduced":
-                return Reduced("done" if message["right"] else "wrong", seconds=message["seconds"])
-            case "failed":
-                return Reduced("failed", message["message"])
-            case "gone":
-                return Reduced("broken", f"its process ended with status {message['status']}")
-        return Reduced("broken", str(message.get("message", message["what"])))
-
-    def _next(self, wait_s: float, go_on: Callable[[], bool]) -> Message | None:
-        end_s = time.monotonic() + wait_s
-        while go_on() and time.monotonic() < end_s:
+    with meeting_place(Member("", spec.rank, spec.size, (spec.host, spec.port))):
+        while left and not context.stopped():
             try:
-                return self._inbox.get(timeout=LOOK_S)
-            except queue.Empty:
-                continue
-        return None
+                run_apart(
+                    MODULE,
+                    replace(spec, arms=tuple(left)),
+                    context,
+                    records=(),
+                    test="all-reduce",
+                    silent="it did not end",
+                    stall_s=LOAD_S,
+                    environment={"CUDA_VISIBLE_DEVICES": ""},  # it has no use for GPUs
+                    hear=heard,
+                    torch=True,
+                )
+            except ApartError as error:
+                came = "hung" if error.how == "silent" else "broken"
+                heard({"what": "arm", "outcome": came, "more": {"message": str(error)}})
 
 
-def _serve(orders: Orders) -> None:
-    import torch.distributed as dist  # noqa: PLC0415 - while the parent probes
-    from torch import arange, float32, full  # noqa: PLC0415
+def _serve(spec: TrafficSpec, _context: WorkerContext) -> None:
+    import torch.distributed as dist  # noqa: PLC0415 - the parent needs none of it
 
     if not dist.is_gloo_available():
         raise RuntimeError("this torch was built without gloo")
-    parent.tell(what="ready")
-    told = orders.next()
-    if told is None:
-        return
-    order = Order(**told)
-    if order.interface:
-        os.environ[GLOO] = os.environ[NCCL] = order.interface
+    parent.tell(what="meeting", limit_s=STORE_S + 5.0)
     try:
-        limit, first = timedelta(seconds=GLOO_S), order.rank == 0
-        store = dist.TCPStore(
-            order.host, order.port, order.size, is_master=first, timeout=timedelta(seconds=STORE_S)
-        )
-        parent.tell(what="met")
-        dist.init_process_group("gloo", store=store, rank=order.rank, world_size=order.size, timeout=limit)
-        count = max(1, int(order.megabytes * 1e6) // 4)
-        own = arange(count, dtype=float32).remainder_(1000).add_(order.rank)
+        store = dist.TCPStore(spec.host, spec.port, timeout=timedelta(seconds=STORE_S), is_master=False)
+    except RuntimeError as error:
+        parent.tell(what="arm", outcome="failed", more={"message": _first_line(error)})
+        return
+
+    def all_at(place: str, limit_s: float) -> None:
+        store.set(f"{place} {spec.rank}", "")
+        store.wait([f"{place} {rank}" for rank in range(spec.size)], timedelta(seconds=limit_s))
+
+    for arm, interface in spec.arms:
+        parent.tell(what="waiting", limit_s=LOAD_S + 5.0)
+        all_at(f"{arm} begins", LOAD_S)
+        parent.tell(what="reducing", limit_s=KILLED_S)
+        if interface:
+            os.environ[GLOO] = os.environ[NCCL] = interface
+        before = counters()
+        outcome, more = _reduced(spec, dist.PrefixStore(arm, store))
+        parent.tell(what="reduced", limit_s=KILLED_S + 5.0)
+        with suppress(RuntimeError):  # one that hangs never comes
+            all_at(f"{arm} ends", KILLED_S)  # so that all of a group's traffic is counted
+        after = counters()
+        there = before.keys() & after.keys()
+        more["sent_mb"] = {one: (after[one].sent_bytes - before[one].sent_bytes) / 1e6 for one in there}
+        parent.tell(what="arm", outcome=outcome, more=more)
+        if outcome == "failed":
+            return
+        dist.destroy_process_group()
+
+
+def _reduced(spec: TrafficSpec, store: Any) -> tuple[Came, dict[str, Any]]:
+    import torch.distributed as dist  # noqa: PLC0415 - as above
+    from torch import arange, equal, float32  # noqa: PLC0415
+
+    numbers = arange(max(1, int(spec.megabytes * 1e6) // 4), dtype=float32).remainder_(1000)
+    right = numbers * spec.size + spec.size * (spec.size - 1) / 2
+    own = numbers.add_(spec.rank)
+    try:
+        limit = timedelta(seconds=GLOO_S)
+        dist.init_process_group("gloo", store=store, rank=spec.rank, world_size=spec.size, timeout=limit)
         begun_s = time.monotonic()
         dist.all_reduce(own)
         seconds = time.monotonic() - begun_s
-        ranks = order.size * (order.size - 1) / 2
-        right = arange(count, dtype=float32).remainder_(1000).mul_(order.size).add_(full((), ranks))
-        parent.tell(what="reduced", right=bool((own == right).all()), seconds=seconds)
     except RuntimeError as error:  # of gloo, or of its store: what it says is the finding
-        lines: list[Any] = str(error).strip().splitlines() or [type(error).__name__]
-        parent.tell(what="failed", message=str(lines[0])[:300])
-    orders.closed.wait()
+        return "failed", {"message": _first_line(error)}
+    return "done" if equal(own, right) else "wrong", {"seconds": seconds}
+
+
+def _first_line(error: RuntimeError) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 if __name__ == "__main__":
-    sys.exit(parent.serve(_serve))
+    sys.exit(serve_apart(_serve, TrafficSpec))

@@ -1,13 +1,11 @@
 """The route stage's workload: the nodes meet, probe their ways to each other, and let gloo use them.
 
 Each node probes its neighbours in a ring, one after the other, and reduces with one or two of them: the stage
-takes as long on 128 nodes as on three. torch is loaded by child processes meanwhile, one for each all-reduce,
-so that one that hangs can be killed.
+takes as long on 128 nodes as on three.
 """
 
 import os
 import socket
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,10 +13,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from rigproof.devices.device import Device
+from rigproof.devices.meeting import LOOK_S, EndedError, Meeting, SilentError
+from rigproof.devices.own_process import prepare
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.addresses import free_ports
-from rigproof.host.interfaces import Interface, counters, from_data, interfaces
+from rigproof.host.bounded import Background
+from rigproof.host.connections import CONNECT_S, connect
+from rigproof.host.interfaces import Interface, from_data, interfaces
 from rigproof.stages.route.choice import (
     Best,
     Found,
@@ -31,21 +33,21 @@ from rigproof.stages.route.choice import (
     neighbours,
     ways,
 )
-from rigproof.stages.route.meeting import LOOK_S, Meeting, Over
-from rigproof.stages.route.probes import CONNECT_S, Answers, Burst, Packets, better, burst, connect, packets
+from rigproof.stages.route.probes import Answers, Burst, Packets, better, burst, packets
 from rigproof.stages.route.stage import (
     AS_IT_IS,
     DECIDING,
     MB,
     PINNED,
     Arm,
+    Came,
     LanArm,
     LanInterface,
     LanNode,
     LanProbe,
     RouteSpec,
 )
-from rigproof.stages.route.traffic import LATEST_S, LOAD_S, Order, Reducer
+from rigproof.stages.route.traffic import TrafficSpec, reduce_all
 
 RESOLVE_S = 3.0  # for the resolver to answer for the own name
 TELL_S = 5.0  # for all to say what they have
@@ -62,20 +64,20 @@ def run_route(spec: RouteSpec, _device: Device, context: WorkerContext) -> None:
     """
     if context.crew.rendezvous is None or is_loopback(context.crew.rendezvous[0]):
         return  # all "nodes" are one machine
-    with Reducer() as as_it_is, Reducer() as pinned:
-        RouteWork(spec, context, {AS_IT_IS: as_it_is, PINNED: pinned}).run()
+    prepare()  # torch is loaded meanwhile
+    RouteWork(spec, context).run()
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a node tells the others of itself. `places`: free ports at `ray`, where gloo's ranks can meet."""
+    """What a node tells the others of itself. `place`: a free port at `ray`, where gloo's ranks can meet."""
 
     found: tuple[Interface, ...]
     gloo: str
     ray: str
     greeting: str
     ports: Mapping[str, int]  # that answer probes, by address
-    places: tuple[int, ...]
+    place: int
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -84,12 +86,11 @@ class Told:
 
 
 class RouteWork:
-    """One node's part. `reducers`: the processes of both all-reduces."""
+    """One node's part."""
 
-    def __init__(self, spec: RouteSpec, context: WorkerContext, reducers: Mapping[Arm, Reducer]) -> None:
+    def __init__(self, spec: RouteSpec, context: WorkerContext) -> None:
         self._spec = spec
         self._context = context
-        self._reducers = reducers
         self._rank = context.crew.rank
         self._subject = spec.nodes[self._rank]
         self._reporter = Reporter(context, spec.stage, self._subject)
@@ -104,8 +105,8 @@ class RouteWork:
         hostname = socket.gethostname()
         resolved = resolve(hostname, self._go_on)
         gloo = gloo_takes(self._found, variables, resolved)
-        best, meeting = Best(), Meeting(self._context)
-        with suppress(Over), meeting:
+        best, meeting = Best(), Meeting(self._context, careful=True)
+        with suppress(EndedError, SilentError), meeting:
             if meeting.trouble is None and len(meeting.present) > 1:
                 best = self._together(meeting, gloo)
         missing = set(range(self._context.crew.size)) - meeting.present
@@ -143,11 +144,11 @@ class RouteWork:
         return not self._context.stopped()
 
     def _together(self, meeting: Meeting, gloo: str) -> Best:
-        """What it takes the others for. Raises Over if they are gone."""
+        """What it takes the others for. Raises SilentError or EndedError if they are gone."""
         outer = [one for one in self._found if one.kind != "loopback"]
         with Answers(tuple(str(own.ip) for one in outer for own in one.parsed())) as answers:
-            places = free_ports(meeting.own_address, len(self._reducers))
-            told = Told(self._found, gloo, meeting.own_address, answers.greeting, answers.ports, places)
+            (place,) = free_ports(meeting.own_address, 1)
+            told = Told(self._found, gloo, meeting.own_address, answers.greeting, answers.ports, place)
             said = meeting.exchange("node", asdict(told), TELL_S)
             nodes = {rank: Told.from_data(data) for rank, data in said.items()}
             if self._rank not in nodes or len(nodes) < 2:
@@ -164,17 +165,19 @@ class RouteWork:
         megabytes = min(ARM_MB, max(LEAST_MB, ARM_S * slowest / 8))
         group = group_of(self._rank, sorted(nodes))
         pins = {rank: best.interfaces.get(self._spec.nodes[rank], "") for rank in group}
-        for arm, place in zip(self._reducers, nodes[group[0]].places, strict=True):
-            order = Order(
-                host=nodes[group[0]].ray,
-                port=place,
+        if len(group) > 1:
+            arms = [(AS_IT_IS, "")] + [(PINNED, pins[self._rank])] * all(pins.values())
+            first = nodes[group[0]]
+            own = TrafficSpec(
+                stage=self._spec.stage,
+                host=first.ray,
+                port=first.place,
                 rank=group.index(self._rank),
                 size=len(group),
                 megabytes=megabytes,
-                interface=pins[self._rank] if arm == PINNED else "",
+                arms=tuple(arms),
             )
-            possible = len(group) > 1 and (arm == AS_IT_IS or all(pins.values()))
-            self._reduce(meeting, arm, order, group, possible=possible)
+            self._reduce(group, own)
         return best
 
     def _probed(self, neighbour: int, own: Told, other: Told) -> list[LanProbe]:
@@ -233,48 +236,40 @@ class RouteWork:
             )
         return done
 
-    def _reduce(
-        self, meeting: Meeting, arm: Arm, order: Order, group: Sequence[int], *, possible: bool
-    ) -> None:
-        """One all-reduce of a group, and what each interface sent meanwhile."""
-        reducer = self._reducers[arm]
-        everyone = meeting.exchange(f"ready {arm}", possible and reducer.ready(self._go_on), LOAD_S)
-        if not all(everyone.get(rank) for rank in group):
-            return
-        before = counters()
-        done = reducer.reduce(order, self._go_on)
-        meeting.exchange(f"end {arm}", None, LATEST_S)  # so that all of a group's traffic is counted
-        after = counters()
-        if done.came in ("done", "wrong"):
-            others = [self._spec.nodes[rank] for rank in group if rank != self._rank]
-            self._reporter.round(
-                phase="measure",
-                seconds=done.seconds,
-                work=order.megabytes,
-                unit=MB,
-                verified=done.came == "done",
-                labels={"to": " ".join(others), "over": order.interface or arm},
+    def _reduce(self, group: Sequence[int], spec: TrafficSpec) -> None:
+        """The all-reduces of a group, and what each interface sent meanwhile."""
+        others = " ".join(self._spec.nodes[rank] for rank in group if rank != self._rank)
+        outer = {one.name for one in self._found if one.kind != "loopback"}
+
+        def hear(arm: Arm, came: Came, more: Mapping[str, Any]) -> None:
+            interface = dict(spec.arms)[arm]
+            if came in ("done", "wrong"):
+                self._reporter.round(
+                    phase="measure",
+                    seconds=more["seconds"],
+                    work=spec.megabytes,
+                    unit=MB,
+                    verified=came == "done",
+                    labels={"to": others, "over": interface or arm},
+                )
+            sent = {name: mb for name, mb in more.get("sent_mb", {}).items() if name in outer}
+            total = sum(sent.values())
+            names = sorted(sent, key=lambda name: -sent[name])
+            self._context.emit(
+                LanArm(
+                    **self._head(),
+                    arm=arm,
+                    interface=interface,
+                    outcome=came,
+                    message=more.get("message", ""),
+                    payload_mb=spec.megabytes,
+                    sent_mb=total,
+                    names=" ".join(names),
+                    shares=tuple(sent[name] / total if total else 0.0 for name in names),
+                )
             )
-        sent = {
-            one.name: (after[one.name].sent_bytes - before[one.name].sent_bytes) / 1e6
-            for one in self._found
-            if one.kind != "loopback" and one.name in before and one.name in after
-        }
-        total = sum(sent.values())
-        names = sorted(sent, key=lambda name: -sent[name])
-        self._context.emit(
-            LanArm(
-                **self._head(),
-                arm=arm,
-                interface=order.interface,
-                outcome=done.came,
-                message=done.message,
-                payload_mb=order.megabytes,
-                sent_mb=total,
-                names=" ".join(names),
-                shares=tuple(sent[name] / total if total else 0.0 for name in names),
-            )
-        )
+
+        reduce_all(spec, self._context, hear)
 
 
 def found_by(probe: LanProbe, nodes: Mapping[int, Told], names: Sequence[str]) -> Found | None:
@@ -297,17 +292,13 @@ def found_by(probe: LanProbe, nodes: Mapping[int, Told], names: Sequence[str]) -
 
 def resolve(hostname: str, go_on: Callable[[], bool]) -> tuple[str, ...]:
     """The addresses of a name in the resolver's order; none if it has none, or gives none in time."""
-    found: list[str] = []
 
-    def ask() -> None:
-        with suppress(OSError, UnicodeError):
-            answers = socket.getaddrinfo(hostname, None, type=socket.SOCK_STREAM)
-            found.extend(str(one[4][0]).partition("%")[0] for one in answers)
+    def ask() -> tuple[str, ...]:
+        answers = socket.getaddrinfo(hostname, None, type=socket.SOCK_STREAM)
+        return tuple(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in answers))
 
-    asking = threading.Thread(target=ask, name="rigproof-resolver", daemon=True)
-    asking.start()
+    asking = Background(ask, "resolver")  # an error is no answer
     for _ in range(round(RESOLVE_S / LOOK_S)):
-        asking.join(LOOK_S)
-        if not asking.is_alive() or not go_on():
+        if asking.done(LOOK_S) or not go_on():
             break
-    return tuple(dict.fromkeys(found))
+    return asking.result(())

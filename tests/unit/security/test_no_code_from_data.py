@@ -131,7 +131,7 @@ def run_by_children(tree: ast.Module) -> Iterator[ast.expr]:
         if isinstance(node, ast.ImportFrom) and node.module in RUNNERS
         for name in node.names
         # What a child said, its own side, and one that only gets ready for a module that is named later.
-        if name.name not in ("Answer", "Message", "serve_apart", "make_ready")
+        if name.name not in ("Answer", "Message", "serve_apart", "make_ready", "prepare")
     }
     if not imported:
         return

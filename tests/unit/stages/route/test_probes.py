@@ -5,9 +5,11 @@ import threading
 
 import pytest
 
+from rigproof.host import connections
+from rigproof.host.connections import connect
 from rigproof.stages.route import probes
 from rigproof.stages.route.choice import Way
-from rigproof.stages.route.probes import Answers, Burst, Packets, better, burst, connect, packets
+from rigproof.stages.route.probes import Answers, Burst, Packets, better, burst, packets
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
@@ -84,7 +86,7 @@ def test_a_careful_connection_sends_small_segments(address):
     ) as one:
         _, sock = connect(one.getsockname()[:2], 5.0, careful=True)
         with sock:
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= probes.SEGMENT_BYTES
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= connections.SEGMENT_BYTES
 
 
 def test_packets_of_the_full_size_arrive(answers, address):

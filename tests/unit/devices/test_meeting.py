@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rigproof.devices import meeting
+from rigproof.devices.meeting import EndedError, Line, Meeting
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
-from rigproof.stages.route import meeting
-from rigproof.stages.route.meeting import Line, Meeting, Over
 from support.devices import NodeContext
 
 
@@ -97,9 +97,9 @@ def test_it_ends_with_its_crew():
     first, second = contexts(2)
     for one in (first, second):
         one.stopped = lambda: True
-    with pytest.raises(Over), Meeting(first):
+    with pytest.raises(EndedError), Meeting(first):
         pass
-    with pytest.raises(Over), Meeting(second):
+    with pytest.raises(EndedError), Meeting(second):
         pass
 
 
@@ -131,7 +131,7 @@ def test_strangers_are_ignored(monkeypatch):
         ready.set()
         return made
 
-    monkeypatch.setattr(meeting.socket, "create_server", create_server)
+    monkeypatch.setattr(socket, "create_server", create_server)
 
     def later(context):
         if context is second:
