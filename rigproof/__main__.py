@@ -24,7 +24,10 @@ def main() -> None:
     try:
         if sys.argv[1:2] == ["accept"]:
             interrupt_by_signals()
-        from rigproof.cli.main import main as command_line  # noqa: PLC0415 - an installation may be broken
+        if sys.argv[1:2] == ["verdict"]:  # in milliseconds: without what the others import
+            from rigproof.cli.verdict import main as command_line  # noqa: PLC0415
+        else:
+            from rigproof.cli.main import main as command_line  # noqa: PLC0415 - an installation may be broken
 
         command_line()
     except (Exception, SystemExit) as error:  # whatever it is, nothing is said of the rig

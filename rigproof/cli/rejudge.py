@@ -159,6 +159,7 @@ def _result(run: Path, recording: Recording, verdicts: Sequence[Verdict], elapse
         elapsed_s=elapsed_s,
         interrupted=stopped,
         problems=problems,
+        again=True,
     )
 
 

@@ -12,6 +12,10 @@ DEV = Path("/dev")
 DRIVER = "nvidia"
 VENDOR = "0x10de"
 DISPLAY = ("0x0300", "0x0302")  # PCI classes: VGA and 3D controllers
+VERSION = re.compile(r"^NVRM version:.*?\s(\d{3,}(?:\.\d+)+)\s", re.MULTILINE)
+UUID = re.compile(
+    r"^GPU UUID:\s*(GPU-[0-9a-f-]{36})\s*$", re.MULTILINE
+)  # question marks before its first use
 MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 EXCLUDED = re.compile(r"^GPU Excluded:\s*Yes", re.MULTILINE)  # by its administrator: NVreg_ExcludedGpus
 
@@ -21,12 +25,14 @@ class KernelDriver:
     """NVIDIA's driver in the kernel. Cards are PCI addresses as in sysfs, `0000:65:00.0`, sorted.
 
     `expected`: those that this process, in its container, was given too (their /dev/nvidiaN is there), so
-    that NVML should list them.
+    that NVML should list them. `uuids` are as NVML has them, of the cards that have told theirs.
     """
 
     loaded: bool = False
     cards: tuple[str, ...] = ()
     expected: tuple[str, ...] = ()
+    version: str | None = None
+    uuids: tuple[tuple[str, str], ...] = ()  # card and UUID
 
 
 def kernel_driver(
@@ -42,7 +48,24 @@ def kernel_driver(
         for address, text in driven.items()
         if (minor := MINOR.search(text)) is not None and (dev / f"{DRIVER}{minor[1]}").exists()
     )
-    return KernelDriver(loaded, tuple(sorted({*driven, *bound})), tuple(sorted(expected)))
+    return KernelDriver(
+        loaded,
+        tuple(sorted({*driven, *bound})),
+        tuple(sorted(expected)),
+        _version(proc_root),
+        tuple(
+            (address, found[1]) for address, text in sorted(driven.items()) if (found := UUID.search(text))
+        ),
+    )
+
+
+def _version(proc_root: Path) -> str | None:
+    try:
+        text = (proc_root / "driver" / DRIVER / "version").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = VERSION.search(text)
+    return None if found is None else found[1]
 
 
 def _told(folder: Path) -> str:

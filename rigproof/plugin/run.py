@@ -15,6 +15,7 @@ from rigproof.judging.attempts import another_attempt
 from rigproof.judging.lap import Key
 from rigproof.judging.laps import judge_all
 from rigproof.plugin.preparation import Prepared
+from rigproof.profiles.loading.files import digest, full_path
 from rigproof.profiles.planning.plan import recorded
 from rigproof.records.champions import champions_event
 from rigproof.records.disk.store import RecordingWriter
@@ -168,4 +169,9 @@ def _run_info(prepared: Prepared, run_id: str, command: tuple[str, ...]) -> RunI
         simulated=prepared.simulated is not None,
         command=command,
         utc_offset_s=round((datetime.now().astimezone().utcoffset() or timedelta()).total_seconds()),
+        profile={
+            str(path): digest(tables)
+            for shown, tables in prepared.loaded.layers
+            if (path := full_path(shown)).is_file()
+        },
     )

@@ -1,6 +1,6 @@
 """Who took part in a run: the run itself, its nodes, GPUs and workers; and what a host has before one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 DeviceKind = Literal["cuda", "cpu"]
@@ -11,7 +11,8 @@ class RunInfo:
     """One run of the suite, as it was planned.
 
     `rig` is the resolved profile (`Rig.model_dump(mode="json")`), so that a Recording can be judged
-    again without the files it came from. `stages` names the stages of the level, in order.
+    again without the files it came from. `stages` names the stages of the level, in order. `profile` has the
+    files that state the rig, in full, each with the digest of its tables; none for what was found here.
     """
 
     run_id: str
@@ -24,6 +25,7 @@ class RunInfo:
     simulated: bool = False
     command: tuple[str, ...] = ()
     utc_offset_s: int | None = None  # of the driver's time zone; None in recordings of versions without it
+    profile: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ GPUs the memory of one is limited from outside; on a GPU another process takes i
 
 import contextlib
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +91,14 @@ def test_naps_are_named(hurt):
     assert found.run.outcomes()["activity.gpu_active", found.subject] == "fail", found.run.text()
     assert not found.events("wrong_result")
     assert found.worked_afterwards()
+
+
+def test_who_asks_for_the_last_verdict_is_told_of_the_rejection(hurt):
+    run = hurt("nap").run
+    command = [sys.executable, "-m", "rigproof", "verdict", "--max-age=1h", f"--report-dir={run.report_dir}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.startswith("REJECTED two-devices quick ")
 
 
 def test_flipped_bits_are_named(hurt):

@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from rigproof.cli.main import app
+from rigproof.cli.verdict import parser
 from rigproof.run.options import OPTIONS, short
 from support.acceptance import CHECKOUT
 
@@ -73,7 +74,7 @@ def options_of_commands() -> dict[str, set[str]]:
     return {
         name: {"--help", *(option for parameter in one.params for option in parameter.opts)}
         for name, one in commands.items()
-    }
+    } | {"verdict": set(re.findall(r"--[a-z-]+", parser().format_help()))}
 
 
 def test_every_command_in_the_text_and_its_options_exist():

@@ -1,7 +1,10 @@
 """Where profiles are, how their names are shown, and reading one TOML file with clean errors."""
 
+import hashlib
+import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,17 @@ def shown_path(path: Path) -> str:
     except (OSError, ValueError, RuntimeError):
         pass  # a path that cannot be resolved is shown as it was written
     return str(path)
+
+
+def full_path(shown: str) -> Path:
+    """The file that `shown_path` has shown, in the same current folder."""
+    folder, *parts = Path(shown).parts
+    return profile_folder().joinpath(*parts) if folder == "hwprofiles" else Path(shown).absolute()
+
+
+def digest(tables: Mapping[str, Any]) -> str:
+    """SHA-256 of a file's tables, so that comments and spaces do not count."""
+    return hashlib.sha256(json.dumps(tables, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def read_toml(path: Path) -> dict[str, Any]:

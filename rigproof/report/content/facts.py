@@ -47,6 +47,7 @@ class NodeFacts:
     identity: NodeIdentity | None
     devices: tuple[DeviceFacts, ...]
     band_percent: tuple[float, float] | None = None
+    boot_id: str | None = None  # the last one that was read; None if there is none that can be trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,11 @@ class RunFacts:
 
     def as_json(self) -> dict[str, Any]:
         """The value of `rig` in verdict.json."""
-        return {"name": self.rig, "nodes": [_node_json(node) for node in self.nodes]}
+        return {
+            "name": self.rig,
+            "profile": self.run.profile,
+            "nodes": [_node_json(node) for node in self.nodes],
+        }
 
 
 def run_facts(recording: Recording, loaded: LoadedRig | None = None) -> RunFacts:
@@ -87,12 +92,14 @@ def run_facts(recording: Recording, loaded: LoadedRig | None = None) -> RunFacts
         promised.setdefault(name, {})
     for subject, gpu in recording.gpus.items():
         promised.setdefault(subject.partition("/")[0], {}).setdefault(subject, gpu.sku)
+    boots = {one.subject: one.boot_id for one in recording.boots}
     nodes = tuple(
         NodeFacts(
             name,
             recording.nodes.get(name),
             tuple(DeviceFacts(subject, sku, recording.gpus.get(subject)) for subject, sku in devices.items()),
             bands.get(name),
+            boots.get(name),
         )
         for name, devices in promised.items()
     )
@@ -117,6 +124,7 @@ def _node_json(node: NodeFacts) -> dict[str, Any]:
     if node.identity is not None:
         left_out = ("subject", "agent_pid", "clock_offset_s", "clock_error_s")
         content |= _fields(node.identity, left_out)
+    content["boot_id"] = node.boot_id
     content["gpus"] = [_device_json(device) for device in node.devices]
     return content
 

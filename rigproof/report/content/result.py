@@ -30,6 +30,7 @@ class RunResult:
     problems: tuple[str, ...] = ()  # what else than the rig kept it from being accepted, first cause first
     not_together: tuple[Subject, ...] = ()  # teams whose devices did not exchange verified data
     alone: str = ""  # that the rig has a single device, in words; empty if it has several
+    again: bool = False  # judged after the run, perhaps by another version
 
     @property
     def simulated(self) -> bool:
@@ -90,6 +91,7 @@ def result_of(
     write_error: str | None = None,
     exit_status: int | None = None,
     problems: Sequence[str] = (),
+    again: bool = False,
 ) -> RunResult:
     """The result that the files show, with the facts of the recording.
 
@@ -112,4 +114,5 @@ def result_of(
         tuple(problems),
         () if loaded is None else not_together(loaded, KINDS, ended, outcomes),
         "" if loaded is None else alone(loaded, KINDS),
+        again,
     )

@@ -51,6 +51,7 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
         "verdict": result.decision.value,
         **({"problems": list(result.problems)} if result.problems else {}),
         "simulated": run.simulated,
+        **({"judged_again": True} if result.again else {}),
         "interrupted": result.interrupted,
         "exit_status": result.exit_status,
         "level": run.level,

@@ -82,3 +82,29 @@ def test_sysfs_alone_names_cards_but_cannot_say_whose_they_are(look, tmp_path):
     bound(tmp_path, GOOD, kind="0x030000")
     bound(tmp_path, "0000:17:00.1", kind="0x040300")  # the card's sound
     assert look() == KernelDriver(True, (GOOD, DEAD), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n"
+            "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n",
+            "535.183.01",
+        ),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (root@pc)\n",
+            "580.95.05",
+        ),
+        ("NVRM version: unknown\n", None),
+    ],
+)
+def test_the_drivers_version_and_the_uuids_that_cards_have_told(look, tmp_path, text, version):
+    card(tmp_path, GOOD, 0)
+    card(tmp_path, OTHER, 1)
+    proc = tmp_path / "proc" / "driver" / "nvidia"
+    (proc / "version").write_text(text)
+    uuid = "GPU-659e59c4-1eec-421e-e0ec-b32501f67576"
+    (proc / "gpus" / OTHER / "information").write_text(f"Model: \t\t NVIDIA H200\nGPU UUID: \t {uuid}\n")
+    found = look()
+    assert (found.version, found.uuids) == (version, ((OTHER, uuid),))

@@ -1,0 +1,281 @@
+"""Does the last verdict on this machine hold? For schedulers, hooks and training scripts.
+
+It is read from the folder of reports and compared with what the kernel says of this machine. That takes
+milliseconds and cannot hang: nothing here imports torch, Ray, NVML or pydantic.
+"""
+
+import json
+import re
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rigproof.host.nvidia import KernelDriver, kernel_driver
+from rigproof.host.proc import boot_id
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.loading.files import digest, profile_folder, read_toml
+from rigproof.profiles.tables.level_names import LEVELS
+from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
+from rigproof.records.verdict import EXIT_STATUS, Decision
+
+LINE_MAX = 80
+HEAD_BYTES_MAX = 64 * 2**20  # before the criteria: some 1.5 kB for each GPU and node
+CRITERIA = b'\n "criteria": ['
+DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+NAMES = {"s": "s", "m": "min", "h": "h", "d": "d"}
+FUTURE_S = 60.0  # by so much a clock that was set back since is not noticed
+ASK = ("nvidia-smi", "--query-gpu=uuid,enforced.power.limit", "--format=csv,noheader,nounits")
+ASK_S = 5.0
+SLACK_W = 0.5  # of a power limit as it is printed
+
+
+class NotAcceptedError(RuntimeError):
+    """No ACCEPTED verdict holds for this machine; the message says why, and what to type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """This machine, as its kernel tells. `boot_id`: None if it is not the host's own."""
+
+    hostname: str = field(default_factory=socket.gethostname)
+    boot_id: str | None = field(default_factory=lambda: boot_id().value)
+    driver: KernelDriver = field(default_factory=kernel_driver)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a verdict has to be: no older, of this level or a longer one, of this profile."""
+
+    max_age: str | None = None  # such as "24h"
+    level: str | None = None
+    hwprofile: str | None = None
+    power_limits: bool = False  # whether the driver is asked for them
+
+    @property
+    def command(self) -> str:
+        """What makes such a verdict."""
+        options = {"--level": self.level, "--hwprofile": self.hwprofile}
+        return " ".join(["rigproof accept", *(f"{name} {text}" for name, text in options.items() if text)])
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How this machine stands: INCOMPLETE, too, where no verdict holds.
+
+    `line` has at most 80 characters. `notes`: where to read more, and what was not compared.
+    """
+
+    decision: Decision
+    line: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        return EXIT_STATUS[self.decision]
+
+
+def seconds_of(text: str) -> float:
+    """A duration such as `90m`, in s. ValueError."""
+    found = DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no duration; write it like 24h, 90m or 7d")
+    return float(found[1]) * SECONDS[found[2]]
+
+
+def require_accepted(
+    max_age: str | None = "24h",
+    *,
+    level: str | None = None,
+    hwprofile: str | None = None,
+    report_dir: str | Path = "reports",
+    power_limits: bool = False,
+) -> None:
+    """Raise NotAcceptedError unless this machine was accepted, and nothing has changed since.
+
+    `max_age`: such as "24h"; None: however old. `level`: the shortest that counts; None: any. `hwprofile`:
+    the rig's name, or the file of its profile; None: any rig with this machine. `power_limits`: compare
+    them, too, by nvidia-smi, which may take seconds. ValueError for a duration or level that there is not.
+    """
+    wanted = Wanted(max_age, level, hwprofile, power_limits)
+    found = standing(Path(report_dir), wanted)
+    if found.decision is not Decision.ACCEPTED:
+        raise NotAcceptedError("; ".join([f"{found.line}. Run `{wanted.command}` first", *found.notes]))
+
+
+def standing(
+    report_dir: Path, wanted: Wanted, here: Here | None = None, now: datetime | None = None
+) -> Standing:
+    """What the newest verdict that counts says, if it still holds.
+
+    None of simulated, shortened or judged-again runs counts, but that a shortened one may have rejected the
+    rig; nor does one at a shorter level, unless it did. ValueError as in `require_accepted`.
+    """
+    max_age_s = None if wanted.max_age is None else seconds_of(wanted.max_age)
+    if wanted.level is not None and wanted.level not in LEVELS:
+        raise ValueError(f"{wanted.level!r} is no level; use {', '.join(LEVELS)}")
+    here = here or Here()
+    passed_over: list[str] = []
+    for run, head in _verdicts(report_dir):
+        node = _this_node(head, here)
+        if node is None or head.get("simulated") or (wanted.hwprofile and not _of_profile(head, wanted)):
+            continue
+        if why := _does_not_count(head, wanted):
+            passed_over.append(f"{run.name} does not count: {why}")
+            continue
+        age_s = ((now or datetime.now().astimezone()) - _ended_at(head)).total_seconds()
+        notes = (f"see {run}", *_unseen(head, node))
+        if max_age_s is not None and age_s > max_age_s:
+            return _none(f"none within {wanted.max_age}: the last is {_named(head, age_s)}", notes)
+        if age_s < -FUTURE_S:
+            return _none(f"none that holds: {run.name} ended in the future; set the clock", notes)
+        if why := _changed(head, node, here, wanted):
+            return _none(f"none that holds: {why} since {_named(head, age_s)}", notes)
+        return _as_told(head, age_s, notes)
+    line = f"none of this machine in {report_dir}/runs"
+    if passed_over:
+        line = f"none that counts in {report_dir}/runs"
+    elif wanted.hwprofile:
+        line = f"none of {wanted.hwprofile} in {report_dir}/runs"
+    return _none(line, tuple(passed_over[:1]))
+
+
+def _verdicts(report_dir: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """All runs that have ended, the newest first: a run's folder begins with the time of its start."""
+    try:
+        names = sorted((one.name for one in (report_dir / "runs").iterdir()), reverse=True)
+    except OSError:
+        return
+    for name in names:
+        run = report_dir / "runs" / name
+        head = _head(run / "verdict.json")
+        if head is not None:
+            yield run, head
+
+
+def _head(file: Path) -> dict[str, Any] | None:
+    """What a verdict.json says before its criteria; None if it cannot be read."""
+    try:
+        with open_plain(file, VERDICT_BYTES_MAX) as opened:
+            text = b""
+            while CRITERIA not in text and len(text) < HEAD_BYTES_MAX and (part := opened.read(2**16)):
+                text += part
+        before, found, _ = text.partition(CRITERIA)
+        head: dict[str, Any] = json.loads(before.rstrip().removesuffix(b",") + b"}") if found else {}
+        _ended_at(head)
+        return head if isinstance(head["rig"]["nodes"], list) else None
+    except (FileRefusedError, OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _ended_at(head: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(head["started_at"]) + timedelta(seconds=float(head["elapsed_s"]))
+
+
+def _this_node(head: Mapping[str, Any], here: Here) -> Mapping[str, Any] | None:
+    """This machine among the nodes of a run: by its boot, or else by its name."""
+    nodes = [one for one in head["rig"]["nodes"] if isinstance(one, dict)]
+    booted = [one for one in nodes if here.boot_id is not None and one.get("boot_id") == here.boot_id]
+    named = [one for one in nodes if one.get("hostname") == here.hostname]
+    return next(iter([*booted, *named]), None)
+
+
+def _of_profile(head: Mapping[str, Any], wanted: Wanted) -> bool:
+    """Whether the run was of that profile, by its name or its file."""
+    rig, given = head["rig"], wanted.hwprofile or ""
+    files = (Path(given).absolute(), profile_folder() / "rigs" / f"{given}.toml")
+    return given == rig.get("name") or any(str(one) in rig.get("profile", {}) for one in files)
+
+
+def _does_not_count(head: Mapping[str, Any], wanted: Wanted) -> str:
+    """Why the verdict says nothing; empty if it counts."""
+    if head.get("judged_again"):
+        return "it was judged again"
+    if head.get("verdict") == Decision.REJECTED:
+        return ""
+    if head.get("shortened"):
+        return "it was shortened"
+    level = head.get("level")
+    if wanted.level is not None and (level not in LEVELS or LEVELS.index(level) < LEVELS.index(wanted.level)):
+        return f"level {level}"
+    return ""
+
+
+def _changed(head: Mapping[str, Any], node: Mapping[str, Any], here: Here, wanted: Wanted) -> str:
+    """What has changed since the run, so that its verdict does not hold; empty if nothing has."""
+    if here.boot_id is None or node.get("boot_id") is None:
+        return "nobody knows whether this machine was restarted"
+    if node["boot_id"] != here.boot_id:
+        return "this machine was restarted"
+    gpus = [one for one in node.get("gpus", []) if isinstance(one, dict) and one.get("device") == "cuda"]
+    if gpus and node.get("driver_version") != here.driver.version:
+        return f"the driver changed to {here.driver.version}" if here.driver.version else "the driver is gone"
+    uuids = dict(here.driver.uuids)
+    for gpu in gpus:
+        address = str(gpu.get("pci_bus_id")).lower()[-12:]  # NVML's domain has 8 digits, Linux's 4
+        known = uuids.get(address) if address in here.driver.cards else "gone"
+        if known not in (None, gpu.get("uuid")) and gpu.get("uuid") not in uuids.values():
+            return f"{gpu.get('subject')} is not there, or another card"
+    return _other_profile(head) or (_other_limit(gpus) if wanted.power_limits else "")
+
+
+def _other_profile(head: Mapping[str, Any]) -> str:
+    for file, told in head["rig"].get("profile", {}).items():
+        try:
+            same = digest(read_toml(Path(file))) == told
+        except ProfileError:
+            return f"{Path(file).name} cannot be read"
+        if not same:
+            return f"{Path(file).name} changed"
+    return ""
+
+
+def _other_limit(gpus: list[dict[str, Any]]) -> str:
+    """A power limit that is not what it was, or why nvidia-smi does not tell."""
+    try:
+        answer = subprocess.run(ASK, capture_output=True, text=True, timeout=ASK_S, check=True)
+        pairs = [line.split(", ") for line in answer.stdout.splitlines()]
+        limits = {uuid: float(watts) for uuid, watts in pairs if re.fullmatch(r"[\d.]+", watts)}
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return f"nvidia-smi does not tell power limits ({type(error).__name__})"
+    for gpu in gpus:
+        then_w, now_w = gpu.get("power_limit_w"), limits.get(str(gpu.get("uuid")))
+        if then_w is not None and (now_w is None or abs(now_w - then_w) > SLACK_W):
+            return f"{gpu.get('subject')}'s power limit, {then_w:g} W, is {now_w or 'unknown'}"
+    return ""
+
+
+def _unseen(head: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is not compared: other nodes are known from the run alone."""
+    others = [str(one.get("name")) for one in head["rig"]["nodes"] if one is not node]
+    return (f"not compared: {', '.join(others)}",) if others else ()
+
+
+def _named(head: Mapping[str, Any], age_s: float) -> str:
+    unit = next((one for one in "dhm" if age_s >= SECONDS[one]), "s")
+    age = f"{max(0.0, age_s) // SECONDS[unit]:.0f} {NAMES[unit]} ago"
+    return f"{head.get('verdict')} {head['rig'].get('name')} {head.get('level')} {age}"
+
+
+def _as_told(head: Mapping[str, Any], age_s: float, notes: tuple[str, ...]) -> Standing:
+    """The verdict as the run ended."""
+    line, decision, counts = _named(head, age_s), head.get("verdict"), head.get("counts", {})
+    if decision == Decision.REJECTED:
+        return Standing(Decision.REJECTED, _cut(f"{line}: {counts.get('fail')} failed"), notes)
+    if decision == Decision.ACCEPTED and head.get("exit_status") == EXIT_STATUS[Decision.ACCEPTED]:
+        apart = ", not tested together" if head.get("not_tested_together") else ""
+        return Standing(Decision.ACCEPTED, _cut(f"{line}{apart}"), notes)
+    problem = next(iter(head.get("problems", [])), f"{counts.get('not_measured')} not measured")
+    return _none(f"{line}: {problem}", notes)
+
+
+def _none(line: str, notes: tuple[str, ...]) -> Standing:
+    return Standing(Decision.INCOMPLETE, _cut(line), notes)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 1]}…"
