@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import socket
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import Phase, settings
 from support import alone  # noqa: F401 - sets the environment
 from support.bench import Bench
 from support.bytecode import pytest_sessionstart
+from support.forked_children import ForkedPopen, forked_children, torch_server
 from support.garbage import own_garbage_of_module, pytest_collection, pytest_unconfigure
 from support.reruns import pytest_configure
 
@@ -57,6 +59,20 @@ def unwritable(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
     sets[0] = effective
     assert libc.capset(header, sets) == 0
+
+
+@pytest.fixture(scope="session")
+def forks_with_torch() -> Iterator[socket.socket]:
+    """A server of forks that have loaded torch."""
+    with torch_server() as server:
+        yield server
+
+
+@pytest.fixture
+def children(forks_with_torch: socket.socket) -> Iterator[list[ForkedPopen]]:
+    """The child processes of this test, which are such forks."""
+    with forked_children(forks_with_torch) as started:
+        yield started
 
 
 @pytest.fixture

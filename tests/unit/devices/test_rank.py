@@ -43,7 +43,7 @@ class LabSpec(Spec):
 
 
 @pytest.fixture
-def ranks(child_module):
+def ranks(child_module, children):
     """What each of two ranks reported whose processes do this after a first sum; both have ended."""
 
     def run(work, *, absent=False):

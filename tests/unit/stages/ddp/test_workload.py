@@ -47,7 +47,9 @@ def same(first, second, what):
     return {number: digest == found[1][number] for number, digest in found[0].items()}
 
 
-def test_both_train_one_model_on_other_examples_and_one_wrong_bit_shows(cpu, child_module, monkeypatch):
+def test_both_train_one_model_on_other_examples_and_one_wrong_bit_shows(
+    cpu, child_module, children, monkeypatch
+):
     monkeypatch.setattr(workload, "MODULE", child_module(SPOILED))
     (port,) = free_ports("127.0.0.1", 1)
     contexts = [NodeContext() for _ in range(2)]

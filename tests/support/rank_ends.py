@@ -1,0 +1,130 @@
+"""Ranks of groups on hosts of a network, without Ray: a process of each host is the worker of all its groups.
+
+    python -m support.rank_ends '{"node": "n1", "rank": 0, "size": 2, "host": …, "ports": {"all_reduce": …}}'
+
+prints what the collective stage's workload emits, a JSON line each with the group's operation.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rigproof.records.crews import Member
+from rigproof.records.measurements import Event, Round
+from rigproof.stages.collective.stage import GLOO, STAGE, CollectiveSpec
+from support.acceptance import CHECKOUT
+from support.forked_children import forked_children, serve
+from support.lan_end import EndContext
+from support.network_hosts import PATIENCE_S, Network
+
+RECORDS = {one.__name__: one for one in (Round, Event)}
+SPEC = {
+    "sizes_mib": (1,),
+    "other_sizes_mib": (),
+    "buffers_mib": 4,
+    "threads": 1,
+    "seconds": 600.0,
+    "round_s": 0.01,
+    "join_s": 59.0,
+    "first_s": 6.0,
+    "least_s": 3.0,
+    "patience": 20.0,
+}
+
+
+class Groups:
+    """On each host one rank of each group, of which each does another operation until it is ended."""
+
+    def __init__(self, network: Network, ports: Mapping[str, int]) -> None:
+        self.records: dict[str, list[Any]] = {one: [] for one in ports}
+        names = list(network.hosts)
+        told = {"size": len(names), "host": network[names[0]].address, "ports": ports}
+        self._ends = []
+        for rank, name in enumerate(names):
+            host = network[name]
+            end = subprocess.Popen(
+                host.command(
+                    *(sys.executable, "-m", "support.rank_ends"),
+                    json.dumps(told | {"node": name, "rank": rank}),
+                ),
+                env=host.environment({"PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'tests'}"}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            host.started.append(end)
+            self._ends.append(end)
+
+    def until_measured(self) -> None:
+        """Wait until all ranks have done a round of each operation that is timed."""
+        for end in self._ends:
+            due = set(self.records)
+            assert end.stdout is not None
+            while due:
+                line = end.stdout.readline()
+                assert line, f"a host ended before it had done {due}"
+                operation, record = self._take(line)
+                if isinstance(record, Round) and record.phase == "measure":
+                    due.discard(operation)
+
+    def finish(self) -> None:
+        """Wait for all to end."""
+        for end in self._ends:
+            output, _ = end.communicate(timeout=PATIENCE_S)
+            for line in output.splitlines():
+                self._take(line)
+            assert end.returncode == 0
+
+    def _take(self, line: str) -> tuple[str, Any]:
+        operation, name, fields = json.loads(line)
+        record = RECORDS[name](**fields)
+        self.records[operation].append(record)
+        return operation, record
+
+
+class RankContext(EndContext):
+    """A rank's worker; its records are printed with the operation."""
+
+    operation = ""
+
+    def emit(self, record: Any) -> None:
+        sys.stdout.write(json.dumps([self.operation, type(record).__name__, asdict(record)]) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """The ranks of one host."""
+    # They load torch, which those who start these processes do not need.
+    from rigproof.devices.cpu import CpuDevice  # noqa: PLC0415
+    from rigproof.stages.collective.workload import run_collective  # noqa: PLC0415
+
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        ours.close()
+        serve(its)
+        os._exit(0)
+    its.close()
+    told = json.loads(sys.argv[1])
+    device, subject, threads = CpuDevice(cpu_threads=1), f"{told['node']}/gpu0", []
+    for operation, port in told["ports"].items():
+        crew = Member("rig", told["rank"], told["size"], (told["host"], port))
+        context = RankContext(f"{subject}#0", crew, subject)
+        context.operation = operation
+        spec = CollectiveSpec(STAGE, GLOO, (operation,), **SPEC)
+        threads.append(threading.Thread(target=run_collective, args=(spec, device, context)))
+    with ours, forked_children(ours):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+if __name__ == "__main__":
+    main()
