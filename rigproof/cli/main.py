@@ -242,7 +242,7 @@ def history(
 
     With numbers of runs, only the rates of these runs.
     """
-    from rigproof.history import listing  # noqa: PLC0415
+    from rigproof.history import listing, reading  # noqa: PLC0415
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     report_dir = _there(report_dir)
@@ -258,10 +258,10 @@ def history(
         if not best:
             raise Refused(lines)
         lines = ""  # only its champions are left
-    if rig is not None and (unknown := listing.unknown_numbers(folder, rig, numbers)):
+    if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
         raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
     typer.echo("\n".join(part for part in (lines, best) if part))
-    if listing.unreadable(folder, report_dir / "champions", rig):
+    if reading.unreadable(folder, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
 
 

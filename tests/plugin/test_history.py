@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rigproof.history.listing import read_history
+from rigproof.history.reading import read_history
 from support.acceptance import Run, accept
 
 GEMMS = {f"throughput.gemm_{precision}" for precision in ("fp32", "tf32", "fp16", "bf16", "fp8")}

@@ -448,7 +448,7 @@ def test_a_history_file_over_its_limit_is_named_with_its_size_and_the_limit(cli,
     lab = tmp_path / "history" / "lab"
     lab.mkdir(parents=True)
     (lab / "0001_run.json").write_text(" " * 100)
-    monkeypatch.setattr("rigproof.history.listing.HISTORY_BYTES_MAX", 77)
+    monkeypatch.setattr("rigproof.history.reading.HISTORY_BYTES_MAX", 77)
     status, out, _ = cli("history", "lab", "--report-dir", tmp_path)
     assert status == 4
     assert "0001_run.json: left out: 100 bytes are more than the 77 it can have" in out

@@ -5,9 +5,10 @@ import shutil
 import pytest
 
 from rigproof.history import champions as champion_files
-from rigproof.history import listing
+from rigproof.history import reading
 from rigproof.history.champions import ChampionError, gpu_file, read_champions
-from rigproof.history.listing import listing_lines, read_history
+from rigproof.history.listing import listing_lines
+from rigproof.history.reading import read_history
 from support.readers import READERS, UUID
 
 
@@ -46,8 +47,8 @@ def test_history_that_goes_while_it_is_listed_is_no_traceback(history, monkeypat
         shutil.rmtree(history, ignore_errors=True)
         return real(path, limit)
 
-    real = listing.read_document
-    monkeypatch.setattr(listing, "read_document", gone)
+    real = reading.read_document
+    monkeypatch.setattr(reading, "read_document", gone)
     assert any("No such file or directory" in line for line in listing_lines(history.parent))
 
 

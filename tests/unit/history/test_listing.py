@@ -7,9 +7,8 @@ from rigproof.history.listing import (
     champion_lines,
     champions_listing,
     listing_lines,
-    read_history,
-    unreadable,
 )
+from rigproof.history.reading import read_history, unreadable
 
 
 def content(
@@ -120,7 +119,7 @@ def test_a_folder_in_place_of_a_file_is_left_out(lab):
 
 
 def test_a_file_too_large_to_be_ours_is_left_out(lab, monkeypatch):
-    monkeypatch.setattr("rigproof.history.listing.HISTORY_BYTES_MAX", 10)
+    monkeypatch.setattr("rigproof.history.reading.HISTORY_BYTES_MAX", 10)
     problems = read_history(lab).problems
     assert len(problems) == 2
     size = min(path.stat().st_size for path in lab.iterdir())

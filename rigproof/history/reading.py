@@ -1,0 +1,128 @@
+"""Reads a rig's history: pytest-benchmark's files, of which a damaged or foreign one is left out and named."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StringConstraints, ValidationError
+
+from rigproof.history.champions import ChampionError, read_champions
+from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
+from rigproof.records.message_text import first_problem
+
+# It is printed to a terminal, which would execute control characters.
+Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+Known = Annotated[float, Field(allow_inf_nan=False)] | None
+
+
+class _Stored(BaseModel):
+    """The part of pytest-benchmark's files that is shown. Strict: what was not measured is refused."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Stats(_Stored):
+    rounds: Annotated[int, Field(ge=0)]
+
+
+class Kept(_Stored):
+    """A figure of a card, as a run kept it: `rate` in `unit`, and what it was measured under."""
+
+    run_id: Text | None = None
+    title: Text
+    rate: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    unit: Text
+    subject: Text
+    gpu_uuid: Text | None
+    gpu_name: Text | None = None
+    driver: Text | None = None
+    torch: Text | None = None
+    cuda: Text | None = None
+    level: Text | None = None
+    shortened: Text = ""
+    power_limit_w: Known = None
+    sm_clock_mean_mhz: Known = None
+    core_temperature_mean_c: Known = None
+    labels: dict[Text, list[Text | int]] = {}
+
+
+class _Benchmark(_Stored):
+    extra_info: Kept
+    stats: _Stats
+
+
+class _File(_Stored):
+    datetime: Text
+    benchmarks: Annotated[tuple[_Benchmark, ...], FailFast()]  # the first problem is reported
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRate:
+    """A stored measurement, `measured_at` (UTC, ISO 8601) by a run."""
+
+    rig: str
+    file: str  # its number, an underscore and the run's id
+    measured_at: str
+    kept: Kept
+
+    @property
+    def number(self) -> str:
+        """The run's number in the rig's history: `0001`."""
+        return self.file.partition("_")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A rig's measurements in the order of their files, and a line for each unreadable file (`problems`)."""
+
+    rig: str
+    rates: tuple[StoredRate, ...]
+    problems: tuple[str, ...]
+
+
+def read_history(folder: Path) -> History:
+    """Everything in a rig's folder. A damaged or foreign file is left out and listed in `problems`."""
+    rates: list[StoredRate] = []
+    problems: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            require_inside(path, folder)
+            content = _File.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
+        except FileRefusedError as refused:
+            problems.append(_left_out(path, refused.reason))
+        except ValidationError as error:
+            problems.append(_left_out(path, first_problem(error)))
+        else:
+            rates += [
+                StoredRate(folder.name, path.name, content.datetime, one.extra_info)
+                for one in content.benchmarks
+            ]
+    return History(folder.name, tuple(rates), tuple(problems))
+
+
+def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
+    """Whether a stored file of one rig, or of all, cannot be read."""
+    if any(
+        read_history(path).problems
+        for path in history.glob("*")
+        if path.is_dir() and rig in (None, path.name)
+    ):
+        return True
+    try:
+        for path in champions.glob("*"):
+            if path.is_dir() and rig in (None, path.name):
+                read_champions(path)
+    except ChampionError:
+        return True
+    return False
+
+
+def _left_out(path: Path, reason: str) -> str:
+    return f"{path}: left out: {reason}; move it out of this folder"
+
+
+def unknown_numbers(history: Path, rig: str, numbers: Collection[str]) -> list[str]:
+    """The numbers under which no run of the rig is kept."""
+    known = {one.number for one in read_history(history / rig).rates}
+    return [number for number in numbers if number not in known]
