@@ -1,4 +1,4 @@
-"""Reads a rig's history: pytest-benchmark's files, of which a damaged or foreign one is left out and named."""
+"""Reads a rig's history: pytest-benchmark's files. A damaged or foreign one is left out and named."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
