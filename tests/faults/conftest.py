@@ -37,7 +37,7 @@ def _starting(folder: Path) -> Iterator[Callable[..., RealRun]]:
     def start(*options: str, report_dir: Path | None = None, **further: object) -> RealRun:
         reports = report_dir or folder / f"reports{len(runs)}"
         output = folder / f"output{len(runs)}.txt"
-        runs.append(real_runs.start(reports, output, *options, "--hw-level=quick", home=home, **further))
+        runs.append(real_runs.start(reports, output, "--hw-level=quick", *options, home=home, **further))
         return runs[-1]
 
     try:

@@ -51,7 +51,8 @@ class FaultKind:
     stage: str | None = None
     lacks: Lacks | None = None  # of a fault of a GPU
     host_lacks: HostLacks | None = None  # of a fault of a node
-    unseen: Unseen | None = None  # of a fault with the key `field`
+    unseen: Unseen | None = None  # of a fault with the key `field`, if that is a sensor
+    fields: tuple[str, ...] = ()  # what `field` can be; empty: a sensor
     least_s: float = SHORTEST_S  # it has to act for so long in a stage, so that it shows there
     brief: bool = False  # it ends by itself: its default length also applies if only `after` is given
     in_memory: bool = False  # at one place of it: only stages that fill and compare the memory notice it

@@ -4,7 +4,7 @@ import difflib
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -68,7 +68,8 @@ def _parse(
     values = {**kind.defaults, **given}
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # with a given beginning but no length, it lasts to the end
-    sensor = _field(values.get("field"))
+    field = _field(values.get("field"), kind.fields or SENSORS)
+    sensor = None if kind.fields else field
     lasting = {plan.name: stages[plan.name] for plan in plans if plan.expected_s >= CHANGES_FOR_S}
     why = unseen_field(kind, sensor, device, stages, stage, within=within, lasting=lasting) if sensor else ""
     if why:
@@ -84,7 +85,7 @@ def _parse(
         by=by,
         to=_number("to", values.get("to")),
         code=_code(values.get("code")),
-        field=sensor,
+        field=field,
         within=within,
         late_s=late_s,
         lap=_lap(given.get("lap", "1"), laps) if "stage" in kind.keys else None,
@@ -339,10 +340,10 @@ def _lap(value: str, laps: int) -> int:
     return int(value)
 
 
-def _field(value: str | None) -> str | None:
-    if value is None or value in SENSORS:
+def _field(value: str | None, choices: Collection[str]) -> str | None:
+    if value is None or value in choices:
         return value
-    raise FaultError(f"field={value}: {_nearest(value, SENSORS)}write one of {', '.join(SENSORS)}")
+    raise FaultError(f"field={value}: {_nearest(value, choices)}write one of {', '.join(choices)}")
 
 
 def _figure(key: str, value: str) -> float:

@@ -182,11 +182,15 @@ def _because(team: SharedEvidence) -> str:
     return f": {cause}" if cause else ""
 
 
+def limited(operation: str, team: SharedEvidence, found: list[Speed]) -> list[tuple[Speed, Limit]]:
+    """The speeds that have a limit, with it."""
+    limits = {one.mib: _limit(operation, team, one.mib) for one in found if one.mib}
+    return [(one, limit) for one in found if (limit := limits.get(one.mib)) is not None]
+
+
 def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
-    limits = {one.mib: _limit(operation, team, one.mib) for one in found if one.mib}
-    judged = [(one, limit) for one in found if (limit := limits.get(one.mib)) is not None]
-    others = _others(found)
+    judged, others = limited(operation, team, found), _others(found)
     if not judged:
         largest = found[-1]
         detail = f"{largest.mib} MiB; {others}" if others else f"{largest.mib} MiB"

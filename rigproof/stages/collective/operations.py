@@ -27,6 +27,7 @@ from rigproof.stages.collective.stage import (
 )
 
 BATCH = 64  # operations that are started together, at most
+STEPS = 2  # from a batch to the next one: the batch itself, and what ranks agree on after it
 CHUNK = 2**20  # elements that are made or compared at a time
 MULTIPLIER, STRIDE = 2654435761, 0x61C88647  # Knuth's; any odd numbers
 B_VALUES = 127
@@ -231,7 +232,7 @@ class Broadcast(Operation):
         yield Part(0, self.elements, 0, self._root(number))
 
     def _root(self, number: int) -> int:
-        return number // BATCH % self.ranks
+        return number // BATCH // STEPS % self.ranks
 
 
 class AllToAll(Operation):

@@ -1,4 +1,4 @@
-"""Looks for who is to blame where a team is not fine: groups of it do an all-reduce, turn by turn.
+"""Looks for who is to blame where a team is not fine: groups of it do what it failed in, turn by turn.
 
 What was tested is read from the recording: an event `groups_tested` for each turn, and what followed it.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.further import Further
 from rigproof.profiles.planning.subjects import RIG, Subject, subjects
 from rigproof.records.crews import Crew
@@ -19,13 +20,23 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.stages.collective.blame import Culprit, Members, Trial, next_step, node_of
-from rigproof.stages.collective.criteria import judged, speeds
-from rigproof.stages.collective.stage import ALL_REDUCE, LATENCY_MIB, ONE_MIB, STAGE, CollectiveSettings, spec
+from rigproof.stages.collective.criteria import judged, limited, speeds
+from rigproof.stages.collective.stage import (
+    ALL_REDUCE,
+    AS_IT_IS,
+    BUFFERS,
+    LATENCY_MIB,
+    ONE_MIB,
+    OPERATIONS,
+    STAGE,
+    CollectiveSettings,
+    spec,
+)
 from rigproof.stages.collective.tested import rates_of, trial_of
 from rigproof.stages.kind import StageWork
 
 ASKED, BLAMED, NOT_TOLD = "groups_tested", "blamed", "not_told"
-SECONDS = 1.0  # of a group's all-reduces
+SECONDS = 1.0  # of a group's operations; three rounds of each are done in any case
 OWN_FAULT = (
     "gpu",
     "port",
@@ -59,45 +70,70 @@ def further(work: StageWork, recording: Recording) -> Further | None:
 def _known(
     recording: Recording, work: StageWork, events: Sequence[Event], teams: Sequence[Subject]
 ) -> dict[str, Any]:
-    """What the planned turns showed: each team's result, and the rates below which groups of it are slow."""
+    """What the planned turns showed, as plain data: each team's result, and what groups of it have to do.
+
+    `done`: by team the operations and sizes that failed there. `least`: the rates below which they are slow.
+    """
     evidence = Evidence(recording, work.loaded)
-    planned = [(one.result, one.missing) for one in _planned(evidence, events, teams)]
-    return {"planned": planned, "least": _least(evidence, teams)}
+    found = [
+        _failed(evidence, one, [event for event in events if event.subject == one.text]) for one in teams
+    ]
+    return {
+        "planned": [(one.result, one.missing) for one, _, _ in found],
+        "done": {team.text: done for team, (_, done, _) in zip(teams, found, strict=True) if done},
+        "least": {team.text: least for team, (_, _, least) in zip(teams, found, strict=True) if least},
+    }
 
 
-def _planned(evidence: Evidence, events: Sequence[Event], teams: Sequence[Subject]) -> Iterator[Trial]:
-    """How each team did, by its verdict on the all-reduce."""
-    for team in teams:
+Done = list[tuple[str, int]]  # operations, each with a size, MiB
+Least = list[tuple[str, int, float]]  # the same with a rate, GB/s
+
+
+def _failed(evidence: Evidence, subject: Subject, events: Sequence[Event]) -> tuple[Trial, Done, Least]:
+    """How a team did, by the verdicts on its operations; what failed, and below which rates it is slow.
+
+    Unknown if the all-reduce, which all levels do, was not measured, and nothing failed.
+    """
+    team, done, least, unknown = evidence.shared("team", subject.text), [], [], False
+    for operation in OPERATIONS:
         try:
-            finding = judged(ALL_REDUCE, evidence.shared("team", team.text))
+            if judged(operation, team).outcome is not Outcome.FAIL:
+                continue
         except NotMeasured:
-            yield Trial(team.members, "unknown")
+            unknown |= operation == ALL_REDUCE
             continue
-        own = [one for one in events if one.subject == team.text]
-        told = trial_of(team.members, own, {}, group="", least={})
-        slow = replace(told, result="slow") if told.result == "unknown" else told
-        yield slow if finding.outcome is Outcome.FAIL else Trial(team.members, "fine")
+        mib, rate = _where(operation, team, events)
+        done.append((operation, mib))
+        least += [(operation, mib, rate)] if rate else []
+    own = [one for one in events if one.data.get("arm", AS_IT_IS) == AS_IT_IS]
+    trial = trial_of(subject.members, own, {}, group="", least={})
+    if done:
+        slow = trial.result == "unknown" and bool(least)  # nothing ended it
+        return (replace(trial, result="slow") if slow else trial), done, least
+    return Trial(subject.members, "unknown" if unknown else "fine"), done, least
 
 
-def _least(evidence: Evidence, teams: Sequence[Subject]) -> dict[str, float]:
-    """By team, the rate below which a group is slow: between what the slow team did and its limit."""
-    found = {}
-    for one in teams:
-        team = evidence.shared("team", one.text)
-        with suppress(NotMeasured):
-            finding = judged(ALL_REDUCE, team)
-            if finding.outcome is Outcome.FAIL and finding.measured and finding.limit is not None:
-                missed = sqrt(finding.limit.value / finding.measured)
-                rates = {speed.mib: speed.gbps for speed in speeds(ALL_REDUCE, team)}
-                found[one.text] = missed * rates.get(ONE_MIB, finding.measured)
-    return found
+def _where(operation: str, team: SharedEvidence, events: Sequence[Event]) -> tuple[int, float]:
+    """The smallest size at which a team's operation failed, MiB; if it was slow there, below which rate.
+
+    That is between what the team did and its limit. Without a size, as where no rank came so far, ONE_MIB.
+    """
+    about = [one for one in events if one.data.get("operation") == operation and one.data.get("mib")]
+    for kinds in (("wrong_result",), ("rank_stuck", "rank_died")):
+        if sizes := [int(one.data["mib"]) for one in about if one.kind in kinds]:
+            return min(sizes), 0.0
+    with suppress(NotMeasured):
+        for speed, limit in limited(operation, team, speeds(operation, team)):
+            if speed.gbps < limit.value:
+                return speed.mib, sqrt(limit.value * speed.gbps)
+    return ONE_MIB, 0.0
 
 
 def _results(
     asked: Sequence[Event],
     events: Sequence[Event],
     rounds: Sequence[Round],
-    least: Mapping[str, float],
+    least: Mapping[str, Least],
     teams: Sequence[Subject],
 ) -> Iterator[Trial]:
     """How each group did, turn by turn. A group whose crew was lost is unknown."""
@@ -113,8 +149,8 @@ def _results(
                 continue
             name = " ".join(members)
             own = [one for one in within if one.kind != "crew_failed" and one.data.get("group") == name]
-            slow = least.get(_team_of(members, teams))
-            limits = {(ALL_REDUCE, ONE_MIB): slow} if slow else {}
+            slow = least.get(_team_of(members, teams), ())
+            limits = {(operation, mib): rate for operation, mib, rate in slow}
             rates = rates_of(done, len(members), group=name)
             yield trial_of(members, own, rates, group=name, least=limits)
 
@@ -126,19 +162,27 @@ def _turn(
     number: int,
     teams: Sequence[Subject],
 ) -> Further:
-    """The groups as crews of their team; each does all-reduces of 4 B and of 16 MiB."""
+    """The groups as crews of their team; each does what its team failed in, on 4 B and at the same size.
+
+    Of a team that is fine it does what any team failed in: a device may meet partners of other nodes.
+    """
     first = {one.subject: one for one in work.plan.first_workers()}
     own = {one.subject: one for one in work.loaded.devices()}
+    every = [one for done in known["done"].values() for one in done]
     specs, turn = {}, []
     for members in groups:
-        turn.append(Crew(_team_of(members, teams), tuple(first[one].worker for one in members)))
+        team = _team_of(members, teams)
+        turn.append(Crew(team, tuple(first[one].worker for one in members)))
+        failed = known["done"].get(team, every)
         for one in members:
             whole = spec(work, first[one], own[one].settings(CollectiveSettings))
-            size = min(ONE_MIB, whole.buffers_mib)
+            most_mib = whole.buffers_mib // BUFFERS
+            sizes = (LATENCY_MIB, *sorted({min(mib, most_mib) for _, mib in failed}))
             specs[first[one].worker] = replace(
                 whole,
-                operations=(ALL_REDUCE,),
-                sizes_mib=(LATENCY_MIB, size),
+                operations=tuple(dict.fromkeys(operation for operation, _ in failed)),
+                sizes_mib=sizes,
+                other_sizes_mib=sizes,
                 seconds=min(SECONDS, whole.seconds),
                 arm_s=0.0,
                 group=" ".join(members),

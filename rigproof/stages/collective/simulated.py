@@ -40,17 +40,20 @@ WRONG, HANG, RANK_KILLED, RANK_FROZEN = "collective-wrong", "collective-hang", "
 FAULTS = (
     FaultKind(
         WRONG,
-        "elements of the card's answers are wrong, without any driver event; `to`: from that size, MiB, on",
+        "elements of the card's answers are wrong, without any driver event; `to`: from that size, MiB, on; "
+        "`field`: of that operation alone",
         EVERY,
-        keys=("stage", "to"),
+        keys=("stage", "to", "field"),
+        fields=OPERATIONS,
         stage=STAGE,
         lacks=_without_team,
     ),
     FaultKind(
         HANG,
-        "the card does not enter an operation that the others wait in",
+        "the card does not enter an operation that the others wait in; `field`: which one",
         (FIRST,),
-        keys=("stage",),
+        keys=("stage", "field"),
+        fields=OPERATIONS,
         stage=STAGE,
         lacks=_without_team,
     ),
@@ -103,11 +106,18 @@ class Rank:
     spec: CollectiveSpec
     members: tuple[str, ...]
 
-    def hit(self, name: str) -> str:
-        """The member of the group that the fault hits in this lap; empty if it hits none."""
+    def hit(self, name: str, operation: str = "") -> str:
+        """The member that the fault hits in this lap, in the operation if given; empty if it hits none."""
         rig, stages = self.task.node.rig, self.task.node.stages
-        faults = ((one, rig.fault(name, one)) for one in self.members)
-        return next((one for one, fault in faults if fault is not None and fault.hits_task(stages)), "")
+        for one in self.members:
+            fault = rig.fault(name, one)
+            if (
+                fault is not None
+                and fault.hits_task(stages)
+                and fault.field in (None, operation or fault.field)
+            ):
+                return one
+        return ""
 
     def rate_gbps(self, case: Case) -> float:
         """Its bus bandwidth: that of the SKU file, or of its slowest link."""
@@ -149,7 +159,7 @@ class Rank:
         """What it reports if a fault ends the group in this operation; nothing if none does."""
         rank, subject = self.task.crew.rank, self.task.plan.subject
         for name in (HANG, RANK_KILLED, RANK_FROZEN):
-            if not (culprit := self.hit(name)):
+            if not (culprit := self.hit(name, case.operation)):
                 continue
             own = subject == culprit
             died = own and name == RANK_KILLED
@@ -202,7 +212,7 @@ def _of_arm(task: Task, spec: CollectiveSpec, begin_s: float) -> Records:
                 data = {"operation": case.operation, "mib": case.mib}
                 yield rank.event(begin_s, "size_left_out", message, data)
             continue
-        lies = wrong is not None and case.mib >= (wrong.to or 1)
+        lies = wrong is not None and case.mib >= (wrong.to or 1) and wrong.field in (None, case.operation)
         if lies:
             elements = case.elements(task.crew.size)
             message = (

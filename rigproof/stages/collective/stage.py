@@ -187,9 +187,10 @@ class CollectiveSpec(Spec):
     def cases(self) -> Iterator[Case]:
         """What is done, in this order: of each operation small sizes first, so that large ones are foreseen.
 
-        Odd numbers of elements come first, and a short run, of a single operation, has no others.
+        Odd numbers of elements come first. A short run, of a single operation, has no others; a group that is
+        tested by itself has, since it looks for what the team did wrong with either.
         """
-        short = len(self.operations) == 1
+        short = len(self.operations) == 1 and not self.group
         for number, operation in enumerate(self.operations):
             for mib in self.other_sizes_mib if number else self.sizes_mib:
                 yield Case(operation, mib, odd=True)

@@ -84,12 +84,14 @@ def faults(draw):
     subject = draw(st.sampled_from([s for s in subjects if not lacks(rig(), GPUS.get(s, s))]))
     keys = draw(st.lists(st.sampled_from(kind.keys), unique=True)) if kind.keys else []
     values = {key: draw(VALUES[key]) for key in keys}
+    if kind.fields and "field" in values:
+        values["field"] = draw(st.sampled_from(kind.fields))
     if "stage" in values:
         values["stage"] = draw(st.sampled_from(kind.acts_in(DUTY_OF)))
     stage = values.get("stage", kind.home(DUTY_OF))
     if stage in LATEST and "after" in kind.keys:  # its default may be later too
         values["after"] = draw(spans(0, LATEST[stage]))
-    sensor = values.get("field", "")
+    sensor = "" if kind.fields else values.get("field", "")
     if sensor and unseen_field(kind, sensor, GPUS[subject], DUTY_OF, stage, within="stage" in values):
         values["field"] = "power"
     options = ",".join(f"{key}={value}" for key, value in values.items())

@@ -1,40 +1,32 @@
 """In simulated runs the stage finds who is to blame; where all is well it asks for no further turn."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections import Counter
 
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.judge import judge
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import CRITERIA
-from support.simulated import rig_from
+from rigproof.stages.collective.stage import OPERATIONS
+from rigproof.stages.registry import KINDS
+from support.equal_hosts import NONE
+from support.lengths import lengths
 
 STAGE = "collective"
-NODE = """
-[[nodes]]
-name = "n{number}"
-address = "n{number}.lan"
-cpus = 64
-ram_gib = 512
-gpus = [{gpus}]
-"""
+LEVELS = ("quick", "standard", "extended", "soak")
 
 
-@pytest.fixture
-def rig(tmp_path: Path) -> Callable[[int, int], LoadedRig]:
-    """A rig of so many nodes with so many H100 each, that does little else."""
-
-    def made(nodes: int, gpus: int) -> LoadedRig:
-        cards = ", ".join(['{ sku = "h100-sxm" }'] * gpus)
-        text = "".join(NODE.format(number=number, gpus=cards) for number in range(nodes))
-        return rig_from(tmp_path, f'name = "lab"\n{text}')
-
-    return made
+def rig(nodes: int, gpus: int, sku: str = "h100-sxm") -> LoadedRig:
+    """A rig of so many nodes with so many of these cards each, that does little else."""
+    of = {"cpus": 64, "ram_gib": 512, "gpus": [{"sku": sku}] * gpus}
+    named = [{"name": f"n{one}", "address": f"n{one}.lan", **of} for one in range(nodes)]
+    tables = lengths(*LEVELS, settle_s=1, measure_s=1, **(NONE | {"sustained": 2, STAGE: 4}))
+    return over_defaults({"name": "lab", **tables, "nodes": named}, "lab.toml", KINDS)
 
 
 def said(recording: Recording) -> list[tuple[str, str, str]]:
@@ -46,7 +38,7 @@ def turns(recording: Recording) -> int:
     return sum(one.kind == "groups_tested" for one in recording.events)
 
 
-def test_where_all_is_well_no_group_is_tested_by_itself(rig) -> None:
+def test_where_all_is_well_no_group_is_tested_by_itself() -> None:
     recording = simulated_recording(rig(2, 2), "quick")
     assert (turns(recording), said(recording)) == (0, [])
     assert recording.stages[STAGE].status == "finished"
@@ -60,9 +52,7 @@ def test_where_all_is_well_no_group_is_tested_by_itself(rig) -> None:
         (4, 4, "nvlink-down@n1/gpu2", {"n1"}),  # between nodes the LAN is slower
     ],
 )
-def test_a_card_that_spoils_its_team_is_found_and_named_in_the_verdict(
-    rig, nodes, gpus, fault, failing
-) -> None:
+def test_a_card_that_spoils_its_team_is_found_and_named_in_the_verdict(nodes, gpus, fault, failing) -> None:
     loaded = rig(nodes, gpus)
     recording = simulated_recording(loaded, "quick", (fault,))
     name = fault.partition("@")[2]
@@ -79,13 +69,39 @@ def test_a_card_that_spoils_its_team_is_found_and_named_in_the_verdict(
     assert max(len(found[one].detail) for one in failed) <= 255
 
 
-def test_of_two_cards_alone_it_is_said_that_nobody_can_tell(rig) -> None:
+@pytest.mark.parametrize(
+    ("fault", "operation", "mib"),
+    [
+        ("wrong", "all_reduce", 128),
+        *(("wrong", one, 16) for one in OPERATIONS[1:]),
+        ("hang", "all_to_all", 16),
+    ],
+)
+def test_groups_do_what_the_team_failed_in(fault, operation, mib) -> None:
+    """Where one operation alone is wrong or stuck, or a size, another one in a part would be fine."""
+    loaded, keys = rig(1, 6), f"to={mib},field={operation}" if fault == "wrong" else f"field={operation}"
+    recording = simulated_recording(loaded, "standard", (f"collective-{fault}@n0/gpu4:{keys}",))
+    assert said(recording) == [("blamed", "n0", "n0/gpu4 is to blame: it fails with each partner")]
+    asked = next(one for one in recording.events if one.kind == "groups_tested")
+    assert asked.data["done"] == {"n0": [(operation, mib)]}
+    tested = [one for one in recording.rounds if one.stage == STAGE and one.label("group")]
+    done = {(one.label("operation"), one.label("mib")) for one in tested}
+    assert done == {(operation, 0), (operation, mib)}
+    elements = {(one.label("ranks"), one.label("elements")) for one in tested}
+    assert max(Counter(ranks for ranks, _ in elements).values()) == 3  # of 4 B, an odd number, an even one
+    criterion = next(one for one in CRITERIA if one.name == f"collective.{operation}")
+    verdict = judge(criterion, "n0", Evidence(recording, loaded))
+    assert verdict.outcome is Outcome.FAIL
+    assert "n0/gpu4 is to blame" in verdict.detail
+
+
+def test_of_two_cards_alone_it_is_said_that_nobody_can_tell() -> None:
     recording = simulated_recording(rig(1, 2), "quick", ("collective-hang@n0/gpu1",))
     ((kind, subject, message),) = said(recording)
     assert (kind, subject, turns(recording)) == ("not_told", "n0", 0)
     assert message.startswith("who is to blame cannot be told: there is nobody else that is fine")
 
 
-def test_what_a_signal_did_is_no_reason_to_look_for_a_card(rig) -> None:
+def test_what_a_signal_did_is_no_reason_to_look_for_a_card() -> None:
     recording = simulated_recording(rig(1, 4), "quick", ("rank-killed@n0/gpu1",))
     assert (turns(recording), said(recording)) == (0, [])
