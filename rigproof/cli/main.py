@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from rigproof import __version__
-from rigproof.cli import cluster
+from rigproof.cli import cluster, history
 from rigproof.cli.refused import Refused
+from rigproof.cli.report_folder import ReportDir, there
 from rigproof.cluster.ray.preconditions import ClusterError
 from rigproof.host.exit_status import interrupted_early, keep_status, noted_signal, status_kept
 from rigproof.host.package import refusal
@@ -33,19 +34,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(history.app, name="history")
 app.add_typer(cluster.app, name="cluster")
-
-
-ReportDir = Annotated[Path | None, typer.Option(help="folder of runs and history; default: reports")]
-
-
-def _there(report_dir: Path | None) -> Path:
-    """The folder that was named, which has to be there; else `reports`, which the first run makes."""
-    if report_dir is not None and not report_dir.is_dir():
-        raise Refused(
-            f"--report-dir {report_dir}: no such folder; name the one that a run was given, or leave it out"
-        )
-    return report_dir or Path("reports")
 
 
 def _print_version(wanted: bool) -> None:
@@ -228,44 +218,6 @@ def report(
 
 
 @app.command()
-def history(
-    rig: Annotated[
-        str | None, typer.Argument(help="a rig's name, or the file of its profile; default: all rigs")
-    ] = None,
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(help="numbers of kept runs to compare, such as 0001 0007; default: all runs"),
-    ] = None,
-    report_dir: ReportDir = None,
-) -> None:
-    """List the kept rates of each card, oldest first, each with its change, and the rig's champions.
-
-    With numbers of runs, only the rates of these runs.
-    """
-    from rigproof.history import listing, reading  # noqa: PLC0415
-    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
-
-    report_dir = _there(report_dir)
-    folder, numbers = report_dir / "history", runs or []
-    if rig is not None and ("/" in rig or rig.endswith(".toml")):
-        from rigproof.profiles.loading.load import load_rig  # noqa: PLC0415
-        from rigproof.stages.registry import KINDS  # noqa: PLC0415
-
-        rig = load_rig(rig, KINDS).rig.name
-    lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=colored()))
-    best = "" if numbers else "\n".join(listing.champions_listing(report_dir / "champions", rig))
-    if rig is not None and rig not in {path.name for path in folder.glob("*")}:
-        if not best:
-            raise Refused(lines)
-        lines = ""  # only its champions are left
-    if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
-        raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
-    typer.echo("\n".join(part for part in (lines, best) if part))
-    if reading.unreadable(folder, report_dir / "champions", rig):
-        raise typer.Exit(USAGE)
-
-
-@app.command()
 def monitor(
     *,
     hwprofile: Annotated[
@@ -308,7 +260,7 @@ def monitor(
         hwprofile=hwprofile,
         ray_address=ray_address,
         allow_open=allow_open_cluster,
-        report_dir=_there(report_dir),
+        report_dir=there(report_dir),
         interval_s=interval,
         once=once,
         as_json=json,

@@ -70,7 +70,10 @@ def options_of_commands() -> dict[str, set[str]]:
     """The options of each `rigproof …` but `accept`, which has those of pytest."""
     group = typer.main.get_command(app)
     commands = {name: one for name, one in group.commands.items() if name != "accept"}
-    commands |= {f"cluster {name}": one for name, one in group.commands["cluster"].commands.items()}
+    for group_name in ("cluster", "history"):
+        inner = group.commands[group_name].commands
+        commands |= {f"{group_name} {name}": one for name, one in inner.items()}
+    commands["history"] = commands["history list"]
     return {
         name: {"--help", *(option for parameter in one.params for option in parameter.opts)}
         for name, one in commands.items()
@@ -81,7 +84,7 @@ def test_every_command_in_the_text_and_its_options_exist():
     known, wrong, found = options_of_commands(), [], 0
     for name in documents():
         for line in re.findall(r"`rigproof ((?!accept|--)[a-z][^`\n]*)", (CHECKOUT / name).read_text()):
-            command = re.match(r"cluster \w+|\w+", line)[0]
+            command = re.match(r"cluster \w+|history compare|\w+", line)[0]
             found += 1
             typed = re.findall(r"(?<![\w-])--[a-z][a-z-]+", line)
             wrong += [f"{name}: {line}"] if command not in known else []

@@ -170,8 +170,9 @@ def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 @cache
-def _commands() -> frozenset[str]:
-    return frozenset(one.name or one.callback.__name__ for one in app.registered_commands if one.callback)
+def _commands() -> set[str]:
+    groups = {one.name for one in app.registered_groups if one.name}
+    return groups | {one.name or one.callback.__name__ for one in app.registered_commands if one.callback}
 
 
 @cache

@@ -1,0 +1,129 @@
+"""`rigproof history [list]|compare`: what was kept of earlier runs, and whether it got slower."""
+
+import json as json_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rigproof.cli.refused import Refused
+from rigproof.cli.report_folder import ReportDir, there
+from rigproof.records.verdict import USAGE
+
+
+class _ListsByDefault(TyperGroup):
+    """`rigproof history NAME` is `rigproof history list NAME`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = (*self.commands, "-h", "--help")
+        return super().parse_args(ctx, args if args[:1] and args[0] in known else ["list", *args])
+
+
+app = typer.Typer(
+    cls=_ListsByDefault,
+    help="List the kept rates of each card and the rig's champions, or compare two sets of runs.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command("list")
+def list_rates(
+    rig: Annotated[
+        str | None, typer.Argument(help="a rig's name, or the file of its profile; default: all rigs")
+    ] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="numbers of kept runs to compare, such as 0001 0007; default: all runs"),
+    ] = None,
+    report_dir: ReportDir = None,
+) -> None:
+    """List the kept rates of each card, oldest first, each with its change, and the rig's champions.
+
+    With numbers of runs, only the rates of these runs.
+    """
+    from rigproof.history import listing, reading  # noqa: PLC0415
+    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
+
+    report_dir = there(report_dir)
+    folder, numbers = report_dir / "history", runs or []
+    if rig is not None and ("/" in rig or rig.endswith(".toml")):
+        from rigproof.profiles.loading.load import load_rig  # noqa: PLC0415
+        from rigproof.stages.registry import KINDS  # noqa: PLC0415
+
+        rig = load_rig(rig, KINDS).rig.name
+    lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=colored()))
+    best = "" if numbers else "\n".join(listing.champions_listing(report_dir / "champions", rig))
+    if rig is not None and rig not in {path.name for path in folder.glob("*")}:
+        if not best:
+            raise Refused(lines)
+        lines = ""  # only its champions are left
+    if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
+        raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
+    typer.echo("\n".join(part for part in (lines, best) if part))
+    if reading.unreadable(folder, report_dir / "champions", rig):
+        raise typer.Exit(USAGE)
+
+
+@app.command()
+def compare(
+    before: Annotated[
+        str | None, typer.Argument(metavar="A", help="runs, such as 0003, 0001-0007 or driver=570")
+    ] = None,
+    after: Annotated[str | None, typer.Argument(metavar="B", help="the runs to compare with them")] = None,
+    *,
+    driver: Annotated[
+        str | None, typer.Option(metavar="A..B", help="compare the runs of two drivers, such as 570..580")
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--before", metavar="DATE", help="compare the runs before a date with the others"),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON in place of text")] = False,
+    report_dir: ReportDir = None,
+) -> None:
+    """Say of each figure whether it is slower or faster in B, or whether the runs show no difference.
+
+    A and B are numbers of runs, or terms parted by commas that hold together: run, rig, card (UUID or slot),
+    driver, torch, cuda, level, power, since, before; such as `card=pc1/gpu0,driver=580`.
+    """
+    from rigproof.history import comparison  # noqa: PLC0415 - imports scipy
+    from rigproof.history.reading import read_history  # noqa: PLC0415
+    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
+
+    names = _sides(before, after, driver, split)
+    folder = there(report_dir) / "history"
+    histories = [read_history(path) for path in sorted(folder.glob("*")) if path.is_dir()]
+    rates = [one for history in histories for one in history.rates]
+    problems = [problem for history in histories for problem in history.problems]
+    if not rates:
+        raise Refused("; ".join([f"{folder}: no run is kept there; real runs keep good rates", *problems]))
+    try:
+        sides = [comparison.chosen(rates, name) for name in names]
+        found = comparison.compare(sides[0], sides[1], rates)
+    except comparison.SelectionError as error:
+        raise Refused(str(error)) from None
+    if json:
+        typer.echo(json_module.dumps(found.as_json(), indent=1))
+    else:
+        typer.echo("\n".join(comparison.comparison_lines(found, names, color=colored())))
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if problems:
+        raise typer.Exit(USAGE)
+
+
+def _sides(before: str | None, after: str | None, driver: str | None, split: str | None) -> tuple[str, str]:
+    """The selections of both sides, however they were given. Raises Refused."""
+    ways: list[tuple[str, str]] = []
+    if before is not None and after is not None:
+        ways.append((before, after))
+    if driver is not None:
+        first, dots, second = driver.partition("..")
+        if not (first and dots and second):
+            raise Refused(f"--driver {driver}: name two of them, such as 570..580")
+        ways.append((f"driver={first}", f"driver={second}"))
+    if split is not None:
+        ways.append((f"before={split}", f"since={split}"))
+    if len(ways) != 1 or (before is None) != (after is None):
+        raise Refused("history compare: name A and B, or one of --driver and --before; `--help` has examples")
+    return ways[0]

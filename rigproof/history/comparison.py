@@ -1,0 +1,319 @@
+"""`rigproof history compare`: two sets of kept runs, two cards or two rigs, figure by figure."""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from rigproof.history.changes import Change, change
+from rigproof.history.reading import StoredRate
+from rigproof.records.champions import same_power
+from rigproof.records.verdict import figure
+
+BOLD, RED, GREEN = "1", "31", "32"
+COLOURS = {"slower": RED, "faster": GREEN}
+SHOWN = 4  # values of a condition that a line names
+Key = tuple[str, str, str]  # title, unit, labels
+
+CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {
+    "rig": lambda one: one.rig,
+    "card": lambda one: one.kept.gpu_name,
+    "driver": lambda one: one.kept.driver,
+    "torch": lambda one: one.kept.torch,
+    "CUDA": lambda one: one.kept.cuda,
+    "power limit": lambda one: _watts(one.kept.power_limit_w),
+    "level": lambda one: one.kept.level,
+    "shortened": lambda one: one.kept.shortened or None,
+    "slot": lambda one: one.kept.subject,
+}
+# What makes runs alike, so that their spread is that of measuring, and not of a change.
+ALIKE = ("rig", "driver", "torch", "CUDA", "power limit", "level", "shortened")
+
+
+class SelectionError(Exception):
+    """A set of runs that cannot be compared; the message says why, and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure on both sides. `clock_mhz` and `temperature_c`: how their means changed; None if unknown."""
+
+    title: str
+    unit: str
+    labels: str  # the work, as in `size 8192`
+    before: float  # geometric mean, in `unit`
+    after: float
+    runs: tuple[int, int]
+    change: Change
+    clock_mhz: float | None
+    temperature_c: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What two sets have in common, card by card; or card against card, if they share none."""
+
+    sides: tuple[tuple[StoredRate, ...], tuple[StoredRate, ...]]
+    differs: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    cards: Mapping[str, tuple[Row, ...]]
+    left_out: tuple[str, ...]  # what only one side has
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison for programs; `answer` of each figure is what people read."""
+        rows = {
+            card: [
+                {**asdict(one), "change": {**asdict(one.change), "answer": one.change.answer}}
+                for one in every
+            ]
+            for card, every in self.cards.items()
+        }
+        return {
+            "runs": [sorted({one.file for one in side}) for side in self.sides],
+            "differs": self.differs,
+            "cards": rows,
+            "left_out": self.left_out,
+        }
+
+
+def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...]:
+    """The rates of a selection, such as `0003`, `0001-0007` or `driver=580,card=pc1/gpu0`. SelectionError.
+
+    Its terms, parted by commas, hold together. Keys: run, rig, card (UUID or subject), driver, torch, cuda,
+    level, power (W), since and before (a date).
+    """
+    found = tuple(rates)
+    for term in map(str.strip, selection.split(",")):
+        key, given, value = term.partition("=")
+        if key in DATES and not re.match(r"\d{4}-\d\d-\d\d", value):
+            raise SelectionError(f"{term}: no date; write it like {key}=2026-11-27")
+        kept = tuple(one for one in found if _matches(one, term))
+        if not kept:
+            raise SelectionError(
+                f"{selection}: no kept run is of {term or 'an empty term'}; {_known(found, key)}"
+            )
+        if not given and len(rigs := {one.rig for one in kept}) > 1:
+            raise SelectionError(
+                f"{selection}: {', '.join(sorted(rigs))} have such runs; write rig=NAME,{term}"
+            )
+        found = kept
+    return found
+
+
+def _matches(one: StoredRate, term: str) -> bool:
+    key, given, value = term.partition("=")
+    if not given:
+        first, _, last = term.partition("-")
+        return first.isdigit() and first <= one.number <= (last or first)
+    if key not in TERMS:
+        raise SelectionError(f"{term}: unknown; use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}")
+    return TERMS[key](one, value)
+
+
+def _is_version(known: str | None, value: str) -> bool:
+    """Whether a version is this one, or one of its kind: 580 is 580.65, and not 5801."""
+    return known is not None and (known == value or known.startswith((f"{value}.", f"{value}+")))
+
+
+def _is_limit(known_w: float | None, value: str) -> bool:
+    return known_w is not None and value.isdecimal() and same_power(known_w, float(value))
+
+
+TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
+    "run": lambda one, value: (one.kept.run_id or "").startswith(value),
+    "rig": lambda one, value: one.rig == value,
+    "card": lambda one, value: one.kept.subject == value or (one.kept.gpu_uuid or "").startswith(value),
+    "driver": lambda one, value: _is_version(one.kept.driver, value),
+    "torch": lambda one, value: _is_version(one.kept.torch, value),
+    "cuda": lambda one, value: _is_version(one.kept.cuda, value),
+    "level": lambda one, value: one.kept.level == value,
+    "power": lambda one, value: _is_limit(one.kept.power_limit_w, value),
+    "since": lambda one, value: one.measured_at >= value,
+    "before": lambda one, value: one.measured_at < value,
+}
+DATES = ("since", "before")
+
+
+def _known(rates: Sequence[StoredRate], key: str) -> str:
+    """The values that there are in the place of one that there is not."""
+    places = {"cuda": "CUDA", "power": "power limit", "card": "slot"}
+    read = CONDITIONS.get(places.get(key, key), _numbered)
+    values = sorted({text for one in rates if (text := read(one))})
+    return f"there are: {', '.join(values[:SHOWN])}{' …' if len(values) > SHOWN else ''}"
+
+
+def compare(
+    before: Sequence[StoredRate], after: Sequence[StoredRate], rates: Sequence[StoredRate]
+) -> Compared:
+    """Compare two sets out of all kept `rates`, whose other runs tell how far a card's runs spread.
+
+    SelectionError if both have a run in common, or cards that are not of one kind.
+    """
+    places = {*map(_place, before)}, {*map(_place, after)}
+    if both := places[0] & places[1]:
+        raise SelectionError(f"{min(both)[1]} is on both sides; name sets that have no run in common")
+    compared = places[0] | places[1]
+    sides = tuple(before), tuple(after)
+    pairs = _pairs(*sides)
+    figures = {
+        name: {key: (_of(one, key), _of(other, key)) for key in dict.fromkeys(map(_key, (*one, *other)))}
+        for name, (one, other) in pairs.items()
+    }
+    comparisons = sum(all(two) for every in figures.values() for two in every.values())
+    cards, alone = {}, []
+    for name, every in figures.items():
+        own = {one.kept.gpu_uuid for side in pairs[name] for one in side}
+        others = [one for one in rates if one.kept.gpu_uuid in own and _place(one) not in compared]
+        cards[name] = tuple(
+            _row(key, *two, _of(others, key), comparisons) for key, two in every.items() if all(two)
+        )
+        for place, letter in enumerate("AB"):
+            missing = (key for key, two in every.items() if not two[1 - place])
+            only = [" ".join(filter(None, (title, labels))) for title, _, labels in missing]
+            alone += [f"only in {letter}, of {name}: {', '.join(only)}"] if only else []
+    differs = {}
+    for name, read in CONDITIONS.items():
+        first, second = (tuple(sorted({text for one in side if (text := read(one))})) for side in sides)
+        if first != second:
+            differs[name] = first, second
+    return Compared(sides, differs, cards, tuple(alone))
+
+
+def _pairs(
+    before: Sequence[StoredRate], after: Sequence[StoredRate]
+) -> dict[str, tuple[list[StoredRate], list[StoredRate]]]:
+    """The sides of each card that both have; if they share none, of all cards of a side, which are alike."""
+    cards: list[dict[str | None, list[StoredRate]]] = [{}, {}]
+    for side, found in zip((before, after), cards, strict=True):
+        for one in side:
+            found.setdefault(one.kept.gpu_uuid, []).append(one)
+    if common := [uuid for uuid in cards[0] if uuid in cards[1]]:
+        return {_card(cards[1][uuid][-1]): (cards[0][uuid], cards[1][uuid]) for uuid in common}
+    names = {one.kept.gpu_name or "" for one in (*before, *after)}
+    if len(names) > 1:
+        raise SelectionError(
+            f"the sets have no card in common, and {', '.join(sorted(names))} are not alike; choose one kind"
+        )
+    return {f"other cards of one kind: {names.pop()}": ([*before], [*after])}
+
+
+def _place(one: StoredRate) -> tuple[str, str, str]:
+    return one.rig, one.file, one.kept.gpu_uuid or ""
+
+
+def _numbered(one: StoredRate) -> str:
+    return f"{one.number} of {one.measured_at[:10]}"
+
+
+def _card(one: StoredRate) -> str:
+    return " ".join(filter(None, (one.kept.subject, one.kept.gpu_name, one.kept.gpu_uuid)))
+
+
+def _key(one: StoredRate) -> Key:
+    labels = (f"{name} {'/'.join(map(str, values))}" for name, values in one.kept.labels.items())
+    return one.kept.title, one.kept.unit, ", ".join(labels)
+
+
+def _of(rates: Sequence[StoredRate], key: Key) -> list[StoredRate]:
+    return [one for one in rates if _key(one) == key]
+
+
+def _row(
+    key: Key,
+    before: Sequence[StoredRate],
+    after: Sequence[StoredRate],
+    others: Sequence[StoredRate],
+    comparisons: int,
+) -> Row:
+    groups: dict[tuple[str | None, ...], list[float]] = {}
+    for one in others:
+        alike = (one.kept.gpu_uuid, *(CONDITIONS[name](one) for name in ALIKE))
+        groups.setdefault(alike, []).append(one.kept.rate)
+    first, second = ([one.kept.rate for one in side] for side in (before, after))
+    return Row(
+        *key,
+        before=_geometric_mean(first),
+        after=_geometric_mean(second),
+        runs=(len(first), len(second)),
+        change=change(first, second, groups.values(), comparisons),
+        clock_mhz=_shift(before, after, "sm_clock_mean_mhz"),
+        temperature_c=_shift(before, after, "core_temperature_mean_c"),
+    )
+
+
+def _geometric_mean(rates: Sequence[float]) -> float:
+    return math.exp(fmean(map(math.log, rates)))
+
+
+def _shift(before: Sequence[StoredRate], after: Sequence[StoredRate], name: str) -> float | None:
+    """How the mean of a reading changed; None if a side does not have it."""
+    known = [
+        [value for one in side if (value := getattr(one.kept, name)) is not None] for side in (before, after)
+    ]
+    return fmean(known[1]) - fmean(known[0]) if all(known) else None
+
+
+def _watts(limit: float | None) -> str | None:
+    return None if limit is None else f"{limit:.0f} W"
+
+
+def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = False) -> Iterator[str]:
+    """What people read, 80 columns wide but for long names."""
+
+    def styled(text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
+
+    for letter, name, side in zip("AB", names, found.sides, strict=True):
+        files = sorted({(one.measured_at[:10], one.number) for one in side})
+        days = " to ".join(dict.fromkeys((files[0][0], files[-1][0])))
+        yield f"{letter}: {name}: {figure(len(files), 'runs')}, {days}"
+    for condition, values in found.differs.items():
+        first, second = (", ".join(one[:SHOWN]) + (" …" if len(one) > SHOWN else "") for one in values)
+        yield f"{condition}: {first or 'unknown'} in A, {second or 'unknown'} in B"
+    if not found.differs:
+        yield "no condition that is kept differs"
+    for card, rows in found.cards.items():
+        yield styled(card, BOLD)
+        for row in rows:
+            title = f"{row.title}{f' ({row.labels})' if _has_twin(row, rows) else ''}"
+            yield f"  {styled(title, BOLD)}: {figure(row.before)} → {figure(row.after, row.unit)}"
+            answer = f"{row.change.answer}{_interval(row)}"
+            yield f"    {styled(answer, COLOURS.get(row.change.answer, ''))}{_readings(row)}"
+    yield from found.left_out
+    yield _sum(found)
+
+
+def _has_twin(row: Row, rows: Sequence[Row]) -> bool:
+    return sum(one.title == row.title for one in rows) > 1
+
+
+def _interval(row: Row) -> str:
+    """The change with two significant digits, and its interval with as many decimals."""
+    own = row.change
+    largest = max(abs(own.percent), own.high - own.low if own.high is not None and own.low is not None else 0)
+    decimals = min(3, max(0, 1 - math.floor(math.log10(largest)))) if largest else 1
+    percent = f" {own.percent:+.{decimals}f} %"
+    if own.low is None or own.high is None:
+        return f":{percent} by {row.runs[0]} and {row.runs[1]}"
+    colon = ":" if own.answer == "no difference shown" else ""
+    return f"{colon}{percent} ({own.low:+.{decimals}f} to {own.high:+.{decimals}f})"
+
+
+def _readings(row: Row) -> str:
+    """How clock and temperature changed with it, as far as they did."""
+    parts = (
+        f"{value:+.0f} {unit}"
+        for value, unit in ((row.clock_mhz, "MHz"), (row.temperature_c, "°C"))
+        if value is not None and round(value)
+    )
+    return "".join(f", {part}" for part in parts)
+
+
+def _sum(found: Compared) -> str:
+    """How many figures are slower, faster, and so on, in B."""
+    answers = [row.change.answer for rows in found.cards.values() for row in rows]
+    counted = ", ".join(f"{answer} in {answers.count(answer)}" for answer in dict.fromkeys(answers))
+    return (
+        f"B against A: {counted}, of {figure(len(answers), 'figures')}" if answers else "nothing to compare"
+    )
