@@ -180,6 +180,7 @@ class _ApartContext:
     def __init__(self, told: dict[str, Any], orders: Orders) -> None:
         self.worker: str = told["worker"]
         self.subject: str = told["subject"]
+        self.objects = None
         place = told["crew"]["rendezvous"]
         self.crew = Member(**{**told["crew"], "rendezvous": None if place is None else tuple(place)})
         self._clock_offset_s: float = told["clock_offset_s"]

@@ -1,12 +1,40 @@
 """A worker's task in a stage, and what it needs from its process. The driver makes tasks without torch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 from rigproof.devices.device import Device
 from rigproof.records.crews import Member
 from rigproof.records.recording import Record
+
+
+class Objects(Protocol):
+    """The object store of the cluster, by which workers hand data to each other."""
+
+    @property
+    def address(self) -> str:
+        """What another worker needs to get what this one offers."""
+
+    @property
+    def room_mb(self) -> float:
+        """What this node's store holds at most, 10^6 bytes."""
+
+    def offer(self, data: Any) -> None:
+        """Put data into this node's store, in place of what was offered before."""
+
+    def offered(self) -> list[Any]:
+        """A reference to what is offered, for who asks; none if nothing is."""
+
+    def withdraw(self) -> None:
+        """Offer nothing any more; the store frees it."""
+
+    def get(self, address: str, limit_s: float, go_on: Callable[[], bool]) -> tuple[float, Any]:
+        """What a worker offers, and how long it took to come from its store, s.
+
+        TimeoutError if it does not come in time, or `go_on` says so; RuntimeError if it cannot come.
+        """
 
 
 class WorkerContext(Protocol):
@@ -26,6 +54,10 @@ class WorkerContext(Protocol):
 
         A member that waits for others must check `stopped`, which is true as soon as one of them is lost.
         """
+
+    @property
+    def objects(self) -> Objects | None:
+        """The cluster's store; None in a process of the worker's own."""
 
     def now_s(self) -> float:
         """Run time: seconds since the run's start."""

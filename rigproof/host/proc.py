@@ -149,13 +149,13 @@ def own_files(proc_root: Path = PROC) -> Iterator[str]:
             yield line[line.find("/") :]
 
 
-def waited_s(proc_root: Path = PROC, *, whole_process: bool = False) -> float | None:
-    """Seconds for which this thread, or all threads of this process, were ready and had no CPU.
+def waited_s(proc_root: Path = PROC, *, pid: int | None = None) -> float | None:
+    """Seconds for which this thread, or all threads of a process, were ready and had no CPU.
 
     The second figure of schedstat (kernel: Documentation/scheduler/sched-stats); None if it is not told.
     """
     one = proc_root / "thread-self" / "schedstat"
-    paths = [*(proc_root / "self" / "task").glob("*/schedstat")] if whole_process else [one]
+    paths = [one] if pid is None else [*(proc_root / str(pid) / "task").glob("*/schedstat")]
     try:
         return sum(int(path.read_text().split()[1]) for path in paths) / 1e9 if paths else None
     except (OSError, ValueError, IndexError):

@@ -40,7 +40,7 @@ def end(told: dict[str, Any]) -> None:
     place = told["place"]
     workload.MEET_S = PATIENCE_S
     crew = Member(told["pair"], told["rank"], 2, (place[0], place[1]))
-    spec = LanSpec(STAGE, told["node"], told.get("cuda", False), told["tcp_s"], told["library_s"], 0.05)
+    spec = LanSpec(STAGE, told["node"], told.get("cuda", False), told["tcp_s"], told["library_s"], 0.0, 0.05)
     Exchange(spec, EndContext(f"{told['node']}/gpu0#0", crew)).run()
 
 

@@ -67,7 +67,7 @@ class Lan:
             recording.put(kind, kept + [record for record in self.records if isinstance(record, kind)])
         stage = recording.stages[STAGE]
         specs = {
-            name: spec | {"cuda": False, "library_s": self._library_s}
+            name: spec | {"cuda": False, "library_s": self._library_s, "ray_s": 0.0}
             for name, spec in stage.settings["specs"].items()
         }
         recording.stages = {

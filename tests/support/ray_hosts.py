@@ -52,6 +52,7 @@ rate_hz = 5
 length_s.quick = {route_s}
 [stages.lan]
 length_s.quick = {lan_s}
+{objects}
 [stages.gemm]
 settle_s.quick = 0.5
 measure_s.quick = 0.6
@@ -217,6 +218,7 @@ class RayHosts:
         start_s: int = START_S,
         route_s: int = 0,
         lan_s: float = 0,
+        ray_s: float = 0,
     ) -> Path:
         """A rig of these hosts (default: all), with one CPU device each. One that is no host never comes.
 
@@ -230,6 +232,7 @@ class RayHosts:
             start_s=start_s,
             route_s=route_s,
             lan_s=lan_s,
+            objects=f"ray_s.quick = {ray_s}\nlink_mbit = 1000" if ray_s else "",
         )
         for name in names or self.network.hosts:
             host = self.network.hosts.get(name)

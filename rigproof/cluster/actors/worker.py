@@ -7,12 +7,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import cached_property
+from typing import Any
 
 from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerState
 from rigproof.cluster.ray.gpu_probe import Probed, probe_gpu
 from rigproof.devices import allocator
 from rigproof.devices.device import Device
-from rigproof.devices.specs import Spec
+from rigproof.devices.specs import Objects, Spec
 from rigproof.host import processes
 from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.records.crews import Member
@@ -83,6 +85,16 @@ class RigproofWorker:
     @property
     def crew(self) -> Member:
         return self._crew
+
+    @cached_property
+    def objects(self) -> Objects:
+        from rigproof.cluster.actors.objects import RayObjects  # noqa: PLC0415 - loads Ray, as below
+
+        return RayObjects()
+
+    def offered(self) -> list[Any]:
+        """A reference to what this worker offers to others."""
+        return self.objects.offered()
 
     def now_s(self) -> float:
         return time.monotonic() + self.setup.clock_offset_s

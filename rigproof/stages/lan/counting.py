@@ -1,5 +1,6 @@
 """What an end of a way counts: its thread's time, its card's bytes and errors, its connection's segments."""
 
+import os
 import socket
 import struct
 import time
@@ -7,9 +8,11 @@ from dataclasses import dataclass, replace
 
 from rigproof.host.interfaces import Counters, Interface, counters, interfaces, link_mbps
 from rigproof.host.proc import waited_s
+from rigproof.host.processes import stat_of
 
 # struct tcp_info (linux/tcp.h): tcpi_total_retrans, and tcpi_data_segs_out of Linux 4.6 and later
 TOTAL_RESENT, DATA_SEGMENTS_OUT = (100, "=I"), (156, "=I")
+TICKS = os.sysconf("SC_CLK_TCK")  # of CPU time, a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,14 @@ class Moment:
     card: Counters | None
 
     @classmethod
-    def now(cls, end: End, *, whole_process: bool = False) -> "Moment":
-        """This thread's, or all the process' threads' CPU time, and the card's counters."""
-        cpu_s = time.process_time() if whole_process else time.thread_time()
-        return cls(time.monotonic(), cpu_s, waited_s(whole_process=whole_process), end.count())
+    def now(cls, end: End, pid: int | None = None) -> "Moment":
+        """The CPU time of this thread, or of all threads of a process, and the card's counters."""
+        if pid is None:
+            cpu_s = time.thread_time()
+        else:
+            found = stat_of(pid)
+            cpu_s = found.ticks / TICKS if found is not None else 0.0
+        return cls(time.monotonic(), cpu_s, waited_s(pid=pid), end.count())
 
     def since(self, before: "Moment") -> "Spent":
         """What was spent between two moments."""

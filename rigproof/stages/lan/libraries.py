@@ -118,7 +118,7 @@ class Library:
 
     def _repeat(self, store: dist.Store, operation: str, direction: str) -> None:
         """One operation as often as there is time for: its measuring end, which receives, decides that."""
-        before = Moment.now(self._way.end, whole_process=True)
+        before = Moment.now(self._way.end, os.getpid())
         labels = {"traffic": self._name, "operation": operation, "direction": direction, "company": ALONE}
         repeated = _Repeated(self, store, labels)
         if direction == BOTH:
@@ -128,7 +128,7 @@ class Library:
             source = 1 if direction == BACK else 0
             number = repeated.sent(operation) if self.rank == source else repeated.received(operation, source)
             roles = ("sender",) if self.rank == source else ("receiver",)
-        spent = Moment.now(self._way.end, whole_process=True).since(before)
+        spent = Moment.now(self._way.end, os.getpid()).since(before)
         reporter, node = self._way.reporter, self._way.spec.node
         for role in roles:
             reporter.context.emit(traffic(reporter, node, spent, (role, number * self.mb), labels))

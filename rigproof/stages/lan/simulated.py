@@ -18,6 +18,7 @@ from rigproof.stages.lan.stage import (
     MB,
     NCCL,
     OUT,
+    RAY,
     SEND,
     STAGE,
     TCP,
@@ -59,7 +60,8 @@ FAULTS = (
 
 LINK_MBIT, MTU = 1000.0, 1500
 # 1 GbE: its payload is 117.7 MB/s; gloo 111 with 20 MB (gloo#21); the others are leads
-RATES_MBPS = {TCP: 117.0, GLOO: 111.0, NCCL: 112.0}
+# Ray: 100 to 112 between two hosts whose cable carries 1 Gbit/s (tbf), objects of 8 to 32 MB
+RATES_MBPS = {TCP: 117.0, GLOO: 111.0, NCCL: 112.0, RAY: 105.0}
 GATHERED_SHARE, TOGETHER_SHARE = 0.4, 0.95
 LATENCIES_MS = {TCP: 0.1, GLOO: 0.35, NCCL: 1.9}  # gloo#158
 SEGMENT_MB = 1448e-6
@@ -96,12 +98,13 @@ def records(task: Task, spec: LanSpec) -> Records:
     )
     libraries = ((GLOO, NCCL) if gpus.issuperset(names) else (GLOO,)) if spec.library_s else ()
     t_s = task.start_s
-    for traffic in (TCP, *libraries):
-        length_s = spec.tcp_s if traffic == TCP else spec.library_s
-        work = WORK if traffic == TCP else LIBRARY_WORK
+    lengths_s = {TCP: spec.tcp_s, **dict.fromkeys(libraries, spec.library_s)}
+    lengths_s |= {RAY: spec.ray_s} if spec.ray_s else {}
+    for traffic, length_s in lengths_s.items():
+        work = {TCP: WORK, RAY: WORK[:2]}.get(traffic, LIBRARY_WORK)
         each_s = length_s / len(work)
         if first:
-            for size in LATENCY_BYTES:
+            for size in LATENCY_BYTES if traffic in LATENCIES_MS else ():
                 yield _latency(task, traffic, size, t_s + each_s / 2)
         for operation, direction, company in work:
             rate = speed * RATES_MBPS[traffic]

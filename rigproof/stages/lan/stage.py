@@ -15,7 +15,7 @@ from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "lan"
 MB = "MB"  # 10^6 bytes
-TCP, GLOO, NCCL = "tcp", "gloo", "nccl"  # what carries the data
+TCP, GLOO, NCCL, RAY = "tcp", "gloo", "nccl", "ray"  # what carries the data
 SEND, BROADCAST, ALL_REDUCE, ALL_GATHER = "send", "broadcast", "all_reduce", "all_gather"
 OUT, BACK, BOTH = "out", "back", "both"  # from the node that the pair names first, and to it
 ALONE, TOGETHER = "alone", "together"  # while nothing, or the same, goes the other way
@@ -30,7 +30,7 @@ LIBRARY_SETUP_S = 4.0  # for both to load torch and to connect
 class LanSettings(OptionalSettings):
     """How fast each node and the next one exchange data, by TCP and by the libraries of training."""
 
-    of_rig = frozenset({"length_s", "library_s"})
+    of_rig = frozenset({"length_s", "library_s", "ray_s"})
 
     length_s: SomeLevels = Field(
         description="Length of TCP's part for each pair of nodes, in s, by level: one stream there, back, "
@@ -39,6 +39,10 @@ class LanSettings(OptionalSettings):
     library_s: SomeLevels = Field(
         description="Length of the same by gloo, and between GPUs by NCCL over sockets, in s each, by level. "
         "0: TCP alone."
+    )
+    ray_s: SomeLevels = Field(
+        description="Length of Ray's object transfer, there and back, in s, by level: at least four objects "
+        "each way. 0: none."
     )
     link_mbit: Positive | None = optional(
         "Speed of the node's link, in Mbit/s, where its driver reports none (virtual machines, containers), "
@@ -77,6 +81,15 @@ class LanSettings(OptionalSettings):
         description="The same as tcp_share for NCCL over sockets.",
         json_schema_extra=Meaningful(0.3, 0.97, "accepts a link that has fallen back", "fails sound links"),
     )
+    ray_share: Share = Field(
+        description="The same as tcp_share for Ray's object transfer.",
+        json_schema_extra=Meaningful(0.2, 0.9, "accepts objects over another link", "fails sound stores"),
+    )
+    ray_most_link_mbit: Positive = Field(
+        description="A faster link than this, in Mbit/s, is judged for Ray's objects as if it had no more: "
+        "the stores' processes are the limit.",
+        json_schema_extra=Meaningful(1000.0, 100000.0, "asks little of fast links", "fails sound hosts"),
+    )
     resent_warn_share: Portion = Field(
         description="Largest share of TCP segments that may be sent again; with more it warns.",
         json_schema_extra=Meaningful(1e-5, 0.01, "warns of sound links", "is silent about a bad cable"),
@@ -84,6 +97,10 @@ class LanSettings(OptionalSettings):
     resent_share: Portion = Field(
         description="Largest share of TCP segments that may be sent again; with more it fails.",
         json_schema_extra=Meaningful(1e-4, 0.05, "fails sound links", "accepts a bad cable"),
+    )
+    errors_warn_share: Portion = Field(
+        description="Most errors that the cards may count meanwhile, as a share of TCP segments; more warns.",
+        json_schema_extra=Meaningful(1e-6, 0.01, "warns of sound cables", "is silent about a bad cable"),
     )
     waiting_share: Portion = Field(
         description="A rate that misses its limit is not the link's if a sending or receiving thread waited "
@@ -125,7 +142,8 @@ class LanTraffic:
     `mb`: of the data alone, 10^6 bytes. `card_mb`: what the interface counted in that direction, everybody's.
     `sent`, `resent`: TCP segments of this very connection, by the sender; None if the kernel does not say.
     `errors`, `drops`: of the interface meanwhile. `cpu_share`: of the time, for which the thread (of gloo and
-    NCCL: the process, all its threads) used a CPU; `waiting_share`: for which the thread waited for one.
+    NCCL the process, all its threads; of Ray its process of the node) used a CPU; `waiting_share`: for which
+    it waited for one.
     """
 
     t_s: float
@@ -166,24 +184,28 @@ class LanLatency:
 
 @dataclass(frozen=True, slots=True)
 class LanSpec(Spec):
-    """Exchange data with the other node of the crew: TCP for `tcp_s`, each library for `library_s`."""
+    """Exchange data with the other node of the crew: TCP for `tcp_s`, then libraries, and Ray for `ray_s`."""
 
     node: str
     cuda: bool  # whether this node's worker has a GPU, so that NCCL can be measured with one that has
     tcp_s: float
     library_s: float
+    ray_s: float
     round_s: float
 
 
 def planned(settings: LanSettings, level: LevelName, round_s: float) -> StagePlan | None:
-    """TCP's part, then that of two libraries, for each pair."""
-    tcp_s, library_s = settings.length_s.at(level), settings.library_s.at(level)
+    """TCP's part, then that of two libraries and of Ray, for each pair."""
+    tcp_s, library_s, ray_s = (
+        one.at(level) for one in (settings.length_s, settings.library_s, settings.ray_s)
+    )
     if not tcp_s:
         return None
     libraries_s = LIBRARY_SETUP_S + len(LIBRARIES) * library_s if library_s else 0.0
+    objects_s = SETUP_S + ray_s if ray_s else 0.0
     return StagePlan(
         STAGE,
-        expected_s=SETUP_S + tcp_s + libraries_s,
+        expected_s=SETUP_S + tcp_s + libraries_s + objects_s,
         settle_s=0.0,
         measure_s=tcp_s,
         round_s=round_s,
@@ -198,6 +220,7 @@ def spec(work: StageWork, worker: WorkerPlan, own: LanSettings) -> Spec:
         cuda=worker.device == "cuda",
         tcp_s=work.stage.measure_s,
         library_s=own.library_s.at(work.plan.level),
+        ray_s=own.ray_s.at(work.plan.level),
         round_s=work.stage.round_s,
     )
 
@@ -211,7 +234,7 @@ KIND = StageKind(
     plan=planned,
     unit=MB,
     labels=(
-        Label("traffic", str, (TCP, *LIBRARIES), work=True),
+        Label("traffic", str, (TCP, *LIBRARIES, RAY), work=True),
         Label("operation", str, (SEND, BROADCAST, ALL_REDUCE, ALL_GATHER), work=True),
         Label("direction", str, work=True),
         Label("company", str, (ALONE, TOGETHER), work=True),

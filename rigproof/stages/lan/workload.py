@@ -13,6 +13,8 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host import parent
 from rigproof.host.addresses import free_ports
+from rigproof.host.child import Message
+from rigproof.stages.lan.objects import Transfer
 from rigproof.stages.lan.stage import (
     GLOO,
     NCCL,
@@ -36,6 +38,12 @@ def run_lan(spec: LanSpec, _device: Device, context: WorkerContext) -> None:
 
     Raises RuntimeError if the process dies, hangs or fails. It is not left running.
     """
+    rates: list[float] = []  # of TCP, if all that came after it came through, too
+
+    def hear(message: Message) -> None:
+        if message["what"] == "through":
+            rates.append(message["mbps"])
+
     run_apart(
         MODULE,
         spec,
@@ -44,7 +52,10 @@ def run_lan(spec: LanSpec, _device: Device, context: WorkerContext) -> None:
         test="exchange over the LAN",
         silent="the exchange over the LAN was silent",
         stall_s=STALL_S,
+        hear=hear,
     )
+    if spec.ray_s and rates and context.objects is not None:
+        Transfer(spec, context, context.objects, *rates).run()
 
 
 class Exchange:
@@ -78,8 +89,11 @@ class Exchange:
     def _exchange(self, meeting: Meeting) -> None:
         streams = Streams(self._spec, meeting, self._reporter)
         streams.run(lambda: self._tell_end(meeting, streams))
-        if not self._spec.library_s:
-            return
+        if self._spec.library_s:
+            self._libraries(meeting, streams)
+        parent.tell(what="through", mbps=min(streams.rates.values(), default=0.0))
+
+    def _libraries(self, meeting: Meeting, streams: Streams) -> None:
         self._doing = GLOO
         try:
             parent.tell(what="loading", limit_s=LOAD_S)

@@ -146,14 +146,14 @@ def test_the_boot_id_of_this_host_stays_the_same():
 def test_how_long_threads_waited_for_a_cpu(tmp_path: Path) -> None:
     for path, text in {
         "thread-self": "100 2000000000 3\n",
-        "self/task/7": "1 1500000000 1\n",
-        "self/task/8": "1 1000000000 1\n",
+        "7/task/7": "1 1500000000 1\n",
+        "7/task/8": "1 1000000000 1\n",
     }.items():
         (tmp_path / path).mkdir(parents=True)
         (tmp_path / path / "schedstat").write_text(text)
     assert waited_s(tmp_path) == 2.0
-    assert waited_s(tmp_path, whole_process=True) == 2.5
-    (tmp_path / "self/task/8/schedstat").write_text("0\n")
-    assert waited_s(tmp_path, whole_process=True) is None
+    assert waited_s(tmp_path, pid=7) == 2.5
+    (tmp_path / "7/task/8/schedstat").write_text("0\n")
+    assert waited_s(tmp_path, pid=7) is None
     assert waited_s(tmp_path / "none") is None
-    assert waited_s(tmp_path / "none", whole_process=True) is None
+    assert waited_s(tmp_path / "none", pid=7) is None

@@ -11,6 +11,7 @@ from rigproof.stages.lan.stage import STAGE, LanEnd, LanLatency, LanTraffic
 from support.equal_hosts import HostRun, host_rig
 from support.sentences import check_sentences
 
+BY = ("tcp", "gloo", "nccl", "ray")
 PAIRS = ("n1+n2", "n2+n3", "n1+n3")
 
 
@@ -85,10 +86,10 @@ def test_a_gigabit_lan_passes_and_says_what_was_measured(run):
     assert found.detail.startswith(
         "tcp 117 there, 116 back, 111 + 111 at once, 0 % sent again, 0.10 ms one way"
     )
-    assert "; gloo 111; nccl 112" in found.detail
+    assert "; gloo 111; nccl 112; ray 105" in found.detail
     assert "1000 Mbit/s" in found.limit_source
     [table] = tables(run.recording)
-    assert [row[:2] for row in table.rows] == [(pair, by) for pair in PAIRS for by in ("tcp", "gloo", "nccl")]
+    assert [row[:2] for row in table.rows] == [(pair, by) for pair in PAIRS for by in BY]
     assert len(table.columns) == len(table.rows[0])
 
 
@@ -122,6 +123,7 @@ def test_with_two_nodes_it_cannot_be_told():
         ({"traffic": "gloo", "operation": "all_reduce"}, 0.80, "gloo all_reduce"),
         ({"traffic": "nccl", "operation": "broadcast"}, 0.80, "nccl broadcast from n1 to n2"),
         ({"traffic": "tcp", "company": "together", "direction": "back"}, 0.5, "tcp from n2 to n1, both ways"),
+        ({"traffic": "ray", "direction": "back"}, 0.6, "Ray's objects from n2 to n1; TCP is fast"),
     ],
 )
 def test_each_kind_of_traffic_has_a_floor(run, labels, share, words):
@@ -210,8 +212,36 @@ def test_what_is_sent_again(run, share, outcome):
     if outcome is not Outcome.PASS:
         assert (found.unit, found.direction) == ("%", "at_most")
         assert found.measured == pytest.approx(100 * share, rel=0.01)
-        assert "most from n2 to n1" in found.detail
+        assert "most from n2, at" in found.detail
         assert "a bad cable, port or switch" in found.detail
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.0, "pass"), (0.00005, "pass"), (0.0005, "warn")])
+def test_errors_that_a_card_counts_warn_though_nothing_was_sent_again(run, share, outcome):
+    run.counted(only=lambda one: one.sent, sent=100_000, resent=0)
+    run.counted(only=lambda one: (one.node, one.direction) == ("n2", "out"), errors=int(2e5 * share), drops=3)
+    found = run.first()
+    assert found.outcome.value == outcome
+    if outcome == "warn":
+        assert "of packets with errors; 200 errors, 6 drops on the card of n2" in found.detail
+
+
+@pytest.mark.parametrize(("mbit", "share", "outcome"), [(10_000.0, 2.0, "pass"), (10_000.0, 1.0, "fail")])
+def test_of_a_fast_link_ray_is_asked_for_a_part(run, mbit, share, outcome):
+    """Its own processes are the limit there; but what a gigabit carries is too little."""
+    run.ends(link_mbit=mbit)
+    run.slower(10.0, "n1+n2")
+    run.slower(0.1 * share, "n1+n2", traffic="ray")
+    assert run.first().outcome.value == outcome
+
+
+def test_objects_that_do_not_come_are_the_port_of_ray_not_the_cable(run):
+    run.happened("lan_silent", "ray: nothing came from the store of n2 for 12 s")
+    found = run.first()
+    assert found.outcome is Outcome.FAIL
+    assert "though TCP came through: the port of its object manager is closed" in found.detail
+    assert "--object-manager-port=8076" in found.remedy
+    assert run.verdict("n2+n3").outcome is Outcome.PASS
 
 
 def test_errors_of_the_cards_are_said(run):
@@ -274,6 +304,14 @@ def test_one_stall_on_a_busy_host_is_not_the_link_s(run, waiting, outcome):
     assert run.first().outcome is outcome
 
 
+def test_a_busy_host_does_not_excuse_losses(run):
+    run.slower(0.8, "n1+n2", traffic="tcp")
+    run.counted(waiting_share=0.3)
+    run.counted(only=lambda one: one.sent, resent=2000)
+    assert run.first().outcome is Outcome.FAIL
+    assert "sent again: a bad cable, port or switch" in run.first().detail
+
+
 def test_a_core_that_is_the_limit_warns(run):
     run.slower(0.7, "n1+n2", traffic="tcp", direction="out")
     run.counted(only=lambda one: one.node == "n1" and one.role == "sender", cpu_share=0.97)
@@ -325,7 +363,14 @@ def test_two_nodes_on_one_host_have_no_lan(run):
 
 
 @pytest.mark.parametrize(
-    "labels", [{"direction": "back", "traffic": "tcp"}, {"traffic": "gloo"}, {"traffic": "nccl"}, {}]
+    "labels",
+    [
+        {"direction": "back", "traffic": "tcp"},
+        {"traffic": "gloo"},
+        {"traffic": "nccl"},
+        {"traffic": "ray"},
+        {},
+    ],
 )
 def test_what_was_due_and_is_missing_is_not_measured(run, labels):
     run.without(**labels)

@@ -38,7 +38,7 @@ def context_of(rank, place):
 
 
 def exchange(context):
-    Exchange(LanSpec("lan", f"pc{context.crew.rank + 1}", False, TCP_S, 0.0, 0.01), context).run()
+    Exchange(LanSpec("lan", f"pc{context.crew.rank + 1}", False, TCP_S, 0.0, 0.0, 0.01), context).run()
 
 
 def both(*places):
