@@ -1,0 +1,273 @@
+"""What is known of one node's ways to the others: interfaces, what libraries take, and what was probed."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import ip_interface
+from math import isfinite
+from statistics import median
+
+from rigproof.criteria.criterion import NotApplicable, NotMeasured
+from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import figure
+from rigproof.stages.route.choice import GOOD
+from rigproof.stages.route.stage import (
+    AS_IT_IS,
+    GLOO,
+    KIND,
+    NCCL,
+    PINNED,
+    STAGE,
+    LanArm,
+    LanInterface,
+    LanNode,
+    LanProbe,
+)
+
+FASTER_FACTOR = KIND.key(lambda own: own.faster_factor)
+EATEN = {"no answer": "were not answered", "refused": "were refused", "unreachable": "were rejected"}
+IN_WORDS = {
+    "ethernet": "a cable",
+    "infiniband": "InfiniBand",
+    "wifi": "Wi-Fi",
+    "bridge": "a bridge of containers",
+    "vpn": "a VPN",
+    "loopback": "loopback",
+}
+CARRIED_SHARE = 0.8  # of what was reduced; an interface that sent so much may have carried it
+
+
+@dataclass(frozen=True)
+class Ways:
+    """One node's ways. Properties raise NotMeasured and NotApplicable."""
+
+    node: NodeEvidence
+
+    @property
+    def name(self) -> str:
+        return self.node.subject
+
+    @cached_property
+    def own(self) -> LanNode:
+        if not self.node.devices:
+            raise NotApplicable("no device of the rig is on this node")
+        self.node.require_found()
+        addresses = set(map(self.address, (self.name, *self.others)))
+        if not self.node.evidence.recording.run.simulated and self.others and len(addresses) == 1:
+            raise NotApplicable("the nodes are one machine: there is no LAN between them")
+        return self.node.record(LanNode, STAGE, "it did not look for its ways to the others")
+
+    @cached_property
+    def others(self) -> Sequence[str]:
+        """The other nodes with devices that were found."""
+        every = self.node.evidence.nodes
+        return [one.subject for one in every if one.devices and one.found and one.subject != self.name]
+
+    def other(self, name: str) -> LanNode | None:
+        """What another node has."""
+        found = self.node.evidence.records(LanNode, name)
+        return found[-1] if found else None
+
+    def told(self) -> Iterator[LanNode]:
+        """What the other nodes have, of those that told."""
+        yield from (one for name in self.others if (one := self.other(name)) is not None)
+
+    def address(self, name: str) -> str:
+        """The address that Ray has of a node; of a simulated one that it is said to have."""
+        identity, its = self.node.evidence.recording.nodes.get(name), self.other(name)
+        simulated = self.node.evidence.recording.run.simulated
+        return its.ray if simulated and its is not None else identity.address if identity is not None else ""
+
+    @cached_property
+    def interfaces(self) -> Mapping[str, LanInterface]:
+        return {one.name: one for one in self.node.evidence.records(LanInterface, self.name)}
+
+    @cached_property
+    def best(self) -> LanInterface | None:
+        """The interface of the best way, if there is one."""
+        return self.interfaces.get(self.own.best)
+
+    @cached_property
+    def out(self) -> Sequence[LanProbe]:
+        """What this node probed."""
+        return self.node.evidence.records(LanProbe, self.name)
+
+    @cached_property
+    def back(self) -> Sequence[LanProbe]:
+        """What others probed of this node."""
+        evidence = self.node.evidence
+        every = evidence.cached(("probes", STAGE), lambda: _by_target(evidence.recording))
+        found: Sequence[LanProbe] = every.get(self.name, ())
+        return found
+
+    # What libraries take, and whether that is the best way.
+
+    @cached_property
+    def stated(self) -> Mapping[str, str]:
+        """The variables that decide what libraries take."""
+        return dict(one.partition("=")[::2] for one in self.own.variables.split())
+
+    @cached_property
+    def taken(self) -> Mapping[str, str]:
+        """The interface that each library takes, by its name; empty if no interface has the address."""
+        takes = {"gloo": self._interface_of(self.own.gloo)}
+        if self.node.cards:
+            takes["NCCL"] = self.own.nccl.partition(" ")[0]
+        takes["Ray"] = self._interface_of(self.address(self.name))
+        return takes
+
+    def _interface_of(self, address: str) -> str:
+        for one in self.interfaces.values():
+            if any(text.partition("/")[0] == address for text in one.addresses.split()):
+                return one.name
+        return ""
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """The interfaces that matter."""
+        return frozenset(filter(None, (*self.taken.values(), self.own.best)))
+
+    def worse(self, name: str) -> str:
+        """Why an interface is worse than the best one, in words; empty if it is not."""
+        own, best = self.interfaces.get(name), self.interfaces[self.own.best]
+        if own is None:
+            return "none of this node's"
+        rate, best_rate = self.mbps(name), self.mbps(best.name)
+        if rate is None:
+            return f"{IN_WORDS[own.kind]} that leads to no other node"
+        if own.kind not in GOOD and best.kind in GOOD:
+            return IN_WORDS[own.kind]
+        equal = own.speed_mbps is not None and own.speed_mbps == best.speed_mbps
+        factor = self.node.limit(FASTER_FACTOR).value * (2 if equal else 1)  # a port can still be held down
+        if best_rate is not None and best_rate >= factor * rate:
+            return f"{figure(rate)} Mbit/s beside {figure(best_rate)}"
+        return ""
+
+    def worse_for_nccl(self, name: str) -> bool:
+        """Whether NCCL had better not use an interface beside the best one."""
+        own = self.interfaces.get(name)
+        return own is not None and (own.kind not in GOOD or bool(self.mbps(name) and self.worse(name)))
+
+    def mbps(self, interface: str) -> float | None:
+        """The fastest burst over an interface, either way; None if no way over it is open."""
+        here = [one.mbps for one in self.out if one.interface == interface and one.outcome == "open"]
+        there = [one.mbps for one in self.back if one.to_interface == interface and one.outcome == "open"]
+        return max((one for one in (*here, *there) if one is not None), default=None)
+
+    def arm(self, name: str) -> LanArm | None:
+        """An all-reduce of gloo."""
+        return next((one for one in self.node.evidence.records(LanArm, self.name) if one.arm == name), None)
+
+    def went_over_best(self, library: str) -> bool:
+        """Whether gloo's bytes took the best interface, whatever its address: the kernel's routes decide."""
+        arm = self.arm(AS_IT_IS)
+        return library == "gloo" and arm is not None and carriers(arm) == [self.own.best]
+
+    def moved(self, name: str) -> str:
+        """What gloo's bytes took, as it is and pinned, in words; empty if it did not get through as it is."""
+        arm, pinned = self.arm(AS_IT_IS), self.arm(PINNED)
+        if arm is None or arm.outcome != "done":
+            return ""
+        text = f"as it is {share_of(arm, name)} of gloo's bytes went over {name}"
+        if pinned is not None and pinned.outcome == "done":
+            text += f", pinned {share_of(pinned, self.own.best)} over {self.own.best}"
+        return text
+
+    def export(self, *variables: str) -> str:
+        """What to export on which node: one value fits all only where the interfaces have one name."""
+        values = {one.subject: one.best for one in (self.own, *self.told()) if one.best}
+        if self.name not in values:
+            return "set it to the interface that `ip address` shows for the LAN, before `ray start`"
+        exports = " ".join(f"{name}={values[self.name]}" for name in variables)
+        others = {name: best for name, best in values.items() if best != values[self.name]}
+        unlike = "".join(f", ={best} on {name}" for name, best in list(others.items())[:2])
+        where = f"on {self.name}{unlike}" if others else "on every node"
+        return f"run `export {exports}` {where}, before `ray start`"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Those that pin what trains here."""
+        return (GLOO, NCCL) if self.node.cards else (GLOO,)
+
+    # Who answers.
+
+    def kept_out(self, probes: Sequence[LanProbe]) -> list[LanProbe]:
+        """Ways between the addresses of Ray that are closed, while none to that node is open."""
+        open_to = {(one.subject, one.to) for one in probes if one.outcome in ("open", "stalled")}
+        closed = [one for one in probes if one.outcome in EATEN and (one.subject, one.to) not in open_to]
+        return [one for one in closed if one.target == self.address(one.to)]
+
+    def kept_out_of_others(self, name: str) -> bool:
+        """Whether nobody answers that node."""
+        return all(one.outcome in EATEN for one in self.node.evidence.records(LanProbe, name))
+
+    @property
+    def ray_network(self) -> str:
+        """The network of the address that Ray has; the address if there is none."""
+        address = self.address(self.name)
+        with suppress(ValueError):  # of a damaged record
+            for text in (text for one in self.interfaces.values() for text in one.addresses.split()):
+                if text.startswith(f"{address}/"):
+                    return str(ip_interface(text).network)
+        return address
+
+    # Clocks.
+
+    @cached_property
+    def ahead_s(self) -> float | None:
+        """Of the other nodes' clocks, by their median; None if it is not known."""
+        others = [one.ahead_s for one in self.told() if one.ahead_s is not None and isfinite(one.ahead_s)]
+        own_s = self.own.ahead_s
+        return own_s - median(others) if others and own_s is not None and isfinite(own_s) else None
+
+    @property
+    def clock(self) -> str:
+        """`3 ms ahead of that of pc2`; `ahead_s` is known."""
+        assert self.ahead_s is not None
+        seconds = abs(self.ahead_s)
+        text = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.{1 if seconds < 100 else 0}f} s"
+        others = f"that of {self.others[0]}" if len(self.others) == 1 else "those of the others"
+        return f"{text} {'ahead of' if self.ahead_s >= 0 else 'behind'} {others}"
+
+    def in_words(self) -> str:
+        """What was found of a node without a fault."""
+        best = self.best
+        if best is None:
+            raise NotMeasured("no way to another node is open")
+        open_ways = [one for one in self.out if one.interface == best.name and one.outcome == "open"]
+        to = ", ".join(dict.fromkeys(one.to for one in open_ways))
+        if not to or not any(one.to_interface == best.name and one.outcome == "open" for one in self.back):
+            raise NotMeasured(f"no way over {best.name} was probed in both directions")
+        over = [name for name, at in self.taken.items() if at == best.name or self.went_over_best(name)]
+        *first, last = over or ["no library"]
+        takes = f"{', '.join(first)} and {last}" if first else last
+        speed = f"{best.speed_mbps} Mbit/s, " if best.speed_mbps else ""
+        passed = min(one.passed for one in open_ways)
+        size = f"packets of {passed} bytes arrive" if passed else "UDP is not answered, TCP is"
+        there = {its.best for one in open_ways if (its := self.other(one.to)) is not None}
+        unlike = sorted(there - {best.name, ""})
+        names = f" ({', '.join(unlike)} there: no one {GLOO} fits both)" if unlike else ""
+        clock = "" if self.ahead_s is None else f"; clock {self.clock}"
+        return f"{takes} over {best.name} to {to}{names}: {speed}{size}{clock}"
+
+
+def carriers(arm: LanArm) -> list[str]:
+    """The interfaces that sent at least what was reduced; of those that carry each other, all."""
+    sent = zip(arm.names.split(), arm.shares or (), strict=False)
+    return [name for name, share in sent if share * arm.sent_mb >= CARRIED_SHARE * arm.payload_mb]
+
+
+def share_of(arm: LanArm, name: str) -> str:
+    """The part of an all-reduce's bytes that an interface sent."""
+    share = dict(zip(arm.names.split(), arm.shares or (), strict=False)).get(name, 0.0)
+    return f"{100 * share:.0f} %"
+
+
+def _by_target(recording: Recording) -> dict[str, list[LanProbe]]:
+    found: dict[str, list[LanProbe]] = defaultdict(list)
+    for one in recording.of(LanProbe):
+        found[one.to].append(one)
+    return found
