@@ -14,7 +14,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fed import WAITED, idled
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.planning.subjects import RIG
+from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.records.verdict import FOLLOWS, Outcome, Verdict
 
 Member = DeviceEvidence | NodeEvidence
@@ -25,12 +25,14 @@ class Root:
     """A criterion whose failure explains others of the same device, and of the pairs with that device.
 
     `events`: it counts only with an event of one of these kinds on the device, since another device may have
-    caused the failure. `slows`: it explains low rates, but not lost work.
+    caused the failure. `slows`: it explains low rates, but not lost work. `between`: it is about two nodes,
+    and explains what both take part in.
     """
 
     criterion: str
     events: tuple[str, ...] = ()
     slows: bool = False
+    between: bool = False
 
 
 IDLE = "activity.gpu_active"  # of a device that did nothing although nothing kept it from working
@@ -42,6 +44,7 @@ ROOTS = (
     Root("inventory.gpus_present"),
     Root("memory.no_oom"),
     Root("cluster.no_timeouts", ("worker_failed", "worker_died", "worker_hung", "agent_died")),
+    Root("lan.bandwidth", slows=True, between=True),
     Root("thermal.throttle", slows=True),
     Root("clock.ratio", slows=True),
     Root(IDLE, slows=True),
@@ -175,9 +178,13 @@ def _members(verdict: Verdict, evidence: Evidence) -> Sequence[Member]:
 def _found(
     roots: Sequence[Root], members: Sequence[Member], failed: set[tuple[str, str]], evidence: Evidence
 ) -> Iterator[str]:
-    """The roots that failed on one of the members, its node or the rig."""
+    """The roots that failed on one of the members, its node or the rig, or between two of their nodes."""
+    nodes = {member.node_name for member in members}
     for root in roots:
-        for member in members:
+        for pair in subjects(evidence.loaded, "node_ring") if root.between else ():
+            if nodes.issuperset(pair.members) and (root.criterion, pair.text) in failed:
+                yield f"{root.criterion} of {pair.text}"
+        for member in () if root.between else members:
             own = (member.subject, member.node_name)
             if root.events and not any(evidence.events.of(subject, *root.events) for subject in own):
                 continue

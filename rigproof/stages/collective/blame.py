@@ -613,7 +613,7 @@ WHY = {
     "gpu": "it fails with each partner",
     "port": "of its node it alone fails with other nodes, and inside its node it is fine: its own way out",
     "node": "it fails with each other node: its network card, cable, settings",
-    "link": "each is fine with others: what joins the two",
+    "link": "each is fine with others",
     "switch": "they are fine with each other and fail with all others: what joins them to the rest",
     "all": "no two of them are fine together: what all of them share",
 }

@@ -1,28 +1,37 @@
 """Do devices that work together exchange data as fast as they can, and right?"""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from statistics import median
 
 from rigproof.criteria.criterion import (
     Criterion,
     Disturbed,
     Finding,
-    Limit,
     NotApplicable,
     NotMeasured,
     pass_or_fail,
 )
-from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.fronts import Halt, halt_of
-from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.profiles.planning.subjects import RIG, subjects
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.stages.collective.rates import (
+    FLOOR_GBPS,
+    GROUP_SHARE,
+    NODES_SHARE,
+    NODES_TCP_SHARE,
+    PAIR_SHARE,
+    SKU_SHARE,
+    UNIT,
+    Speed,
+    because,
+    devices_of,
+    limited,
+    speeds,
+)
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     ALL_TO_ALL,
@@ -30,24 +39,16 @@ from rigproof.stages.collective.stage import (
     AS_IT_IS,
     BROADCAST,
     KIND,
-    ONE_MIB,
     OPERATIONS,
     PROTOCOLS,
     STAGE,
 )
 from rigproof.stages.tables import NO_RATE, StageTable, verified_rounds
 
-FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
-SKU_SHARE = KIND.key(lambda own: own.sku_share)
-GROUP_SHARE = KIND.key(lambda own: own.group_share)
-PAIR_SHARE = KIND.key(lambda own: own.pair_share)
-
 ARM_SHARE = KIND.key(lambda own: own.arm_share)
 
-UNIT = "GB/s"
 WITHOUT_P2P = next(iter(ARMS))
 MOST_VARIABLES = 2  # that a sentence names
-FEWEST_OTHERS = 2  # groups that a group is compared with
 TITLES = {
     ALL_REDUCE: "all-reduce",
     "all_gather": "all-gather",
@@ -59,23 +60,19 @@ RIGHT = "every element of every answer is what arithmetic says"
 LIMIT = (
     "every element of every answer is right, and no rank is stuck or dies. Bus bandwidth of the slowest rank "
     "by size: {own}`stages.collective.sku_share` of the SKU file's figure for as many GPUs; else "
-    "`stages.collective.group_share` of the median of the run's other groups of the same devices{pairs}; "
+    "`stages.collective.group_share` of the median of the run's other groups of the same devices{more}; "
     "else none. No rate excuses a wrong answer"
 )
+OF_ALL_REDUCE = (
+    "; else, inside a node, `stages.collective.pair_share` of what its slowest two GPUs copy; of all nodes, "
+    "at the largest size, `stages.collective.nodes_share` of what the slowest two that follow each other "
+    "exchange in lan.bandwidth by the same library, or `stages.collective.nodes_tcp_share` of it by TCP"
+)
 WRONG = "see `dmesg` for IOMMU and ACS"
-SLOW = "compare `nvidia-smi topo -m` with the board's manual; see health.nvlink, transfer.link"
+SLOW = "in a node compare `nvidia-smi topo -m` with its manual; between nodes `export` what lan.route prints"
 PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
 RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
 MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them."""
-
-    mib: int
-    gbps: float
-    seconds: float
 
 
 def judged(operation: str, team: SharedEvidence) -> Finding:
@@ -141,28 +138,6 @@ def _about(halt: Halt) -> str:
     return halt.operation if halt.operation in OPERATIONS else ALL_REDUCE
 
 
-def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
-    """By size, smallest first. NotMeasured if a rank is missing, or has too few verified rounds of each."""
-    rounds = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
-    found = []
-    for (mib,), of_size in sorted(rounds.by_labels("mib").items()):
-        by_rank = [of_size.only(of_size.same("worker", one)) for one in sorted(of_size.distinct("worker"))]
-        members = {one.rpartition("#")[0] for one in of_size.distinct("worker")}
-        missing = [one.subject for one in team.members if one.subject not in members]
-        if missing:
-            raise NotMeasured(f"no verified {operation} of {mib} MiB on {missing[0]}")
-        if min(map(len, by_rank)) < FEWEST_ROUNDS:
-            continue
-        slowest = min(by_rank, key=Rounds.rate)
-        each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
-        found.append(Speed(mib, slowest.rate(), each_s))
-    if not any(one.mib for one in found):
-        left_out = [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
-        why = f": {left_out[0].message}" if left_out else _because(team)
-        raise NotMeasured(f"too few verified rounds of {operation}{why}")
-    return found
-
-
 def _variables(team: SharedEvidence) -> str:
     """What NCCL or gloo were told by variables, and where only some ranks were."""
     devices_of: dict[str, list[str]] = {}
@@ -177,17 +152,6 @@ def _variables(team: SharedEvidence) -> str:
     return ", ".join(found[:MOST_VARIABLES])
 
 
-def _because(team: SharedEvidence) -> str:
-    cause = team.cause()
-    return f": {cause}" if cause else ""
-
-
-def limited(operation: str, team: SharedEvidence, found: list[Speed]) -> list[tuple[Speed, Limit]]:
-    """The speeds that have a limit, with it."""
-    limits = {one.mib: _limit(operation, team, one.mib) for one in found if one.mib}
-    return [(one, limit) for one in found if (limit := limits.get(one.mib)) is not None]
-
-
 def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
     judged, others = limited(operation, team, found), _others(found)
@@ -197,7 +161,7 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
         return Finding(Outcome.NO_LIMIT, largest.gbps, detail=f"{detail}; nothing to compare it with yet")
     one, limit = min(judged, key=lambda pair: pair[0].gbps / pair[1].value)
     good = one.gbps >= limit.value
-    detail = f"{one.mib} MiB" + ("" if good else _because(team) + _blamed(team))
+    detail = f"{one.mib} MiB" + ("" if good else because(team) + _blamed(team))
     parts = (detail, others, "" if good else _variables(team))
     return pass_or_fail(one.gbps, limit, good=good, detail="; ".join(filter(None, parts)), remedy=SLOW)
 
@@ -206,84 +170,6 @@ def _others(found: list[Speed]) -> str:
     """What one operation on 4 bytes takes."""
     small = next((one for one in found if not one.mib), None)
     return f"4 B take {figure(small.seconds * 1e6, 'µs')}" if small is not None else ""
-
-
-def _limit(operation: str, team: SharedEvidence, mib: int) -> Limit | None:
-    """The floor of an operation at a size; None if there is none."""
-    devices = _devices(team)
-    own = devices[0].optional_limit(FLOOR_GBPS)
-    if own is not None and operation == ALL_REDUCE:
-        return own if mib >= ONE_MIB else None
-    return (
-        _sku_limit(operation, devices, mib)
-        or _others_limit(operation, team, devices, mib)
-        or _pairs_limit(operation, team, devices, mib)
-    )
-
-
-def _devices(team: SharedEvidence) -> list[DeviceEvidence]:
-    return [one for one in team.members if isinstance(one, DeviceEvidence)]
-
-
-def _sku_limit(operation: str, devices: list[DeviceEvidence], mib: int) -> Limit | None:
-    """A share of the SKU file's figure for as many GPUs of one node."""
-    first = devices[0]
-    if len({one.node_name for one in devices}) > 1 or len({one.device.sku_stem for one in devices}) > 1:
-        return None
-    for stated in first.device.sku.group_rates if first.device.sku is not None else ():
-        if (stated.operation, stated.gpus, stated.mib) == (operation, len(devices), mib):
-            share = first.limit(SKU_SHARE)
-            source = f"{share.value:g} of {figure(stated.gbps, UNIT)}, measured; {first.sku_file}"
-            return Limit(share.value * stated.gbps, source)
-    return None
-
-
-def _others_limit(
-    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
-) -> Limit | None:
-    """A share of the median of the other groups with the same devices."""
-    alike = _skus(devices)
-    rates = []
-    for one in team.evidence.teams:
-        if one.subject in (team.subject, RIG) or _skus(_devices(one)) != alike or None in alike:
-            continue
-        try:
-            rates += [speed.gbps for speed in speeds(operation, one) if speed.mib == mib]
-        except NotMeasured:
-            continue
-    if len(rates) < FEWEST_OTHERS or team.subject == RIG:
-        return None
-    share = devices[0].limit(GROUP_SHARE)
-    middle = median(rates)
-    return Limit(
-        share.value * middle,
-        f"{share.value:g} of {figure(middle, UNIT)}, the median of {len(rates)} other groups; {share.source}",
-    )
-
-
-def _pairs_limit(
-    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
-) -> Limit | None:
-    """A share of what the slowest two GPUs of the group copied to each other, in the run's stage for that."""
-    if operation != ALL_REDUCE or mib < ONE_MIB or len({one.node_name for one in devices}) > 1:
-        return None
-    evidence, own, slowest = team.evidence, {one.subject for one in devices}, math.inf
-    copying = [one for one in evidence.kinds if one.exchanges and one.crew == "neighbours"]
-    for pair in subjects(evidence.loaded, "peers") if copying else ():
-        every = evidence.rounds(pair.text).verified.measured
-        for kind in copying if own.issuperset(pair.members) else ():
-            ways = [label.name for label in kind.labels if label.work]
-            of_pair = every.only(every.same("stage", kind.name))
-            slowest = min([slowest, *(one.rate() for one in of_pair.by_labels(*ways).values())])
-    if not math.isfinite(slowest):
-        return None
-    share = devices[0].limit(PAIR_SHARE)
-    source = f"{share.value:g} of {figure(slowest, UNIT)}, what its slowest two GPUs copy; {share.source}"
-    return Limit(share.value * slowest, source)
-
-
-def _skus(devices: list[DeviceEvidence]) -> tuple[str | None, ...]:
-    return tuple(one.device.sku_stem for one in devices)
 
 
 def _criterion(operation: str) -> Criterion:
@@ -296,16 +182,17 @@ def _criterion(operation: str) -> Criterion:
         "came, and one whose process dies by its signal. The rate is bus bandwidth as nccl-tests counts it."
     )
     own = "`stages.collective.floor_gbps`; else " if operation == ALL_REDUCE else ""
-    pairs = (PAIR_SHARE,) if operation == ALL_REDUCE else ()
-    of_pairs = "; else `stages.collective.pair_share` of what its slowest two GPUs copy" if pairs else ""
+    own_keys = (FLOOR_GBPS,) if own else ()
+    more_keys = (PAIR_SHARE, NODES_SHARE, NODES_TCP_SHARE) if own else ()
+    more = OF_ALL_REDUCE if own else ""
     return Criterion(
         f"collective.{operation}",
         title=title,
         scope="team",
         unit=UNIT,
         direction="at_least",
-        limit=LIMIT.format(own=own, pairs=of_pairs),
-        limits=(*((FLOOR_GBPS,) if own else ()), SKU_SHARE, GROUP_SHARE, *pairs),
+        limit=LIMIT.format(own=own, more=more),
+        limits=(*own_keys, SKU_SHARE, GROUP_SHARE, *more_keys),
         severity="reseat",
         remedy=SLOW,
         unmeasured="too few verified rounds of a rank, a rank that a signal ended or stopped, or an earlier "
@@ -339,7 +226,7 @@ def path(team: SharedEvidence) -> Finding:
     """
     if team.subject == RIG:
         raise NotApplicable("between nodes there is neither P2P nor shared memory")
-    if any(one.is_cpu for one in _devices(team)):
+    if any(one.is_cpu for one in devices_of(team)):
         raise NotApplicable("gloo has no other ways to choose from")
     team.evidence.stage(STAGE)
     ran = [arm for arm in (*ARMS, *PROTOCOLS) if _ran(team, arm)]
@@ -354,7 +241,7 @@ def path(team: SharedEvidence) -> Finding:
         raise NotApplicable("this level has its arms after a failure alone")
     rates = _at_one_size({arm: speeds(ALL_REDUCE, team, arm) for arm in (AS_IT_IS, *ARMS)})
     own, best = rates[AS_IT_IS].gbps, max(one.gbps for one in rates.values())
-    share = _devices(team)[0].limit(ARM_SHARE)
+    share = devices_of(team)[0].limit(ARM_SHARE)
     told = ", ".join(f"{arm} {figure(one.gbps)}" for arm, one in rates.items())
     detail = f"{rates[AS_IT_IS].mib} MiB {told}"
     if own < share.value * best:

@@ -20,7 +20,8 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.stages.collective.blame import Culprit, Members, Trial, next_step, node_of
-from rigproof.stages.collective.criteria import judged, limited, speeds
+from rigproof.stages.collective.criteria import judged
+from rigproof.stages.collective.rates import limited, speeds
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     AS_IT_IS,
@@ -202,7 +203,8 @@ def _said(culprit: Culprit, teams: Sequence[Subject]) -> Event:
     data: dict[str, Any] = {"kind": culprit.kind, "devices": list(culprit.one)}
     data["apart"] = list(culprit.one) if culprit.kind in OWN_FAULT else []
     told = culprit.kind != "unknown"
-    whom = f"{culprit.subject} is to blame" if told else "who is to blame cannot be told"
+    named = f"what joins {culprit.subject}" if culprit.kind == "link" else culprit.subject
+    whom = f"{named} is to blame" if told else "who is to blame cannot be told"
     message = f"{whom}: {culprit.why}"
     subject = _team_of((*culprit.one, *culprit.other), teams)
     if told:

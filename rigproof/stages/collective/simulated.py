@@ -9,6 +9,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.records.measurements import GB, Event, Labels, Round
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.silicon.readings import link_of
 from rigproof.simulation.stage import CardWork, Records, SimulatedForm
@@ -25,6 +26,7 @@ from rigproof.stages.collective.stage import (
     WORD_BYTES,
     Case,
     CollectiveSpec,
+    share_of_time,
 )
 
 
@@ -36,7 +38,8 @@ def _without_team(loaded: LoadedRig, device: PromisedDevice) -> str:
 
 EVERY = tuple(f"collective.{one}" for one in OPERATIONS)
 FIRST = f"collective.{ALL_REDUCE}"
-WRONG, HANG, RANK_KILLED, RANK_FROZEN = "collective-wrong", "collective-hang", "rank-killed", "rank-frozen"
+WRONG, HANG, SLOW = "collective-wrong", "collective-hang", "collective-slow"
+RANK_KILLED, RANK_FROZEN = "rank-killed", "rank-frozen"
 FAULTS = (
     FaultKind(
         WRONG,
@@ -53,6 +56,16 @@ FAULTS = (
         "the card does not enter an operation that the others wait in; `field`: which one",
         (FIRST,),
         keys=("stage", "field"),
+        fields=OPERATIONS,
+        stage=STAGE,
+        lacks=_without_team,
+    ),
+    FaultKind(
+        SLOW,
+        "the card's part of each operation takes longer, although its links are as fast as they should",
+        (FIRST,),
+        keys=("stage", "by", "field"),
+        defaults={"by": "80%"},
         fields=OPERATIONS,
         stage=STAGE,
         lacks=_without_team,
@@ -83,7 +96,8 @@ SETUP_S = 2.5  # two H100: context, group, first operations; four cards take no 
 LINK_GBPS = 17.7  # of an all-reduce at 1 GiB for each of 18 links
 HOST_SHARE = 0.41  # of the PCIe link's nominal rate, through host memory: 26 of 63
 SOCKETS_GBPS = 4.0  # two H200 without P2P and shared memory
-LAN_GBPS = 1.1  # lead: of 10 GbE
+LAN_GBPS = 0.111  # 1 GbE, as in the stage that measures it
+LAN_AT_SIZE = ((1, 0.5), (16, 0.9))  # lead: a message takes 0.35 ms; and 0.97 for more
 AT_SIZE = ((1, 0.063), (16, 0.68), (32, 0.75), (128, 0.87))  # and 1 for more
 KIND_SHARE = {ALL_REDUCE: 1.0, BROADCAST: 1.13}
 OTHER_SHARE = 0.53  # all-gather 170 of 318
@@ -106,35 +120,46 @@ class Rank:
     spec: CollectiveSpec
     members: tuple[str, ...]
 
-    def hit(self, name: str, operation: str = "") -> str:
-        """The member that the fault hits in this lap, in the operation if given; empty if it hits none."""
+    def hit(self, name: str, operation: str = "") -> InjectedFault | None:
+        """The fault of a member in this lap, in the operation if given; None if none has it."""
         rig, stages = self.task.node.rig, self.task.node.stages
-        for one in self.members:
-            fault = rig.fault(name, one)
+        for fault in (rig.fault(name, one) for one in self.members):
             if (
                 fault is not None
                 and fault.hits_task(stages)
                 and fault.field in (None, operation or fault.field)
             ):
-                return one
-        return ""
+                return fault
+        return None
 
     def rate_gbps(self, case: Case) -> float:
-        """Its bus bandwidth: that of the SKU file, or of its slowest link."""
+        """Its bus bandwidth: as fast as its links and its slowest member are."""
+        slow = self.hit(SLOW, case.operation)
+        return self._linked_gbps(case) * (1 - (slow.by or 0.0 if slow is not None else 0.0))
+
+    def _linked_gbps(self, case: Case) -> float:
+        """That of the SKU file, or of its slowest link."""
         task, card = self.task, self.task.card
         inside = len({one.rpartition("/")[0] for one in self.members}) == 1
         stated = {(one.operation, one.gpus, one.mib): one.gbps for one in card.sku.group_rates}
         share = next((share for mib, share in AT_SIZE if case.mib <= mib), 1.0)
         if self.spec.arm != AS_IT_IS:
-            through_host = HOST_SHARE * link_gbps(*link_of(card, task.start_s, task.node.stages))
+            through_host = HOST_SHARE * self._slowest_link_gbps()
             return {"NCCL_SHM_DISABLE": SOCKETS_GBPS}.get([*ARMS[self.spec.arm]][-1], through_host) * share
         share *= KIND_SHARE.get(case.operation, OTHER_SHARE)
         if not inside:
-            return LAN_GBPS * share
+            lan_share = next((share for mib, share in LAN_AT_SIZE if case.mib <= mib), 0.97)
+            return LAN_GBPS * lan_share * KIND_SHARE.get(case.operation, OTHER_SHARE)
         if self.hit("nvlink-down") or card.sku.nvlinks is None:
-            return HOST_SHARE * link_gbps(*link_of(card, task.start_s, task.node.stages)) * share
+            return HOST_SHARE * self._slowest_link_gbps() * share
         known = stated.get((case.operation, task.crew.size, case.mib))
         return known or LINK_GBPS * card.sku.nvlinks * share
+
+    def _slowest_link_gbps(self) -> float:
+        """The PCIe link of that card of the group, on this node, whose is the slowest."""
+        node = self.task.node
+        cards = [node.cards[one] for one in self.members if one in node.cards]
+        return min(link_gbps(*link_of(one, self.task.start_s, node.stages)) for one in cards)
 
     def gb(self, case: Case) -> float:
         """10^9 bytes on the bus of one operation."""
@@ -159,9 +184,9 @@ class Rank:
         """What it reports if a fault ends the group in this operation; nothing if none does."""
         rank, subject = self.task.crew.rank, self.task.plan.subject
         for name in (HANG, RANK_KILLED, RANK_FROZEN):
-            if not (culprit := self.hit(name, case.operation)):
+            if (fault := self.hit(name, case.operation)) is None:
                 continue
-            own = subject == culprit
+            own = subject == fault.subject
             died = own and name == RANK_KILLED
             inside = not own or died
             data = {
@@ -199,19 +224,21 @@ def _of_arm(task: Task, spec: CollectiveSpec, begin_s: float) -> Records:
     rank = Rank(task, spec, _members(task, spec))
     wrong = task.fault(WRONG)
     cases = list(spec.cases())
-    each_s = spec.seconds / len(cases)
+    end_s = begin_s + spec.seconds
     for number, case in enumerate(cases):
         if number:  # a group gets stuck in its first real operation
             halted = list(rank.halted(begin_s, case, 2 * number))
             yield from halted
             if halted:
                 return
-        if ROUNDS * rank.one_s(case) > each_s and case.mib > 1:  # as a real group foresees
+        left_s, needed_s = end_s - begin_s, (1 + ROUNDS) * rank.one_s(case)
+        if not (case.due or spec.group) and needed_s > left_s:  # as a real group foresees
             if task.crew.rank == 0:
                 message = f"{case.operation} of {case.mib} MiB was left out: it takes too long"
                 data = {"operation": case.operation, "mib": case.mib}
                 yield rank.event(begin_s, "size_left_out", message, data)
             continue
+        each_s = max(left_s * share_of_time(cases, number), needed_s)
         lies = wrong is not None and case.mib >= (wrong.to or 1) and wrong.field in (None, case.operation)
         if lies:
             elements = case.elements(task.crew.size)

@@ -1,6 +1,6 @@
 """The collective stage: its settings, and what each rank is told."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Annotated
@@ -31,6 +31,7 @@ ARMS = {
 }
 PROTOCOLS = {f"by {one} alone": {"NCCL_PROTO": one} for one in ("LL", "LL128", "Simple")}  # after a failure
 LATENCY_MIB = 0  # of operations on 4 bytes
+SMALL_MIB, SMALL_SHARE = 1, 0.2  # of the time of a larger size: over a LAN 16 MiB need most of a short run
 ONE_MIB = 16  # the size of what a short run does
 BUFFERS = 4  # of the largest size on one side: a first one that is not timed, and three that are
 SIZES_MIB = (LATENCY_MIB, 1, ONE_MIB, 32, 128)
@@ -128,6 +129,20 @@ class CollectiveSettings(OptionalSettings):
             0.1, 0.9, "passes GPUs that exchange by sockets", "fails GPUs that share a way to the CPU"
         ),
     )
+    nodes_share: Share = Field(
+        description="Smallest bus bandwidth of the rig's all-reduce at its largest size, as a share of what "
+        "the slowest two nodes that follow each other exchange by the same library, in the run's stage for "
+        "that.",
+        json_schema_extra=Meaningful(
+            0.1, 0.95, "passes nodes that exchange by another way", "fails what more ranks cost"
+        ),
+    )
+    nodes_tcp_share: Share = Field(
+        description="The same of what they exchange by TCP, where no library was measured.",
+        json_schema_extra=Meaningful(
+            0.05, 0.8, "passes nodes that exchange by another way", "fails what a library costs"
+        ),
+    )
 
 
 def planned(settings: CollectiveSettings, level: LevelName, round_s: float) -> StagePlan | None:
@@ -148,6 +163,11 @@ class Case:
     operation: str
     mib: int
     odd: bool
+
+    @property
+    def due(self) -> bool:
+        """Whether it is done even if no time is left: a limit holds for that size, however slow it is."""
+        return self.odd and self.mib <= ONE_MIB
 
     def elements(self, ranks: int) -> int:
         """The elements that a rank reduces or sends in all; where they are divided among ranks, of each part.
@@ -208,6 +228,12 @@ class CollectiveSpec(Spec):
             first_s=min(self.first_s, ARM_FIRST_S),
             arm=arm,
         )
+
+
+def share_of_time(cases: Sequence[Case], number: int) -> float:
+    """The share of the time that is left which the case of that number gets; small sizes get less."""
+    weights = [SMALL_SHARE if one.mib <= SMALL_MIB else 1.0 for one in cases[number:]]
+    return weights[0] / sum(weights)
 
 
 def spec(work: StageWork, worker: WorkerPlan, own: CollectiveSettings) -> CollectiveSpec:

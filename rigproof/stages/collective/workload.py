@@ -25,7 +25,16 @@ from rigproof.host.parent import tell
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import GB, Phase
 from rigproof.stages.collective.operations import BATCH, KINDS, Operation, Wrong
-from rigproof.stages.collective.stage import ARMS, AS_IT_IS, NCCL, PROTOCOLS, WORD_BYTES, Case, CollectiveSpec
+from rigproof.stages.collective.stage import (
+    ARMS,
+    AS_IT_IS,
+    NCCL,
+    PROTOCOLS,
+    WORD_BYTES,
+    Case,
+    CollectiveSpec,
+    share_of_time,
+)
 
 MODULE = "rigproof.stages.collective.workload"
 FEWEST_ROUNDS = 3
@@ -110,7 +119,7 @@ class RankWork:
                 return
             if not self._fits(case, left_s):
                 continue
-            self._case(case, left_s - left_s / (len(cases) - number))
+            self._case(case, left_s * (1 - share_of_time(cases, number)))
         tell(what="ended", wrong=self._any_wrong())
 
     def _report_variables(self) -> None:
@@ -142,11 +151,11 @@ class RankWork:
         self._foreseen[""] = PROBE_BYTES / 2**20, self._agree().step_s
 
     def _fits(self, case: Case, left_s: float) -> bool:
-        """Whether enough rounds fit into what is left; of an operation's first size, whether one does."""
+        """Whether enough rounds fit into what is left; of what is due, or failed before, whether one does."""
         mib, seconds = self._foreseen.get(case.operation, self._foreseen[""])
         expected_s = seconds * max(1.0, case.mib / mib)
-        first = case.operation not in self._foreseen
-        if expected_s < self.spec.first_s / 2 and (first or (1 + FEWEST_ROUNDS) * expected_s <= left_s):
+        due = case.due or bool(self.spec.group)
+        if expected_s < self.spec.first_s / 2 and (due or (1 + FEWEST_ROUNDS) * expected_s <= left_s):
             return True
         if self.crew.rank == 0:
             what = f"{case.operation} of {case.mib} MiB was left out"

@@ -8,7 +8,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.ddp.evidence import Team, differences, halt_in, require_reported, team_of
+from rigproof.stages.ddp.evidence import EXCHANGE_SHARE, Team, differences, halt_in, require_reported, team_of
 from rigproof.stages.ddp.stage import KIND, STAGE
 from rigproof.stages.tables import NO_RATE, StageTable
 
@@ -33,10 +33,11 @@ def _slowed(rig: Evidence, trouble: Trouble) -> str | None:
     unit="×",
     direction="at_least",
     limit="as fast as each device's steps by itself and an exchange of the gradients alone would be, one "
-    "after another, times `stages.ddp.own_share`. After an exchange all ranks must hold the same bits; of a "
-    "micro-batch that up to three ranks compute by themselves, equal GPUs must get the same bits (two that "
+    "after another, times `stages.ddp.own_share`; an exchange at less than `stages.ddp.exchange_share` of "
+    "the rate of the run's all-reduces is not taken as given. After it all ranks must hold the same bits; of "
+    "a micro-batch that up to three ranks compute by themselves, equal GPUs must get the same bits (two that "
     "agree outvote the third), all others norms within `stages.ddp.norm_share`",
-    limits=(OWN_SHARE, NORM_SHARE),
+    limits=(OWN_SHARE, EXCHANGE_SHARE, NORM_SHARE),
     severity="isolate",
     remedy="see lan.bandwidth, transfer.peer, collective.all_reduce and host.cpu_band",
     unmeasured="a promised device did not take part, or did not report its steps or its gradients",
@@ -93,6 +94,9 @@ def in_words(team: Team) -> str:
     if team.times_alone < 1:
         steps, percent = team.accumulated(LITTLE), 100 * LITTLE
         text += f", {percent:.0f} % with gradient_accumulation_steps={steps}"
+    if team.exchange_s > team.most_exchange_s:
+        allowed = figure(team.most_exchange_s, "s")
+        text += f"; alone it takes {figure(team.exchange_s, 's')}, by the run's all-reduces {allowed} at most"
     return text
 
 

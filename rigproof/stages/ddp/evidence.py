@@ -1,5 +1,6 @@
 """What the ranks trained together: who took part, how fast, and who computed other gradients."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.comparable import Dissent, Kind, dissent, kind_of
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.exchanges import all_reduced_gbps, bus_gb
 from rigproof.criteria.evidence.fronts import Halt, halt
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.valid_rounds import require_valid
@@ -17,12 +19,15 @@ from rigproof.stages.ddp.stage import (
     APART,
     COMPARED,
     EXCHANGED,
+    KIND,
     OWN,
     STAGE,
     TOGETHER,
     Gradients,
 )
 
+EXCHANGE_SHARE = KIND.key(lambda own: own.exchange_share)
+MIB_BYTES = 2**20
 NUMBERS = ("rank", "ranks", "width", "batch", "gradients_mib", "exchange_s")
 MOST_NAMED = 4
 OF_BATCH = "own gradients of micro-batch"
@@ -52,9 +57,13 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """All ranks, in their order, and what follows from them."""
+    """All ranks, in their order, and what follows from them.
+
+    `most_exchange_s`: the longest time of an exchange that is taken as given.
+    """
 
     ranks: tuple[Rank, ...]
+    most_exchange_s: float = math.inf
 
     @property
     def step_s(self) -> float:
@@ -75,9 +84,14 @@ class Team:
         return max(self.ranks, key=lambda one: one.alone_tflops)
 
     @property
+    def exchange_s(self) -> float:
+        """The exchange alone: the slowest rank's."""
+        return max(one.exchange_s for one in self.ranks)
+
+    @property
     def expected_times_alone(self) -> float:
         """`times_alone` if the exchange begins when the slowest rank has computed its gradients."""
-        exchange_s = max(one.exchange_s for one in self.ranks)
+        exchange_s = min(self.exchange_s, self.most_exchange_s)
         return self.step_tflop / (self.apart_s + exchange_s) / self.fastest.alone_tflops
 
     @property
@@ -116,7 +130,17 @@ def team_of(rig: Evidence) -> Team:
     ranks = sorted((_rank(told[one.subject], rounds) for one in rig.devices), key=lambda one: one.number)
     if [one.number for one in ranks] != list(range(len(rig.devices))):
         raise NotMeasured("the ranks do not say who is which")
-    return Team(tuple(ranks))
+    return Team(tuple(ranks), _most_exchange_s(rig, ranks))
+
+
+def _most_exchange_s(rig: Evidence, ranks: list[Rank]) -> float:
+    """What the exchange alone takes at a share of the rate of the run's own all-reduces; else any time."""
+    share, _ = rig.loaded.stated(EXCHANGE_SHARE)
+    mib = min(one.gradients_mib for one in ranks)
+    gbps = all_reduced_gbps(rig, mib)
+    if share is None or not gbps:
+        return math.inf
+    return bus_gb(mib * MIB_BYTES / 1e9, len(ranks)) / (share * gbps)
 
 
 def _raise_missing(rig: Evidence, missing: list[str]) -> None:

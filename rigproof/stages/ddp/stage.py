@@ -55,6 +55,11 @@ class DdpSettings(OptionalSettings):
         "itself and from the time of an exchange alone, one after the other.",
         Meaningful(0.3, 0.97, "passes a rig whose devices wait for each other", "fails sound rigs"),
     )
+    exchange_share: Share | None = optional(
+        "Smallest rate of an exchange alone that the limit takes as given, as a share of the run's "
+        "all-reduces of all devices at a size up to that of the gradients.",
+        Meaningful(0.1, 0.9, "passes devices that exchange slowly", "fails by a single slow exchange"),
+    )
     # Measured: rounding of bf16 differs by about 0.001 of the norm between GPUs of two models.
     norm_share: Share | None = optional(
         "Largest difference of the norms of gradients that unlike devices computed from the same examples, "

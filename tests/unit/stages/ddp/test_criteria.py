@@ -1,5 +1,6 @@
 """What training together is judged by: who took part, gradients, and what it gains and costs."""
 
+import re
 from copy import copy
 from dataclasses import replace
 
@@ -22,8 +23,8 @@ from support.lengths import lengths
 GPUS = tuple(f"pc1/gpu{number}" for number in range(3))
 
 
-def rig(*nodes, **settings):
-    """Nodes with these cards, for a run of this stage."""
+def rig(*nodes, lengths_s=None, **settings):
+    """Nodes with these cards, for a run of this stage, and of others of these lengths."""
     named = [
         {
             "name": f"pc{number}",
@@ -34,7 +35,9 @@ def rig(*nodes, **settings):
         }
         for number, cards in enumerate(nodes, 1)
     ]
-    tables_ = lengths("standard", settle_s=1, measure_s=1, **(NONE | {"sustained": 2, "ddp": 20}))
+    tables_ = lengths(
+        "standard", settle_s=1, measure_s=1, **(NONE | {"sustained": 2, "ddp": 20} | (lengths_s or {}))
+    )
     tables_["stages"]["ddp"] |= settings
     return over_defaults({"name": "lab", **tables_, "nodes": named}, "lab.toml", KINDS)
 
@@ -126,6 +129,26 @@ def test_less_than_steps_and_an_exchange_one_after_the_other_allow_fails(run):
     found = run.verdict()
     assert found.outcome is Outcome.FAIL
     assert found.measured < found.limit
+
+
+def test_a_slow_exchange_is_not_taken_as_given_where_the_run_has_faster_ones():
+    """Without the run's all-reduces it is: then nobody knows how fast it could be."""
+    run = Run(rig(["h200-sxm"] * 3, lengths_s={"collective": 4}))
+    assert run.verdict().outcome is Outcome.PASS
+    team = run.team
+    assert team.exchange_s < team.most_exchange_s < 0.5 * team.step_s
+    exchange_s = 2.1 * team.most_exchange_s
+    run.recording.events = [
+        replace(one, data={**one.data, "exchange_s": exchange_s}) if one.kind == "ddp_rank" else one
+        for one in run.recording.events
+    ]
+    share = (team.step_s - exchange_s) / team.apart_s  # of the seconds of steps without an exchange
+    run.rounds(lambda one: replace(one, seconds=share * one.seconds) if one.label("part") == ALONE else one)
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert re.search(r"; alone it takes \S+ s, by the run's all-reduces \S+ s at most", found.detail)
+    run.recording.put(Round, [one for one in run.recording.rounds if one.stage != "collective"])
+    assert run.verdict().outcome is Outcome.PASS
 
 
 def test_without_a_limit_it_is_only_measured(three):

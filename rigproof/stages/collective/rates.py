@@ -1,0 +1,167 @@
+"""How fast a team did its operations, and what that is held against."""
+
+import math
+from dataclasses import dataclass
+from statistics import median
+
+from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.exchanges import TCP, slowest_of_ring
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.profiles.planning.subjects import RIG, subjects
+from rigproof.records.verdict import figure
+from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, GLOO, KIND, NCCL, ONE_MIB, STAGE
+
+FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
+SKU_SHARE = KIND.key(lambda own: own.sku_share)
+GROUP_SHARE = KIND.key(lambda own: own.group_share)
+PAIR_SHARE = KIND.key(lambda own: own.pair_share)
+NODES_SHARE = KIND.key(lambda own: own.nodes_share)
+NODES_TCP_SHARE = KIND.key(lambda own: own.nodes_tcp_share)
+
+UNIT = "GB/s"
+FEWEST_OTHERS = 2  # groups that a group is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them."""
+
+    mib: int
+    gbps: float
+    seconds: float
+
+
+def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
+    """By size, smallest first. NotMeasured if a rank is missing, or has too few verified rounds of each."""
+    rounds = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
+    if len(rounds.verified) < len(rounds):
+        raise NotMeasured(f"wrong answers of {operation}")
+    found = []
+    for (mib,), of_size in sorted(rounds.by_labels("mib").items()):
+        by_rank = [of_size.only(of_size.same("worker", one)) for one in sorted(of_size.distinct("worker"))]
+        members = {one.rpartition("#")[0] for one in of_size.distinct("worker")}
+        missing = [one.subject for one in team.members if one.subject not in members]
+        if missing:
+            raise NotMeasured(f"no verified {operation} of {mib} MiB on {missing[0]}")
+        if min(map(len, by_rank)) < FEWEST_ROUNDS:
+            continue
+        slowest = min(by_rank, key=Rounds.rate)
+        each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
+        found.append(Speed(mib, slowest.rate(), each_s))
+    if not any(one.mib for one in found):
+        left_out = [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
+        why = f": {left_out[0].message}" if left_out else because(team)
+        raise NotMeasured(f"too few verified rounds of {operation}{why}")
+    return found
+
+
+def because(team: SharedEvidence) -> str:
+    """Why it did nothing, to be appended; empty if nothing explains it."""
+    cause = team.cause()
+    return f": {cause}" if cause else ""
+
+
+def limited(operation: str, team: SharedEvidence, found: list[Speed]) -> list[tuple[Speed, Limit]]:
+    """The speeds that have a limit, with it."""
+    largest = found[-1].mib
+    limits = {one.mib: _limit(operation, team, one.mib, largest) for one in found if one.mib}
+    return [(one, limit) for one in found if (limit := limits.get(one.mib)) is not None]
+
+
+def _limit(operation: str, team: SharedEvidence, mib: int, largest: int) -> Limit | None:
+    """The floor of an operation at a size, of which the team did none larger; None if there is none."""
+    devices = devices_of(team)
+    own = devices[0].optional_limit(FLOOR_GBPS)
+    if own is not None and operation == ALL_REDUCE:
+        return own if mib >= ONE_MIB else None
+    return (
+        _sku_limit(operation, devices, mib)
+        or _others_limit(operation, team, devices, mib)
+        or _pairs_limit(operation, team, devices, mib)
+        or (_lan_limit(operation, team, devices) if largest == mib else None)
+    )
+
+
+def devices_of(team: SharedEvidence) -> list[DeviceEvidence]:
+    """The members of a team."""
+    return [one for one in team.members if isinstance(one, DeviceEvidence)]
+
+
+def _sku_limit(operation: str, devices: list[DeviceEvidence], mib: int) -> Limit | None:
+    """A share of the SKU file's figure for as many GPUs of one node."""
+    first = devices[0]
+    if len({one.node_name for one in devices}) > 1 or len({one.device.sku_stem for one in devices}) > 1:
+        return None
+    for stated in first.device.sku.group_rates if first.device.sku is not None else ():
+        if (stated.operation, stated.gpus, stated.mib) == (operation, len(devices), mib):
+            share = first.limit(SKU_SHARE)
+            source = f"{share.value:g} of {figure(stated.gbps, UNIT)}, measured; {first.sku_file}"
+            return Limit(share.value * stated.gbps, source)
+    return None
+
+
+def _others_limit(
+    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
+) -> Limit | None:
+    """A share of the median of the other groups with the same devices."""
+    alike = _skus(devices)
+    rates = []
+    for one in team.evidence.teams:
+        if one.subject in (team.subject, RIG) or _skus(devices_of(one)) != alike or None in alike:
+            continue
+        try:
+            rates += [speed.gbps for speed in speeds(operation, one) if speed.mib == mib]
+        except NotMeasured:
+            continue
+    if len(rates) < FEWEST_OTHERS or team.subject == RIG:
+        return None
+    share = devices[0].limit(GROUP_SHARE)
+    middle = median(rates)
+    return Limit(
+        share.value * middle,
+        f"{share.value:g} of {figure(middle, UNIT)}, the median of {len(rates)} other groups; {share.source}",
+    )
+
+
+def _pairs_limit(
+    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
+) -> Limit | None:
+    """A share of what the slowest two GPUs of the group copied to each other, in the run's stage for that."""
+    if operation != ALL_REDUCE or mib < ONE_MIB or len({one.node_name for one in devices}) > 1:
+        return None
+    evidence, own, slowest = team.evidence, {one.subject for one in devices}, math.inf
+    copying = [one for one in evidence.kinds if one.exchanges and one.crew == "neighbours"]
+    for pair in subjects(evidence.loaded, "peers") if copying else ():
+        every = evidence.rounds(pair.text).verified.measured
+        for kind in copying if own.issuperset(pair.members) else ():
+            ways = [label.name for label in kind.labels if label.work]
+            of_pair = every.only(every.same("stage", kind.name))
+            slowest = min([slowest, *(one.rate() for one in of_pair.by_labels(*ways).values())])
+    if not math.isfinite(slowest):
+        return None
+    share = devices[0].limit(PAIR_SHARE)
+    source = f"{share.value:g} of {figure(slowest, UNIT)}, what its slowest two GPUs copy; {share.source}"
+    return Limit(share.value * slowest, source)
+
+
+def _lan_limit(operation: str, team: SharedEvidence, devices: list[DeviceEvidence]) -> Limit | None:
+    """Of several nodes, a share of what the slowest two of the ring exchange by the same library, or by TCP.
+
+    Both are the bus bandwidth of the ring's slowest link (`criteria.evidence.exchanges`).
+    """
+    if operation != ALL_REDUCE or len({one.node_name for one in devices}) < 2:
+        return None
+    library = GLOO if any(one.is_cpu for one in devices) else NCCL
+    for by, key in ((library, NODES_SHARE), (TCP, NODES_TCP_SHARE)):
+        slowest = slowest_of_ring(team.evidence, by)
+        if slowest is not None:
+            share = devices[0].limit(key)
+            what = f"{figure(slowest.gbps, UNIT)}, what {' and '.join(slowest.nodes)} exchange by {by}"
+            return Limit(share.value * slowest.gbps, f"{share.value:g} of {what}; {share.source}")
+    return None
+
+
+def _skus(devices: list[DeviceEvidence]) -> tuple[str | None, ...]:
+    return tuple(one.device.sku_stem for one in devices)
