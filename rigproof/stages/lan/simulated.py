@@ -1,7 +1,8 @@
 """A simulated LAN: two ends of 1 GbE."""
 
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.records.measurements import Labels, Phase
+from rigproof.records.measurements import Event, Labels, Phase
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.timetable import at_rest
@@ -56,6 +57,15 @@ FAULTS = (
         stage=STAGE,
         host_lacks=_alone,
     ),
+    FaultKind(
+        "lan-object-port",
+        "a firewall eats the port of Ray's object manager on the node, and no other",
+        ("lan.bandwidth",),
+        scope="node",
+        keys=("stage",),
+        stage=STAGE,
+        host_lacks=_alone,
+    ),
 )
 
 LINK_MBIT, MTU = 1000.0, 1500
@@ -101,6 +111,11 @@ def records(task: Task, spec: LanSpec) -> Records:
     lengths_s = {TCP: spec.tcp_s, **dict.fromkeys(libraries, spec.library_s)}
     lengths_s |= {RAY: spec.ray_s} if spec.ray_s else {}
     for traffic, length_s in lengths_s.items():
+        if traffic == RAY and _faults(task, "lan-object-port", names):
+            if not first:
+                message = f"nothing came from the store of {names[0]} for 12 s"
+                yield _silent(task, t_s + 12.0, message)
+            return
         work = {TCP: WORK, RAY: WORK[:2]}.get(traffic, LIBRARY_WORK)
         each_s = length_s / len(work)
         if first:
@@ -125,8 +140,18 @@ def records(task: Task, spec: LanSpec) -> Records:
 
 def _worst(task: Task, fault: str, nodes: list[str]) -> float:
     """The share by which a fault of one of these nodes changes what is between them; 0 without one."""
+    return max((one.by or 0.0 for one in _faults(task, fault, nodes)), default=0.0)
+
+
+def _faults(task: Task, fault: str, nodes: list[str]) -> list[InjectedFault]:
+    """The faults of this kind of the two nodes, where they act now."""
     found = (task.node.rig.fault(fault, name) for name in nodes)
-    return max((one.by or 0.0 for one in found if one and one.hits_task(task.node.stages)), default=0.0)
+    return [one for one in found if one and one.hits_task(task.node.stages)]
+
+
+def _silent(task: Task, t_s: float, message: str) -> Event:
+    subject, worker = task.crew.subject, task.plan.worker
+    return Event(t_s, "lan_silent", subject, f"{RAY}: {message}", STAGE, worker, {"traffic": RAY})
 
 
 def _latency(task: Task, traffic: str, size: int, t_s: float) -> LanLatency:

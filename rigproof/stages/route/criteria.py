@@ -162,16 +162,22 @@ def of_choice(ways: Ways) -> Finding | None:
     if ways.best is None:
         return None
     best = ways.best.name
-    for library, name in ways.taken.items():
-        if name == best or ways.went_over_best(library) or not (why := ways.worse(name)):
-            continue
-        detail = f"{library} takes {name or 'an address'}, {why}, and {best} joins the same nodes"
-        if library == "gloo" and (moved := ways.moved(name)):
-            detail = f"{moved}; {name} is {why}"
-        if library == "Ray":
-            return failed(BEST, detail, f"restart Ray on {ways.name} with `--node-ip-address` of {best}")
-        return failed(BEST, detail, ways.export(*ways.variables))
-    return None
+    wrong = [one for one, name in ways.taken.items() if name != best and not ways.went_over_best(one)]
+    reasons = {one: why for one in wrong if (why := ways.worse(ways.taken[one]))}
+    if not reasons:
+        return None
+    library, why = next(iter(reasons.items()))
+    name = ways.taken[library]
+    detail = f"{library} takes {name or 'an address'}, {why}, and {best} joins the same nodes"
+    if library == "gloo" and (moved := ways.moved(name)):
+        detail = f"{moved}; {name} is {why}"
+    restart = f"restart Ray on {ways.name} with `--node-ip-address` of {best}"
+    if library == "Ray":
+        return failed(BEST, detail, restart)
+    if "Ray" in reasons:
+        detail += "; so does Ray" if ways.taken["Ray"] == name else f"; Ray takes {ways.taken['Ray']}"
+        return failed(BEST, detail, f"{ways.export(*ways.variables)}: {restart}")
+    return failed(BEST, detail, ways.export(*ways.variables))
 
 
 def of_traffic(ways: Ways) -> Finding | None:

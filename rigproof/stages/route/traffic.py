@@ -70,8 +70,12 @@ def reduce_all(spec: TrafficSpec, context: WorkerContext, hear: Hear) -> None:
                     torch=True,
                 )
             except ApartError as error:
+                if not left:
+                    return  # it has told all
                 came = "hung" if error.how == "silent" else "broken"
                 heard({"what": "arm", "outcome": came, "more": {"message": str(error)}})
+                if came == "broken":  # no finding: nor would the next arm be one
+                    return
 
 
 def _serve(spec: TrafficSpec, _context: WorkerContext) -> None:
