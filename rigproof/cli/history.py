@@ -1,6 +1,9 @@
 """`rigproof history [list]|compare`: what was kept of earlier runs, and whether it got slower."""
 
 import json as json_module
+import sys
+from csv import DictWriter
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -33,17 +36,33 @@ def list_rates(
     ] = None,
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="numbers of kept runs to compare, such as 0001 0007; default: all runs"),
+        typer.Argument(help="numbers of kept runs, such as 0001 0007: every rate of these"),
     ] = None,
+    *,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TERMS", help="only these rates, such as card=pc1/gpu0,figure=gemm,since=2026-11-01"
+        ),
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="every rate of every run")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="JSON in place of text: a value for each figure")
+    ] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="CSV in place of text: a line for each kept rate")
+    ] = False,
     report_dir: ReportDir = None,
 ) -> None:
-    """List the kept rates of each card, oldest first, each with its change, and the rig's champions.
+    """Say how each figure of each card went on from run to run, since when it changed, and the champions.
 
-    With numbers of runs, only the rates of these runs.
+    With --each, or numbers of runs, list rates, oldest first, each with its change.
     """
-    from rigproof.history import listing, reading  # noqa: PLC0415
-    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
+    from rigproof.history import reading  # noqa: PLC0415 - imports scipy
+    from rigproof.history.comparison import SelectionError  # noqa: PLC0415
 
+    if json and csv:
+        raise Refused("--json and --csv: choose one of them")
     report_dir = there(report_dir)
     folder, numbers = report_dir / "history", runs or []
     if rig is not None and ("/" in rig or rig.endswith(".toml")):
@@ -51,17 +70,53 @@ def list_rates(
         from rigproof.stages.registry import KINDS  # noqa: PLC0415
 
         rig = load_rig(rig, KINDS).rig.name
-    lines = "\n".join(listing.listing_lines(folder, rig, numbers, color=colored()))
-    best = "" if numbers else "\n".join(listing.champions_listing(report_dir / "champions", rig))
+    if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
+        raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
+    try:
+        if json or csv:
+            _for_programs(folder, rig, of, as_json=json)
+        else:
+            _print_history(report_dir, rig, numbers, each=each, of=of)
+    except SelectionError as error:
+        raise Refused(str(error)) from None
+    if reading.unreadable(folder, report_dir / "champions", rig):
+        raise typer.Exit(USAGE)
+
+
+def _print_history(
+    report_dir: Path, rig: str | None, numbers: list[str], *, each: bool, of: str | None
+) -> None:
+    from rigproof.history import listing  # noqa: PLC0415
+    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
+
+    folder = report_dir / "history"
+    lines = "\n".join(listing.listing_lines(folder, rig, numbers, each=each, of=of, color=colored()))
+    best = "" if numbers or of else "\n".join(listing.champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:
             raise Refused(lines)
         lines = ""  # only its champions are left
-    if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
-        raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
     typer.echo("\n".join(part for part in (lines, best) if part))
-    if reading.unreadable(folder, report_dir / "champions", rig):
-        raise typer.Exit(USAGE)
+
+
+def _for_programs(folder: Path, rig: str | None, of: str | None, *, as_json: bool) -> None:
+    """Print the rates of the rigs' histories as JSON or CSV."""
+    from rigproof.history import comparison, listing, reading  # noqa: PLC0415
+
+    chosen = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
+    if rig is not None and not chosen:
+        raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
+    every = [reading.read_history(path).rates for path in chosen]
+    every = [comparison.chosen(rates, of) if of else rates for rates in every if rates]
+    if as_json:
+        typer.echo(
+            json_module.dumps([one for rates in every for one in listing.trends_json(rates)], indent=1)
+        )
+        return
+    rows = [row for rates in every for row in listing.csv_rows(rates)]
+    writer = DictWriter(sys.stdout, listing.COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 @app.command()

@@ -8,26 +8,14 @@ from statistics import fmean
 from typing import Any
 
 from rigproof.history.changes import Change, change
-from rigproof.history.reading import StoredRate
+from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key
 from rigproof.records.champions import same_power
 from rigproof.records.verdict import figure
 
 BOLD, RED, GREEN = "1", "31", "32"
 COLOURS = {"slower": RED, "faster": GREEN}
 SHOWN = 4  # values of a condition that a line names
-Key = tuple[str, str, str]  # title, unit, labels
 
-CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {
-    "rig": lambda one: one.rig,
-    "card": lambda one: one.kept.gpu_name,
-    "driver": lambda one: one.kept.driver,
-    "torch": lambda one: one.kept.torch,
-    "CUDA": lambda one: one.kept.cuda,
-    "power limit": lambda one: _watts(one.kept.power_limit_w),
-    "level": lambda one: one.kept.level,
-    "shortened": lambda one: one.kept.shortened or None,
-    "slot": lambda one: one.kept.subject,
-}
 # What makes runs alike, so that their spread is that of measuring, and not of a change.
 ALIKE = ("rig", "driver", "torch", "CUDA", "power limit", "level", "shortened")
 
@@ -81,7 +69,7 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
     """The rates of a selection, such as `0003`, `0001-0007` or `driver=580,card=pc1/gpu0`. SelectionError.
 
     Its terms, parted by commas, hold together. Keys: run, rig, card (UUID or subject), driver, torch, cuda,
-    level, power (W), since and before (a date).
+    level, figure (a part of its name), power (W), since and before (a date).
     """
     found = tuple(rates)
     for term in map(str.strip, selection.split(",")):
@@ -128,6 +116,7 @@ TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
     "torch": lambda one, value: _is_version(one.kept.torch, value),
     "cuda": lambda one, value: _is_version(one.kept.cuda, value),
     "level": lambda one, value: one.kept.level == value,
+    "figure": lambda one, value: value in one.kept.title,
     "power": lambda one, value: _is_limit(one.kept.power_limit_w, value),
     "since": lambda one, value: one.measured_at >= value,
     "before": lambda one, value: one.measured_at < value,
@@ -157,7 +146,9 @@ def compare(
     sides = tuple(before), tuple(after)
     pairs = _pairs(*sides)
     figures = {
-        name: {key: (_of(one, key), _of(other, key)) for key in dict.fromkeys(map(_key, (*one, *other)))}
+        name: {
+            key: (_of(one, key), _of(other, key)) for key in dict.fromkeys(map(figure_key, (*one, *other)))
+        }
         for name, (one, other) in pairs.items()
     }
     comparisons = sum(all(two) for every in figures.values() for two in every.values())
@@ -210,13 +201,8 @@ def _card(one: StoredRate) -> str:
     return " ".join(filter(None, (one.kept.subject, one.kept.gpu_name, one.kept.gpu_uuid)))
 
 
-def _key(one: StoredRate) -> Key:
-    labels = (f"{name} {'/'.join(map(str, values))}" for name, values in one.kept.labels.items())
-    return one.kept.title, one.kept.unit, ", ".join(labels)
-
-
 def _of(rates: Sequence[StoredRate], key: Key) -> list[StoredRate]:
-    return [one for one in rates if _key(one) == key]
+    return [one for one in rates if figure_key(one) == key]
 
 
 def _row(
@@ -252,10 +238,6 @@ def _shift(before: Sequence[StoredRate], after: Sequence[StoredRate], name: str)
         [value for one in side if (value := getattr(one.kept, name)) is not None] for side in (before, after)
     ]
     return fmean(known[1]) - fmean(known[0]) if all(known) else None
-
-
-def _watts(limit: float | None) -> str | None:
-    return None if limit is None else f"{limit:.0f} W"
 
 
 def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = False) -> Iterator[str]:

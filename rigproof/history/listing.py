@@ -1,7 +1,11 @@
 """`rigproof history`: the rates of each card, oldest first, and the rig's champions."""
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
+from typing import Any
 
 from rigproof.history.champions import (
     ChampionError,
@@ -11,44 +15,157 @@ from rigproof.history.champions import (
     StoredChampions,
     read_champions,
 )
-from rigproof.history.reading import History, StoredRate, read_history
+from rigproof.history.comparison import chosen
+from rigproof.history.reading import History, Kept, Key, StoredRate, figure_key, read_history
+from rigproof.history.trends import Trend, shared_and_changed, trend_of
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import figure
 
 LINE = 400  # characters
 BOLD, RED, GREEN = "1", "31", "32"
+COLOURS = {"slower": RED, "faster": GREEN}
 NOTABLE_PERCENT = 1.0  # from this change on, it has a colour
+SHOWN_ELSEWHERE = ("rig", "card", "slot")  # in the lines above the figures
 AGAINST = "; each change is against the line above it"
+OF_FIGURE = {"title", "unit", "gpu_uuid", "labels"}  # what all runs of it have alike
+COLUMNS = (
+    "rig",
+    "number",
+    "measured_at",
+    *(name for name in Kept.model_fields if name != "labels"),
+    "labels",
+)
 NOTHING = "nothing is kept yet; a run of real devices keeps its good rates"
 
 
 def listing_lines(
-    history: Path, rig: str | None = None, numbers: Collection[str] = (), *, color: bool = False
+    history: Path,
+    rig: str | None = None,
+    numbers: Collection[str] = (),
+    *,
+    each: bool = False,
+    of: str | None = None,
+    color: bool = False,
 ) -> Iterator[str]:
-    """The lines of `rigproof history`: the rates of each rig, card and figure, oldest first.
+    """The lines of `rigproof history`: how each figure of each card of each rig went on.
 
-    `history` is the folder that holds one folder for each rig; `numbers` are those of the runs to show, all
-    without one. Cards are identified by UUID, so a card that moved to another slot or node keeps its history.
+    `history` is the folder that holds one folder for each rig. `each`: the rates of all runs instead, oldest
+    first; `numbers` are those of the runs to show then, all without one. `of`: a selection of the rates.
+    Cards are identified by UUID, so one that moved to another slot or node keeps its history.
     """
     folders = sorted(path for path in history.glob("*") if path.is_dir()) if history.is_dir() else []
-    chosen = [path for path in folders if rig is None or path.name == rig]
-    if not chosen:
+    folders_shown = [path for path in folders if rig is None or path.name == rig]
+    if not folders_shown:
         known = ", ".join(path.name for path in folders)
         what = f"{rig}: no such rig; there are: {known}" if rig and known else NOTHING
         yield f"{history}: {what}"
-    for folder in chosen:
-        yield from _rig_lines(read_history(folder), numbers, color=color)
+    for folder in folders_shown:
+        found = read_history(folder)
+        if not found.rates:
+            yield f"{found.rig}: {'no kept run can be read' if found.problems else NOTHING}"
+        elif each or numbers:
+            yield from _rate_lines(found, numbers, color=color)
+        else:
+            yield from trend_lines(chosen(found.rates, of) if of else found.rates, color=color)
+        yield from (f"  {problem}" for problem in found.problems)
 
 
-def _rig_lines(history: History, numbers: Collection[str], *, color: bool) -> Iterator[str]:
+def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator[str]:
+    """A rig's conditions, what changed in which run, and a line for each figure of each card."""
+
+    def styled(text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
+
+    trends = _trends(rates)
+    shared, changed = shared_and_changed(rates)
+    runs = {one.file: one for one in rates}
+    days = dict.fromkeys(sorted(one.measured_at[:10] for one in rates)[:: max(1, len(rates) - 1)])
+    yield f"{styled(rates[0].rig, BOLD)}: {figure(len(runs), 'runs')}, {' to '.join(days)}"
+    alike = ", ".join(f"{name} {value}" for name, value in shared.items() if name not in SHOWN_ELSEWHERE)
+    yield from wrap(f"all runs: {alike}", 80, initial_indent="  ", subsequent_indent="    ") if alike else ()
+    stepped = {trend.runs[step.place].file for trend in trends.values() for step in trend.steps}
+    for file in sorted({*changed, *stepped}):
+        every = ", ".join(
+            f"{name} {before or 'unknown'} → {now or 'unknown'}"
+            for name, before, now in changed.get(file, ())
+        )
+        yield f"  from {_numbered(runs[file])} on: {every or 'no condition that is kept changed'}"
+    width = max(len(key[0]) for _, key in trends)
+    twins = Counter((uuid, key[0]) for uuid, key in trends)
+    cards: dict[str | None, list[str]] = {}
+    for (uuid, (title, unit, labels)), trend in trends.items():
+        style = COLOURS.get(trend.steps[-1].change.answer, "") if trend.steps else ""
+        work = f" ({labels})" if twins[uuid, title] > 1 else ""
+        last = figure(trend.rates[-1], unit)
+        line = f"  {title:<{width}} {trend.sparkline} {last} {styled(_in_words(trend), style)}{work}"
+        cards.setdefault(uuid, []).append(line)
+    latest = {one.kept.gpu_uuid: one.kept for one in rates}
+    for uuid, lines in cards.items():
+        kept = latest[uuid]
+        yield styled(" ".join(filter(None, (kept.subject, kept.gpu_name, uuid))), BOLD)
+        yield from lines
+
+
+def trends_json(rates: Sequence[StoredRate]) -> list[dict[str, Any]]:
+    """The same for programs, with every run of each figure."""
+    found = []
+    for (uuid, (title, unit, labels)), trend in _trends(rates).items():
+        steps = [
+            {
+                "number": trend.runs[one.place].number,
+                "run_id": trend.runs[one.place].kept.run_id,
+                **asdict(one.change),
+            }
+            for one in trend.steps
+        ]
+        runs = [
+            {"number": one.number, "measured_at": one.measured_at, **one.kept.model_dump(exclude=OF_FIGURE)}
+            for one in trend.runs
+        ]
+        figures = {"last": trend.rates[-1], "median": trend.median, "spread_percent": trend.spread_percent}
+        place = {"rig": rates[0].rig, "gpu_uuid": uuid, "title": title, "unit": unit, "labels": labels}
+        found.append({**place, "n": len(runs), **figures, "steps": steps, "runs": runs})
+    return found
+
+
+def csv_rows(rates: Sequence[StoredRate]) -> Iterator[dict[str, Any]]:
+    """A row for each kept rate."""
+    for one in rates:
+        labels = figure_key(one)[2]
+        place = {"rig": one.rig, "number": one.number, "measured_at": one.measured_at}
+        yield {**place, **one.kept.model_dump(exclude={"labels"}), "labels": labels}
+
+
+def _trends(rates: Sequence[StoredRate]) -> dict[tuple[str | None, Key], Trend]:
+    figures: dict[tuple[str | None, Key], list[StoredRate]] = {}
+    for one in rates:
+        figures.setdefault((one.kept.gpu_uuid, figure_key(one)), []).append(one)
+    return {place: trend_of(own, len(figures)) for place, own in figures.items()}
+
+
+def _in_words(trend: Trend) -> str:
+    """How the last run stands to those before: what it changed, the spread of a run, the number of runs."""
+    if trend.steps:
+        step = trend.steps[-1]
+        found = f"{step.change.percent:+.2g} % since {trend.runs[step.place].number}"
+    else:
+        found = f"median {figure(trend.median)}"
+    spread = trend.spread_percent
+    return f"{found}{'' if spread is None else f' ±{spread:.2g} %'} n {len(trend.runs)}"
+
+
+def _numbered(one: StoredRate) -> str:
+    return f"{one.number} of {one.measured_at[:10]}"
+
+
+def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> Iterator[str]:
+    """Every rate of these runs, each with its change."""
+
     def styled(text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
 
     shown = [one for one in history.rates if not numbers or one.number in numbers]
     runs = len({one.file for one in shown})
-    if not runs and not history.problems:
-        yield f"{history.rig}: {NOTHING}"
-        return
     counted = f"{figure(len(shown), 'measurements')} of {figure(runs, 'runs')}"
     yield f"{styled(history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
     groups: dict[tuple[str | None, str, str], list[StoredRate]] = {}
@@ -67,7 +184,6 @@ def _rig_lines(history: History, numbers: Collection[str], *, color: bool) -> It
             short = f", {one.kept.shortened}" if one.kept.shortened else ""
             rate = f"{one.kept.rate:9.2f} {one.kept.unit} {styled(f'{change:>8}', style)}"
             yield f"    {one.number}  {when}  {rate}  {versions}{short}"
-    yield from (f"  {problem}" for problem in history.problems)
 
 
 def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Reads a rig's history: pytest-benchmark's files. A damaged or foreign one is left out and named."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -70,6 +70,32 @@ class StoredRate:
     def number(self) -> str:
         """The run's number in the rig's history: `0001`."""
         return self.file.partition("_")[0]
+
+
+Key = tuple[str, str, str]  # title, unit, labels
+
+
+def figure_key(one: StoredRate) -> Key:
+    """What has to be alike in rates that are compared: the figure and its work."""
+    labels = (f"{name} {'/'.join(map(str, values))}" for name, values in one.kept.labels.items())
+    return one.kept.title, one.kept.unit, ", ".join(labels)
+
+
+CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {
+    "rig": lambda one: one.rig,
+    "card": lambda one: one.kept.gpu_name,
+    "driver": lambda one: one.kept.driver,
+    "torch": lambda one: one.kept.torch,
+    "CUDA": lambda one: one.kept.cuda,
+    "power limit": lambda one: _watts(one.kept.power_limit_w),
+    "level": lambda one: one.kept.level,
+    "shortened": lambda one: one.kept.shortened or None,
+    "slot": lambda one: one.kept.subject,
+}
+
+
+def _watts(limit: float | None) -> str | None:
+    return None if limit is None else f"{limit:.0f} W"
 
 
 @dataclass(frozen=True, slots=True)

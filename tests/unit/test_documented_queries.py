@@ -205,7 +205,7 @@ def test_the_history_shows_each_rate_in_its_unit(reports):
     (shown,) = re.findall(
         r"^```text\n(  vm/gpu0 memory.bandwidth copy .*?)^```$", page, re.DOTALL | re.MULTILINE
     )
-    assert shown in "\n".join([*listing_lines(Path("reports/history")), ""])
+    assert shown in "\n".join([*listing_lines(Path("reports/history"), each=True), ""])
 
 
 def test_each_check_has_its_query():

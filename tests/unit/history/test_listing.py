@@ -55,7 +55,7 @@ def test_measurements_are_read_oldest_first(lab):
 
 
 def test_a_card_keeps_its_history_when_it_moves(lab):
-    assert list(listing_lines(lab.parent)) == [
+    assert list(listing_lines(lab.parent, each=True)) == [
         "lab: 2 measurements of 2 runs; each change is against the line above it",
         "  pc2/gpu0 throughput.gemm_bf16  NVIDIA H200 GPU-1",
         "    0001  2026-01-02 03:04      70.00 TFLOP/s           driver 580.65, torch 2.13.0",
@@ -74,7 +74,7 @@ def test_a_run_that_was_shorter_than_its_level_says_what_it_did(lab):
     short = content(75.0)
     short["benchmarks"][0]["extra_info"]["shortened"] = "for 2 s of load, not a quick run"
     (lab / "0003_run-3.json").write_text(json.dumps(short))
-    *_, last = listing_lines(lab.parent)
+    *_, last = listing_lines(lab.parent, each=True)
     assert last.endswith("+19.0 %  driver 580.65, torch 2.13.0, for 2 s of load, not a quick run")
 
 
@@ -82,7 +82,7 @@ def test_each_figure_is_listed_by_itself_in_its_unit(lab):
     both = content(4200.0, title="memory.bandwidth copy", unit="GB/s")
     both["benchmarks"] += content(4400.0, title="memory.bandwidth read", unit="GB/s")["benchmarks"]
     (lab / "0003_run-3.json").write_text(json.dumps(both))
-    assert list(listing_lines(lab.parent))[4:] == [
+    assert list(listing_lines(lab.parent, each=True))[4:] == [
         "  pc1/gpu0 memory.bandwidth copy  NVIDIA H200 GPU-1",
         "    0003  2026-01-02 03:04    4200.00 GB/s           driver 580.65, torch 2.13.0",
         "  pc1/gpu0 memory.bandwidth read  NVIDIA H200 GPU-1",
@@ -155,7 +155,7 @@ def test_what_is_not_known_of_a_run_is_said_and_all_rigs_are_listed(lab):
     attic = lab.parent / "attic"
     attic.mkdir()
     (attic / "0001_run-9.json").write_text(json.dumps(old))
-    assert list(listing_lines(lab.parent))[:4] == [
+    assert list(listing_lines(lab.parent, each=True))[:4] == [
         "attic: 1 measurement of 1 run",
         "  pc1/gpu1 throughput.gemm_bf16   GPU-2",
         "    0001  2026-01-02 03:04      35.00 TFLOP/s           driver none, torch unknown",
@@ -168,7 +168,7 @@ def test_what_is_not_known_of_a_run_is_said_and_all_rigs_are_listed(lab):
 def test_on_a_terminal_names_are_bold_and_notable_changes_are_coloured(lab):
     for number, rate in ((3, 69.3), (4, 69.4)):
         (lab / f"000{number}_run-{number}.json").write_text(json.dumps(content(rate)))
-    rig, card, first, down, up, same = listing_lines(lab.parent, "lab", color=True)
+    rig, card, first, down, up, same = listing_lines(lab.parent, "lab", each=True, color=True)
     assert rig.startswith("\x1b[1mlab\x1b[0m: ")
     assert card.startswith("  \x1b[1mpc1/gpu0 throughput.gemm_bf16\x1b[0m  ")
     assert "\x1b" not in first + same
