@@ -23,7 +23,7 @@ TICK_S = 0.5
 PAUSE_S = 2.0
 HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
 LAST_CALL_S = 0.5
-FURTHER = 40  # turns that a stage can ask for, after those of its plan
+FURTHER = 100  # turns that a stage can ask for, after those of its plan
 NO_ANSWER = "health check"  # as Ray words that a node did not answer its head: a wait, not an end
 
 # Waits for the rest of a beat, given its length, the seconds spent so far, and whether a process is starting.

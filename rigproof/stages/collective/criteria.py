@@ -18,6 +18,7 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.stages.collective.pairs import number_of_pairs
 from rigproof.stages.collective.rates import (
     FLOOR_GBPS,
     GROUP_SHARE,
@@ -56,17 +57,23 @@ TITLES = {
     BROADCAST: "broadcast",
     ALL_TO_ALL: "all-to-all",
 }
+EACH_TWO = "each two of it work together"
 RIGHT = "every element of every answer is what arithmetic says"
 LIMIT = (
     "every element of every answer is right, and no rank is stuck or dies. Bus bandwidth of the slowest rank "
     "by size: {own}`stages.collective.sku_share` of the SKU file's figure for as many GPUs; else "
     "`stages.collective.group_share` of the median of the run's other groups of the same devices{more}; "
-    "else none. No rate excuses a wrong answer"
+    "else none. No rate excuses a wrong answer{pairs}"
 )
 OF_ALL_REDUCE = (
     "; else, inside a node, `stages.collective.pair_share` of what its slowest two GPUs copy; of all nodes, "
     "at the largest size, `stages.collective.nodes_share` of what the slowest two that follow each other "
     "exchange in lan.bandwidth by the same library, or `stages.collective.nodes_tcp_share` of it by TCP"
+)
+OF_PAIRS = (
+    ". In a soak also of each two GPUs of a node, and each two nodes, by themselves (as of a team; of GPUs "
+    "that copy as fast, also `stages.collective.group_share` of the median of the other pairs), twice if "
+    "they are slow: a ring passes few pairs, and what only another one does, no other level looks for"
 )
 WRONG = "see `dmesg` for IOMMU and ACS"
 SLOW = "in a node compare `nvidia-smi topo -m` with its manual; between nodes `export` what lan.route prints"
@@ -76,7 +83,34 @@ MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib
 
 
 def judged(operation: str, team: SharedEvidence) -> Finding:
-    """How a team did an operation as it is. NotMeasured if it did not."""
+    """How a team did an operation, and at level soak its pairs an all-reduce. NotMeasured if it did not."""
+    found = of_team(operation, team)
+    paired = operation == ALL_REDUCE and team.evidence.plan.level == "soak" and number_of_pairs(_names(team))
+    return _with_pairs(team, found) if paired and found.outcome is not Outcome.FAIL else found
+
+
+def _names(team: SharedEvidence) -> tuple[str, ...]:
+    return tuple(one.subject for one in team.members)
+
+
+def _with_pairs(team: SharedEvidence, found: Finding) -> Finding:
+    """The finding of a team that is fine, with what its pairs did by themselves. NotMeasured without that."""
+    tested = [one for one in team.events("pairs_tested") if one.stage == STAGE]
+    if not tested:
+        raise NotMeasured("its pairs were not tested by themselves")
+    event = tested[-1]
+    failed, unknown = (event.data.get(name) or [] for name in ("failed", "unknown"))
+    if failed:
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        detail = f"{failed[0]}{more}{_blamed(team)}"
+        return Finding(Outcome.FAIL, detail=detail, source=EACH_TWO, remedy=SLOW, from_s=event.t_s)
+    if unknown:
+        raise NotMeasured(f"{unknown[0]} were not tested by themselves", team.cause())
+    return found._replace(detail=f"{found.detail}; {event.message}")
+
+
+def of_team(operation: str, team: SharedEvidence) -> Finding:
+    """How the whole team did an operation as it is. NotMeasured if it did not."""
     if operation != ALL_REDUCE and team.evidence.plan.level == "quick":
         raise NotApplicable("a quick run does one all-reduce alone")
     team.evidence.stage(STAGE)
@@ -104,19 +138,18 @@ def judged(operation: str, team: SharedEvidence) -> Finding:
 
 
 def _wrong(team: SharedEvidence, **which: str) -> tuple[str, float] | None:
-    """The first wrong answer of the whole team, with such `data` or labels, in words, and when it was."""
-    for event in team.events("wrong_result"):
-        own = event.stage == STAGE and event.data.get("group") == ""
-        if own and all(event.data.get(key) == value for key, value in which.items()):
+    """The first wrong answer with such `data` or labels, in words, and its time; of the whole team first."""
+    events = [one for one in team.events("wrong_result") if one.stage == STAGE]
+    for event in sorted(events, key=lambda one: bool(one.data.get("group"))):
+        if all(event.data.get(key) == value for key, value in which.items()):
             return event.message, event.t_s
     everything = team.evidence.rounds(team.subject)
     unverified = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
-    rounds = unverified.having(group="", **which)
+    rounds = unverified.having(**which)
     if not len(rounds):
         return None
-    return f"wrong answers in {count_of(len(rounds), 'rounds')} of {rounds.labels('operation')[0]}", float(
-        rounds.t_s[0]
-    )
+    operation, from_s = rounds.labels("operation")[0], float(rounds.t_s[0])
+    return f"wrong answers in {count_of(len(rounds), 'rounds')} of {operation}", from_s
 
 
 def _excuse(halt: Halt) -> None:
@@ -130,7 +163,7 @@ def _blamed(team: SharedEvidence) -> str:
     members = {one.subject for one in team.members}
     events = [*team.evidence.events.of_kind("blamed"), *team.evidence.events.of_kind("not_told")]
     own = [one for one in events if one.stage == STAGE and members.issuperset(one.data.get("devices", ()))]
-    return "".join(f"; {one.message}" for one in own)
+    return "".join(f"; {message}" for message in dict.fromkeys(one.message for one in own))
 
 
 def _about(halt: Halt) -> str:
@@ -191,7 +224,7 @@ def _criterion(operation: str) -> Criterion:
         scope="team",
         unit=UNIT,
         direction="at_least",
-        limit=LIMIT.format(own=own, more=more),
+        limit=LIMIT.format(own=own, more=more, pairs=OF_PAIRS if own else ""),
         limits=(*own_keys, SKU_SHARE, GROUP_SHARE, *more_keys),
         severity="reseat",
         remedy=SLOW,
@@ -302,7 +335,7 @@ def _troubles(team: SharedEvidence, arms: Sequence[str]) -> tuple[dict[str, str]
 
 def _trouble(team: SharedEvidence, arm: str) -> str:
     """How an arm failed; empty if it did not."""
-    if _wrong(team, arm=arm) is not None:
+    if _wrong(team, arm=arm, group="") is not None:
         return "wrong answers"
     halt = halt_of(team, STAGE, group="", arm=arm)
     if halt is None:

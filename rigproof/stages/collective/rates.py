@@ -1,16 +1,20 @@
 """How fast a team did its operations, and what that is held against."""
 
 import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
-from rigproof.criteria.evidence.exchanges import TCP, slowest_of_ring
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.exchanges import TCP, slowest_of_ring, ways
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.profiles.planning.subjects import RIG, subjects
+from rigproof.profiles.tables.base import LimitKey
 from rigproof.records.verdict import figure
+from rigproof.stages.collective.blame import Members
 from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, GLOO, KIND, NCCL, ONE_MIB, STAGE
 
 FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
@@ -21,6 +25,7 @@ NODES_SHARE = KIND.key(lambda own: own.nodes_share)
 NODES_TCP_SHARE = KIND.key(lambda own: own.nodes_tcp_share)
 
 UNIT = "GB/s"
+ALIKE = 1.25  # pairs that are connected in the same way copy as fast, but for so much
 FEWEST_OTHERS = 2  # groups that a group is compared with
 
 
@@ -131,19 +136,66 @@ def _pairs_limit(
     """A share of what the slowest two GPUs of the group copied to each other, in the run's stage for that."""
     if operation != ALL_REDUCE or mib < ONE_MIB or len({one.node_name for one in devices}) > 1:
         return None
-    evidence, own, slowest = team.evidence, {one.subject for one in devices}, math.inf
-    copying = [one for one in evidence.kinds if one.exchanges and one.crew == "neighbours"]
-    for pair in subjects(evidence.loaded, "peers") if copying else ():
-        every = evidence.rounds(pair.text).verified.measured
-        for kind in copying if own.issuperset(pair.members) else ():
-            ways = [label.name for label in kind.labels if label.work]
-            of_pair = every.only(every.same("stage", kind.name))
-            slowest = min([slowest, *(one.rate() for one in of_pair.by_labels(*ways).values())])
-    if not math.isfinite(slowest):
+    slowest = copied_gbps(team.evidence, [one.subject for one in devices])
+    if slowest is None:
         return None
     share = devices[0].limit(PAIR_SHARE)
     source = f"{share.value:g} of {figure(slowest, UNIT)}, what its slowest two GPUs copy; {share.source}"
     return Limit(share.value * slowest, source)
+
+
+def copied_gbps(evidence: Evidence, devices: Collection[str]) -> float | None:
+    """What the slowest two of these GPUs copied to each other, each way; None if that was not measured."""
+    slowest = math.inf
+    copying = [one for one in evidence.kinds if one.exchanges and one.crew == "neighbours"]
+    for pair in subjects(evidence.loaded, "peers") if copying else ():
+        if not set(pair.members) <= set(devices):
+            continue
+        every = evidence.rounds(pair.text).verified.measured
+        for kind in copying:
+            ways = [label.name for label in kind.labels if label.work]
+            of_pair = every.only(every.same("stage", kind.name))
+            slowest = min([slowest, *(one.rate() for one in of_pair.by_labels(*ways).values())])
+    return slowest if math.isfinite(slowest) else None
+
+
+def limits_of_pairs(team: SharedEvidence, rates: Mapping[Members, float]) -> dict[Members, Limit]:
+    """The limits of all-reduces of pairs of a team, of which these are the rates, as far as there are any.
+
+    Of two GPUs a share of what they copy, and of the median of the pairs that copy as fast. Of two nodes what
+    the team is held against, by what each of them exchanges with its better neighbour.
+    """
+    evidence, first = team.evidence, devices_of(team)[0]
+    if len({one.node_name for one in devices_of(team)}) > 1:
+        return _limits_of_nodes(team, rates)
+    share, of_others, found = first.limit(PAIR_SHARE), first.limit(GROUP_SHARE), {}
+    copied = {pair: gbps for pair in rates if (gbps := copied_gbps(evidence, pair)) is not None}
+    for pair, gbps in copied.items():
+        found[pair] = Limit(share.value * gbps, f"{share.value:g} of {figure(gbps, UNIT)}, what the two copy")
+        alike = [
+            rates[one] for one, its in copied.items() if one != pair and gbps / ALIKE < its < gbps * ALIKE
+        ]
+        if len(alike) >= FEWEST_OTHERS and of_others.value * median(alike) > found[pair].value:
+            of = f"{figure(median(alike), UNIT)}, the median of {len(alike)} other pairs"
+            found[pair] = Limit(of_others.value * median(alike), f"{of_others.value:g} of {of}")
+    return found
+
+
+def _limits_of_nodes(team: SharedEvidence, rates: Mapping[Members, float]) -> dict[Members, Limit]:
+    devices = {one.subject: one for one in devices_of(team)}
+    for by, key in _libraries(devices.values()):
+        best: dict[str, float] = {}
+        for nodes, gbps in ways(team.evidence, by).items():
+            best |= {node: max(gbps, best.get(node, 0.0)) for node in nodes}
+        if best.keys() >= {one.node_name for one in devices.values()}:
+            share = devices_of(team)[0].limit(key)
+            found = {}
+            for pair in rates:
+                gbps = min(best[devices[one].node_name] for one in pair)
+                what = f"{figure(gbps, UNIT)}, what the slower one exchanges with another node by {by}"
+                found[pair] = Limit(share.value * gbps, f"{share.value:g} of {what}")
+            return found
+    return {}
 
 
 def _lan_limit(operation: str, team: SharedEvidence, devices: list[DeviceEvidence]) -> Limit | None:
@@ -153,14 +205,19 @@ def _lan_limit(operation: str, team: SharedEvidence, devices: list[DeviceEvidenc
     """
     if operation != ALL_REDUCE or len({one.node_name for one in devices}) < 2:
         return None
-    library = GLOO if any(one.is_cpu for one in devices) else NCCL
-    for by, key in ((library, NODES_SHARE), (TCP, NODES_TCP_SHARE)):
+    for by, key in _libraries(devices):
         slowest = slowest_of_ring(team.evidence, by)
         if slowest is not None:
             share = devices[0].limit(key)
             what = f"{figure(slowest.gbps, UNIT)}, what {' and '.join(slowest.nodes)} exchange by {by}"
             return Limit(share.value * slowest.gbps, f"{share.value:g} of {what}; {share.source}")
     return None
+
+
+def _libraries(devices: Iterable[DeviceEvidence]) -> tuple[tuple[str, LimitKey[float]], ...]:
+    """What nodes exchange by, in lan.bandwidth, that a team is held against: the first that was measured."""
+    library = GLOO if any(one.is_cpu for one in devices) else NCCL
+    return (library, NODES_SHARE), (TCP, NODES_TCP_SHARE)
 
 
 def _skus(devices: list[DeviceEvidence]) -> tuple[str | None, ...]:

@@ -3,14 +3,15 @@
 What was tested is read from the recording: an event `groups_tested` for each turn, and what followed it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import inf, sqrt
 from typing import Any
 
-from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.further import Further
@@ -18,10 +19,11 @@ from rigproof.profiles.planning.subjects import RIG, Subject, subjects
 from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome
-from rigproof.stages.collective.blame import Culprit, Members, Trial, next_step, node_of
-from rigproof.stages.collective.criteria import judged
-from rigproof.stages.collective.rates import limited, speeds
+from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.collective.blame import Culprit, Members, Result, Trial, next_step, node_of
+from rigproof.stages.collective.criteria import of_team
+from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
+from rigproof.stages.collective.rates import UNIT, limited, limits_of_pairs, speeds
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     AS_IT_IS,
@@ -33,10 +35,12 @@ from rigproof.stages.collective.stage import (
     CollectiveSettings,
     spec,
 )
-from rigproof.stages.collective.tested import rates_of, trial_of
+from rigproof.stages.collective.tested import Rates, rates_of, trial_of
 from rigproof.stages.kind import StageWork
 
-ASKED, BLAMED, NOT_TOLD = "groups_tested", "blamed", "not_told"
+ASKED, BLAMED, NOT_TOLD, PAIRS = "groups_tested", "blamed", "not_told", "pairs_tested"
+BAD = ("wrong", "stuck", "slow")
+PAIR_WORK = (ALL_REDUCE, ONE_MIB)
 SECONDS = 1.0  # of a group's operations; three rounds of each are done in any case
 OWN_FAULT = (
     "gpu",
@@ -46,26 +50,105 @@ OWN_FAULT = (
 
 
 def further(work: StageWork, recording: Recording) -> Further | None:
-    """The next groups to test if a team was not fine, else None; at the end who is to blame, as events."""
-    since_s = recording.stages[STAGE].start_s
-    events = [one for one in recording.events if one.stage == STAGE and one.t_s >= since_s]
-    if any(one.kind in (BLAMED, NOT_TOLD) for one in events):
-        return None
-    teams = subjects(work.loaded, "team")
+    """The next groups to test, or None; at the end what they showed, as events.
+
+    First those that tell who is to blame, if a team was not fine; then, in a soak, pairs of all that are.
+    """
+    stage, teams = recording.stages[STAGE], subjects(work.loaded, "team")
+    events = [one for one in recording.events if one.stage == STAGE and one.t_s >= stage.start_s]
     asked = [one for one in events if one.kind == ASKED]
     known = asked[0].data if asked else _known(recording, work, events, teams)
-    planned = [
-        Trial(team.members, result, tuple(missing))
-        for team, (result, missing) in zip(teams, known["planned"], strict=True)
-    ]
-    if all(one.result in ("fine", "unknown") for one in planned):
-        return None
-    rounds = [one for one in recording.rounds if asked and one.stage == STAGE and one.t_s >= asked[0].t_s]
-    results = [*planned, *_results(asked, events, rounds, known["least"], teams)]
-    step = next_step(tuple(one.subject for one in work.loaded.devices()), results)
-    if not step.groups:
-        return Further(events=tuple(_said(one, teams) for one in step.culprits))
-    return _turn(work, step.groups, known, len(asked) + 1, teams)
+    said: tuple[Event, ...] = ()
+    tested = list(_tested(asked, events, recording.rounds))
+    if not any(one.kind in (BLAMED, NOT_TOLD) for one in events) and _failed_in(known):
+        step = next_step(tuple(one.subject for one in work.loaded.devices()), _results(known, tested, teams))
+        if step.groups:
+            return _turn(work, step.groups, known, len(asked) + 1, teams)
+        said = tuple(_said(one, teams) for one in step.culprits)
+    if work.plan.level == "soak" and not any(one.kind == PAIRS for one in events):
+        fine = [team for team, (result, _) in zip(teams, known["planned"], strict=True) if result == "fine"]
+        round_robin = _RoundRobin(work, recording, fine, [one for one in tested if one.pairs])
+        if groups := round_robin.groups():
+            return _turn(work, groups, known, len(asked) + 1, teams, said=said, pairs=True)
+        said += tuple(round_robin.said(teams))
+    return Further(events=said) if said else None
+
+
+def _failed_in(known: Mapping[str, Any]) -> bool:
+    return any(result not in ("fine", "unknown") for result, _ in known["planned"])
+
+
+class _RoundRobin:
+    """The pairs of teams that are fine: all at the same time, then those that are not, by themselves."""
+
+    def __init__(
+        self, work: StageWork, recording: Recording, teams: Sequence[Subject], tested: Sequence["_Tested"]
+    ) -> None:
+        (first, *_) = work.loaded.devices()
+        self._most = first.settings(CollectiveSettings).pair_turns
+        self._lap = recording.stages[STAGE].lap
+        self._teams = [team for team in teams if number_of_pairs(team.members)]
+        self._tested = tested
+        self._evidence = Evidence(recording, work.loaded)
+        self._turns = tournament([one.members for one in self._teams], self._most, self._lap)
+        self._number = len({one.turn_s for one in tested})
+
+    def groups(self) -> list[Members]:
+        """Those of the next turn; none if it is over."""
+        if self._number < len(self._turns):
+            return self._turns[self._number]
+        doubtful = [pair for pair, own in self._results().items() if own and own[0] != "fine"]
+        turns, later = again(doubtful, self._most), self._number - len(self._turns)
+        return turns[later] if later < len(turns) else []
+
+    def _results(self) -> dict[Members, list[Result]]:
+        """Of each pair how it did, each time."""
+        found: dict[Members, list[Result]] = {pair: [] for turn in self._turns for pair in turn}
+        limits = self._limits()
+        for one in self._tested:
+            limit = limits.get(one.members)
+            least = {PAIR_WORK: limit.value} if limit is not None else {}
+            found[one.members].append(one.trial(least).result)
+        return found
+
+    def _limits(self) -> dict[Members, Limit]:
+        """Of each pair that was tested in the tournament, if there is one."""
+        rates = {one.members: one.rates[PAIR_WORK] for one in self._tested[::-1] if PAIR_WORK in one.rates}
+        found: dict[Members, Limit] = {}
+        for team in self._teams:
+            own = {pair: rate for pair, rate in rates.items() if self._team_of(pair) == team.text}
+            found |= limits_of_pairs(self._evidence.shared("team", team.text), own)
+        return found
+
+    def _team_of(self, pair: Members) -> str:
+        return _team_of(pair, self._teams)
+
+    def said(self, teams: Sequence[Subject]) -> Iterator[Event]:
+        """What each team's pairs showed, and who is to blame."""
+        every, limits = self._results(), self._limits()
+        for team in self._teams:
+            mine = {pair: results for pair, results in every.items() if self._team_of(pair) == team.text}
+            own = {pair: settled(results) for pair, results in mine.items()}
+            once = [pair for pair, results in mine.items() if "fine" in results]
+            failed = [self._in_words(pair, result, limits) for pair, result in own.items() if result in BAD]
+            unknown = [_pair_name(pair) for pair, result in own.items() if result == "unknown"]
+            number = number_of_pairs(team.members)
+            data = {"pairs": number, "tested": len(own), "failed": failed, "unknown": unknown}
+            message = f"{len(own)} of its {number} pairs did all-reduces by themselves"
+            yield Event(0.0, PAIRS, team.text, message, STAGE, data=data)
+            yield from (_said(one, teams) for one in culprits(team.members, own, once))
+
+    def _in_words(self, pair: Members, result: Result, limits: Mapping[Members, Limit]) -> str:
+        name, limit = f"{_pair_name(pair)} alone", limits.get(pair)
+        if result != "slow" or limit is None:
+            return f"{name}: {result}"
+        best = max(one.rates.get(PAIR_WORK, 0.0) for one in self._tested if one.members == pair)
+        return f"{name}: {figure(best)}, limit {figure(limit.value, UNIT)} ({limit.source})"
+
+
+def _pair_name(pair: Members) -> str:
+    """The two devices, or the two nodes."""
+    return " and ".join(pair if len(pair) == 2 else dict.fromkeys(map(node_of, pair)))
 
 
 def _known(
@@ -98,7 +181,7 @@ def _failed(evidence: Evidence, subject: Subject, events: Sequence[Event]) -> tu
     team, done, least, unknown = evidence.shared("team", subject.text), [], [], False
     for operation in OPERATIONS:
         try:
-            if judged(operation, team).outcome is not Outcome.FAIL:
+            if of_team(operation, team).outcome is not Outcome.FAIL:
                 continue
         except NotMeasured:
             unknown |= operation == ALL_REDUCE
@@ -130,30 +213,59 @@ def _where(operation: str, team: SharedEvidence, events: Sequence[Event]) -> tup
     return ONE_MIB, 0.0
 
 
-def _results(
-    asked: Sequence[Event],
-    events: Sequence[Event],
-    rounds: Sequence[Round],
-    least: Mapping[str, Least],
-    teams: Sequence[Subject],
-) -> Iterator[Trial]:
-    """How each group did, turn by turn. A group whose crew was lost is unknown."""
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """A group that was tested: in which turn, its events, and its rates. `lost`: its crew was."""
+
+    turn_s: float
+    members: Members
+    pairs: bool
+    events: tuple[Event, ...]
+    rates: Rates
+    lost: bool
+
+    def trial(self, least: Rates) -> Trial:
+        """How it did."""
+        if self.lost:
+            return Trial(self.members, "unknown")
+        return trial_of(self.members, self.events, self.rates, group=" ".join(self.members), least=least)
+
+
+def _tested(asked: Sequence[Event], events: Sequence[Event], rounds: Iterable[Round]) -> Iterator[_Tested]:
+    """Each group, turn by turn."""
+    rounds = [one for one in rounds if asked and one.stage == STAGE and one.t_s >= asked[0].t_s]
     for turn, after in zip_longest(asked, asked[1:]):
         end_s = inf if after is None else after.t_s
-        within = [one for one in events if turn.t_s <= one.t_s < end_s]
-        done = [one for one in rounds if turn.t_s <= one.t_s < end_s]
-        failed = [one.data["workers"] for one in within if one.kind == "crew_failed"]
-        lost = {worker.rpartition("#")[0] for workers in failed for worker in workers}
-        for members in map(tuple, turn.data["groups"]):
-            if lost.intersection(members):
-                yield Trial(members, "unknown")
+        done: dict[object, list[Round]] = defaultdict(list)
+        own: dict[object, list[Event]] = defaultdict(list)
+        lost: set[str] = set()
+        for round_ in rounds:
+            if turn.t_s <= round_.t_s < end_s:
+                done[round_.label("group")].append(round_)
+        for event in events:
+            if not turn.t_s <= event.t_s < end_s:
                 continue
+            if event.kind == "crew_failed":
+                lost.update(worker.rpartition("#")[0] for worker in event.data["workers"])
+            else:
+                own[event.data.get("group")].append(event)
+        for members in map(tuple, turn.data["groups"]):
             name = " ".join(members)
-            own = [one for one in within if one.kind != "crew_failed" and one.data.get("group") == name]
-            slow = least.get(_team_of(members, teams), ())
-            limits = {(operation, mib): rate for operation, mib, rate in slow}
-            rates = rates_of(done, len(members), group=name)
-            yield trial_of(members, own, rates, group=name, least=limits)
+            rates, pairs = rates_of(done[name], len(members), group=name), bool(turn.data.get("pairs"))
+            gone = not lost.isdisjoint(members)
+            yield _Tested(turn.t_s, members, pairs, tuple(own[name]), rates, gone)
+
+
+def _results(
+    known: Mapping[str, Any], tested: Iterable[_Tested], teams: Sequence[Subject]
+) -> Iterator[Trial]:
+    """How each team did, then each group of the search."""
+    for team, (result, missing) in zip(teams, known["planned"], strict=True):
+        yield Trial(team.members, result, tuple(missing))
+    for one in tested:
+        if not one.pairs:
+            slow = known["least"].get(_team_of(one.members, teams), ())
+            yield one.trial({(operation, mib): rate for operation, mib, rate in slow})
 
 
 def _turn(
@@ -162,10 +274,14 @@ def _turn(
     known: Mapping[str, Any],
     number: int,
     teams: Sequence[Subject],
+    *,
+    said: tuple[Event, ...] = (),
+    pairs: bool = False,
 ) -> Further:
     """The groups as crews of their team; each does what its team failed in, on 4 B and at the same size.
 
-    Of a team that is fine it does what any team failed in: a device may meet partners of other nodes.
+    Of a team that is fine it does what any team failed in: a device may meet partners of other nodes. `pairs`
+    of the round robin do all-reduces. `said`: events of what came before.
     """
     first = {one.subject: one for one in work.plan.first_workers()}
     own = {one.subject: one for one in work.loaded.devices()}
@@ -174,7 +290,7 @@ def _turn(
     for members in groups:
         team = _team_of(members, teams)
         turn.append(Crew(team, tuple(first[one].worker for one in members)))
-        failed = known["done"].get(team, every)
+        failed = [PAIR_WORK] if pairs else known["done"].get(team, every)
         for one in members:
             whole = spec(work, first[one], own[one].settings(CollectiveSettings))
             most_mib = whole.buffers_mib // BUFFERS
@@ -188,9 +304,11 @@ def _turn(
                 arm_s=0.0,
                 group=" ".join(members),
             )
-    message = f"to find who is to blame, groups are tested by themselves: {len(groups)} in turn {number}"
-    data: dict[str, Any] = {**known, "groups": [list(one) for one in groups]}
-    return Further(specs, tuple(turn), (Event(0.0, "groups_tested", RIG, message, STAGE, data=data),))
+    why = "each two of a team" if pairs else "to find who is to blame, groups"
+    message = f"{why} are tested by themselves: {len(groups)} in turn {number}"
+    data: dict[str, Any] = {**known, "groups": [list(one) for one in groups], "pairs": pairs}
+    asked = Event(0.0, ASKED, RIG, message, STAGE, data=data)
+    return Further(specs, tuple(turn), (*said, asked))
 
 
 def _team_of(members: Iterable[str], teams: Sequence[Subject]) -> str:

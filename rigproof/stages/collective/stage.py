@@ -56,6 +56,7 @@ class CollectiveSettings(OptionalSettings):
             "least_s",
             "patience",
             "floor_gbps",
+            "pair_turns",
         }
     )
 
@@ -128,6 +129,11 @@ class CollectiveSettings(OptionalSettings):
         json_schema_extra=Meaningful(
             0.1, 0.9, "passes GPUs that exchange by sockets", "fails GPUs that share a way to the CPU"
         ),
+    )
+    pair_turns: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        description="Turns of a soak's lap in which each two GPUs of a node, and then each two nodes, do "
+        "all-reduces by themselves, all at the same time. A team of n takes n - 1 of them; of a larger one "
+        "each lap goes on where the one before ended, and the verdict says how many pairs were tested.",
     )
     nodes_share: Share = Field(
         description="Smallest bus bandwidth of the rig's all-reduce at its largest size, as a share of what "
@@ -291,6 +297,7 @@ KIND = StageKind(
     ),
     events={
         "groups_tested": "groups of a team are tested by themselves, to find who is to blame; data.groups",
+        "pairs_tested": "each two of a team did all-reduces by themselves; data.pairs, tested, failed, …",
         "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib",
         "rank_variables": "the variables that tell NCCL or gloo what to use; data.device, variables",
     },

@@ -157,13 +157,13 @@ def test_a_wrong_answer_fails_although_a_signal_ended_the_group_later(bench, tol
     assert bench.found().outcome is FAIL
 
 
-def test_a_wrong_answer_of_a_part_of_the_team_is_not_the_teams(bench):
-    data = {"operation": ALL_REDUCE, "group": "localhost/gpu0", "rank": 0}
-    bench.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[0], data))
-    bench.one_rank(0, 0.5, operation=BROADCAST)
+def test_a_wrong_answer_of_a_part_of_the_team_fails_it_and_its_rounds_are_not_the_teams(bench):
     bench.give(TEAM, {"operation": BROADCAST}, group="localhost/gpu0")
     assert bench.found().outcome is PASS
     assert bench.found(BROADCAST).outcome is NOT_MEASURED
+    data = {"operation": ALL_REDUCE, "group": "localhost/gpu0", "rank": 0, "arm": "as it is"}
+    bench.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[0], data))
+    assert (bench.found().outcome, bench.found().detail) == (FAIL, "x")
 
 
 @pytest.mark.parametrize("where", [{}, {"mib": 16}])
