@@ -41,6 +41,7 @@ FEWEST_ROUNDS, MOST_ROUNDS = 4, 200  # the first warms up
 MESSAGES = 100
 WORK = ((SEND, OUT), (SEND, BACK), (BROADCAST, OUT), (ALL_REDUCE, BOTH), (ALL_GATHER, BOTH))
 VALUES = 1000
+ROLES: tuple[Role, Role] = ("sender", "receiver")
 
 
 def settings(end: End, address: str) -> dict[str, str]:
@@ -117,21 +118,67 @@ class Library:
             reporter.context.emit(latency(reporter, self._name, size, times_s[1:]))
 
     def _repeat(self, store: dist.Store, operation: str, direction: str) -> None:
-        """One operation as often as there is time for: its measuring end, which receives, decides that."""
-        before = Moment.now(self._way.end, os.getpid())
+        """One operation as often as there is time for: who receives measures, and decides that.
+
+        Each round has other numbers than the one before, and begins when both ends are ready: no rate has the
+        time that it takes to compare.
+        """
         labels = {"traffic": self._name, "operation": operation, "direction": direction, "company": ALONE}
-        repeated = _Repeated(self, store, labels)
-        if direction == BOTH:
-            number = repeated.both_ways(operation)
-            roles: tuple[Role, ...] = ("sender", "receiver")
-        else:
-            source = 1 if direction == BACK else 0
-            number = repeated.sent(operation) if self.rank == source else repeated.received(operation, source)
-            roles = ("sender",) if self.rank == source else ("receiver",)
+        source, receiver = (1, 0) if direction == BACK else (0, 1)
+        both = direction == BOTH
+        measures = self.rank == (0 if both else receiver)
+        data = [[self._data(rank, number) for rank in range(2)] for number in range(2)]
+        right = [_right(operation, torch.stack(pair), source) for pair in data]
+        target = torch.empty_like(right[0])
+        before = Moment.now(self._way.end, os.getpid())
+        number, rounds = 0, FEWEST_ROUNDS
+        while number < rounds:
+            own = data[number % 2][self.rank]
+            if operation == ALL_REDUCE or (self.rank == source and not both):
+                target[0].copy_(own)
+            else:
+                target.zero_()
+            self._meet()
+            begun_s = time.monotonic()
+            self._meet()  # nothing comes before this end counts the time
+            self._do(operation, target, own, source)
+            self.wait()
+            seconds = time.monotonic() - begun_s
+            equal = torch.equal(target, right[number % 2])
+            if measures or not equal:
+                self.round(number, seconds, labels, verified=equal)
+            if not number:
+                key = " ".join(labels.values())
+                if measures:
+                    store.set(key, str(self.rounds(seconds)))
+                rounds = int(store.get(key))
+            number += 1
         spent = Moment.now(self._way.end, os.getpid()).since(before)
-        reporter, node = self._way.reporter, self._way.spec.node
-        for role in roles:
-            reporter.context.emit(traffic(reporter, node, spent, (role, number * self.mb), labels))
+        for role in ROLES if both else (ROLES[self.rank == receiver],):
+            moved = role, number * self.mb
+            context = self._way.reporter.context
+            context.emit(traffic(self._way.reporter, self._way.spec.node, spent, moved, labels))
+
+    def _do(self, operation: str, target: torch.Tensor, own: torch.Tensor, source: int) -> None:
+        if operation == ALL_REDUCE:
+            dist.all_reduce(target[0], group=self.group)
+        elif operation == ALL_GATHER:
+            dist.all_gather(list(target.unbind()), own, self.group)
+        elif operation == BROADCAST:
+            dist.broadcast(target[0], source, self.group)
+        elif self.rank == source:
+            dist.send(target[0], 1 - source, self.group)
+        else:
+            dist.recv(target[0], source, self.group)
+
+    def _data(self, rank: int, number: int) -> torch.Tensor:
+        """The whole numbers that a rank sends in even or odd rounds: nowhere the same as in the others."""
+        numbers = torch.arange(self.count, device=self.device).remainder_(VALUES)
+        return numbers.add_(1 + rank + 2 * number).float()
+
+    def _meet(self) -> None:
+        dist.all_reduce(torch.zeros(1, device=self.device), group=self.group)
+        self.wait()
 
     def wait(self) -> None:
         """Wait until the device has done what was asked of it."""
@@ -157,107 +204,11 @@ class Library:
         self._way.reporter.event("lan_wrong", f"{self._name}: {what}", {"traffic": self._name})
 
 
-class _Repeated:
-    """One operation, repeated. In each round other numbers are sent than in the one before."""
-
-    def __init__(self, library: Library, store: dist.Store, labels: StringLabels) -> None:
-        self._library = library
-        self._store = store
-        self._labels = labels
-        self._key = " ".join(labels.values())
-
-    def sent(self, operation: str) -> int:
-        """The end from which it goes. Returns the number of rounds."""
-        data = [self._data(self._library.rank, number) for number in range(2)]
-        number, rounds = 0, FEWEST_ROUNDS
-        while number < rounds:
-            self._one_way(operation, data[number % 2], self._library.rank)
-            self._library.wait()
-            if not number:
-                rounds = int(self._store.get(self._key))
-            number += 1
-        return number
-
-    def received(self, operation: str, source: int) -> int:
-        """The end to which it goes: it is ready for the next round before it compares the last one."""
-        data = [self._data(source, number) for number in range(2)]
-        targets = [torch.zeros_like(data[0]) for _ in range(2)]
-        done_s = time.monotonic()
-        self._one_way(operation, targets[0], source)
-        self._library.wait()
-        rounds = self._library.rounds(time.monotonic() - done_s)
-        pending = self._coming(operation, targets[1], source)
-        self._store.set(self._key, str(rounds))
-        self._library.round(
-            0, time.monotonic() - done_s, self._labels, verified=torch.equal(targets[0], data[0])
-        )
-        done_s = time.monotonic()
-        for number in range(1, rounds):
-            pending.wait()
-            self._library.wait()
-            begun_s, done_s = done_s, time.monotonic()
-            target = targets[number % 2]
-            if number + 1 < rounds:
-                pending = self._coming(operation, targets[(number + 1) % 2].zero_(), source)
-            right = torch.equal(target, data[number % 2])
-            self._library.round(number, done_s - begun_s, self._labels, verified=right)
-        return rounds
-
-    def both_ways(self, operation: str) -> int:
-        """An operation that goes both ways at once; the first rank measures."""
-        data = [[self._data(rank, number) for number in range(2)] for rank in range(2)]
-        own = data[self._library.rank]
-        gathered = operation == ALL_GATHER
-        expected = [torch.stack(pair) if gathered else pair[0] + pair[1] for pair in zip(*data, strict=True)]
-        target = torch.empty_like(expected[0])
-        number, rounds = 0, FEWEST_ROUNDS
-        while number < rounds:
-            if gathered:
-                target.zero_()
-            else:
-                target.copy_(own[number % 2])
-            self._library.wait()
-            begun_s = time.monotonic()
-            if gathered:
-                dist.all_gather(list(target.unbind()), own[number % 2], self._library.group)
-            else:
-                dist.all_reduce(target, group=self._library.group)
-            self._library.wait()
-            seconds, right = time.monotonic() - begun_s, torch.equal(target, expected[number % 2])
-            if not number and self._library.rank == 0:
-                self._store.set(self._key, str(self._library.rounds(seconds)))
-            if self._library.rank == 0 or not right:
-                self._library.round(number, seconds, self._labels, verified=right)
-            if not number:
-                rounds = int(self._store.get(self._key))
-            number += 1
-        return number
-
-    def _data(self, rank: int, number: int) -> torch.Tensor:
-        """The whole numbers that a rank sends in even or odd rounds: nowhere the same as in the others."""
-        library = self._library
-        numbers = torch.arange(library.count, device=library.device).remainder_(VALUES)
-        return numbers.add_(1 + rank + 2 * number).float()
-
-    def _one_way(self, operation: str, data: torch.Tensor, source: int) -> None:
-        group = self._library.group
-        if operation == BROADCAST:
-            dist.broadcast(data, source, group)
-        elif self._library.rank == source:
-            dist.send(data, 1 - source, group)
-        else:
-            dist.recv(data, source, group)
-
-    def _coming(self, operation: str, target: torch.Tensor, source: int) -> dist.Work:
-        group = self._library.group
-        broadcast = operation == BROADCAST
-        work = (
-            dist.broadcast(target, source, group, async_op=True)
-            if broadcast
-            else dist.irecv(target, source, group)
-        )
-        assert work is not None
-        return work
+def _right(operation: str, pair: torch.Tensor, source: int) -> torch.Tensor:
+    """What an operation on a pair's numbers has to give: both, their sum, or those of the source."""
+    if operation == ALL_GATHER:
+        return pair
+    return pair.sum(0, keepdim=True) if operation == ALL_REDUCE else pair[source : source + 1].clone()
 
 
 def run_libraries(names: tuple[str, ...], way: Way, store_at: Address, begin: Callable[[str], None]) -> None:
