@@ -1,5 +1,6 @@
 """The end of an acceptance session: its verdict, its files, its exit status, and what is said about them."""
 
+import os
 import shutil
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from rigproof.records.message_text import one_line
 from rigproof.records.verdict import USAGE, Decision, Outcome
 from rigproof.report.files.folders import short_name
 from rigproof.report.files.junit import LINE, conclude_junit, finish_junit
+from rigproof.report.terminal.annotations import annotations
 from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import print_summary, summary_lines
 
@@ -251,6 +253,9 @@ class Ending:
             color=reporter is not None and reporter.hasmarkup,
             notices=[*filter(None, [self._not_told])],
         )
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for line in annotations(conclusion.result):
+                write_line(line)
         self._printed = True
 
 

@@ -13,7 +13,7 @@ from support.acceptance import CHECKOUT
 
 OURS = {name for group in OPTIONS.values() for names in group for name in names}
 BENCHMARK = "--benchmark-compare"
-ACCEPT = {"--help", "--json", *map(short, OURS), BENCHMARK}
+ACCEPT = {"--help", "--json", *map(short, OURS), BENCHMARK, "--junit-xml"}  # the last two are others'
 PYTEST = OURS | {BENCHMARK}
 DOCUMENTS = [
     "README.md",
@@ -21,6 +21,7 @@ DOCUMENTS = [
     "tox.ini",
     ".ci/run",
     *("bench/README.md", "reports/samples/README.md"),
+    *("examples/github/rig.yml", "examples/gitlab/rig.gitlab-ci.yml", "examples/systemd/rigproof.service"),
 ]
 COMMANDS = {r"(?:pytest -m hardware|tox -e hardware --) ": PYTEST, r"rigproof accept ": ACCEPT}
 
