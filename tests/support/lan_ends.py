@@ -23,6 +23,7 @@ from support.acceptance import CHECKOUT
 from support.equal_hosts import NONE
 from support.lengths import lengths
 from support.network_hosts import PATIENCE_S, Host, Network
+from support.printing import printed
 
 RECORDS = {one.__name__: one for one in (Round, Event, LanEnd, LanLatency, LanTraffic)}
 TCP_S = 1.2
@@ -108,16 +109,15 @@ class Running:
         receiver = self.ends[1 if direction == "out" else 0]
         assert receiver.stdout is not None
         for line in receiver.stdout:
-            self._take(line)
-            if json.loads(line)[0] == "Round":
+            self.lan.records += (found := printed([line], RECORDS))
+            if any(isinstance(one, Round) for one in found):
                 return
 
     def finish(self) -> None:
         """Wait for both to end, and keep their records."""
         for one in self.ends:
             output, _ = one.communicate(timeout=PATIENCE_S)
-            for line in output.splitlines():
-                self._take(line)
+            self.lan.records += printed(output.splitlines(), RECORDS)
             assert one.returncode == 0
 
     def end(self) -> None:
@@ -125,11 +125,6 @@ class Running:
         for one in self.ends:
             one.kill()
             one.communicate(timeout=PATIENCE_S)
-
-    def _take(self, line: str) -> None:
-        if line.startswith("["):
-            name, fields = json.loads(line)
-            self.lan.records.append(RECORDS[name](**fields))
 
 
 _SIMULATED: dict[tuple[str, ...], tuple[Any, Recording]] = {}

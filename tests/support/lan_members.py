@@ -8,10 +8,8 @@ prints what the workload emits, a JSON line each. Without `gloo` nothing is redu
 import json
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -24,34 +22,10 @@ from rigproof.stages.route.stage import LanArm, LanInterface, LanNode, LanProbe,
 from support.acceptance import CHECKOUT
 from support.equal_hosts import HostRun, host_rig
 from support.network_hosts import PATIENCE_S, Network
+from support.printing import Printing, printed
 
 KINDS = {one.__name__: one for one in (LanArm, LanInterface, LanNode, LanProbe, Round)}
 PORT = 7007
-
-
-@dataclass
-class Printing:
-    """A worker's context whose records are printed."""
-
-    worker: str
-    crew: Member
-    subject: str = "rig"
-    begun_s: float = field(default_factory=time.monotonic)
-    over: threading.Event = field(default_factory=threading.Event)
-
-    def now_s(self) -> float:
-        return time.monotonic() - self.begun_s
-
-    def emit(self, record: Any) -> None:
-        line = json.dumps({"kind": type(record).__name__, "fields": asdict(record)})
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-    def alive(self) -> None:
-        """Nobody counts it."""
-
-    def stopped(self) -> bool:
-        return self.over.is_set()
 
 
 def met(
@@ -74,17 +48,11 @@ def met(
         )
         host.started.append(process)
         processes.append(process)
-    records = []
+    records: list[Any] = []
     for process in processes:
         output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, output
-        for line in output.splitlines():
-            told = json.loads(line)
-            fields = {
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in told["fields"].items()
-            }
-            records.append(KINDS[told["kind"]](**fields))
+        records += printed(output.splitlines(), KINDS)
     return records
 
 

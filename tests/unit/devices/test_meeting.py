@@ -6,6 +6,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rigproof.devices import meeting
 from rigproof.devices.meeting import EndedError, Line, Meeting
@@ -155,3 +157,54 @@ def test_a_line_ends_where_it_is_closed():
     assert left.receive(lambda: True) is None
     assert not all(left.send("x" * 2**20) for _ in range(3))
     left.close()
+
+
+MESSAGES = st.lists(st.dictionaries(st.text(max_size=3), st.integers()), max_size=4)
+
+
+@given(MESSAGES, st.binary(max_size=50), st.lists(st.integers(1, 20), max_size=10))
+def test_whatever_the_pieces_messages_come_whole_and_what_is_behind_them_stays(messages, behind, pieces):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname(), 20.0)
+        other, _ = server.accept()
+    text = b"".join(json.dumps(message).encode() + b"\n" for message in messages) + behind
+
+    def send():
+        place = 0
+        for size in (*pieces, len(text)):
+            other.sendall(text[place : place + size])
+            place += size
+
+    with one, other, ThreadPoolExecutor(1) as pool:
+        pool.submit(send)
+        line = Line(one)
+        assert [line.receive(lambda: True) for _ in messages] == messages
+        one.settimeout(20.0)
+        got = b""
+        while len(got) < len(behind):
+            got += one.recv(100)
+        assert got == behind
+
+
+def test_a_pair_has_connections_for_data_beside_its_talk():
+    def work(context):
+        with Meeting(context) as met:
+            met.require_all()
+            line = met.line("data")
+            with line.sock as sock:
+                sock.sendall(b"%d" % context.crew.rank)
+                got = met.patiently(lambda: sock.recv(1), lambda: "nothing", 20.0)
+            return got, met.exchange("end", None, 20.0)
+
+    assert together(contexts(2), work) == [(b"1", {0: None, 1: None}), (b"0", {0: None, 1: None})]
+
+
+def test_who_is_not_there_is_told_by_address(monkeypatch):
+    monkeypatch.setattr(meeting, "MEET_S", 0.3)
+    first, second = contexts(2)
+    for context, said in (
+        (first, "nobody came to 127.0.0.1:"),
+        (second, "could not be reached for 0.3 s: refused"),
+    ):
+        with Meeting(context) as met, pytest.raises(meeting.SilentError, match=said):
+            met.require_all()
