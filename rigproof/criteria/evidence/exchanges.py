@@ -32,7 +32,7 @@ class Slowest:
 def ways(evidence: Evidence, by: str) -> Ways:
     """What each node and the next one reached while both sent: in all-reduces by a library, or by plain TCP.
 
-    Ways that were not measured, or whose data were wrong, are left out.
+    Ways that were not measured, or whose data were wrong, are left out, and those inside one host.
     """
     return evidence.cached(("ways between nodes", by), lambda: _ways(evidence, by))
 
@@ -41,6 +41,8 @@ def _ways(evidence: Evidence, by: str) -> Ways:
     measuring = [one for one in evidence.kinds if any(label.name == "traffic" for label in one.labels)]
     found: dict[tuple[str, ...], float] = {}
     for pair in subjects(evidence.loaded, "node_ring") if measuring else ():
+        if _one_host(evidence, pair.members):
+            continue
         every = evidence.rounds(pair.text)
         for kind in measuring:
             own = every.only(every.same("stage", kind.name)).having(traffic=by)
@@ -53,6 +55,12 @@ def _ways(evidence: Evidence, by: str) -> Ways:
             if unit is not None and len(own.verified) == len(own) and min(map(len, parts)) >= FEWEST_ROUNDS:
                 found[pair.members] = unit * min(map(Rounds.rate, parts))
     return found
+
+
+def _one_host(evidence: Evidence, names: tuple[str, ...]) -> bool:
+    """Whether both are nodes of one host, so that nothing between them crosses a LAN."""
+    nodes = [evidence.recording.nodes[one] for one in names if one in evidence.recording.nodes]
+    return len(nodes) == len(names) and len({(one.hostname, one.address) for one in nodes}) == 1
 
 
 def slowest_of_ring(evidence: Evidence, by: str) -> Slowest | None:

@@ -58,22 +58,13 @@ class Culprit:
     @property
     def subject(self) -> str:
         """What it is called: devices, or nodes if it is about whole ones."""
-        name = _names(self._shown(self.one))
+        between = len(set(map(node_of, (*self.one, *self.other)))) > 1
+        nodes = self.kind == "node" or (self.kind in ("switch", "all", "link") and between)
+        sides = (dict.fromkeys(map(node_of, side) if nodes else side) for side in (self.one, self.other))
+        one, other = map(_names, map(list, sides))
         if self.kind == "link":
-            return f"{name} and {_names(self._shown(self.other))}"
-        return f"{name} from the rest" if self.kind == "switch" else name
-
-    def _shown(self, devices: Members) -> list[str]:
-        whole = self.kind in ("node", "switch", "all", "link") and self._between
-        return self._nodes(devices) if whole or self.kind == "node" else list(devices)
-
-    @property
-    def _between(self) -> bool:
-        return len(self._nodes((*self.one, *self.other))) > 1
-
-    @staticmethod
-    def _nodes(devices: Members) -> list[str]:
-        return list(dict.fromkeys(map(node_of, devices)))
+            return f"{one} and {other}"
+        return f"{one} from the rest" if self.kind == "switch" else one
 
     def shows_in(self, group: Iterable[str]) -> bool:
         """Whether a group with these members is bad because of it."""
@@ -84,8 +75,7 @@ class Culprit:
             return not members.isdisjoint(self.one)
         if self.kind == "all":
             inside = members.intersection(self.one)
-            nodes = {node_of(one) for one in self.one}
-            return len({node_of(one) for one in inside} if len(nodes) > 1 else inside) > 1
+            return len(inside if _scope(self.one) else set(map(node_of, inside))) > 1
         return not (members.isdisjoint(self.one) or members.isdisjoint(self.other))
 
 

@@ -85,12 +85,10 @@ MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib
 def judged(operation: str, team: SharedEvidence) -> Finding:
     """How a team did an operation, and at level soak its pairs an all-reduce. NotMeasured if it did not."""
     found = of_team(operation, team)
-    paired = operation == ALL_REDUCE and team.evidence.plan.level == "soak" and number_of_pairs(_names(team))
-    return _with_pairs(team, found) if paired and found.outcome is not Outcome.FAIL else found
-
-
-def _names(team: SharedEvidence) -> tuple[str, ...]:
-    return tuple(one.subject for one in team.members)
+    if operation != ALL_REDUCE or found.outcome is Outcome.FAIL or team.evidence.plan.level != "soak":
+        return found
+    several = number_of_pairs(tuple(one.subject for one in team.members))
+    return _with_pairs(team, found) if several else found
 
 
 def _with_pairs(team: SharedEvidence, found: Finding) -> Finding:

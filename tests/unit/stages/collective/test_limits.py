@@ -103,3 +103,11 @@ def test_wrong_data_of_the_lan_are_no_limit():
         [replace(one, verified=one.stage != "lan") for one in bench.recording.rounds],
     )
     assert bench.verdict(ALL_REDUCE, "rig").outcome is Outcome.NO_LIMIT
+
+
+def test_two_nodes_of_one_host_have_no_lan_between_them():
+    bench = bench_of("standard")
+    bench.recording.nodes = {
+        name: replace(one, hostname="one", address="10.0.0.1") for name, one in bench.recording.nodes.items()
+    }
+    assert bench.verdict(ALL_REDUCE, "rig").outcome is Outcome.NO_LIMIT
