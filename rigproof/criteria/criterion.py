@@ -146,6 +146,7 @@ class Criterion:
             \"""What the catalogue and docs/criteria.md say that it judges.\"""
 
     `title`: what tables call it, at most TITLE_MAX characters. `key_figure`: every table shows it.
+    `headline`: what it found stands in the verdict line of an accepted rig.
     `severity`: what kind of action `remedy` is, where a finding does not state its own.
     `direction`: how a figure meets the limit; None for a criterion without numeric limits.
     `applies_to_cpu`: also promised if the CPU is the device (for a node: if it has no CUDA GPU; for a pair or
@@ -199,6 +200,7 @@ class Criterion:
     sum_of: str = ""
     caused_by_others: Callable[[Any, Trouble], str | None] | None = None
     key_figure: bool = False
+    headline: bool = False
     planned: Callable[[LoadedRig, PromisedDevice], Limit | None] = by_the_rule
 
     def __call__(self, find: Callable[[Any], Finding]) -> "Criterion":

@@ -188,8 +188,8 @@ class Network:
         """`ip` with these arguments on that host; on the switch if that is its name."""
         return _ip("-n", self._switch if name == SWITCH else self[name].namespace, *arguments)
 
-    def slow_down(self, name: str, *, delay_ms: int, rate_kbit: int) -> str:
-        """A bad cable, both ways: late (netem), or where this kernel has no netem, narrow. How it is done."""
+    def slow_down(self, name: str, *, delay_ms: int, rate_kbit: int) -> None:
+        """A bad cable, both ways, until `carry`: late (netem), or where this kernel has no netem, narrow."""
         ends = [(self._switch, name), (self[name].namespace, "eth0")]
         late = ["netem", "delay", f"{delay_ms}ms", f"{delay_ms // 4}ms"]
         narrow = ["tbf", "rate", f"{rate_kbit}kbit", "burst", "16kb", "latency", "400ms"]
@@ -199,8 +199,6 @@ class Network:
         except CannotBuild:
             for namespace, device in ends:
                 _tc("replace", namespace, device, narrow)
-            return "narrow"
-        return "late"
 
     def narrow(self, interface: str, *, rate_kbit: int) -> None:
         """Let each host send no faster than that over the interface."""
@@ -235,11 +233,6 @@ class Network:
         except CannotBuild as error:
             return str(error)
         return ""
-
-    def mend(self, name: str) -> None:
-        """A good cable again, after `slow_down`."""
-        for namespace, device in ((self._switch, name), (self[name].namespace, "eth0")):
-            _tc("del", namespace, device, [])
 
     def _build(self) -> None:
         for namespace in (self._switch, *(host.namespace for host in self.hosts.values())):

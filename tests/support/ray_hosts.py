@@ -14,6 +14,7 @@ from typing import Any
 
 from rigproof.host.addresses import host_port
 from rigproof.records.disk.store import RecordingError, read_recording
+from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT, PYTEST, Run
 from support.alone import NONE_IN_ADVANCE
 from support.fault_times import record
@@ -48,25 +49,16 @@ task_s = 60
 stop_s = 10
 [sampling]
 rate_hz = 5
-[stages.route]
-length_s.quick = {route_s}
-[stages.lan]
-length_s.quick = {lan_s}
-{objects}
-[stages.gemm]
-settle_s.quick = 0.5
-measure_s.quick = 0.6
-[stages.sustained]
-settle_s.quick = 0.5
-length_s.quick = {sustained_s}
-stability_drop_share = 0.5
-[stages.pattern]
-length_s.quick = 0
-[stages.transfer]
-length_s.quick = 0
 [levels]
-round_s.quick = 0.05
+round_s.{level} = 0.05
 """
+# Of a stage, beside its length. How fast hosts exchange data together is a matter of who else uses the CPUs.
+SETTINGS = {
+    "gemm": "settle_s.{level} = 0.5\nmeasure_s.{level} = 0.6\n",
+    "sustained": "settle_s.{level} = 0.5\nstability_drop_share = 0.5\n",
+    "collective": "nodes_share = 0.1\nnodes_tcp_share = 0.05\n",
+    "ddp": "batch = 64\nown_share = 0.3\nexchange_share = 0.1\n",
+}
 CPU_DEVICE = """
 [[nodes.gpus]]
 sku = "unknown"
@@ -130,7 +122,7 @@ class Running:
 
     def end(self) -> Run:
         """Wait for its end."""
-        status = self.process.wait(PATIENCE_S)
+        status = self.process.wait(3 * PATIENCE_S)
         return Run(status, self.log.read_text(), self.reports)
 
 
@@ -213,27 +205,24 @@ class RayHosts:
         self,
         *names: str,
         rig: str = "hosts",
-        sustained_s: int = 3,
         stall_s: int = 20,
         start_s: int = START_S,
-        route_s: int = 0,
-        lan_s: float = 0,
-        ray_s: float = 0,
+        level: str = "quick",
+        more: Mapping[str, str] = {},
+        **length_s: float,
     ) -> Path:
         """A rig of these hosts (default: all), with one CPU device each. One that is no host never comes.
 
-        Hosts without names of their own have this machine's, which leads none of them to the others: they do
-        without the `route_s` that the ways between them take.
+        `length_s`: of stages; of the others that have a length, sustained takes 3 s and the rest does not
+        run. `more`: further settings of stages. Hosts without names of their own have this machine's, which
+        leads none of them to the others: they do without `route`.
         """
-        text = PROFILE.format(
-            rig=rig,
-            sustained_s=sustained_s,
-            stall_s=stall_s,
-            start_s=start_s,
-            route_s=route_s,
-            lan_s=lan_s,
-            objects=f"ray_s.quick = {ray_s}\nlink_mbit = 1000" if ray_s else "",
-        )
+        text = PROFILE.format(rig=rig, stall_s=stall_s, start_s=start_s, level=level)
+        for kind in KINDS:
+            text += f"[stages.{kind.name}]\n"
+            if "length_s" in kind.settings.model_fields:
+                text += f"length_s.{level} = {({'sustained': 3.0} | length_s).get(kind.name, 0)}\n"
+            text += SETTINGS.get(kind.name, "").format(level=level) + more.get(kind.name, "")
         for name in names or self.network.hosts:
             host = self.network.hosts.get(name)
             address = host.address if host else "10.77.0.99"
@@ -290,5 +279,5 @@ def ended_after(
         hurt()
     run = running.end()
     ended = Ended(fault, deadline_s, time.monotonic() - begun_s, run)
-    record(fault, "two hosts", deadline_s=deadline_s, took_s=ended.took_s, outcome=ended.outcome)
+    record(fault, "hosts", deadline_s=deadline_s, took_s=ended.took_s, outcome=ended.outcome)
     return ended

@@ -224,12 +224,13 @@ def meaning(
     short: str = "",
     apart: str = "",
     not_tested: str = "",
+    headlines: Sequence[str] = (),
     simulated: bool,
 ) -> str:
     """The decision's meaning for someone who wants to train, in one sentence.
 
     `problem`: what else than the rig kept it from being accepted. `short`, `apart`: as in `instead`.
-    `not_tested`: what was found beside the rig.
+    `not_tested`: what was found beside the rig. `headlines`: what else is said of an accepted one.
     """
     sense = _meaning(
         decision,
@@ -240,7 +241,8 @@ def meaning(
         apart=apart,
         simulated=simulated,
     )
-    return f"{sense}; not tested: {not_tested}" if not_tested else sense
+    found = headlines if decision is Decision.ACCEPTED else ()
+    return "; ".join((sense, *found, *([f"not tested: {not_tested}"] if not_tested else [])))
 
 
 def _meaning(

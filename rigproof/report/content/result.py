@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.length import Shortfall, in_place_of_level, shortfalls
 from rigproof.judging.together import alone, not_together, remark
 from rigproof.profiles.loading.load import default_rig
 from rigproof.profiles.planning.subjects import Subject
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict
+from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict
 from rigproof.report.content.facts import RunFacts, not_tested, remarks, restored, run_facts
 from rigproof.report.content.order import instead, meaning
 from rigproof.stages.registry import KINDS
+
+FOUND = (Outcome.PASS, Outcome.NO_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,12 @@ class RunResult:
         return not_tested(self.recording)
 
     @property
+    def headlines(self) -> tuple[str, ...]:
+        """What criteria found that stands in the verdict line of an accepted rig."""
+        named = {name for name, one in CATALOGUE.items() if one.headline}
+        return tuple(one.detail for one in self.verdicts if one.criterion in named and one.outcome in FOUND)
+
+    @property
     def meaning(self) -> str:
         """The decision's meaning for someone who wants to train, in one sentence."""
         return meaning(
@@ -70,6 +79,7 @@ class RunResult:
             short=self.short,
             apart=self.apart,
             not_tested=self.not_tested,
+            headlines=self.headlines,
             simulated=self.simulated,
         )
 

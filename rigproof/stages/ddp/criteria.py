@@ -42,6 +42,7 @@ def _slowed(rig: Evidence, trouble: Trouble) -> str | None:
     remedy="see lan.bandwidth, transfer.peer, collective.all_reduce and host.cpu_band",
     unmeasured="a promised device did not take part, or did not report its steps or its gradients",
     key_figure=True,
+    headline=True,
     idling="not measured",
     stages=(STAGE,),
     caused_by_others=_slowed,
@@ -86,12 +87,13 @@ def training(rig: Evidence) -> Finding:
 
 
 def in_words(team: Team) -> str:
-    """`together 1.3 × pc1/gpu0 alone (20 + 12 examples); the exchange costs 38 % of each step`."""
+    """`together 1.3 × pc1/gpu0 alone (20 + 12 examples); the LAN costs 38 % of each step`."""
     unlike = len({one.batch for one in team.ranks}) > 1 and len(team.ranks) <= MOST_SHARES
     examples = f" ({' + '.join(str(one.batch) for one in team.ranks)} examples)" if unlike else ""
     text = f"together {team.times_alone:.2g} × {team.fastest.device} alone{examples}"
-    text += f"; the exchange costs {100 * team.exchange_share:.0f} % of each step"
-    if team.times_alone < 1:
+    what = "the LAN" if len({one.device.partition("/")[0] for one in team.ranks}) > 1 else "the exchange"
+    text += f"; {what} costs {100 * team.exchange_share:.0f} % of each step"
+    if team.times_alone < 1 and team.exchange_share > LITTLE:
         steps, percent = team.accumulated(LITTLE), 100 * LITTLE
         text += f", {percent:.0f} % with gradient_accumulation_steps={steps}"
     if team.exchange_s > team.most_exchange_s:

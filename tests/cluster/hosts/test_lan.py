@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import Outcome
 from rigproof.stages.route.stage import LanArm, LanProbe
 from support.acceptance import CHECKOUT
 from support.lan_members import judged, met
 from support.network_hosts import Network
-from support.ray_hosts import PATIENT_START_S, RayHosts
 from support.sentences import check_sentences
 
 LIBRARY = Path(__file__).parents[2] / "support" / "wall_clock.c"
@@ -98,24 +96,3 @@ def test_what_the_page_says_to_look_at_can_be_typed(network):
         done = subprocess.run(host.command("sh", "-c", typed), capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         assert done.stdout
-
-
-def test_names_on_loopback_reject_a_rig_by_that_alone(network):
-    """A whole run with Ray, which does not mind the names: gloo fails as it is, and not pinned."""
-    for name in network.hosts:
-        network.resolve(name, **{name: "127.0.1.1"})
-    hosts = RayHosts.of(network)
-    for host in network.hosts.values():
-        started = hosts.ray_start(host)
-        assert started.returncode == 0, started.stdout
-    run = hosts.accept(hosts.profile(route_s=1, start_s=PATIENT_START_S), "--hw-level=quick").end()
-    failed = {key for key, one in run.criteria.items() if one["outcome"] == "fail"}
-    assert failed == {("lan.route", "pc1"), ("lan.route", "pc2")}, run.output
-    assert run.status == 1
-    assert "Set `10.77.0.2 pc2` in /etc/hosts on pc2 in place of the line with 127.0.1.1" in run.output
-    arms = [(one.arm, one.outcome) for one in read_recording(run.folder).of(LanArm)]
-    assert sorted(arms)[2:] == [("pinned", "done"), ("pinned", "done")]
-    assert {outcome for _, outcome in sorted(arms)[:2]} <= {"failed", "hung"}
-    again = hosts.python(hosts.head, "-m", "rigproof", "judge", run.folder)
-    assert again.returncode == 1
-    assert "in /etc/hosts on pc2" in again.stdout

@@ -10,6 +10,7 @@ from support.network_hosts import Network
 from support.ray_hosts import PATIENT_START_S, RayHosts
 
 OBJECT_PORT = 8076
+RAY = "ray_s.quick = 0.2\nlink_mbit = 1000\n"
 
 
 def test_a_firewall_that_eats_the_object_managers_port_is_told_from_a_cable():
@@ -22,7 +23,7 @@ def test_a_firewall_that_eats_the_object_managers_port_is_told_from_a_cable():
             started = hosts.ray_start(host, f"--object-manager-port={OBJECT_PORT}")
             assert started.returncode == 0, started.stdout
         network.firewall("pc3", "-i", "eth0", "-p", "tcp", "--dport", str(OBJECT_PORT), "-j", "DROP")
-        profile = hosts.profile(lan_s=0.6, ray_s=0.2, start_s=PATIENT_START_S)
+        profile = hosts.profile(start_s=PATIENT_START_S, more={"lan": RAY}, lan=0.6)
         run = hosts.accept(profile, "--hw-level=quick", "-k", "lan").end()
         assert run.status == 1, run.output
         found = {subject: one for (key, subject), one in run.criteria.items() if key == "lan.bandwidth"}

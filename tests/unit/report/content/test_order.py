@@ -96,6 +96,15 @@ def test_of_a_simulated_rig_nobody_is_told_to_train_on_it_or_not_to(decision, ve
     assert "do not train" not in said
 
 
+def test_what_is_worth_a_headline_is_said_of_a_rig_that_is_accepted():
+    said = meaning(
+        Decision.ACCEPTED, of(Outcome.PASS), headlines=["together 1.3 × n1/gpu0 alone"], simulated=False
+    )
+    assert said == "this rig is fit for training; together 1.3 × n1/gpu0 alone"
+    for decision in (Decision.REJECTED, Decision.INCOMPLETE):
+        assert "1.3" not in meaning(decision, of(Outcome.FAIL), headlines=["together 1.3 ×"], simulated=False)
+
+
 def test_one_reason_why_something_does_not_apply_is_reported_once():
     cards = [Verdict("memory.ecc", f"pc1/gpu{n}", Outcome.NOT_APPLICABLE, detail="no ECC") for n in range(3)]
     other = Verdict("health.xid", "pc1/gpu0", Outcome.NOT_APPLICABLE, detail="no Xids here")

@@ -13,8 +13,8 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.ddp.criteria import tables, training
-from rigproof.stages.ddp.evidence import team_of
+from rigproof.stages.ddp.criteria import in_words, tables, training
+from rigproof.stages.ddp.evidence import Team, team_of
 from rigproof.stages.ddp.stage import ALONE, OWN, TOGETHER, Gradients
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
@@ -109,8 +109,17 @@ def test_unlike_cards_get_examples_by_their_rate_and_a_slow_lan_is_said(pcs):
     assert [one.batch for one in team.ranks] == [21, 11]
     assert team.times_alone < 1
     assert found.outcome is Outcome.PASS
-    assert "× pc1/gpu0 alone (21 + 11 examples); the exchange costs 9" in found.detail
+    assert "× pc1/gpu0 alone (21 + 11 examples); the LAN costs 9" in found.detail
     assert found.detail.endswith(f", 25 % with gradient_accumulation_steps={team.accumulated(0.25)}")
+
+
+def test_a_team_that_is_slow_for_other_reasons_is_not_told_to_exchange_less_often(pcs):
+    """Where both share what computes, as two workers of one host may."""
+    team = Team(tuple(replace(one, apart_s=9.8, together_s=10.0) for one in pcs.team.ranks))
+    assert re.fullmatch(
+        r"together 0\.0\d+ × pc1/gpu0 alone \(21 \+ 11 examples\); the LAN costs 2 % of each step",
+        in_words(team),
+    )
 
 
 def test_accumulated_steps_bring_the_cost_down_to_the_share(pcs):
