@@ -6,6 +6,7 @@ round is a batch of operations between two marks of the device, behind a first o
 goes on, the host queues the others. All answers are compared afterwards.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ from rigproof.stages.collective.stage import (
 
 MODULE = "rigproof.stages.collective.workload"
 FEWEST_ROUNDS = 3
+FEWEST = 1 + 2 * FEWEST_ROUNDS  # operations of a case: one to warm up, then rounds of two at least
+OVERTIME_S = 30.0  # that what is due may take beyond the length; the driver waits for `timeouts.task_s`, 60
+STOPPED = -math.inf  # in place of the time that is left
 PROBE_BYTES = 2**16
 
 
@@ -81,7 +85,7 @@ def _rank(
 class Agreed(NamedTuple):
     """What all ranks know: the least time that one of them has left, and the most that one needed."""
 
-    left_s: float
+    left_s: float  # below 0: beyond the length. STOPPED: one has been told to stop
     step_s: float  # of the last operation
     outside_s: float  # between the last two steps
 
@@ -115,11 +119,11 @@ class RankWork:
             if not self._foreseen:
                 self._probe()
             left_s = self._agree().left_s
-            if left_s < 0 and self.context.stopped():
+            if left_s == STOPPED and self.context.stopped():
                 return
             if not self._fits(case, left_s):
                 continue
-            self._case(case, left_s * (1 - share_of_time(cases, number)))
+            self._case(case, max(0.0, left_s) * (1 - share_of_time(cases, number)))
         tell(what="ended", wrong=self._any_wrong())
 
     def _report_variables(self) -> None:
@@ -151,11 +155,12 @@ class RankWork:
         self._foreseen[""] = PROBE_BYTES / 2**20, self._agree().step_s
 
     def _fits(self, case: Case, left_s: float) -> bool:
-        """Whether enough rounds fit into what is left; of what is due, or failed before, whether one does."""
+        """Whether enough rounds fit into the time left; what is due, or failed before, may take some more."""
         mib, seconds = self._foreseen.get(case.operation, self._foreseen[""])
         expected_s = seconds * max(1.0, case.mib / mib)
         due = case.due or bool(self.spec.group)
-        if expected_s < self.spec.first_s / 2 and (due or (1 + FEWEST_ROUNDS) * expected_s <= left_s):
+        late = due and FEWEST * expected_s <= left_s + OVERTIME_S
+        if expected_s < self.spec.first_s / 2 and (late or (1 + FEWEST_ROUNDS) * expected_s <= left_s):
             return True
         if self.crew.rank == 0:
             what = f"{case.operation} of {case.mib} MiB was left out"
@@ -175,7 +180,7 @@ class RankWork:
         operation = self.make(case, max(1, min(BATCH, room, 1 + max(1, fitting))))
         number = 0
         while number < FEWEST_ROUNDS or agreed.left_s > until_left_s:
-            if agreed.left_s < 0 and self.context.stopped():
+            if agreed.left_s == STOPPED and self.context.stopped():
                 return
             self._round(case, operation, "measure")
             number += 1
@@ -231,7 +236,7 @@ class RankWork:
 
     def _agree(self) -> Agreed:
         """Let all ranks know the least time left, and the most time needed."""
-        left_s = -1.0 if self.context.stopped() else max(0.0, self._end_s - self.context.now_s())
+        left_s = STOPPED if self.context.stopped() else self._end_s - self.context.now_s()
         self._note_outside()
         own = [left_s, -self._step_s, -self._outside_s]
         self._outside_s = 0.0

@@ -3,15 +3,17 @@
 import threading
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from rigproof.criteria.evidence.fronts import halt
+from rigproof.devices.reporting import Reporter
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
 from rigproof.stages.collective import workload
-from rigproof.stages.collective.stage import GLOO, NCCL, OPERATIONS, CollectiveSpec
-from rigproof.stages.collective.workload import run_collective
+from rigproof.stages.collective.stage import GLOO, NCCL, OPERATIONS, Case, CollectiveSpec
+from rigproof.stages.collective.workload import RankWork, run_collective
 from support.devices import NodeContext
 
 SPEC = CollectiveSpec(
@@ -127,6 +129,28 @@ def test_a_group_that_is_told_to_stop_ends_and_says_nothing(group, monkeypatch):
     monkeypatch.setattr(NodeContext, "stopped", lambda self: len(self.rounds) > 2)
     found = group(2, replace(SPEC, seconds=600.0))
     assert [[one for one in context.records if hasattr(one, "kind")] for context in found] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("each_s", "left_s", "done"),
+    [
+        (2.0, -10.0, True),  # its limit is worth some time more
+        (2.0, -20.0, False),  # but not so much that the driver ends the stage for it
+        (9.0, 20.0, False),
+        (11.0, 100.0, False),  # a rank would count as stuck
+    ],
+)
+def test_what_is_due_is_done_late_but_not_however_slow_the_link_is(each_s, left_s, done):
+    context = NodeContext()
+    context.crew = Member("host", 0, 2)
+    work = SimpleNamespace(
+        _foreseen={"": (1, each_s / 16)},
+        spec=SPEC,
+        crew=context.crew,
+        _reporter=Reporter(context, "collective", "host"),
+    )
+    assert RankWork._fits(work, Case("all_reduce", 16, odd=True), left_s) is done
+    assert bool(context.events("size_left_out")) is not done
 
 
 ARMS = ["without P2P", "without P2P and shared memory"]
