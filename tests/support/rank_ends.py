@@ -20,8 +20,8 @@ from rigproof.records.measurements import Event, Round
 from rigproof.stages.collective.stage import GLOO, STAGE, CollectiveSpec
 from support.acceptance import CHECKOUT
 from support.forked_children import forked_children, serve
-from support.lan_end import EndContext
 from support.network_hosts import PATIENCE_S, Network
+from support.printing import Printing
 
 RECORDS = {one.__name__: one for one in (Round, Event)}
 SPEC = {
@@ -89,7 +89,7 @@ class Groups:
         return operation, record
 
 
-class RankContext(EndContext):
+class RankContext(Printing):
     """A rank's worker; its records are printed with the operation."""
 
     operation = ""
