@@ -3,12 +3,37 @@
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
-import tomllib
+import tempfile
 import venv
+import zipfile
+from functools import cache
 from pathlib import Path
 
 from support.acceptance import CHECKOUT, PATIENCE_S, PYTEST
+
+
+@cache
+def built(target: str) -> Path:
+    """The wheel or the sdist of this checkout, built once; it goes with this process."""
+    folder = tempfile.TemporaryDirectory(prefix="rigproof-built-")
+    _kept.append(folder)
+    return build(CHECKOUT, target, Path(folder.name))
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def build(checkout: Path, target: str, folder: Path) -> Path:
+    """Build it from a checkout into an empty folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", folder]
+    done = subprocess.run(
+        command, cwd=checkout, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = folder.iterdir()
+    return file
 
 
 class Environment:
@@ -34,34 +59,10 @@ class Environment:
         return info
 
     def install_rigproof(self) -> None:
-        """As `pip install` does of the wheel that pyproject.toml describes, and of what comes with it."""
+        """As `pip install` does: what its wheel holds."""
         self.info("pytest_benchmark")
-        project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-        wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-        folders = {name: name for name in wheel["packages"]} | wheel["force-include"]
-        for source, target in folders.items():
-            here, there = CHECKOUT / source, self.site / target
-            if here.is_file():
-                there.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(here, there)
-            else:
-                shutil.copytree(here, there, ignore=shutil.ignore_patterns("__pycache__"))
-        info = self.site / "rigproof-0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rigproof\nVersion: 0\n")
-        copied = [
-            path.relative_to(self.site)
-            for name in folders.values()
-            for path in (self.site / name).rglob("*.py")
-        ]
-        (info / "RECORD").write_text("".join(f"{path},,\n" for path in copied))
-        points = project["project"]["entry-points"] | {"console_scripts": project["project"]["scripts"]}
-        (info / "entry_points.txt").write_text(
-            "\n".join(
-                f"[{group}]\n" + "\n".join(f"{name} = {target}" for name, target in entries.items())
-                for group, entries in points.items()
-            )
-        )
+        with zipfile.ZipFile(built("wheel")) as wheel:
+            wheel.extractall(self.site)
 
     def python(self, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
         """Its interpreter, in a folder, without any path of this one's."""
