@@ -12,7 +12,7 @@ cluster-readiness-engine (ADR-054 to 056).
 """
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations, pairwise, product
@@ -109,7 +109,7 @@ def next_step(devices: Members, results: Iterable[Trial], *, rounds: int = ROUND
         except StopIteration as end:
             return Step(culprits=end.value)
         answers = {}
-        for turn in _in_turns(batch):
+        for turn in in_turns(batch):
             spent += 1
             missing = tuple(group for group in turn if not search.take(group, answers))
             if missing and spent > rounds:
@@ -118,16 +118,19 @@ def next_step(devices: Members, results: Iterable[Trial], *, rounds: int = ROUND
                 return Step(missing)
 
 
-def _in_turns(batch: Iterable[Members]) -> Iterator[list[Members]]:
-    """The groups in turns of disjoint ones, each in the first turn that has room for it."""
+def in_turns(
+    groups: Iterable[Members], keeps: Callable[[Members], Iterable[str]] = iter
+) -> list[list[Members]]:
+    """The groups in turns, each in the first one in which nobody `keeps` what it keeps busy: its members."""
     turns: list[tuple[list[Members], set[str]]] = []
-    for group in batch:
-        free = next((turn for turn in turns if turn[1].isdisjoint(group)), None)
+    for group in groups:
+        busy = set(keeps(group))
+        free = next((turn for turn in turns if turn[1].isdisjoint(busy)), None)
         if free is None:
             turns.append(free := ([], set()))
         free[0].append(group)
-        free[1].update(group)
-    yield from (turn for turn, _taken in turns)
+        free[1].update(busy)
+    return [turn for turn, _ in turns]
 
 
 class _Search:

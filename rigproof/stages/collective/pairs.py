@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from rigproof.profiles.planning.subjects import round_robin
-from rigproof.stages.collective.blame import WHY, Culprit, Kind, Members, Result, node_of
+from rigproof.stages.collective.blame import WHY, Culprit, Kind, Members, Result, in_turns, node_of
 
 FEWEST_UNITS = 3  # two are the team itself
 
@@ -52,15 +52,7 @@ def tournament(teams: Iterable[Members], most: int, lap: int) -> list[list[Membe
 
 def again(pairs: Iterable[Members], most: int) -> list[list[Members]]:
     """The pairs once more, each alone on its nodes: what many at once take from each other is no fault."""
-    turns: list[tuple[list[Members], set[str]]] = []
-    for pair in pairs:
-        nodes = set(map(node_of, pair))
-        free = next((turn for turn in turns if nodes.isdisjoint(turn[1])), None)
-        if free is None:
-            turns.append(free := ([], set()))
-        free[0].append(pair)
-        free[1].update(nodes)
-    return [turn for turn, _ in turns[:most]]
+    return in_turns(pairs, lambda pair: map(node_of, pair))[:most]
 
 
 def settled(results: Sequence[Result]) -> Result:
