@@ -75,6 +75,8 @@ length_s.quick = {5 if ON_GPU else 4}
 length_s.quick = 0
 [stages.transfer]
 length_s.quick = 0
+[stages.collective] # another process for each device, which loads torch; nothing here is about it
+length_s.quick = 0
 [levels]
 round_s.quick = 0.05
 [[nodes]]

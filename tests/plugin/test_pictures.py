@@ -11,7 +11,7 @@ from support.acceptance import CHECKOUT, python
 
 FOLDER = CHECKOUT / "docs" / "pictures"
 SHOWN = re.compile(r"!\[([^]]*)\]\(([^)]+)\)")
-KINDS = ("terminal-80-h200-x4.svg", "monitor-80.svg", "report-phone.png")  # the others are made likewise
+KINDS = ("terminal-80-h200-x4.svg", "monitor-80.svg", "report-desktop.png")  # the others are made likewise
 LARGEST, LARGEST_OF_ALL = 150_000, 1_500_000
 PROGRAMS = {
     "tmux": ("tmux",),

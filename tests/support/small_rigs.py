@@ -25,6 +25,8 @@ settle_s.quick = 0.2
 length_s.quick = {sustained_s}
 [stages.pattern]
 length_s.quick = 0
+[stages.collective] # another process for each device, which loads torch; nothing here is about it
+length_s.quick = 0
 [stages.training]
 length_s.quick = {training_s}
 batches = [1]

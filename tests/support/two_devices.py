@@ -23,6 +23,8 @@ length_s.quick = {pattern_s}
 cpu_mib = 2
 [stages.transfer]
 length_s.quick = 0
+[stages.collective] # another process for each device, which loads torch; nothing here is about it
+length_s.quick = 0
 [stages.training]
 length_s.quick = {training_s}
 [levels]
