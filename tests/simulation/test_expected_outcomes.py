@@ -16,6 +16,7 @@ from rigproof.judging.expected_outcomes import ENDS, PATH, Case, cases, shown, s
 from rigproof.judging.fault_page import PAGE, SYMPTOMS, faults_page
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
@@ -28,13 +29,14 @@ from support.fault_matrix import (
     geforce_rig,
     rig,
     rig_of,
+    rig_with,
     run,
     run_changes,
     subject_of,
     subjects_of,
 )
 from support.lengths import lengths
-from support.outcomes import DUTIES, LATE, LEVEL, NODE, Run, runs, stage_rig, wanted, written
+from support.outcomes import DUTIES, LATE, LEVEL, NODE, Run, runs, stage_rig, typed, wanted, written
 from support.sentences import check_sentences
 
 ANEW = "write docs/faults.toml anew: PYTHONPATH=.:tests python -m support.generated"
@@ -58,7 +60,7 @@ def turns() -> list[Run]:
     """Of the runs about a stage: one with many faults, another one than the stage before; some with one."""
     every = runs(BY_STAGE)
     single = [one for one in every if len(one.hurt) == 1]
-    found = single[::7]
+    found = single[::11]
     for place, stage in enumerate(DUTIES):
         many = [one for one in every if one.stage == stage and len(one.hurt) > 1]
         found += [many[place % len(many)]] if many else []
@@ -118,9 +120,21 @@ def test_a_healthy_rig_changes_nothing():
     assert changes_of(run(on=geforce_rig())) == {}
 
 
+def rig_for(one: Run) -> LoadedRig:
+    """The whole rig; of a fault that acts in one stage, that stage alone, or all that exchange data."""
+    (first, _), *more = one.hurt
+    stage = first.fault.stage
+    if more or stage is None or one.rig is not rig():
+        return one.rig
+    # They are held against each other.
+    exchange = frozenset(one.name for one in KINDS if one.exchanges or one.crew in ("network", "node_ring"))
+    return rig_with(exchange if stage in exchange else frozenset({stage}))
+
+
 @pytest.mark.parametrize("one", TOGETHER, ids=str)
 def test_a_fault_changes_the_verdicts_that_are_listed_and_no_other(one):
-    _, verdicts = one.judged()
+    texts = [typed(case, subject) for case, subject in one.hurt]
+    verdicts = judge_all(simulated_recording(rig_for(one), LEVEL, texts))
     expected = [case.changes(subject, one.rig) for case, subject in one.hurt]
     assert changes_of(verdicts) == dict(chain.from_iterable(map(dict.items, expected))), ANEW
     assert all(map(agrees, verdicts))

@@ -35,6 +35,16 @@ def geforce_rig() -> LoadedRig:
     return over_defaults(tables, f"{tables['name']}-geforce", KINDS)
 
 
+@cache
+def rig_with(stages: frozenset[str]) -> LoadedRig:
+    """The matrix's rig with these stages, and those that no profile leaves out."""
+    tables = tomllib.loads(PROFILE.read_text(encoding="utf-8"))
+    for kind in KINDS:
+        if kind.name not in stages and kind.duty != "continuous" and "length_s" in kind.settings.model_fields:
+            tables["stages"].setdefault(kind.name, {})["length_s"] = {LEVEL: 0}
+    return over_defaults(tables, tables["name"], KINDS)
+
+
 def rig_of(fault: FaultKind) -> LoadedRig:
     """The first of these rigs on which it can be noticed."""
     return next(one for one in (rig(), geforce_rig()) if fault.scope == "node" or subjects_of(fault, one))
@@ -76,6 +86,7 @@ __all__ = [
     "geforce_rig",
     "rig",
     "rig_of",
+    "rig_with",
     "run",
     "run_changes",
     "subject_of",
