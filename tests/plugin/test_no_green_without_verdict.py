@@ -12,13 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from support.acceptance import CHECKOUT, PRELOADED, PYTEST, Run, accept, forked, python, rigproof, run_pytest
+from support.acceptance import (
+    CHECKOUT,
+    PRELOADED,
+    PYTEST,
+    SHORT_PCS,
+    Run,
+    accept,
+    forked,
+    python,
+    rigproof,
+    run_pytest,
+)
 from support.forked_commands import programs
 
 pytest.importorskip("xdist", reason="pytest-xdist is one of the plugins that are tried")
 
-SIMULATED = ("--hw-simulate-inline", "--hwprofile=dual-3090-3070", "--hw-level=quick")
+SIMULATED = ("--hw-simulate-inline", f"--hwprofile={SHORT_PCS}", "--hw-level=quick")
 ACCEPTED_AS = tuple(one.replace("--hw-", "--") for one in SIMULATED)
+WELL = "nothing failed in that time; the whole level is not proven"  # for it is a short one
 SAID = re.compile(r"^(?:SIMULATED )?(ACCEPTED|REJECTED|INCOMPLETE)\b.*?: (.*)", re.MULTILINE)
 LINK = "runs/an-earlier-one"
 
@@ -41,7 +53,7 @@ PLUGINS = {
         "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
         "def pytest_sessionfinish(session):\n    yield\n    session.exitstatus = 1\n"
         "@pytest.hookimpl(tryfirst=True)\ndef pytest_terminal_summary(): raise ValueError('no summary')",
-        (0, "nothing failed on the simulated rig"),
+        (0, WELL),
     ),
     "exits red": (
         "def pytest_collection_finish(session): pytest.exit('enough', returncode=1)",
@@ -54,7 +66,7 @@ PLUGINS = {
     ),
     "exits at the very end": (
         "def pytest_unconfigure(config): raise SystemExit(1)",
-        (0, "nothing failed on the simulated rig"),
+        (0, WELL),
     ),
     "raises before our end": (
         "@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
@@ -183,7 +195,7 @@ def test_where_pytest_stops_at_a_failure_the_rig_is_rejected(tmp_path, options):
     ids=" ".join,
 )
 def test_options_that_keep_no_verdict_from_being_found_change_none(tmp_path, options):
-    assert agreed(simulated(tmp_path, *options)) == (0, "nothing failed on the simulated rig")
+    assert agreed(simulated(tmp_path, *options)) == (0, WELL)
 
 
 @pytest.mark.parametrize(

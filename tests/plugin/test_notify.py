@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from support.acceptance import accept, rigproof
+from support.acceptance import SHORT_PCS, accept, rigproof
 
-SIMULATED = ("--simulate-inline", "--hwprofile=dual-3090-3070", "--level=quick")
+SIMULATED = ("--simulate-inline", f"--hwprofile={SHORT_PCS}", "--level=quick")
 NOTE = (
     'env | grep -E "^RIGPROOF_(VERDICT|EXIT_STATUS|RIG|REPORT)=" >> told; cat > lines; '
     'ls "$RIGPROOF_REPORT" > files; echo "no such host" >&2; exit 7'
@@ -58,13 +58,13 @@ def test_it_is_told_of_every_verdict_and_its_failure_changes_none(
     assert variables == {
         "RIGPROOF_VERDICT": f"SIMULATED {verdict}",  # which no script takes for the verdict on a real rig
         "RIGPROOF_EXIT_STATUS": str(status),
-        "RIGPROOF_RIG": "dual-3090-3070",
+        "RIGPROOF_RIG": "short-pcs",
         "RIGPROOF_REPORT": str(run),
     }
     assert {"verdict.json", "report.html", "junit.xml"} <= {*(tmp_path / "files").read_text().split()}
     first, *more = (tmp_path / "lines").read_text().splitlines()
     last = next(line for line in reversed(output.splitlines()) if line.startswith(f"SIMULATED {verdict}"))
-    assert first == f"dual-3090-3070 {last}"
+    assert first == f"short-pcs {last}"
     failed = [one["criterion"] for one in result["criteria"] if one["outcome"] == "fail"]
     assert [name for name in failed if name not in "\n".join(more)] == []
     assert " ended with exit status 7: no such host" in output
@@ -78,7 +78,7 @@ def test_a_run_that_is_refused_after_it_waited_is_told_too(told, tmp_path):
     status, output, variables = told(plugin=NO_CLUSTER)
     assert status == 4
     assert (variables["RIGPROOF_VERDICT"], variables["RIGPROOF_REPORT"]) == ("REFUSED", "")
-    assert (tmp_path / "lines").read_text() == "dual-3090-3070 REFUSED: another run did not end\n"
+    assert (tmp_path / "lines").read_text() == "short-pcs REFUSED: another run did not end\n"
     assert output.index("ended with exit status 7") < output.index("ERROR: another run did not end")
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rigproof.report.content.order import WORDS
-from support.acceptance import accept, properties, rigproof
+from support.acceptance import SHORT_PCS, accept, properties, rigproof
 from support.jenkins import refusals
 from support.recordings import END_S, STEP_S
 
@@ -55,7 +55,7 @@ def test_latest_is_the_run_that_was_killed_and_not_the_accepted_one_before_it(tm
     """What the README says to do after a crash in the night."""
     (tmp_path / "dies.py").write_text(DIES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    command = ("accept", "--simulate-inline", "--hwprofile=dual-3090-3070", "--level=quick")
+    command = ("accept", "--simulate-inline", f"--hwprofile={SHORT_PCS}", "--level=quick")
     done = rigproof(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     latest = tmp_path / "reports" / "latest"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.acceptance import CHECKOUT, PATIENCE_S, PYTEST
+from support.acceptance import CHECKOUT, PATIENCE_S, PYTEST, SHORT_PCS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="control groups and namespaces are root's to make")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -115,7 +115,7 @@ def test_what_ray_waits_for_in_vain_is_refused_with_its_cause(tmp_path, mounts, 
 # Root's Python may be in root's own folder: what stays of root is that it may read.
 NOBODY = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--inh-caps=-all,+dac_read_search")
 NOBODY += ("--ambient-caps=-all,+dac_read_search",)
-INLINE = ("accept", "--simulate-inline", "--hwprofile=dual-3090-3070", "--level=quick")
+INLINE = ("accept", "--simulate-inline", f"--hwprofile={SHORT_PCS}", "--level=quick")
 ROOTS = Path("~root").expanduser()
 HOMES = {
     "no home": {},
@@ -183,7 +183,7 @@ def test_nor_does_a_cluster_begin_with_a_traceback(as_nobody, options, said):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["history/dual-3090-3070", "champions/dual-3090-3070/gpus"])
+@pytest.mark.parametrize("name", ["history/short-pcs", "champions/short-pcs/gpus"])
 def test_what_root_has_in_the_report_folder_is_noticed_before_the_load(as_nobody, theirs, name):
     """A first run by root leaves such things to the runs of others."""
     path = theirs / "reports" / name

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+SHORT_PCS = CHECKOUT / "tests" / "support" / "short_pcs.toml"
 PATIENCE_S = 240  # a step of seconds on a quiet machine
 # pytest as a user has it: without the plugins that only these tests need, which take a quarter of a second.
 PYTEST = (
