@@ -21,7 +21,7 @@ FOUR = over_defaults(
     {
         "name": "four",
         "sampling": {"rate_hz": 4},
-        **lengths("quick", settle_s=2, measure_s=2, sustained=20, round_s=0.5),
+        **lengths("quick", settle_s=2, measure_s=2, sustained=20, round_s=0.5, peer=0, collective=0),
         "nodes": [{"name": "n1", "cpus": 64, "gpus": [{"sku": "h200-sxm"}] * 4}],
     },
     "four",

@@ -38,6 +38,7 @@ OTHERS = (
     "bandwidth",
     "ddp",
     "collective",
+    "peer",
 )
 
 
@@ -53,7 +54,7 @@ def rig(name, gpus):
 def rig_with_every_stage():
     """The rig of the fault matrix, at level soak."""
     text = PROFILE.read_text(encoding="utf-8").replace(".extended", ".soak")
-    tables = tomllib.loads(text.replace("[levels]", "[levels]\nsoak_s = 880"))
+    tables = tomllib.loads(text.replace("[levels]", "[levels]\nsoak_s = 740"))
     return over_defaults(tables, tables["name"], KINDS)
 
 
