@@ -45,11 +45,13 @@ cpus_per_worker = 1
 """
 
 
-# The rest is short, so that no file runs alone in the end.
+# The rest is short, so that no file runs alone in the end. Those that only compute come behind the others.
 LONGEST_FIRST = (
-    *("test_joined", "test_processes", "test_two_nodes", "test_refused", "test_killed_driver"),
+    *("test_joined", "test_lan", "test_processes", "test_two_nodes", "test_refused", "test_killed_driver"),
     *("test_simulated_ray", "test_two_runs", "test_hurt_workers", "test_surroundings", "test_signals"),
-    *("test_small_card", "test_cluster_command", "test_local"),
+    *("test_small_card", "test_lan_rates", "test_cluster_command", "test_local", "test_reservations"),
+    *("test_open_cluster", "test_full_disk", "test_no_green_without_verdict", "test_expected_outcomes"),
+    *("test_documented_commands", "test_browser", "test_samples", "test_laps", "test_pictures"),
 )
 
 
