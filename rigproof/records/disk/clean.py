@@ -43,16 +43,13 @@ def clean(record: RecordType) -> RecordType:
 
 def plain(value: Any) -> Any:
     """The value as JSON's types (tuples stay tuples); what JSON cannot represent becomes its text."""
-    kind = type(value)
-    if kind is float:
+    if type(value) is float:
         return value if math.isfinite(value) else None
-    if kind is int:  # to ask for an abstract class takes five times as long
-        return value if value in INT64 else None
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, NUMBERS):
+    if type(value) is int or isinstance(value, NUMBERS):  # to ask for an abstract class takes long
         return _number(value)
     if isinstance(value, (tuple, dict, list, set, frozenset)):
         return _container(value)
@@ -82,7 +79,7 @@ def _json(value: Any) -> Any:
 
 
 def _number(value: Any) -> int | float | None:
-    if isinstance(value, WHOLE):
+    if type(value) is int or isinstance(value, WHOLE):
         whole = int(value)
         return whole if whole in INT64 else None
     number = float(value)

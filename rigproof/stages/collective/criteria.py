@@ -76,7 +76,7 @@ OF_PAIRS = (
     "they are slow: a ring passes few pairs, and what only another one does, no other level looks for"
 )
 WRONG = "see `dmesg` for IOMMU and ACS"
-SLOW = "in a node compare `nvidia-smi topo -m` with its manual; between nodes `export` what lan.route prints"
+SLOW = "compare `nvidia-smi topo -m` with the node's manual; between nodes `export` what lan.route prints"
 PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
 RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
 MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
