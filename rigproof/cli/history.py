@@ -86,7 +86,7 @@ def list_rates(
 def _print_history(
     report_dir: Path, rig: str | None, numbers: list[str], *, each: bool, of: str | None
 ) -> None:
-    from rigproof.history import listing  # noqa: PLC0415
+    from rigproof.history import listing, rejections  # noqa: PLC0415
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     folder = report_dir / "history"
@@ -96,7 +96,8 @@ def _print_history(
         if not best:
             raise Refused(lines)
         lines = ""  # only its champions are left
-    typer.echo("\n".join(part for part in (lines, best) if part))
+    rejected = "" if numbers or of else "\n".join(rejections.rejection_lines(report_dir, rig))
+    typer.echo("\n".join(part for part in (lines, best, rejected) if part))
 
 
 def _for_programs(folder: Path, rig: str | None, of: str | None, *, as_json: bool) -> None:

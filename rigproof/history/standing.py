@@ -4,27 +4,24 @@ It is read from the folder of reports and compared with what the kernel says of 
 milliseconds and cannot hang: nothing here imports torch, Ray, NVML or pydantic.
 """
 
-import json
 import re
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rigproof.history.verdicts import ended_at, verdicts
 from rigproof.host.nvidia import KernelDriver, kernel_driver
 from rigproof.host.proc import boot_id
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.files import digest, profile_folder, read_toml
 from rigproof.profiles.tables.level_names import LEVELS
-from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.verdict import EXIT_STATUS, Decision
 
 LINE_MAX = 80
-HEAD_BYTES_MAX = 64 * 2**20  # before the criteria: some 1.5 kB for each GPU and node
-CRITERIA = b'\n "criteria": ['
 DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 NAMES = {"s": "s", "m": "min", "h": "h", "d": "d"}
@@ -120,14 +117,14 @@ def standing(
         raise ValueError(f"{wanted.level!r} is no level; use {', '.join(LEVELS)}")
     here = here or Here()
     passed_over: list[str] = []
-    for run, head in _verdicts(report_dir):
+    for run, head in verdicts(report_dir):
         node = _this_node(head, here)
         if node is None or head.get("simulated") or (wanted.hwprofile and not _of_profile(head, wanted)):
             continue
         if why := _does_not_count(head, wanted):
             passed_over.append(f"{run.name} does not count: {why}")
             continue
-        age_s = ((now or datetime.now().astimezone()) - _ended_at(head)).total_seconds()
+        age_s = ((now or datetime.now().astimezone()) - ended_at(head)).total_seconds()
         notes = (f"see {run}", *_unseen(head, node))
         if max_age_s is not None and age_s > max_age_s:
             return _none(f"none within {wanted.max_age}: the last is {_named(head, age_s)}", notes)
@@ -142,38 +139,6 @@ def standing(
     elif wanted.hwprofile:
         line = f"none of {wanted.hwprofile} in {report_dir}/runs"
     return _none(line, tuple(passed_over[:1]))
-
-
-def _verdicts(report_dir: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """All runs that have ended, the newest first: a run's folder begins with the time of its start."""
-    try:
-        names = sorted((one.name for one in (report_dir / "runs").iterdir()), reverse=True)
-    except OSError:
-        return
-    for name in names:
-        run = report_dir / "runs" / name
-        head = _head(run / "verdict.json")
-        if head is not None:
-            yield run, head
-
-
-def _head(file: Path) -> dict[str, Any] | None:
-    """What a verdict.json says before its criteria; None if it cannot be read."""
-    try:
-        with open_plain(file, VERDICT_BYTES_MAX) as opened:
-            text = b""
-            while CRITERIA not in text and len(text) < HEAD_BYTES_MAX and (part := opened.read(2**16)):
-                text += part
-        before, found, _ = text.partition(CRITERIA)
-        head: dict[str, Any] = json.loads(before.rstrip().removesuffix(b",") + b"}") if found else {}
-        _ended_at(head)
-        return head if isinstance(head["rig"]["nodes"], list) else None
-    except (FileRefusedError, OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-
-
-def _ended_at(head: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(head["started_at"]) + timedelta(seconds=float(head["elapsed_s"]))
 
 
 def _this_node(head: Mapping[str, Any], here: Here) -> Mapping[str, Any] | None:

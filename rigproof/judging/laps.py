@@ -41,6 +41,7 @@ LASTING = frozenset(
         "node_missing",
         "open_cluster",
         "reference",
+        "rejected_before",
         "start_up",
         "storage",
         "unfinished_run",

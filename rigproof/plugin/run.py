@@ -10,6 +10,7 @@ from typing import TextIO
 
 from rigproof import __version__
 from rigproof.cluster.driver.ground import Ground
+from rigproof.history.rejections import rejected_cards
 from rigproof.host.run_lock import Claim
 from rigproof.judging.attempts import another_attempt
 from rigproof.judging.lap import Key
@@ -93,6 +94,7 @@ class Run:
         if self._clock is None:
             self.writer.add(self._start_up.event(self._origin_s))
         self._record_champions()
+        self._record_rejections()
         return opened
 
     def _sink(self) -> Sink:
@@ -119,6 +121,16 @@ class Run:
         rates = {uuid: own for uuid, own in self._prepared.champions.rates().items() if uuid in found}
         if rates:
             self.writer.add(champions_event(rates, self.now_s()))
+
+    def _record_rejections(self) -> None:
+        """Record what earlier runs rejected the GPUs for that were found; every output says so."""
+        if self._prepared.simulated is not None:
+            return
+        before = rejected_cards(self._prepared.request.report_dir)
+        for gpu in self.recording.gpus.values():
+            if (card := before.get(gpu.uuid)) is not None:
+                message = f"{gpu.subject} ({gpu.name} {gpu.uuid}) was {card.sentence}"
+                self.writer.add(Event(self.now_s(), "rejected_before", gpu.subject, message))
 
     def yield_terminal(self) -> None:
         """Leave the terminal to pytest, which is about to write."""

@@ -20,7 +20,8 @@ QUIET_EVENTS = frozenset(
     ]
 )
 # Events that explain a run and are no trouble: charts mark them, but not in red.
-NOTICES = frozenset(["gpu_skipped", "measured_again", "open_cluster"])
+NOTICES = frozenset(["gpu_skipped", "measured_again", "open_cluster", "rejected_before"])
+REMARKS = ("open_cluster", "rejected_before")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,8 @@ def _fields(identity: NodeIdentity | GpuIdentity, left_out: Collection[str]) -> 
 
 
 def remarks(recording: Recording) -> tuple[str, ...]:
-    """Sentences about how the run was done, usually none."""
-    return tuple(event.message for event in recording.events if event.kind == "open_cluster")
+    """Sentences about how the run was done, or about its cards before it; usually none."""
+    return tuple(event.message for event in recording.events if event.kind in REMARKS)
 
 
 def left_out(recording: Recording) -> tuple[LeftOut, ...]:

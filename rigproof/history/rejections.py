@@ -1,0 +1,92 @@
+"""What each card was rejected for, by the runs of a folder of reports."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rigproof.history.verdicts import verdicts
+from rigproof.records.limits import MIB, FileRefusedError, read_bounded
+from rigproof.records.verdict import FOLLOWS, Decision, Outcome
+
+LAST = 20  # runs of a card that are looked at: a card that was mended has a name to regain
+RUNS_MOST = 1000  # that are read
+BYTES_MAX = 64 * MIB  # of a verdict.json that is read whole: of some 3,000 GPUs
+SHOWN = 3  # criteria that a sentence names
+
+
+@dataclass(slots=True)
+class Card:
+    """A card, as its last run knew it, with what it was rejected for: criteria by run, the newest first."""
+
+    subject: str
+    name: str
+    uuid: str
+    runs: int = 0
+    rejections: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)  # day and criteria
+
+    @property
+    def sentence(self) -> str:
+        """For example `rejected in 2 of its last 9 runs: compute.exact (2, last 2026-11-09)`."""
+        count = Counter(criterion for _, criteria in self.rejections for criterion in criteria)
+        last = {criterion: day for day, criteria in reversed(self.rejections) for criterion in criteria}
+        named = [f"{name} ({number}, last {last[name]})" for name, number in count.most_common(SHOWN)]
+        more = [f"{len(count) - SHOWN} more"] if len(count) > SHOWN else []
+        return (
+            f"rejected in {len(self.rejections)} of its last {self.runs} runs: {', '.join([*named, *more])}"
+        )
+
+
+def rejected_cards(report_dir: Path, rig: str | None = None) -> dict[str, Card]:
+    """The cards that real runs, of one rig or of all, have rejected, by UUID; of each its last runs count.
+
+    What follows from another failure is left out, and so are runs whose verdict.json cannot be read.
+    """
+    cards: dict[str, Card] = {}
+    for run, head in islice(verdicts(report_dir), RUNS_MOST):
+        if head.get("simulated") or head.get("judged_again") or rig not in (None, head["rig"].get("name")):
+            continue
+        took_part = {str(gpu.get("subject")): gpu for gpu in _gpus(head)}
+        failed = _failed(run / "verdict.json") if head.get("verdict") == Decision.REJECTED else {}
+        for subject, gpu in took_part.items():
+            card = cards.setdefault(str(gpu["uuid"]), Card(subject, str(gpu.get("name")), str(gpu["uuid"])))
+            if card.runs == LAST:
+                continue
+            card.runs += 1
+            if subject in failed:
+                card.rejections.append((str(head["started_at"])[:10], failed[subject]))
+    return {uuid: card for uuid, card in cards.items() if card.rejections}
+
+
+def rejection_lines(report_dir: Path, rig: str | None = None) -> Iterator[str]:
+    """The lines of `rigproof history` about rejected cards; none if there are none."""
+    cards = rejected_cards(report_dir, rig)
+    if cards:
+        yield "rejected cards"
+    for card in cards.values():
+        yield f"  {card.subject} {card.name} {card.uuid}: {card.sentence}"
+
+
+def _gpus(head: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The CUDA GPUs that a run found."""
+    for node in head["rig"]["nodes"]:
+        every = node.get("gpus") if isinstance(node, dict) else None
+        for gpu in every if isinstance(every, list) else ():
+            if isinstance(gpu, dict) and gpu.get("device") == "cuda" and gpu.get("uuid"):
+                yield gpu
+
+
+def _failed(file: Path) -> dict[str, tuple[str, ...]]:
+    """The criteria that failed by themselves, by subject."""
+    try:
+        criteria = json.loads(read_bounded(file, BYTES_MAX))["criteria"]
+        found: dict[str, tuple[str, ...]] = {}
+        for one in criteria:
+            if one["outcome"] == Outcome.FAIL and not str(one.get("remedy")).startswith(FOLLOWS):
+                found[one["subject"]] = (*found.get(one["subject"], ()), str(one["criterion"]))
+    except (FileRefusedError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+    return found

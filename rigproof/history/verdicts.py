@@ -1,0 +1,45 @@
+"""The verdicts of earlier runs, as their verdict.json say. Imports neither torch, Ray, NVML nor pydantic."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
+
+HEAD_BYTES_MAX = 64 * 2**20  # before the criteria: some 1.5 kB for each GPU and node
+CRITERIA = b'\n "criteria": ['
+
+
+def verdicts(report_dir: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """All runs that have ended, the newest first: a run's folder begins with the time of its start."""
+    try:
+        names = sorted((one.name for one in (report_dir / "runs").iterdir()), reverse=True)
+    except OSError:
+        return
+    for name in names:
+        run = report_dir / "runs" / name
+        head = _head(run / "verdict.json")
+        if head is not None:
+            yield run, head
+
+
+def _head(file: Path) -> dict[str, Any] | None:
+    """What a verdict.json says before its criteria; None if it cannot be read."""
+    try:
+        with open_plain(file, VERDICT_BYTES_MAX) as opened:
+            text = b""
+            while CRITERIA not in text and len(text) < HEAD_BYTES_MAX and (part := opened.read(2**16)):
+                text += part
+        before, found, _ = text.partition(CRITERIA)
+        head: dict[str, Any] = json.loads(before.rstrip().removesuffix(b",") + b"}") if found else {}
+        ended_at(head)
+        return head if isinstance(head["rig"]["nodes"], list) else None
+    except (FileRefusedError, OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def ended_at(head: Mapping[str, Any]) -> datetime:
+    """When the run ended."""
+    return datetime.fromisoformat(head["started_at"]) + timedelta(seconds=float(head["elapsed_s"]))
