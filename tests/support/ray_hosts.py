@@ -214,15 +214,15 @@ class RayHosts:
         """A rig of these hosts (default: all), with one CPU device each. One that is no host never comes.
 
         `length_s`: of stages; of the others that have a length, sustained takes 3 s and the rest does not
-        run. `more`: further settings of stages. Hosts without names of their own have this machine's, which
-        leads none of them to the others: they do without `route`.
+        run. `more`: settings of stages in place of SETTINGS. Hosts without names of their own have this
+        machine's, which leads none of them to the others: they do without `route`.
         """
         text = PROFILE.format(rig=rig, stall_s=stall_s, start_s=start_s, level=level)
         for kind in KINDS:
             text += f"[stages.{kind.name}]\n"
             if "length_s" in kind.settings.model_fields:
                 text += f"length_s.{level} = {({'sustained': 3.0} | length_s).get(kind.name, 0)}\n"
-            text += SETTINGS.get(kind.name, "").format(level=level) + more.get(kind.name, "")
+            text += more.get(kind.name, SETTINGS.get(kind.name, "")).format(level=level)
         for name in names or self.network.hosts:
             host = self.network.hosts.get(name)
             address = host.address if host else "10.77.0.99"

@@ -159,7 +159,9 @@ class RankWork:
         mib, seconds = self._foreseen.get(case.operation, self._foreseen[""])
         expected_s = seconds * max(1.0, case.mib / mib)
         due = case.due or bool(self.spec.group)
-        late = due and FEWEST * expected_s <= left_s + OVERTIME_S
+        # Half of it is kept for those of which nothing has been done.
+        more_s = OVERTIME_S / 2 if case.operation in self._foreseen else OVERTIME_S
+        late = due and FEWEST * expected_s <= left_s + more_s
         if expected_s < self.spec.first_s / 2 and (late or (1 + FEWEST_ROUNDS) * expected_s <= left_s):
             return True
         if self.crew.rank == 0:

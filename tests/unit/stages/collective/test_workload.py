@@ -144,13 +144,14 @@ def test_what_is_due_is_done_late_but_not_however_slow_the_link_is(each_s, left_
     context = NodeContext()
     context.crew = Member("host", 0, 2)
     work = SimpleNamespace(
-        _foreseen={"": (1, each_s / 16)},
+        _foreseen={"": (1, each_s / 16), "broadcast": (1, each_s / 16)},
         spec=SPEC,
         crew=context.crew,
         _reporter=Reporter(context, "collective", "host"),
     )
     assert RankWork._fits(work, Case("all_reduce", 16, odd=True), left_s) is done
     assert bool(context.events("size_left_out")) is not done
+    assert not RankWork._fits(work, Case("broadcast", 16, odd=True), min(left_s, -10.0))
 
 
 ARMS = ["without P2P", "without P2P and shared memory"]
