@@ -10,7 +10,7 @@ from typing import Any
 
 from rigproof.history.verdicts import verdicts
 from rigproof.records.limits import MIB, FileRefusedError, read_bounded
-from rigproof.records.verdict import FOLLOWS, Decision, Outcome
+from rigproof.records.verdict import FOLLOWS, Decision, Outcome, count_of
 
 LAST = 20  # runs of a card that are looked at: a card that was mended has a name to regain
 RUNS_MOST = 1000  # that are read
@@ -35,9 +35,8 @@ class Card:
         last = {criterion: day for day, criteria in reversed(self.rejections) for criterion in criteria}
         named = [f"{name} ({number}, last {last[name]})" for name, number in count.most_common(SHOWN)]
         more = [f"{len(count) - SHOWN} more"] if len(count) > SHOWN else []
-        return (
-            f"rejected in {len(self.rejections)} of its last {self.runs} runs: {', '.join([*named, *more])}"
-        )
+        runs = count_of(self.runs, "runs")
+        return f"rejected in {len(self.rejections)} of its last {runs}: {', '.join([*named, *more])}"
 
 
 def rejected_cards(report_dir: Path, rig: str | None = None) -> dict[str, Card]:

@@ -71,8 +71,10 @@ def test_no_other_run_is_kept(acceptance, options, status):
 
 @pytest.fixture(scope="module")
 def judged_by_champions(acceptance, two_nodes, tmp_path_factory):
-    """A healthy run after one that had been a tenth faster on one card."""
+    """A healthy run after one that had been a tenth faster on one card, and one that was rejected."""
     reports = tmp_path_factory.mktemp("reports")
+    rejected = acceptance("slow").folder
+    shutil.copytree(rejected, reports / "runs" / rejected.name)
     before = acceptance("healthy")
     shutil.copytree(champions_of(before.reports), champions_of(reports))
     path = gpu_file(champions_of(reports), UUID)
@@ -81,6 +83,13 @@ def judged_by_champions(acceptance, two_nodes, tmp_path_factory):
         figure["value"] *= 1.1 if figure["criterion"] == BF16 else 1.0
     path.write_text(json.dumps(content))
     return accept(reports, two_nodes, "healthy")
+
+
+def test_a_card_that_was_rejected_before_is_named(judged_by_champions):
+    (remark,) = judged_by_champions.result["remarks"]
+    assert remark.startswith("pc1/gpu0 (")
+    assert "was rejected in 1 of its last 1 run: " in remark
+    assert remark in judged_by_champions.output
 
 
 def test_a_gpu_that_is_slower_than_its_champion_is_rejected(judged_by_champions):
