@@ -36,6 +36,12 @@ class Reporter:
         self._memory_at_s: float | None = None
         self._references: dict[tuple[str, int, bool], dict[str, str]] = {}  # by precision, size and data
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """What every record begins with: when, in which stage, by whom, and about what."""
+        now_s, worker = self.context.now_s(), self.context.worker
+        return {"t_s": now_s, "stage": self.stage, "worker": worker, "subject": self.subject}
+
     def round(
         self,
         *,

@@ -295,9 +295,9 @@ def resent_share(records: Sequence[LanTraffic]) -> float | None:
 
 
 def errors_share(records: Sequence[LanTraffic]) -> float:
-    """How many errors the cards counted for each segment; 0 if no kernel says."""
-    sent = sum(one.sent or 0 for one in records)
-    return sum(max(0, one.errors or 0) for one in records) / sent if sent else 0.0
+    """How many errors the cards counted for each packet of usual size that was sent."""
+    packets = sum(one.mb for one in records if one.role == "sender") * 1e6 / (USUAL_MTU - TCP_HEADERS)
+    return sum(max(0, one.errors or 0) for one in records) / packets if packets > 0 else 0.0
 
 
 def where(found: Between) -> tuple[str, str]:

@@ -99,7 +99,7 @@ class LanSettings(OptionalSettings):
         json_schema_extra=Meaningful(1e-4, 0.05, "fails sound links", "accepts a bad cable"),
     )
     errors_warn_share: Portion = Field(
-        description="Most errors that the cards may count meanwhile, as a share of TCP segments; more warns.",
+        description="Most errors that cards may count meanwhile, as a share of TCP's packets; more warns.",
         json_schema_extra=Meaningful(1e-6, 0.01, "warns of sound cables", "is silent about a bad cable"),
     )
     waiting_share: Portion = Field(

@@ -206,12 +206,9 @@ def traffic(
     counted: Counted = (None, None),
 ) -> LanTraffic:
     """The record of what an end spent on traffic, of which it moved so many MB in its role."""
-    context, (role, mb), (sent, resent) = reporter.context, moved, counted
+    (role, mb), (sent, resent) = moved, counted
     return LanTraffic(
-        t_s=context.now_s(),
-        stage=reporter.stage,
-        worker=context.worker,
-        subject=reporter.subject,
+        **reporter.head | dict(labels),
         node=node,
         role=role,
         seconds=spent.seconds,
@@ -223,18 +220,14 @@ def traffic(
         drops=spent.drops,
         cpu_share=spent.cpu_share,
         waiting_share=spent.waiting_share,
-        **labels,
     )
 
 
 def latency(reporter: Reporter, carried_by: str, size: int, times_s: list[float]) -> LanLatency:
     """The record of how long messages took one way, from their times there and back, s."""
-    context, ordered = reporter.context, sorted(times_s)
+    ordered = sorted(times_s)
     return LanLatency(
-        t_s=context.now_s(),
-        stage=reporter.stage,
-        worker=context.worker,
-        subject=reporter.subject,
+        **reporter.head,
         traffic=carried_by,
         size=size,
         count=len(ordered),

@@ -137,10 +137,7 @@ class Exchange:
         interface = streams.end.interface
         self._context.emit(
             LanEnd(
-                t_s=self._context.now_s(),
-                stage=self._spec.stage,
-                worker=self._context.worker,
-                subject=self._reporter.subject,
+                **self._reporter.head,
                 node=self._spec.node,
                 address=meeting.own_address,
                 interface="" if interface is None else interface.name,

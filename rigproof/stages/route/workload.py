@@ -100,7 +100,7 @@ class RouteWork:
         """All of it; if the crew ends meanwhile, what was found until then."""
         for one in self._found:
             fields = asdict(one) | {"addresses": " ".join(one.addresses)}
-            self._context.emit(LanInterface(**self._head(), **fields))
+            self._context.emit(LanInterface(**self._reporter.head, **fields))
         variables = {name: os.environ[name] for name in DECIDING if os.environ.get(name)}
         hostname = socket.gethostname()
         resolved = resolve(hostname, self._go_on)
@@ -112,7 +112,7 @@ class RouteWork:
         missing = set(range(self._context.crew.size)) - meeting.present
         self._context.emit(
             LanNode(
-                **self._head(),
+                **self._reporter.head,
                 hostname=hostname,
                 resolves=" ".join(resolved),
                 gloo=gloo,
@@ -130,14 +130,6 @@ class RouteWork:
                 else "",
             )
         )
-
-    def _head(self) -> dict[str, Any]:
-        return {
-            "t_s": self._context.now_s(),
-            "stage": self._spec.stage,
-            "worker": self._context.worker,
-            "subject": self._subject,
-        }
 
     def _go_on(self) -> bool:
         self._context.alive()
@@ -205,7 +197,7 @@ class RouteWork:
             found = zip(every, bursts, pool.map(sizes, range(len(every))), strict=True)
             probes = [
                 LanProbe(
-                    **self._head(),
+                    **self._reporter.head,
                     to=self._spec.nodes[neighbour],
                     **asdict(way),
                     outcome=done.outcome,
@@ -257,7 +249,7 @@ class RouteWork:
             names = sorted(sent, key=lambda name: -sent[name])
             self._context.emit(
                 LanArm(
-                    **self._head(),
+                    **self._reporter.head,
                     arm=arm,
                     interface=interface,
                     outcome=came,
