@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pandas as pd
-import polars as pl
 import pytest
 
 from rigproof.history.listing import listing_lines
@@ -42,7 +39,12 @@ def answer(query: str) -> Rows:
         done = subprocess.run(["sh", "-c", query], capture_output=True, text=True, check=True)
         return [tuple(line.split("\t")) for line in done.stdout.splitlines()]
     if not query.startswith("import "):
+        import duckdb  # noqa: PLC0415 - and so below: each process that collects tests would load all of them
+
         return duckdb.sql(query).fetchall()
+    import pandas as pd  # noqa: PLC0415
+    import polars as pl  # noqa: PLC0415
+
     printed: list[Any] = []
     exec(query, {"print": printed.append})
     (table,) = printed
