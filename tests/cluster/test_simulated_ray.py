@@ -23,8 +23,13 @@ name = "patient"
 extends = "{RIG}"
 [timeouts]
 start_s = {LIMIT_S / 2}
-[stages.feeding]
-length_s.quick = 5  # after the stage that loses a worker: it begins when the next one is up
+[stages]
+feeding.length_s.quick = 5  # after the stage that loses a worker: it begins when the next one is up
+route.length_s.quick = 0
+lan.length_s.quick = 0
+collective.length_s.quick = 0
+pattern.length_s.quick = 0
+transfer.length_s.quick = 0
 """
 
 
