@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     option(
         "--power-limits",
         action="store_true",
-        help="compare power limits, too, by nvidia-smi: seconds where no program keeps the driver awake",
+        help="compare power limits, too, by NVML: seconds where no program keeps the driver awake",
     )
     return made
 

@@ -1,12 +1,12 @@
 """Does the last verdict on this machine hold? For schedulers, hooks and training scripts.
 
 It is read from the folder of reports and compared with what the kernel says of this machine. That takes
-milliseconds and cannot hang: nothing here imports torch, Ray, NVML or pydantic.
+milliseconds and cannot hang: nothing here imports torch, Ray, NVML or pydantic, but where power limits are
+asked for.
 """
 
 import re
 import socket
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,9 +26,8 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 NAMES = {"s": "s", "m": "min", "h": "h", "d": "d"}
 FUTURE_S = 60.0  # by so much a clock that was set back since is not noticed
-ASK = ("nvidia-smi", "--query-gpu=uuid,enforced.power.limit", "--format=csv,noheader,nounits")
 ASK_S = 5.0
-SLACK_W = 0.5  # of a power limit as it is printed
+SLACK_W = 0.5
 
 
 class NotAcceptedError(RuntimeError):
@@ -96,7 +95,7 @@ def require_accepted(
 
     `max_age`: such as "24h"; None: however old. `level`: the shortest that counts; None: any. `hwprofile`:
     the rig's name, or the file of its profile; None: any rig with this machine. `power_limits`: compare
-    them, too, by nvidia-smi, which may take seconds. ValueError for a duration or level that there is not.
+    them, too, by NVML, which may take seconds. ValueError for a duration or level that there is not.
     """
     wanted = Wanted(max_age, level, hwprofile, power_limits)
     found = standing(Path(report_dir), wanted)
@@ -200,13 +199,13 @@ def _other_profile(head: Mapping[str, Any]) -> str:
 
 
 def _other_limit(gpus: list[dict[str, Any]]) -> str:
-    """A power limit that is not what it was, or why nvidia-smi does not tell."""
-    try:
-        answer = subprocess.run(ASK, capture_output=True, text=True, timeout=ASK_S, check=True)
-        pairs = [line.split(", ") for line in answer.stdout.splitlines()]
-        limits = {uuid: float(watts) for uuid, watts in pairs if re.fullmatch(r"[\d.]+", watts)}
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        return f"nvidia-smi does not tell power limits ({type(error).__name__})"
+    """A power limit that is not what it was, or why NVML does not tell."""
+    from rigproof.telemetry.inventory import detect  # noqa: PLC0415 - loads NVML, which nothing else here does
+
+    inventory = detect(ASK_S)
+    if inventory.doubt is not None:
+        return f"NVML does not tell power limits: {inventory.doubt}"
+    limits = {gpu.uuid: gpu.power_limit_w for gpu in (*inventory.gpus, *inventory.hidden)}
     for gpu in gpus:
         then_w, now_w = gpu.get("power_limit_w"), limits.get(str(gpu.get("uuid")))
         if then_w is not None and (now_w is None or abs(now_w - then_w) > SLACK_W):

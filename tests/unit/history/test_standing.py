@@ -16,12 +16,14 @@ import rigproof
 from rigproof.history.standing import Here, NotAcceptedError, Wanted, seconds_of, standing
 from rigproof.host.nvidia import KernelDriver
 from rigproof.profiles.loading.files import digest
+from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.records.measurements import BootReading
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.result import RunResult
 from rigproof.report.content.verdict_json import write_verdict
+from rigproof.telemetry import inventory
 
 ENDED = datetime.fromisoformat("2026-01-02T03:05:05Z")
 OTHER = "GPU-99999999-2222-3333-4444-555555555555"
@@ -172,25 +174,27 @@ def test_a_changed_profile_undoes_a_verdict_and_a_comment_does_not(write, stand,
 
 
 @pytest.mark.parametrize(
-    ("answer", "status"),
+    ("limits_w", "doubt", "status"),
     [
-        (f"{UUID}, 700.00", 0),
-        (f"{UUID}, 650.00", 6),
-        (f"{UUID}, [N/A]", 6),
-        ("GPU-other, 700.00", 6),
-        ("No devices were found", 6),
-        (None, 6),
+        ({UUID: 700.0}, None, 0),
+        ({UUID: 650.0}, None, 6),
+        ({UUID: None}, None, 6),
+        ({OTHER: 700.0}, None, 6),
+        ({}, None, 6),
+        ({UUID: 700.0}, "NVML did not answer within 5 s", 6),
     ],
 )
-def test_power_limits_are_compared_when_asked(write, stand, tmp_path, monkeypatch, answer, status) -> None:
+def test_power_limits_are_compared_when_asked(write, stand, monkeypatch, limits_w, doubt, status) -> None:
     write()
-    if answer is not None:
-        program = tmp_path / "nvidia-smi"
-        program.write_text(f"#!/bin/sh\necho '{answer}'\n")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin" if answer else str(tmp_path))
+    gpus = tuple(
+        GpuIdentity("pc1/gpu0", "cuda", uuid, "NVIDIA H200", 0, 143771, power_limit_w=limit_w)
+        for uuid, limit_w in limits_w.items()
+    )
+    monkeypatch.setattr(inventory, "detect", lambda _: HostInventory("pc1", 8, 16, "580.65", doubt, gpus))
     assert stand().exit_status == 0
-    assert stand(power_limits=True).exit_status == status
+    found = stand(power_limits=True)
+    assert found.exit_status == status
+    assert doubt is None or "NVML does not tell" in found.line
 
 
 def test_a_line_has_at_most_80_characters(write, stand) -> None:
