@@ -16,6 +16,7 @@ pandas is not there, as for most users: pyarrow loads it wherever it finds it, f
 """
 
 import importlib.machinery
+import importlib.util
 import os
 import sys
 import time
@@ -195,4 +196,10 @@ class Finder:
         return spec
 
 
+def no_pandas(find):
+    """torch asks before it imports: it is told that there is none."""
+    return lambda name, package=None: None if name == "pandas" else find(name, package)
+
+
+importlib.util.find_spec = no_pandas(importlib.util.find_spec)
 sys.meta_path.insert(0, Finder())
