@@ -312,7 +312,9 @@ INTRODUCTION = """\
 What ACCEPTED does not prove: level `quick` has no stage that would show {no_stage}. One card of a model that
 nobody measured has no twin and no past: {alone} does not show on it, and neither does a loss that was there
 before its first run and leaves it above what its architecture must reach at least; its champion shows only
-what is lost later. {missed} Limits of real cards also depend on their own noise.
+what is lost later. What only two of a larger team do with each other, where no ring of all passes them, is
+looked for by a soak alone ([what only one pair does](blame.md#what-only-one-pair-does)). {missed} Limits of
+real cards also depend on their own noise.
 
 Written by `python3 bench/detection_limits.py --page --out reports/samples/bench/detection.json`. Do not edit
 it by hand.
@@ -371,7 +373,8 @@ def page(rows: Sequence[Row]) -> str:
 def _blind(rows: Sequence[Row]) -> dict[str, str]:
     """The blind spots: what quick has no stage for, what needs a twin, and what never shows."""
     quick = [row for row in rows if row.level == LEVELS[0]]
-    no_stage = dict.fromkeys(row.fault for row in quick if NO_STAGE in row.refused)
+    without = {(row.fault, row.rig) for row in quick if NO_STAGE in row.refused}  # the level's, or the rig's
+    no_stage = [one for one in FAULTS if all((one, rig) in without for rig in RIGS)]
     alone = dict.fromkeys(row.fault for row in quick if NO_TWIN in row.refused and row.rig == "unknown-card")
     missed = []
     for rig, level in ((rig, level) for rig in RIGS for level in LEVELS):
