@@ -404,6 +404,24 @@ def test_a_link_of_half_its_lanes_is_noticed(run):
     assert judged_today(recording) == was | {("transfer.link", last): "fail"}
 
 
+def test_two_pcs_on_one_gigabit_are_accepted_with_what_training_together_gives():
+    """Hosts in network namespaces with the CPU as the device: bench/two_pcs.py."""
+    run = SAMPLES / "lan" / "two-pcs"
+    result = json.loads((run / "verdict.json").read_text())
+    recording = recorded(run)
+    verdicts = judge_all(recording)
+    was = {(one["criterion"], one["subject"]): one["outcome"] for one in result["criteria"]}
+    now = {(one.criterion, one.subject): one.outcome.value for one in verdicts}
+    assert {key: now[key] for key in was} == was
+    assert decide(verdicts).value == result["verdict"] == "ACCEPTED"
+    exchanged = {key for key in was if key[0].startswith(("lan.", "collective."))}
+    assert {was[key] for key in exchanged} <= {"pass", "no_limit", "not_applicable"}
+    assert [was["lan.bandwidth", "pc1+pc2"], was["collective.training", "rig"]] == ["pass", "pass"]
+    said = next(one.detail for one in verdicts if one.criterion == "collective.training")
+    assert re.fullmatch(r"together 1\.\d × pc\d/cpu0 alone .*; the LAN costs \d+ % of each step", said)
+    assert said in (run / "summary.md").read_text()
+
+
 # Every product is read once to be summed: 2 bytes × 8192² at 4366 GB/s, of 2 × 8192³ at 662 TFLOP/s.
 SUMMED = 2 * 8192**2 / 4366e9 / (2 * 8192**3 / 662e12)
 
