@@ -12,6 +12,8 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import tables
 from rigproof.stages.collective.stage import ALL_REDUCE, BROADCAST, OPERATIONS, STAGE
 from rigproof.stages.registry import KINDS
+from support.equal_hosts import NONE
+from support.lengths import lengths
 from support.simulated_bench import SimulatedBench
 
 TEAM, RANKS = "localhost", ("localhost/gpu0#0", "localhost/gpu1#0")
@@ -264,7 +266,10 @@ def test_a_worker_that_is_lost_is_named_and_fails_elsewhere(bench):
 
 @pytest.fixture(scope="module")
 def extended():
-    loaded = load_rig("h200-x2", KINDS)
+    """Two H200 that do little else."""
+    node = {"name": TEAM, "cpus": 32, "ram_gib": 512, "gpus": [{"sku": "h200-sxm"}] * 2}
+    tables = lengths("extended", settle_s=1, measure_s=1, **(NONE | {"sustained": 2, "peer": 0.6, STAGE: 20}))
+    loaded = over_defaults({"name": "two", **tables, "nodes": [node]}, "two.toml", KINDS)
     return simulated_recording(loaded, "extended"), loaded
 
 
