@@ -38,7 +38,7 @@ from rigproof.stages.collective.stage import (
 from rigproof.stages.collective.tested import Rates, rates_of, trial_of
 from rigproof.stages.kind import StageWork
 
-ASKED, BLAMED, NOT_TOLD, PAIRS = "groups_tested", "blamed", "not_told", "pairs_tested"
+BLAMED, NOT_TOLD = "blamed", "not_told"
 BAD = ("wrong", "stuck", "slow")
 PAIR_WORK = (ALL_REDUCE, ONE_MIB)
 SECONDS = 1.0  # of a group's operations; three rounds of each are done in any case
@@ -56,7 +56,7 @@ def further(work: StageWork, recording: Recording) -> Further | None:
     """
     stage, teams = recording.stages[STAGE], subjects(work.loaded, "team")
     events = [one for one in recording.events if one.stage == STAGE and one.t_s >= stage.start_s]
-    asked = [one for one in events if one.kind == ASKED]
+    asked = [one for one in events if one.kind == "groups_tested"]
     known = asked[0].data if asked else _known(recording, work, events, teams)
     said: tuple[Event, ...] = ()
     tested = list(_tested(asked, events, recording.rounds))
@@ -65,7 +65,7 @@ def further(work: StageWork, recording: Recording) -> Further | None:
         if step.groups:
             return _turn(work, step.groups, known, len(asked) + 1, teams)
         said = tuple(_said(one, teams) for one in step.culprits)
-    if work.plan.level == "soak" and not any(one.kind == PAIRS for one in events):
+    if work.plan.level == "soak" and not any(one.kind == "pairs_tested" for one in events):
         fine = [team for team, (result, _) in zip(teams, known["planned"], strict=True) if result == "fine"]
         round_robin = _RoundRobin(work, recording, fine, [one for one in tested if one.pairs])
         if groups := round_robin.groups():
@@ -135,7 +135,7 @@ class _RoundRobin:
             number = number_of_pairs(team.members)
             data = {"pairs": number, "tested": len(own), "failed": failed, "unknown": unknown}
             message = f"{len(own)} of its {number} pairs did all-reduces by themselves"
-            yield Event(0.0, PAIRS, team.text, message, STAGE, data=data)
+            yield Event(0.0, "pairs_tested", team.text, message, STAGE, data=data)
             yield from (_said(one, teams) for one in culprits(team.members, own, once))
 
     def _in_words(self, pair: Members, result: Result, limits: Mapping[Members, Limit]) -> str:
@@ -307,7 +307,7 @@ def _turn(
     why = "each two of a team" if pairs else "to find who is to blame, groups"
     message = f"{why} are tested by themselves: {len(groups)} in turn {number}"
     data: dict[str, Any] = {**known, "groups": [list(one) for one in groups], "pairs": pairs}
-    asked = Event(0.0, ASKED, RIG, message, STAGE, data=data)
+    asked = Event(0.0, "groups_tested", RIG, message, STAGE, data=data)
     return Further(specs, tuple(turn), (*said, asked))
 
 
