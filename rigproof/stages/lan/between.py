@@ -43,6 +43,7 @@ MOST_LINK_MBIT = KIND.key(lambda own: own.most_link_mbit)
 RAY_MOST_LINK_MBIT = KIND.key(lambda own: own.ray_most_link_mbit)
 BOTH_SHARE = KIND.key(lambda own: own.both_share)
 GLOO_FAST_SHARE = KIND.key(lambda own: own.gloo_fast_share)
+WAITING_SHARE = KIND.key(lambda own: own.waiting_share)
 SHARES: Mapping[str, LimitKey[float]] = {
     TCP: KIND.key(lambda own: own.tcp_share),
     GLOO: KIND.key(lambda own: own.gloo_share),
@@ -312,7 +313,8 @@ def where(found: Between) -> tuple[str, str]:
             guilty.append(name)
     if len(guilty) == 1:
         (node,) = guilty
-        place = f"all to or from {node} is slow, all else is not: its card, cable or port"
+        rest = ", all else is not" if any(node not in members for members in slow) else ""
+        place = f"all to or from {node} is slow{rest}: its card, cable or port"
         return place, CABLE.format(found.interface(node))
     known = {name: [one for members, one in slow.items() if name in members] for name in names}
     if all(len(own) > 1 and not all(own) for own in known.values()):
@@ -324,7 +326,10 @@ def where(found: Between) -> tuple[str, str]:
 
 
 def slow_pairs(evidence: Evidence) -> Mapping[tuple[str, ...], bool]:
-    """Whether TCP is slow, or silent, between each two nodes; pairs that were not measured are left out."""
+    """Whether TCP is slow, or silent, between each two nodes.
+
+    Left out are pairs that were not measured, or are slow while an end waited for a CPU: they tell nothing.
+    """
     slow = {}
     for one in subjects(evidence.loaded, "node_ring"):
         found = Between(evidence.shared("node_ring", one.text))
@@ -332,6 +337,10 @@ def slow_pairs(evidence: Evidence) -> Mapping[tuple[str, ...], bool]:
             slow[one.members] = True
             continue
         with suppress(NotMeasured):
-            if found.link is not None:
-                slow[one.members] = found.lowest(found.tcp).share < 1
+            if found.link is None:
+                continue
+            missed = found.lowest(found.tcp)
+            waited = max((one.waiting_share or 0.0 for one in found.counted(missed.work)), default=0.0)
+            if missed.share >= 1 or waited < found.share(WAITING_SHARE):
+                slow[one.members] = missed.share < 1
     return slow

@@ -27,6 +27,7 @@ from rigproof.stages.lan.between import (
     SHARES,
     UNIT,
     UNTOLD,
+    WAITING_SHARE,
     Between,
     Missed,
     Work,
@@ -56,7 +57,6 @@ from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds
 RESENT_WARN_SHARE = KIND.key(lambda own: own.resent_warn_share)
 RESENT_SHARE = KIND.key(lambda own: own.resent_share)
 ERRORS_WARN_SHARE = KIND.key(lambda own: own.errors_warn_share)
-WAITING_SHARE = KIND.key(lambda own: own.waiting_share)
 BUSY_SHARE = KIND.key(lambda own: own.busy_share)
 
 HALF_SHARE = 0.65  # of the rate alone: half duplex gives each direction about half

@@ -46,7 +46,7 @@ def test_a_slow_host_is_named_by_the_pairs_that_it_is_in(lan: Lan, network: Netw
     for pair in PAIRS[:2]:
         found = lan.verdict(*pair, link_mbit=float(MBIT))
         assert found.outcome is Outcome.FAIL, found
-        assert "all to or from pc2 is slow, all else is not" in found.detail
+        assert "all to or from pc2 is slow" in found.detail  # all else is not, unless a CPU was busy there
     found = lan.verdict(*PAIRS[2], link_mbit=float(MBIT))
     assert found.outcome is Outcome.PASS or "for a CPU" in found.detail, found
 

@@ -312,6 +312,12 @@ def test_a_busy_host_does_not_excuse_losses(run):
     assert "sent again: a bad cable, port or switch" in run.first().detail
 
 
+def test_a_pair_that_waited_for_a_cpu_says_nothing_of_the_others(run):
+    run.slower(0.5, *PAIRS, traffic="tcp")
+    run.counted("n1+n3", waiting_share=0.5)
+    assert "all to or from n2 is slow: its card, cable or port" in run.first().detail
+
+
 def test_a_core_that_is_the_limit_warns(run):
     run.slower(0.7, "n1+n2", traffic="tcp", direction="out")
     run.counted(only=lambda one: one.node == "n1" and one.role == "sender", cpu_share=0.97)
