@@ -10,11 +10,13 @@ from typing import Any
 
 from rigproof.history.verdicts import verdicts
 from rigproof.records.limits import MIB, FileRefusedError, read_bounded
+from rigproof.records.message_text import one_line
 from rigproof.records.verdict import FOLLOWS, Decision, Outcome, count_of
 
 LAST = 20  # runs of a card that are looked at: a card that was mended has a name to regain
 RUNS_MOST = 1000  # that are read
 BYTES_MAX = 64 * MIB  # of a verdict.json that is read whole: of some 3,000 GPUs
+LINE = 400  # characters
 SHOWN = 3  # criteria that a sentence names
 
 
@@ -66,16 +68,13 @@ def rejection_lines(report_dir: Path, rig: str | None = None) -> Iterator[str]:
     if cards:
         yield "rejected cards"
     for card in cards.values():
-        yield f"  {card.subject} {card.name} {card.uuid}: {card.sentence}"
+        yield one_line(f"  {card.subject} {card.name} {card.uuid}: {card.sentence}", LINE)
 
 
 def _gpus(head: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The CUDA GPUs that a run found."""
     for node in head["rig"]["nodes"]:
-        every = node.get("gpus") if isinstance(node, dict) else None
-        for gpu in every if isinstance(every, list) else ():
-            if isinstance(gpu, dict) and gpu.get("device") == "cuda" and gpu.get("uuid"):
-                yield gpu
+        yield from (gpu for gpu in node["gpus"] if gpu.get("device") == "cuda" and gpu.get("uuid"))
 
 
 def _failed(file: Path) -> dict[str, tuple[str, ...]]:

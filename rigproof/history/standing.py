@@ -19,6 +19,7 @@ from rigproof.host.proc import boot_id
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.files import digest, profile_folder, read_toml
 from rigproof.profiles.tables.level_names import LEVELS
+from rigproof.records.message_text import one_line
 from rigproof.records.verdict import EXIT_STATUS, Decision
 
 LINE_MAX = 80
@@ -142,7 +143,7 @@ def standing(
 
 def _this_node(head: Mapping[str, Any], here: Here) -> Mapping[str, Any] | None:
     """This machine among the nodes of a run: by its boot, or else by its name."""
-    nodes = [one for one in head["rig"]["nodes"] if isinstance(one, dict)]
+    nodes = head["rig"]["nodes"]
     booted = [one for one in nodes if here.boot_id is not None and one.get("boot_id") == here.boot_id]
     named = [one for one in nodes if one.get("hostname") == here.hostname]
     return next(iter([*booted, *named]), None)
@@ -175,7 +176,7 @@ def _changed(head: Mapping[str, Any], node: Mapping[str, Any], here: Here, wante
         return "nobody knows whether this machine was restarted"
     if node["boot_id"] != here.boot_id:
         return "this machine was restarted"
-    gpus = [one for one in node.get("gpus", []) if isinstance(one, dict) and one.get("device") == "cuda"]
+    gpus = [one for one in node["gpus"] if one.get("device") == "cuda"]
     if gpus and node.get("driver_version") != here.driver.version:
         return f"the driver changed to {here.driver.version}" if here.driver.version else "the driver is gone"
     uuids = dict(here.driver.uuids)
@@ -229,17 +230,13 @@ def _as_told(head: Mapping[str, Any], age_s: float, notes: tuple[str, ...]) -> S
     """The verdict as the run ended."""
     line, decision, counts = _named(head, age_s), head.get("verdict"), head.get("counts", {})
     if decision == Decision.REJECTED:
-        return Standing(Decision.REJECTED, _cut(f"{line}: {counts.get('fail')} failed"), notes)
+        return Standing(Decision.REJECTED, one_line(f"{line}: {counts.get('fail')} failed", LINE_MAX), notes)
     if decision == Decision.ACCEPTED and head.get("exit_status") == EXIT_STATUS[Decision.ACCEPTED]:
         apart = ", not tested together" if head.get("not_tested_together") else ""
-        return Standing(Decision.ACCEPTED, _cut(f"{line}{apart}"), notes)
+        return Standing(Decision.ACCEPTED, one_line(f"{line}{apart}", LINE_MAX), notes)
     problem = next(iter(head.get("problems", [])), f"{counts.get('not_measured')} not measured")
     return _none(f"{line}: {problem}", notes)
 
 
 def _none(line: str, notes: tuple[str, ...]) -> Standing:
-    return Standing(Decision.INCOMPLETE, _cut(line), notes)
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 1]}…"
+    return Standing(Decision.INCOMPLETE, one_line(line, LINE_MAX), notes)

@@ -26,20 +26,37 @@ def verdicts(report_dir: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _head(file: Path) -> dict[str, Any] | None:
-    """What a verdict.json says before its criteria; None if it cannot be read."""
+    """What a verdict.json says before its criteria; None if it cannot be read, or is none of ours."""
     try:
         with open_plain(file, VERDICT_BYTES_MAX) as opened:
-            text = b""
-            while CRITERIA not in text and len(text) < HEAD_BYTES_MAX and (part := opened.read(2**16)):
+            text, end = bytearray(), -1
+            while end < 0 and len(text) < HEAD_BYTES_MAX and (part := opened.read(2**20)):
                 text += part
-        before, found, _ = text.partition(CRITERIA)
-        head: dict[str, Any] = json.loads(before.rstrip().removesuffix(b",") + b"}") if found else {}
+                end = text.find(CRITERIA, max(0, len(text) - len(part) - len(CRITERIA)))
+        head: dict[str, Any] = json.loads(text[: max(0, end)].rstrip().removesuffix(b",") + b"}")
         ended_at(head)
-        return head if isinstance(head["rig"]["nodes"], list) else None
-    except (FileRefusedError, OSError, ValueError, TypeError, KeyError, RecursionError):
+        return head if _is_ours(head) else None
+    except (FileRefusedError, OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
+
+
+def _is_ours(head: Mapping[str, Any]) -> bool:
+    """Whether what others read of it is of the right kind."""
+    rig = head["rig"]
+    nodes = rig["nodes"]
+    kinds = {
+        dict: (
+            rig.get("profile", {}),
+            head.get("counts", {}),
+            *nodes,
+            *(gpu for one in nodes for gpu in one["gpus"]),
+        ),
+        list: (nodes, head.get("problems", [])),
+    }
+    return all(isinstance(value, kind) for kind, values in kinds.items() for value in values)
 
 
 def ended_at(head: Mapping[str, Any]) -> datetime:
     """When the run ended."""
-    return datetime.fromisoformat(head["started_at"]) + timedelta(seconds=float(head["elapsed_s"]))
+    ended = datetime.fromisoformat(head["started_at"]) + timedelta(seconds=float(head["elapsed_s"]))
+    return ended.astimezone()

@@ -101,8 +101,21 @@ def test_the_verdict_is_as_the_run_ended(write, stand, changes, line, status) ->
         ({}, {"level": "standard"}),
         ({"level": "of another version"}, {"level": "quick"}),
         ({"started_at": "yesterday"}, {}),
+        ({"started_at": "2026-01-02T03:04:05Z", "elapsed_s": 1e999}, {}),
         ({"rig": {"name": "lab", "nodes": None}}, {}),
-        ({"rig": {"name": "lab", "nodes": [{"name": "pc9", "hostname": "pc9", "boot_id": "b09"}]}}, {}),
+        ({"rig": {"name": "lab", "nodes": ["pc1"]}}, {}),
+        ({"rig": {"name": "lab", "nodes": [{"gpus": 3}]}}, {}),
+        ({"counts": []}, {}),
+        ({"problems": 3}, {}),
+        (
+            {
+                "rig": {
+                    "name": "lab",
+                    "nodes": [{"name": "pc9", "hostname": "pc9", "boot_id": "b09", "gpus": []}],
+                }
+            },
+            {},
+        ),
     ],
 )
 def test_what_does_not_count_is_passed_over(write, stand, changes, wanted) -> None:
@@ -198,8 +211,9 @@ def test_power_limits_are_compared_when_asked(write, stand, monkeypatch, limits_
 
 
 def test_a_line_has_at_most_80_characters(write, stand) -> None:
-    write(verdict="INCOMPLETE", problems=["x" * 200])
+    write(verdict="INCOMPLETE", problems=["\x1b[2J" + "x" * 200])
     line = stand().line
+    assert line.isprintable()
     assert len(line) == 80
     assert line.endswith("…")
 
@@ -207,7 +221,7 @@ def test_a_line_has_at_most_80_characters(write, stand) -> None:
 def test_other_nodes_are_said_not_to_be_compared(write, stand, recording) -> None:
     write()
     assert len(stand().notes) == 1
-    nodes = [{"name": "pc1", "hostname": "pc1", "boot_id": BOOT}, {"name": "pc2"}]
+    nodes = [{"name": "pc1", "hostname": "pc1", "boot_id": BOOT, "gpus": []}, {"name": "pc2", "gpus": []}]
     write("20260102T030406Z-lab-2", rig={"name": "lab", "nodes": nodes})
     assert stand().notes[1] == "not compared: pc2"
 
