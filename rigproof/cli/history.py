@@ -42,7 +42,7 @@ def list_rates(
     of: Annotated[
         str | None,
         typer.Option(
-            metavar="TERMS", help="only these rates, such as card=pc1/gpu0,figure=gemm,since=2026-11-01"
+            metavar="TERMS", help="only these rates, such as card=pc1/gpu0,figure=gemm; terms as in compare"
         ),
     ] = None,
     each: Annotated[bool, typer.Option("--each", help="every rate of every run")] = False,
@@ -58,8 +58,7 @@ def list_rates(
 
     With --each, or numbers of runs, list rates, oldest first, each with its change.
     """
-    from rigproof.history import reading  # noqa: PLC0415 - imports scipy
-    from rigproof.history.comparison import SelectionError  # noqa: PLC0415
+    from rigproof.history import comparison, reading  # noqa: PLC0415 - imports scipy
 
     if json and csv:
         raise Refused("--json and --csv: choose one of them")
@@ -72,12 +71,18 @@ def list_rates(
         rig = load_rig(rig, KINDS).rig.name
     if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
         raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
+    histories = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
+    rates = [one for path in histories for one in reading.read_history(path).rates]
     try:
+        if of is not None and rates:
+            comparison.chosen(rates, of)  # refused if nothing of any rig is selected
         if json or csv:
-            _for_programs(folder, rig, of, as_json=json)
+            if rig is not None and not histories:
+                raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
+            _for_programs(histories, numbers, of, as_json=json)
         else:
             _print_history(report_dir, rig, numbers, each=each, of=of)
-    except SelectionError as error:
+    except comparison.SelectionError as error:
         raise Refused(str(error)) from None
     if reading.unreadable(folder, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
@@ -100,15 +105,13 @@ def _print_history(
     typer.echo("\n".join(part for part in (lines, best, rejected) if part))
 
 
-def _for_programs(folder: Path, rig: str | None, of: str | None, *, as_json: bool) -> None:
+def _for_programs(histories: list[Path], numbers: list[str], of: str | None, *, as_json: bool) -> None:
     """Print the rates of the rigs' histories as JSON or CSV."""
     from rigproof.history import comparison, listing, reading  # noqa: PLC0415
 
-    chosen = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
-    if rig is not None and not chosen:
-        raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
-    every = [reading.read_history(path).rates for path in chosen]
-    every = [comparison.chosen(rates, of) if of else rates for rates in every if rates]
+    every = [comparison.among(reading.read_history(path).rates, of) for path in histories]
+    every = [tuple(one for one in rates if not numbers or one.number in numbers) for rates in every]
+    every = [rates for rates in every if rates]
     if as_json:
         typer.echo(
             json_module.dumps([one for rates in every for one in listing.trends_json(rates)], indent=1)
@@ -140,7 +143,7 @@ def compare(
     """Say of each figure whether it is slower or faster in B, or whether the runs show no difference.
 
     A and B are numbers of runs, or terms parted by commas that hold together: run, rig, card (UUID or slot),
-    driver, torch, cuda, level, power, since, before; such as `card=pc1/gpu0,driver=580`.
+    figure, driver, torch, cuda, level, power (W), since, before; such as `card=pc1/gpu0,driver=580`.
     """
     from rigproof.history import comparison  # noqa: PLC0415 - imports scipy
     from rigproof.history.reading import read_history  # noqa: PLC0415

@@ -1,16 +1,19 @@
 """`rigproof verdict`: does the last verdict on this machine hold? Starts in milliseconds, without typer."""
 
 import argparse
+import io
 import sys
 from pathlib import Path
 from typing import NoReturn
 
-from rigproof.history.standing import Wanted, standing
+from rigproof.history.standing import Wanted, seconds_of, standing
 from rigproof.host.exit_status import keep_status
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.tables.level_names import LEVELS
+from rigproof.records.message_text import one_line
 from rigproof.records.verdict import USAGE, Decision
 
+NOTE = 1000  # characters
 ABOUT = """\
 Read the last verdict on this machine, without loading anything: exit status 0 if it is ACCEPTED and holds,
 1 if it is REJECTED, 6 if there is none that holds, such as after a restart or with another driver.
@@ -50,14 +53,20 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Print one line of at most 80 characters, then notes; end with the exit status."""
     outlive_readers()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = parser()
     given = options.parse_args(sys.argv[2:])
+    try:
+        seconds_of(given.max_age or "0s")
+    except ValueError as error:
+        options.error(f"--max-age: {error}")
     wanted = Wanted(given.max_age, given.level, given.hwprofile, given.power_limits)
     try:
         found = standing(given.report_dir, wanted)
-    except ValueError as error:
-        options.error(f"--max-age: {error}")
+    except OSError as error:
+        options.error(f"{error.filename}: {error.strerror}")
     to_type = () if found.decision is Decision.ACCEPTED else (f"what to type: {wanted.command}",)
-    sys.stdout.writelines(f"{line}\n" for line in (found.line, *found.notes, *to_type))
+    sys.stdout.writelines(f"{one_line(line, NOTE)}\n" for line in (found.line, *found.notes, *to_type))
     sys.stdout.flush()
     options.exit(found.exit_status)

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 
 FEWEST_RUNS = 3  # of a side, for its own spread
 FEWEST_FREEDOM = 4  # degrees of it: three runs on each side, or fewer and other runs of that card
+LEAST_SPREAD = 0.0005  # of a run: no card is known better
 TOGETHER = 0.95  # the probability that all intervals of a comparison hold
 
 Answer = Literal["slower", "faster", "no difference shown", "too few runs to tell"]
@@ -67,7 +68,7 @@ def change(
         return Change(_percent(difference))
     sides = [side for side in (before, after) if len(side) >= FEWEST_RUNS]
     own = [one.variance for side in sides if (one := spread_of([side])) is not None]
-    variance = max(spread.variance, *own, 0.0) * (1 / len(before) + 1 / len(after))
+    variance = max(spread.variance, *own, LEAST_SPREAD**2) * (1 / len(before) + 1 / len(after))
     wide = float(student.ppf(1 - (1 - TOGETHER) / 2 / comparisons, spread.freedom))
     half = wide * math.sqrt(variance)
     return Change(_percent(difference), _percent(difference - half), _percent(difference + half))

@@ -1,14 +1,15 @@
 """`rigproof history compare`: two sets of kept runs, two cards or two rigs, figure by figure."""
 
 import math
-import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from statistics import fmean
 from typing import Any
 
 from rigproof.history.changes import Change, change
-from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key
+from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, once
 from rigproof.records.champions import same_power
 from rigproof.records.verdict import figure
 
@@ -22,6 +23,10 @@ ALIKE = ("rig", "driver", "torch", "CUDA", "power limit", "level", "shortened")
 
 class SelectionError(Exception):
     """A set of runs that cannot be compared; the message says why, and the way out."""
+
+
+class NothingSelectedError(SelectionError):
+    """A selection that no kept run fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,13 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
     found = tuple(rates)
     for term in map(str.strip, selection.split(",")):
         key, given, value = term.partition("=")
-        if key in DATES and not re.match(r"\d{4}-\d\d-\d\d", value):
-            raise SelectionError(f"{term}: no date; write it like {key}=2026-11-27")
+        if key in DATES and not _is_date(value):
+            raise SelectionError(f"{value or term}: no date; write it like 2026-11-27")
+        if given and not value:
+            raise SelectionError(f"{term}: write a value behind it")
         kept = tuple(one for one in found if _matches(one, term))
         if not kept:
-            raise SelectionError(
+            raise NothingSelectedError(
                 f"{selection}: no kept run is of {term or 'an empty term'}; {_known(found, key)}"
             )
         if not given and len(rigs := {one.rig for one in kept}) > 1:
@@ -89,11 +96,21 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
     return found
 
 
+def among(rates: Sequence[StoredRate], selection: str | None) -> tuple[StoredRate, ...]:
+    """The same of one rig among several: none if nothing of it is selected."""
+    if selection is None:
+        return tuple(rates)
+    try:
+        return chosen(rates, selection)
+    except NothingSelectedError:
+        return ()
+
+
 def _matches(one: StoredRate, term: str) -> bool:
     key, given, value = term.partition("=")
     if not given:
         first, _, last = term.partition("-")
-        return first.isdigit() and first <= one.number <= (last or first)
+        return _is_whole(first) and int(first) <= int(one.number) <= int(last if _is_whole(last) else first)
     if key not in TERMS:
         raise SelectionError(f"{term}: unknown; use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}")
     return TERMS[key](one, value)
@@ -105,7 +122,18 @@ def _is_version(known: str | None, value: str) -> bool:
 
 
 def _is_limit(known_w: float | None, value: str) -> bool:
-    return known_w is not None and value.isdecimal() and same_power(known_w, float(value))
+    return known_w is not None and _is_whole(value) and same_power(known_w, float(value))
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
@@ -139,9 +167,10 @@ def compare(
 
     SelectionError if both have a run in common, or cards that are not of one kind.
     """
+    before, after, rates = once(before), once(after), once(rates)
     places = {*map(_place, before)}, {*map(_place, after)}
     if both := places[0] & places[1]:
-        raise SelectionError(f"{min(both)[1]} is on both sides; name sets that have no run in common")
+        raise SelectionError(f"{min(both)[0]} is on both sides; name sets that have no run in common")
     compared = places[0] | places[1]
     sides = tuple(before), tuple(after)
     pairs = _pairs(*sides)
@@ -163,12 +192,20 @@ def compare(
             missing = (key for key, two in every.items() if not two[1 - place])
             only = [" ".join(filter(None, (title, labels))) for title, _, labels in missing]
             alone += [f"only in {letter}, of {name}: {', '.join(only)}"] if only else []
-    differs = {}
-    for name, read in CONDITIONS.items():
-        first, second = (tuple(sorted({text for one in side if (text := read(one))})) for side in sides)
-        if first != second:
-            differs[name] = first, second
+    differs = {
+        name if len(pairs) == 1 else f"{name} of {card.partition(' ')[0]}": values
+        for card, (one, other) in pairs.items()
+        for name, read in CONDITIONS.items()
+        if (values := (_counted(read, one), _counted(read, other)))[0] != values[1] or len(values[0]) > 1
+    }
     return Compared(sides, differs, cards, tuple(alone))
+
+
+def _counted(read: Callable[[StoredRate], str | None], side: Sequence[StoredRate]) -> tuple[str, ...]:
+    """The values of a condition; of several, each with the number of its runs."""
+    runs = {(one.file, one.measured_at): read(one) for one in side}
+    counts = Counter(text for text in runs.values() if text)
+    return tuple(text if len(counts) == 1 else f"{text} ({counts[text]})" for text in sorted(counts))
 
 
 def _pairs(
@@ -190,7 +227,7 @@ def _pairs(
 
 
 def _place(one: StoredRate) -> tuple[str, str, str]:
-    return one.rig, one.file, one.kept.gpu_uuid or ""
+    return one.file, one.measured_at, one.kept.gpu_uuid or ""
 
 
 def _numbered(one: StoredRate) -> str:

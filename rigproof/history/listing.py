@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -15,8 +15,8 @@ from rigproof.history.champions import (
     StoredChampions,
     read_champions,
 )
-from rigproof.history.comparison import chosen
-from rigproof.history.reading import History, Kept, Key, StoredRate, figure_key, read_history
+from rigproof.history.comparison import among
+from rigproof.history.reading import History, Kept, Key, StoredRate, figure_key, once, read_history
 from rigproof.history.trends import Trend, shared_and_changed, trend_of
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import figure
@@ -61,12 +61,16 @@ def listing_lines(
         yield f"{history}: {what}"
     for folder in folders_shown:
         found = read_history(folder)
+        rates = among(found.rates, of)
+        if of and not rates:
+            continue
+        found = replace(found, rates=rates)
         if not found.rates:
             yield f"{found.rig}: {'no kept run can be read' if found.problems else NOTHING}"
         elif each or numbers:
             yield from _rate_lines(found, numbers, color=color)
         else:
-            yield from trend_lines(chosen(found.rates, of) if of else found.rates, color=color)
+            yield from trend_lines(found.rates, color=color)
         yield from (f"  {problem}" for problem in found.problems)
 
 
@@ -138,7 +142,7 @@ def csv_rows(rates: Sequence[StoredRate]) -> Iterator[dict[str, Any]]:
 
 def _trends(rates: Sequence[StoredRate]) -> dict[tuple[str | None, Key], Trend]:
     figures: dict[tuple[str | None, Key], list[StoredRate]] = {}
-    for one in rates:
+    for one in once(rates):
         figures.setdefault((one.kept.gpu_uuid, figure_key(one)), []).append(one)
     return {place: trend_of(own, len(figures)) for place, own in figures.items()}
 

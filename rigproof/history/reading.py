@@ -1,6 +1,6 @@
 """Reads a rig's history: pytest-benchmark's files. A damaged or foreign one is left out and named."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +31,7 @@ class Kept(_Stored):
 
     run_id: Text | None = None
     title: Text
-    rate: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    rate: Annotated[float, Field(ge=1e-9, le=1e15)]
     unit: Text
     subject: Text
     gpu_uuid: Text | None
@@ -79,6 +79,14 @@ def figure_key(one: StoredRate) -> Key:
     """What has to be alike in rates that are compared: the figure and its work."""
     labels = (f"{name} {'/'.join(map(str, values))}" for name, values in one.kept.labels.items())
     return one.kept.title, one.kept.unit, ", ".join(labels)
+
+
+def once(rates: Iterable[StoredRate]) -> list[StoredRate]:
+    """One rate of each run and figure: a copied folder, or a figure twice in a file, is no other run."""
+    found: dict[tuple[str, str, str | None, Key], StoredRate] = {}
+    for one in rates:
+        found.setdefault((one.file, one.measured_at, one.kept.gpu_uuid, figure_key(one)), one)
+    return list(found.values())
 
 
 CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {

@@ -48,7 +48,7 @@ def rejected_cards(report_dir: Path, rig: str | None = None) -> dict[str, Card]:
     """
     cards: dict[str, Card] = {}
     for run, head in islice(verdicts(report_dir), RUNS_MOST):
-        if head.get("simulated") or head.get("judged_again") or rig not in (None, head["rig"].get("name")):
+        if head is None or head.get("simulated") or rig not in (None, head["rig"].get("name")):
             continue
         took_part = {str(gpu.get("subject")): gpu for gpu in _gpus(head)}
         failed = _failed(run / "verdict.json") if head.get("verdict") == Decision.REJECTED else {}

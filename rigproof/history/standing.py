@@ -7,13 +7,13 @@ asked for.
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rigproof.history.verdicts import ended_at, verdicts
+from rigproof.history.verdicts import ended_at, verdicts, was_on
 from rigproof.host.nvidia import KernelDriver, kernel_driver
 from rigproof.host.proc import boot_id
 from rigproof.profiles.errors import ProfileError
@@ -109,36 +109,87 @@ def standing(
 ) -> Standing:
     """What the newest verdict that counts says, if it still holds.
 
-    None of simulated, shortened or judged-again runs counts, but that a shortened one may have rejected the
-    rig; nor does one at a shorter level, unless it did. ValueError as in `require_accepted`.
+    Neither simulated nor shortened runs count, but that a shortened one may have rejected the rig; nor does
+    one at a shorter level, unless it did. Behind a run without a verdict, or one that was judged again, no
+    earlier one holds; nor behind a rejection at a longer level. ValueError as in `require_accepted`.
     """
-    max_age_s = None if wanted.max_age is None else seconds_of(wanted.max_age)
+    if wanted.max_age is not None:
+        seconds_of(wanted.max_age)
     if wanted.level is not None and wanted.level not in LEVELS:
         raise ValueError(f"{wanted.level!r} is no level; use {', '.join(LEVELS)}")
-    here = here or Here()
+    here, now = here or Here(), now or datetime.now().astimezone()
     passed_over: list[str] = []
-    for run, head in verdicts(report_dir):
+    every = verdicts(report_dir)
+    for run, head in every:
+        if head is None:
+            if was_on(run, here.hostname):
+                return _none(
+                    f"none that holds: {run.name} has no verdict", ("it was ended, or has not ended",)
+                )
+            continue
         node = _this_node(head, here)
         if node is None or head.get("simulated") or (wanted.hwprofile and not _of_profile(head, wanted)):
             continue
         if why := _does_not_count(head, wanted):
             passed_over.append(f"{run.name} does not count: {why}")
             continue
-        age_s = ((now or datetime.now().astimezone()) - ended_at(head)).total_seconds()
-        notes = (f"see {run}", *_unseen(head, node))
-        if max_age_s is not None and age_s > max_age_s:
-            return _none(f"none within {wanted.max_age}: the last is {_named(head, age_s)}", notes)
-        if age_s < -FUTURE_S:
-            return _none(f"none that holds: {run.name} ended in the future; set the clock", notes)
-        if why := _changed(head, node, here, wanted):
-            return _none(f"none that holds: {why} since {_named(head, age_s)}", notes)
-        return _as_told(head, age_s, notes)
+        found = _held(run, head, node, wanted, here, now=now)
+        if found.decision is Decision.ACCEPTED and (worse := _rejected_before(every, head, here)):
+            return _none(f"none that holds: {worse} rejected it at a longer level", found.notes)
+        return found
     line = f"none of this machine in {report_dir}/runs"
     if passed_over:
         line = f"none that counts in {report_dir}/runs"
     elif wanted.hwprofile:
         line = f"none of {wanted.hwprofile} in {report_dir}/runs"
     return _none(line, tuple(passed_over[:1]))
+
+
+def _held(
+    run: Path,
+    head: Mapping[str, Any],
+    node: Mapping[str, Any],
+    wanted: Wanted,
+    here: Here,
+    *,
+    now: datetime,
+) -> Standing:
+    """The verdict of a run that counts, if it still holds."""
+    notes = (f"see {run}", *_unseen(head, node, here))
+    age_s = (now - ended_at(head)).total_seconds()
+    if wanted.max_age is not None and age_s > seconds_of(wanted.max_age):
+        return _none(f"none within {wanted.max_age}: the last is {_named(head, age_s)}", notes)
+    if age_s < -FUTURE_S:
+        return _none(f"none that holds: {run.name} ended in the future; set the clock", notes)
+    if head.get("judged_again") and head.get("verdict") != Decision.REJECTED:
+        return _none(f"none that holds: {run.name} was judged again", notes)
+    if why := _changed(head, node, here, wanted):
+        return _none(f"none that holds: {why} since {_named(head, age_s)}", notes)
+    return _as_told(head, age_s, notes)
+
+
+def _rejected_before(
+    earlier: Iterator[tuple[Path, dict[str, Any] | None]], accepted: Mapping[str, Any], here: Here
+) -> str:
+    """The run that rejected this machine since it started, at a longer level than any accepted it since."""
+    highest = _length(accepted)
+    for run, head in earlier:
+        node = None if head is None else _this_node(head, here)
+        if head is None or node is None or head.get("simulated"):
+            continue
+        if node.get("boot_id") != here.boot_id:
+            break
+        if head.get("verdict") == Decision.REJECTED and _length(head) > highest:
+            return run.name
+        if head.get("verdict") == Decision.ACCEPTED and not head.get("shortened"):
+            highest = max(highest, _length(head))
+    return ""
+
+
+def _length(head: Mapping[str, Any]) -> int:
+    """How long a run's level is, beside others; -1 if it is none."""
+    level = head.get("level")
+    return LEVELS.index(level) if level in LEVELS else -1
 
 
 def _this_node(head: Mapping[str, Any], here: Here) -> Mapping[str, Any] | None:
@@ -158,15 +209,12 @@ def _of_profile(head: Mapping[str, Any], wanted: Wanted) -> bool:
 
 def _does_not_count(head: Mapping[str, Any], wanted: Wanted) -> str:
     """Why the verdict says nothing; empty if it counts."""
-    if head.get("judged_again"):
-        return "it was judged again"
     if head.get("verdict") == Decision.REJECTED:
         return ""
     if head.get("shortened"):
         return "it was shortened"
-    level = head.get("level")
-    if wanted.level is not None and (level not in LEVELS or LEVELS.index(level) < LEVELS.index(wanted.level)):
-        return f"level {level}"
+    if wanted.level is not None and _length(head) < LEVELS.index(wanted.level):
+        return f"level {head.get('level')}"
     return ""
 
 
@@ -177,12 +225,13 @@ def _changed(head: Mapping[str, Any], node: Mapping[str, Any], here: Here, wante
     if node["boot_id"] != here.boot_id:
         return "this machine was restarted"
     gpus = [one for one in node["gpus"] if one.get("device") == "cuda"]
+    if not gpus and here.driver.expected:
+        return "there are GPUs here, and none was tested"
     if gpus and node.get("driver_version") != here.driver.version:
         return f"the driver changed to {here.driver.version}" if here.driver.version else "the driver is gone"
-    uuids = dict(here.driver.uuids)
+    uuids = {address: uuid for address, uuid in here.driver.uuids if address in here.driver.expected}
     for gpu in gpus:
-        address = str(gpu.get("pci_bus_id")).lower()[-12:]  # NVML's domain has 8 digits, Linux's 4
-        known = uuids.get(address) if address in here.driver.cards else "gone"
+        known = uuids.get(_address(gpu)) if _address(gpu) in here.driver.expected else "gone"
         if known not in (None, gpu.get("uuid")) and gpu.get("uuid") not in uuids.values():
             return f"{gpu.get('subject')} is not there, or another card"
     return _other_profile(head) or (_other_limit(gpus) if wanted.power_limits else "")
@@ -209,15 +258,25 @@ def _other_limit(gpus: list[dict[str, Any]]) -> str:
     limits = {gpu.uuid: gpu.power_limit_w for gpu in (*inventory.gpus, *inventory.hidden)}
     for gpu in gpus:
         then_w, now_w = gpu.get("power_limit_w"), limits.get(str(gpu.get("uuid")))
-        if then_w is not None and (now_w is None or abs(now_w - then_w) > SLACK_W):
+        if isinstance(then_w, int | float) and (now_w is None or abs(now_w - then_w) > SLACK_W):
             return f"{gpu.get('subject')}'s power limit, {then_w:g} W, is {now_w or 'unknown'}"
     return ""
 
 
-def _unseen(head: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is not compared: other nodes are known from the run alone."""
+def _address(gpu: Mapping[str, Any]) -> str:
+    """A card's PCI address as Linux writes it: NVML's domain has 8 digits."""
+    return str(gpu.get("pci_bus_id")).lower()[-12:]
+
+
+def _unseen(head: Mapping[str, Any], node: Mapping[str, Any], here: Here) -> tuple[str, ...]:
+    """What is not compared: other nodes are known from the run alone; and what was not tested."""
     others = [str(one.get("name")) for one in head["rig"]["nodes"] if one is not node]
-    return (f"not compared: {', '.join(others)}",) if others else ()
+    tested = {_address(one) for one in node["gpus"]}
+    cards = [one for one in here.driver.expected if one not in tested]
+    return (
+        *((f"not compared: {', '.join(others)}",) if others else ()),
+        *((f"not of the rig: {', '.join(cards)}",) if cards and tested else ()),
+    )
 
 
 def _named(head: Mapping[str, Any], age_s: float) -> str:
@@ -231,7 +290,8 @@ def _as_told(head: Mapping[str, Any], age_s: float, notes: tuple[str, ...]) -> S
     line, decision, counts = _named(head, age_s), head.get("verdict"), head.get("counts", {})
     if decision == Decision.REJECTED:
         return Standing(Decision.REJECTED, one_line(f"{line}: {counts.get('fail')} failed", LINE_MAX), notes)
-    if decision == Decision.ACCEPTED and head.get("exit_status") == EXIT_STATUS[Decision.ACCEPTED]:
+    sound = not (head.get("interrupted") or counts.get("fail") or counts.get("not_measured"))
+    if decision == Decision.ACCEPTED and head.get("exit_status") == EXIT_STATUS[Decision.ACCEPTED] and sound:
         apart = ", not tested together" if head.get("not_tested_together") else ""
         return Standing(Decision.ACCEPTED, one_line(f"{line}{apart}", LINE_MAX), notes)
     problem = next(iter(head.get("problems", [])), f"{counts.get('not_measured')} not measured")

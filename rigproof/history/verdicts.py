@@ -1,28 +1,44 @@
 """The verdicts of earlier runs, as their verdict.json say. Imports neither torch, Ray, NVML nor pydantic."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
+from rigproof.records.limits import RECORDING_BYTES_MAX, VERDICT_BYTES_MAX, FileRefusedError, open_plain
 
+SCHEMA_VERSION = 1
 HEAD_BYTES_MAX = 64 * 2**20  # before the criteria: some 1.5 kB for each GPU and node
+RUN = re.compile(r"\d{8}T\d{6}Z-")
+RECORDING = "recording.jsonl"  # as `records.disk.reading` has it, which imports numpy
+HEARD_BYTES = 2**24  # of a recording: its nodes come after its plan
 CRITERIA = b'\n "criteria": ['
 
 
-def verdicts(report_dir: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """All runs that have ended, the newest first: a run's folder begins with the time of its start."""
+def verdicts(report_dir: Path) -> Iterator[tuple[Path, dict[str, Any] | None]]:
+    """All runs, the newest first, with what their verdict.json says; None if it is not there, or unreadable.
+
+    A run's folder begins with the time of its start; what is called otherwise is no run's. Raises OSError.
+    """
     try:
-        names = sorted((one.name for one in (report_dir / "runs").iterdir()), reverse=True)
-    except OSError:
+        names = [one.name for one in (report_dir / "runs").iterdir() if RUN.match(one.name)]
+    except FileNotFoundError:
         return
-    for name in names:
+    for name in sorted(names, reverse=True):
         run = report_dir / "runs" / name
-        head = _head(run / "verdict.json")
-        if head is not None:
-            yield run, head
+        yield run, _head(run / "verdict.json")
+
+
+def was_on(run: Path, hostname: str) -> bool:
+    """Whether the recording of a run without a verdict says that this host was in it, for real."""
+    try:
+        with open_plain(run / RECORDING, RECORDING_BYTES_MAX) as file:
+            begun = file.read(HEARD_BYTES)
+    except (FileRefusedError, OSError):
+        return False
+    return b'"simulated":true' not in begun and f'"hostname":{json.dumps(hostname)}'.encode() in begun
 
 
 def _head(file: Path) -> dict[str, Any] | None:
@@ -42,6 +58,8 @@ def _head(file: Path) -> dict[str, Any] | None:
 
 def _is_ours(head: Mapping[str, Any]) -> bool:
     """Whether what others read of it is of the right kind."""
+    if head["schema_version"] != SCHEMA_VERSION:
+        return False
     rig = head["rig"]
     nodes = rig["nodes"]
     kinds = {

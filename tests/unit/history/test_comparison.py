@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,7 @@ def test_runs_alike_show_no_difference(two_drivers) -> None:
     ("selection", "numbers"),
     [
         ("0003", [3]),
+        ("3", [3]),
         ("0002-0004", [2, 3, 4]),
         ("run=20260105", [5]),
         ("rig=lab,driver=580", [6, 7, 8, 9]),
@@ -95,7 +97,10 @@ def test_a_selection_is_what_its_terms_have_in_common(two_drivers, selection, nu
         ("power=x", "there are: 700 W"),
         ("colour=red", "colour=red: unknown; use numbers"),
         ("", "of an empty term"),
-        ("since=yesterday", "no date; write it like since=2026-11-27"),
+        ("since=yesterday", "yesterday: no date; write it like 2026-11-27"),
+        ("before=2026-99-99", "2026-99-99: no date"),
+        ("card=", "card=: write a value behind it"),
+        ("power=²", "there are: 700 W"),
     ],
 )
 def test_what_selects_nothing_is_refused_with_what_there_is(two_drivers, selection, why) -> None:
@@ -114,6 +119,39 @@ def test_a_number_that_several_rigs_have_needs_the_rig(two_drivers) -> None:
 def test_a_run_on_both_sides_is_refused(two_drivers) -> None:
     with pytest.raises(SelectionError, match="0002_run-2 is on both sides"):
         told(two_drivers, "0001-0002", "0002-0003")
+
+
+def test_copies_and_doubles_are_no_more_runs() -> None:
+    one, other = rate(1), rate(2, -1.0)
+    copies = [replace(run, rig=f"lab{number}") for number in range(4) for run in (one, other)]
+    doubles = [rate(number, -5.0 if number == 2 else 0.0) for number in (1, 2) for _ in range(5)]
+    for rates in (copies, doubles):
+        assert any(
+            "too few runs to tell" in line for line in told(rates, "before=2026-01-02", "since=2026-01-02")
+        )
+
+
+def test_rates_that_do_not_vary_have_a_least_spread() -> None:
+    rates = [rate(n, rate=100.0 if n < 5 else 99.9999) for n in range(1, 9)]
+    assert any("no difference shown" in line for line in told(rates, "1-4", "5-8"))
+
+
+def test_cards_that_swapped_a_condition_and_sides_that_mix_one_are_told() -> None:
+    swapped = [
+        rate(
+            n,
+            gpu_uuid=f"GPU-{card}",
+            subject=f"pc1/gpu{card}",
+            power_limit_w=350.0 if (n < 5) == (card == 0) else 300.0,
+        )
+        for n in range(1, 9)
+        for card in (0, 1)
+    ]
+    lines = told(swapped, "1-4", "5-8")
+    assert "power limit of pc1/gpu0: 350 W in A, 300 W in B" in lines
+    assert "power limit of pc1/gpu1: 300 W in A, 350 W in B" in lines
+    mixed = [rate(n, driver="580.65" if n in (4, 5, 6, 7) else "570.86") for n in range(1, 9)]
+    assert "driver: 570.86 (3), 580.65 (1) in A, 570.86 (1), 580.65 (3) in B" in told(mixed, "1-4", "5-8")
 
 
 def test_two_cards_of_a_kind_are_compared_though_they_share_no_run() -> None:

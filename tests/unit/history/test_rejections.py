@@ -30,6 +30,7 @@ def write(tmp_path: Path) -> Write:
             for number, uuid in enumerate((CARD, OTHER))
         ]
         content = {
+            "schema_version": 1,
             "verdict": "REJECTED" if criteria else "ACCEPTED",
             "simulated": False,
             "started_at": f"2026-01-{day:02d}T00:00:00Z",
@@ -61,7 +62,7 @@ def test_a_card_has_all_that_it_was_rejected_for(write, tmp_path) -> None:
     [
         ([], {}),
         ([failure("compute.exact")], {"simulated": True}),
-        ([failure("compute.exact")], {"judged_again": True}),
+        ([failure("compute.exact")], {"schema_version": 2}),
         ([failure("a.b", remedy="follows from compute.exact of pc1/gpu1")], {}),
         ([failure("a.b", outcome="warn")], {}),
         ([failure("lan.route", subject="pc1")], {}),

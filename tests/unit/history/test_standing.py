@@ -95,8 +95,7 @@ def test_the_verdict_is_as_the_run_ended(write, stand, changes, line, status) ->
     ("changes", "wanted"),
     [
         ({"simulated": True}, {}),
-        ({"judged_again": True}, {}),
-        ({"judged_again": True, "verdict": "REJECTED"}, {}),
+        ({"schema_version": 99}, {}),
         ({"shortened": [{"stage": "gemm"}]}, {}),
         ({}, {"level": "standard"}),
         ({"level": "of another version"}, {"level": "quick"}),
@@ -142,6 +141,80 @@ def test_a_shortened_run_or_one_at_a_lower_level_still_rejects(write, stand) -> 
     assert stand(level="standard").exit_status == 1
 
 
+@pytest.mark.parametrize("changes", [{}, {"verdict": "REJECTED", "exit_status": 1, "counts": {"fail": 1}}])
+def test_what_was_judged_again_accepts_nothing_and_hides_nothing(write, stand, changes) -> None:
+    write("20260102T020405Z-lab-1", level="soak")
+    write("20260102T030405Z-lab-2", judged_again=True, **changes)
+    found = stand()
+    assert found.exit_status == (1 if changes else 6)
+    assert changes or found.line == "none that holds: 20260102T030405Z-lab-2 was judged again"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "status"),
+    [
+        ('{"type":"run","simulated":false}\n{"type":"node","hostname":"pc1"}\n', 6),
+        ('{"type":"run","simulated":true}\n{"type":"node","hostname":"pc1"}\n', 0),
+        ('{"type":"run","simulated":false}\n{"type":"node","hostname":"pc2"}\n', 0),
+        (None, 0),
+    ],
+)
+@pytest.mark.parametrize("verdict", [None, "{", '{"verdict": "REJECTED"'])
+def test_behind_a_run_without_a_verdict_no_earlier_one_holds(
+    write, stand, tmp_path, recorded, status, verdict
+) -> None:
+    write("20260102T020405Z-lab-1")
+    killed = tmp_path / "runs" / "20260102T030405Z-lab-2"
+    killed.mkdir()
+    for name, text in (("recording.jsonl", recorded), ("verdict.json", verdict)):
+        if text is not None:
+            (killed / name).write_text(text)
+    found = stand()
+    assert found.exit_status == status
+    assert status == 0 or found.line == "none that holds: 20260102T030405Z-lab-2 has no verdict"
+
+
+def test_a_copy_under_another_name_is_no_run(write, stand) -> None:
+    write("20260102T020405Z-lab-1", verdict="REJECTED", exit_status=1)
+    write("backup-of-a-good-one")
+    assert stand().exit_status == 1
+
+
+@pytest.mark.parametrize(
+    ("later", "status"),
+    [(["quick"], 6), (["standard"], 6), (["soak"], 0), (["soak", "quick"], 0), (["quick", "quick"], 6)],
+)
+def test_a_short_run_does_not_clear_what_a_long_one_rejected(write, stand, later, status) -> None:
+    write("20260102T000000Z-lab-0", level="soak", verdict="REJECTED", exit_status=1)
+    for number, level in enumerate(later):
+        write(f"20260102T01000{number}Z-lab-1", level=level)
+    assert stand().exit_status == status
+
+
+@pytest.mark.parametrize(
+    "changes", [{"interrupted": True}, {"counts": {"fail": 1}}, {"counts": {"not_measured": 2}}]
+)
+def test_what_contradicts_itself_is_not_accepted(write, stand, changes) -> None:
+    write(**changes)
+    assert stand().exit_status == 6
+
+
+def test_gpus_that_were_not_tested_are_told(write, stand) -> None:
+    write()
+    more = replace(DRIVER, cards=(CARD, "0000:ca:00.0"), expected=(CARD, "0000:ca:00.0"))
+    found = stand(Here("pc1", BOOT, more))
+    assert (found.exit_status, found.notes[-1]) == (0, "not of the rig: 0000:ca:00.0")
+    cpu = {
+        "name": "pc1",
+        "hostname": "pc1",
+        "boot_id": BOOT,
+        "gpus": [{"device": "cpu", "subject": "pc1/cpu0"}],
+    }
+    write("20260102T030406Z-lab-2", rig={"name": "lab", "nodes": [cpu]})
+    assert stand().line.startswith("none that holds: there are GPUs here, and none was tested")
+    assert stand(Here("pc1", BOOT, KernelDriver())).exit_status == 0
+
+
 @pytest.mark.parametrize(
     ("here", "why"),
     [
@@ -149,7 +222,7 @@ def test_a_shortened_run_or_one_at_a_lower_level_still_rejects(write, stand) -> 
         (Here("pc1", None, DRIVER), "nobody knows whether this machine was restarted"),
         (Here("renamed", BOOT, KernelDriver()), "the driver is gone"),
         (Here("pc1", BOOT, replace(DRIVER, version="590.1")), "the driver changed to 590.1"),
-        (Here("pc1", BOOT, replace(DRIVER, cards=(), uuids=())), "pc1/gpu0 is not there, or another card"),
+        (Here("pc1", BOOT, replace(DRIVER, expected=())), "pc1/gpu0 is not there, or another card"),
         (
             Here("pc1", BOOT, replace(DRIVER, uuids=((CARD, OTHER),))),
             "pc1/gpu0 is not there, or another card",
@@ -166,7 +239,7 @@ def test_what_changed_since_undoes_a_verdict(write, stand, here, why) -> None:
 def test_a_card_that_has_not_told_its_uuid_is_known_by_its_slot(write, stand) -> None:
     write()
     assert stand(Here("pc1", BOOT, replace(DRIVER, uuids=()))).exit_status == 0
-    moved = replace(DRIVER, cards=("0000:17:00.0",), uuids=(("0000:17:00.0", UUID),))
+    moved = replace(DRIVER, expected=("0000:17:00.0",), uuids=(("0000:17:00.0", UUID),))
     assert stand(Here("pc1", BOOT, moved)).exit_status == 0  # the card is there, elsewhere
 
 

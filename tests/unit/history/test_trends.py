@@ -166,3 +166,17 @@ def test_a_folder_is_listed_by_a_selection(tmp_path: Path) -> None:
     assert sum("memory.bandwidth" in line for line in listing_lines(tmp_path)) == 1
     figures = [line for line in listing_lines(tmp_path, of="figure=gemm") if line.startswith("  t")]
     assert figures == ["  throughput.gemm_bf16 ▃▆ 101 TFLOP/s median 100 ±0.7 % n 2"]
+
+
+def test_a_selection_that_one_rig_fits_leaves_the_others_out(tmp_path: Path) -> None:
+    for name, driver in (("lab", "570.86"), ("vm", "580.65")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (one,) = runs([100.0], driver=driver)
+        kept = [{"extra_info": one.kept.model_dump(), "stats": {"rounds": 9}}]
+        (folder / f"{one.file}.json").write_text(
+            json.dumps({"datetime": one.measured_at, "benchmarks": kept})
+        )
+    assert len(list(listing_lines(tmp_path, of="driver=580"))) == 4
+    assert next(listing_lines(tmp_path, of="driver=570", each=True)) == "lab: 1 measurement of 1 run"
+    assert next(listing_lines(tmp_path, of="driver=580", each=True)) == "vm: 1 measurement of 1 run"
