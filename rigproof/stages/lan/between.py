@@ -44,6 +44,7 @@ RAY_MOST_LINK_MBIT = KIND.key(lambda own: own.ray_most_link_mbit)
 BOTH_SHARE = KIND.key(lambda own: own.both_share)
 GLOO_FAST_SHARE = KIND.key(lambda own: own.gloo_fast_share)
 WAITING_SHARE = KIND.key(lambda own: own.waiting_share)
+RESENT_SHARE = KIND.key(lambda own: own.resent_share)
 SHARES: Mapping[str, LimitKey[float]] = {
     TCP: KIND.key(lambda own: own.tcp_share),
     GLOO: KIND.key(lambda own: own.gloo_share),
@@ -264,6 +265,23 @@ class Between:
         same = (work.traffic, work.operation, work.direction, work.company)
         return [one for one in records if (one.traffic, one.operation, one.direction, one.company) == same]
 
+    def kept_waiting(self, missed: "Missed") -> LanTraffic | None:
+        """The end whose wait for a CPU explains that a rate is low; None if none does.
+
+        No such wait makes TCP send so much again that this fails by itself. A stall of ours can cost TCP more
+        than its own time: then most windows are as fast as they should.
+        """
+        if (resent_share(self.counted()) or 0.0) > self.share(RESENT_SHARE):
+            return None
+        work, floor = missed.work, missed.floor.value
+        for one in self.counted(work):
+            waited = min(one.waiting_share or 0.0, 1.0)
+            if waited >= self.share(WAITING_SHARE):
+                kept = 1 - waited
+                if max(work.mbps, kept * work.usual_mbps) >= kept * floor:
+                    return one
+        return None
+
     def errors(self) -> str:
         """What the cards counted as errors and drops during TCP, in words; empty if nothing."""
         found = []
@@ -328,7 +346,7 @@ def where(found: Between) -> tuple[str, str]:
 def slow_pairs(evidence: Evidence) -> Mapping[tuple[str, ...], bool]:
     """Whether TCP is slow, or silent, between each two nodes.
 
-    Left out are pairs that were not measured, or are slow while an end waited for a CPU: they tell nothing.
+    Left out are pairs that were not measured, or whose low rate a wait for a CPU explains: they tell nothing.
     """
     slow = {}
     for one in subjects(evidence.loaded, "node_ring"):
@@ -340,7 +358,6 @@ def slow_pairs(evidence: Evidence) -> Mapping[tuple[str, ...], bool]:
             if found.link is None:
                 continue
             missed = found.lowest(found.tcp)
-            waited = max((one.waiting_share or 0.0 for one in found.counted(missed.work)), default=0.0)
-            if missed.share >= 1 or waited < found.share(WAITING_SHARE):
+            if missed.share >= 1 or found.kept_waiting(missed) is None:
                 slow[one.members] = missed.share < 1
     return slow

@@ -24,6 +24,7 @@ from rigproof.stages.lan.between import (
     LINK_MBIT,
     MOST_LINK_MBIT,
     RAY_MOST_LINK_MBIT,
+    RESENT_SHARE,
     SHARES,
     UNIT,
     UNTOLD,
@@ -55,7 +56,6 @@ from rigproof.stages.lan.stage import (
 from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds
 
 RESENT_WARN_SHARE = KIND.key(lambda own: own.resent_warn_share)
-RESENT_SHARE = KIND.key(lambda own: own.resent_share)
 ERRORS_WARN_SHARE = KIND.key(lambda own: own.errors_warn_share)
 BUSY_SHARE = KIND.key(lambda own: own.busy_share)
 
@@ -219,28 +219,21 @@ def _by_others(found: Between, one: LanTraffic, mbps: float, what: str) -> Distu
 
 
 def _require_undisturbed(found: Between, missed: Missed) -> None:
-    """Disturbed if others' traffic, or a host that kept our threads waiting, explains that a rate is low.
-
-    No wait for a CPU makes TCP send so much again that this fails by itself.
-    """
+    """Disturbed if others' traffic, or a host that kept our threads waiting, explains that a rate is low."""
     work, floor = missed.work, missed.floor.value
     what = f"{work.words(found.names)} had {figure(work.mbps, UNIT)}, limit {figure(floor, UNIT)}"
-    lossy = (resent_share(found.counted()) or 0.0) > found.share(RESENT_SHARE)
     for one in found.counted(work):
         others = found.others_mbps(one)
         if others and work.mbps + others >= floor:
             raise _by_others(found, one, others, what)
-        waited = one.waiting_share
-        if waited is None or waited < found.share(WAITING_SHARE) or lossy:
-            continue
-        kept = 1 - min(waited, 1.0)
-        # A stall of ours can cost TCP more than its own time: then most windows are as fast as they should.
-        if max(work.mbps, kept * work.usual_mbps) >= kept * floor:
-            raise Disturbed(
-                f"our process on {one.node} waited {100 * waited:.0f} % of the time for a CPU: {what}",
-                f"run again while nothing else keeps the CPUs of {one.node} busy",
-                one.t_s,
-            )
+    waiting = found.kept_waiting(missed)
+    if waiting is not None:
+        share, node = 100 * (waiting.waiting_share or 0.0), waiting.node
+        raise Disturbed(
+            f"our process on {node} waited {share:.0f} % of the time for a CPU: {what}",
+            f"run again while nothing else keeps the CPUs of {node} busy",
+            waiting.t_s,
+        )
 
 
 def _slow(found: Between, missed: Missed) -> Finding:
