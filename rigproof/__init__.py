@@ -1,21 +1,17 @@
 """rigproof proves that a GPU training rig is fit before a training session starts."""
 
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rigproof.history.standing import require_accepted as require_accepted
 
 __version__ = "0.1.0"
 
 
-def require_accepted(
-    max_age: str | None = "24h",
-    *,
-    level: str | None = None,
-    hwprofile: str | None = None,
-    report_dir: str | Path = "reports",
-    power_limits: bool = False,
-) -> None:
-    """Raise RuntimeError unless this machine was accepted; see `rigproof.history.standing`."""
-    from rigproof.history import standing  # noqa: PLC0415 - only whoever calls it
+def __getattr__(name: str) -> Any:
+    """`require_accepted` is imported when it is asked for, so that nobody else pays for it."""
+    if name == "require_accepted":
+        from rigproof.history.standing import require_accepted  # noqa: PLC0415
 
-    standing.require_accepted(
-        max_age, level=level, hwprofile=hwprofile, report_dir=report_dir, power_limits=power_limits
-    )
+        return require_accepted
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
