@@ -181,7 +181,8 @@ def _rejected_before(
             break
         if head.get("verdict") == Decision.REJECTED and _length(head) > highest:
             return run.name
-        if head.get("verdict") == Decision.ACCEPTED and not head.get("shortened"):
+        cleared = head.get("verdict") == Decision.ACCEPTED
+        if cleared and not (head.get("shortened") or head.get("judged_again")):
             highest = max(highest, _length(head))
     return ""
 

@@ -191,6 +191,14 @@ def test_a_short_run_does_not_clear_what_a_long_one_rejected(write, stand, later
     assert stand().exit_status == status
 
 
+@pytest.mark.parametrize("changes", [{"judged_again": True}, {"shortened": [{"stage": "gemm"}]}])
+def test_what_does_not_count_clears_no_rejection(write, stand, changes) -> None:
+    write("20260102T000000Z-lab-0", level="soak", verdict="REJECTED", exit_status=1)
+    write("20260102T010000Z-lab-1", level="soak", **changes)
+    write("20260102T020000Z-lab-2")
+    assert stand().line.startswith("none that holds: 20260102T000000Z-lab-0 rejected it")
+
+
 @pytest.mark.parametrize(
     "changes", [{"interrupted": True}, {"counts": {"fail": 1}}, {"counts": {"not_measured": 2}}]
 )
