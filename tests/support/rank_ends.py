@@ -2,7 +2,8 @@
 
     python -m support.rank_ends '{"node": "n1", "rank": 0, "size": 2, "host": …, "ports": {"all_reduce": …}}'
 
-prints what the collective stage's workload emits, a JSON line each with the group's operation.
+prints what the collective stage's workload emits, a JSON line each with the group's operation. That goes to a
+file: a pipe that is full would stop them.
 """
 
 import json
@@ -11,8 +12,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rigproof.records.crews import Member
@@ -22,6 +24,7 @@ from support.acceptance import CHECKOUT
 from support.forked_children import forked_children, serve
 from support.network_hosts import PATIENCE_S, Network
 from support.printing import Printing
+from support.waiting import wait_for
 
 RECORDS = {one.__name__: one for one in (Round, Event)}
 SPEC = {
@@ -32,9 +35,9 @@ SPEC = {
     "seconds": 600.0,
     "round_s": 0.01,
     "join_s": 59.0,
-    "first_s": 6.0,
-    "least_s": 3.0,
-    "patience": 20.0,
+    "first_s": 12.0,
+    "least_s": 6.0,  # a busy machine stops a rank for seconds
+    "patience": 6.0,
 }
 
 
@@ -42,51 +45,59 @@ class Groups:
     """On each host one rank of each group, of which each does another operation until it is ended."""
 
     def __init__(self, network: Network, ports: Mapping[str, int]) -> None:
-        self.records: dict[str, list[Any]] = {one: [] for one in ports}
+        self._operations = tuple(ports)
         names = list(network.hosts)
         told = {"size": len(names), "host": network[names[0]].address, "ports": ports}
         self._ends = []
         for rank, name in enumerate(names):
             host = network[name]
-            end = subprocess.Popen(
-                host.command(
-                    *(sys.executable, "-m", "support.rank_ends"),
-                    json.dumps(told | {"node": name, "rank": rank}),
-                ),
-                env=host.environment({"PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'tests'}"}),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
+            path = host.folder / "records.jsonl"
+            with path.open("a") as records:
+                end = subprocess.Popen(
+                    host.command(
+                        *(sys.executable, "-m", "support.rank_ends"),
+                        json.dumps(told | {"node": name, "rank": rank}),
+                    ),
+                    env=host.environment({"PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'tests'}"}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=records,
+                    start_new_session=True,
+                )
             host.started.append(end)
-            self._ends.append(end)
+            self._ends.append((end, path))
 
     def until_measured(self) -> None:
         """Wait until all ranks have done a round of each operation that is timed."""
-        for end in self._ends:
-            due = set(self.records)
-            assert end.stdout is not None
-            while due:
-                line = end.stdout.readline()
-                assert line, f"a host ended before it had done {due}"
-                operation, record = self._take(line)
-                if isinstance(record, Round) and record.phase == "measure":
-                    due.discard(operation)
+        wait_for(self._all_measured, "a round of each operation on each host")
 
-    def finish(self) -> None:
-        """Wait for all to end."""
-        for end in self._ends:
-            output, _ = end.communicate(timeout=PATIENCE_S)
-            for line in output.splitlines():
-                self._take(line)
-            assert end.returncode == 0
+    def finish(self) -> dict[str, list[Any]]:
+        """Wait for all to end. What they emitted, by operation."""
+        for end, _ in self._ends:
+            assert end.wait(PATIENCE_S) == 0
+        found: dict[str, list[Any]] = {one: [] for one in self._operations}
+        for _, path in self._ends:
+            for operation, record in _records(path):
+                found[operation].append(record)
+        return found
 
-    def _take(self, line: str) -> tuple[str, Any]:
-        operation, name, fields = json.loads(line)
-        record = RECORDS[name](**fields)
-        self.records[operation].append(record)
-        return operation, record
+    def _all_measured(self) -> bool:
+        for end, path in self._ends:
+            records = list(_records(path))
+            measured = {one for one, record in records if getattr(record, "phase", "") == "measure"}
+            if measured < set(self._operations):
+                events = [record for _, record in records if isinstance(record, Event)]
+                assert end.poll() is None, f"a host ended before it had done all of them: {events}"
+                assert not events, f"a host has only done {measured}: {events}"
+                return False
+        return True
+
+
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    """What a host has emitted so far, each with its operation; a line that is being written is left out."""
+    for line in path.read_text().splitlines(keepends=True):
+        if line.endswith("\n"):
+            operation, name, fields = json.loads(line)
+            yield operation, RECORDS[name](**fields)
 
 
 class RankContext(Printing):
@@ -95,8 +106,8 @@ class RankContext(Printing):
     operation = ""
 
     def emit(self, record: Any) -> None:
-        sys.stdout.write(json.dumps([self.operation, type(record).__name__, asdict(record)]) + "\n")
-        sys.stdout.flush()
+        line = json.dumps([self.operation, type(record).__name__, asdict(record)]) + "\n"
+        os.write(sys.stdout.fileno(), line.encode())  # whole, whatever other threads write
 
 
 def main() -> None:

@@ -16,10 +16,10 @@ def test_a_cable_that_is_pulled_out_inside_any_operation_is_what_is_named() -> N
         groups = Groups(network, {one: 7000 + number for number, one in enumerate(OPERATIONS)})
         groups.until_measured()
         network.pull_out("pc2")
-        groups.finish()
+        emitted = groups.finish()
         for host in network.hosts.values():
             wait_for(lambda host=host: not host.pids(), "the end of all that ran there")
-    for operation, records in groups.records.items():
+    for operation, records in emitted.items():
         events = [one for one in records if isinstance(one, Event)]
         assert len(events) == 2, events
         found = halt(events, 2)
