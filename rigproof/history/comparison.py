@@ -8,7 +8,7 @@ from datetime import date
 from statistics import fmean
 from typing import Any
 
-from rigproof.history.changes import Change, change
+from rigproof.criteria.changes import Change, change
 from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, once
 from rigproof.records.champions import same_power
 from rigproof.records.verdict import figure

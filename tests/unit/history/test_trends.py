@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigproof.criteria.steps import LOOKED_AT
 from rigproof.history.listing import COLUMNS, csv_rows, listing_lines, trend_lines, trends_json
 from rigproof.history.reading import Kept, StoredRate
-from rigproof.history.trends import LOOKED_AT, shared_and_changed, trend_of
+from rigproof.history.trends import shared_and_changed, trend_of
 
 
 def runs(rates: Sequence[float], **changes: object) -> list[StoredRate]:

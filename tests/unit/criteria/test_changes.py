@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
-from rigproof.history.changes import Change, Spread, change, spread_of
+from rigproof.criteria.changes import Change, Spread, change, spread_of
 
 RATES = st.lists(st.floats(1.0, 1000.0), min_size=3, max_size=8)
 

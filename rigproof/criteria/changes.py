@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 FEWEST_RUNS = 3  # of a side, for its own spread
 FEWEST_FREEDOM = 4  # degrees of it: three runs on each side, or fewer and other runs of that card
@@ -52,7 +52,11 @@ def spread_of(groups: Iterable[Sequence[float]]) -> Spread | None:
 
 
 def change(
-    before: Sequence[float], after: Sequence[float], others: Iterable[Sequence[float]], comparisons: int
+    before: Sequence[float],
+    after: Sequence[float],
+    others: Iterable[Sequence[float]],
+    comparisons: int,
+    error: float = 1 - TOGETHER,
 ) -> Change:
     """The change of the geometric mean, with an interval that holds together with those of all `comparisons`.
 
@@ -69,8 +73,7 @@ def change(
     sides = [side for side in (before, after) if len(side) >= FEWEST_RUNS]
     own = [one.variance for side in sides if (one := spread_of([side])) is not None]
     variance = max(spread.variance, *own, LEAST_SPREAD**2) * (1 / len(before) + 1 / len(after))
-    wide = float(student.ppf(1 - (1 - TOGETHER) / 2 / comparisons, spread.freedom))
-    half = wide * math.sqrt(variance)
+    half = -float(stdtrit(spread.freedom, error / 2 / comparisons)) * math.sqrt(variance)
     return Change(_percent(difference), _percent(difference - half), _percent(difference + half))
 
 
