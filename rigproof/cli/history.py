@@ -22,6 +22,10 @@ class _ListsByDefault(TyperGroup):
         return super().parse_args(ctx, args if args[:1] and args[0] in known else ["list", *args])
 
 
+Simulated = Annotated[
+    bool, typer.Option("--simulated", help="of simulated runs alone, which kept theirs with --keep-history")
+]
+
 app = typer.Typer(
     cls=_ListsByDefault,
     help="List the kept rates of each card and the rig's champions, or compare two sets of runs.",
@@ -52,6 +56,7 @@ def list_rates(
     csv: Annotated[
         bool, typer.Option("--csv", help="CSV in place of text: a line for each kept rate")
     ] = False,
+    simulated: Simulated = False,
     report_dir: ReportDir = None,
 ) -> None:
     """Say how each figure of each card went on from run to run, since when it changed, and the champions.
@@ -63,7 +68,7 @@ def list_rates(
     if json and csv:
         raise Refused("--json and --csv: choose one of them")
     report_dir = there(report_dir)
-    folder, numbers = report_dir / "history", runs or []
+    folder, numbers = _folder(report_dir, simulated=simulated), runs or []
     if rig is not None and ("/" in rig or rig.endswith(".toml")):
         from rigproof.profiles.loading.load import load_rig  # noqa: PLC0415
         from rigproof.stages.registry import KINDS  # noqa: PLC0415
@@ -81,27 +86,33 @@ def list_rates(
                 raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
             _for_programs(histories, numbers, of, as_json=json)
         else:
-            _print_history(report_dir, rig, numbers, each=each, of=of)
+            _print_history(report_dir, folder, rig, numbers, each=each, of=of)
     except comparison.SelectionError as error:
         raise Refused(str(error)) from None
     if reading.unreadable(folder, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
 
 
+def _folder(report_dir: Path, *, simulated: bool) -> Path:
+    from rigproof.history.reading import SIMULATED  # noqa: PLC0415
+
+    return report_dir / (SIMULATED if simulated else "history")
+
+
 def _print_history(
-    report_dir: Path, rig: str | None, numbers: list[str], *, each: bool, of: str | None
+    report_dir: Path, folder: Path, rig: str | None, numbers: list[str], *, each: bool, of: str | None
 ) -> None:
     from rigproof.history import listing, rejections  # noqa: PLC0415
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
-    folder = report_dir / "history"
     lines = "\n".join(listing.listing_lines(folder, rig, numbers, each=each, of=of, color=colored()))
-    best = "" if numbers or of else "\n".join(listing.champions_listing(report_dir / "champions", rig))
+    alone = bool(numbers or of) or folder.name != "history"
+    best = "" if alone else "\n".join(listing.champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:
             raise Refused(lines)
         lines = ""  # only its champions are left
-    rejected = "" if numbers or of else "\n".join(rejections.rejection_lines(report_dir, rig))
+    rejected = "" if alone else "\n".join(rejections.rejection_lines(report_dir, rig))
     typer.echo("\n".join(part for part in (lines, best, rejected) if part))
 
 
@@ -138,6 +149,7 @@ def compare(
         typer.Option("--before", metavar="DATE", help="compare the runs before a date with the others"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON in place of text")] = False,
+    simulated: Simulated = False,
     report_dir: ReportDir = None,
 ) -> None:
     """Say of each figure whether it is slower or faster in B, or whether the runs show no difference.
@@ -145,17 +157,18 @@ def compare(
     A and B are numbers of runs, or terms parted by commas that hold together: run, rig, card (UUID or slot),
     figure, driver, torch, cuda, level, power (W), since, before; such as `card=pc1/gpu0,driver=580`.
     """
-    from rigproof.history import comparison  # noqa: PLC0415 - imports scipy
+    from rigproof.history import comparison, listing  # noqa: PLC0415 - imports scipy
     from rigproof.history.reading import read_history  # noqa: PLC0415
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     names = _sides(before, after, driver, split)
-    folder = there(report_dir) / "history"
+    folder = _folder(there(report_dir), simulated=simulated)
+    nothing = listing.NOTHING_SIMULATED if simulated else listing.NOTHING
     histories = [read_history(path) for path in sorted(folder.glob("*")) if path.is_dir()]
     rates = [one for history in histories for one in history.rates]
     problems = [problem for history in histories for problem in history.problems]
     if not rates:
-        raise Refused("; ".join([f"{folder}: no run is kept there; real runs keep good rates", *problems]))
+        raise Refused("; ".join([f"{folder}: {nothing}", *problems]))
     try:
         sides = [comparison.chosen(rates, name) for name in names]
         found = comparison.compare(sides[0], sides[1], rates)

@@ -63,6 +63,7 @@ class Compared:
             for card, every in self.cards.items()
         }
         return {
+            "simulated": bool(self.sides[0][0].mark),
             "runs": [sorted({one.file for one in side}) for side in self.sides],
             "differs": self.differs,
             "cards": rows,
@@ -217,7 +218,7 @@ def _pairs(
         for one in side:
             found.setdefault(one.kept.gpu_uuid, []).append(one)
     if common := [uuid for uuid in cards[0] if uuid in cards[1]]:
-        return {_card(cards[1][uuid][-1]): (cards[0][uuid], cards[1][uuid]) for uuid in common}
+        return {cards[1][uuid][-1].card: (cards[0][uuid], cards[1][uuid]) for uuid in common}
     names = {one.kept.gpu_name or "" for one in (*before, *after)}
     if len(names) > 1:
         raise SelectionError(
@@ -232,10 +233,6 @@ def _place(one: StoredRate) -> tuple[str, str, str]:
 
 def _numbered(one: StoredRate) -> str:
     return f"{one.number} of {one.measured_at[:10]}"
-
-
-def _card(one: StoredRate) -> str:
-    return " ".join(filter(None, (one.kept.subject, one.kept.gpu_name, one.kept.gpu_uuid)))
 
 
 def _of(rates: Sequence[StoredRate], key: Key) -> list[StoredRate]:
@@ -283,17 +280,18 @@ def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = F
     def styled(text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
 
+    mark = found.sides[0][0].mark
     for letter, name, side in zip("AB", names, found.sides, strict=True):
         files = sorted({(one.measured_at[:10], one.number) for one in side})
         days = " to ".join(dict.fromkeys((files[0][0], files[-1][0])))
-        yield f"{letter}: {name}: {figure(len(files), 'runs')}, {days}"
+        yield f"{mark}{letter}: {name}: {figure(len(files), 'runs')}, {days}"
     for condition, values in found.differs.items():
         first, second = (", ".join(one[:SHOWN]) + (" …" if len(one) > SHOWN else "") for one in values)
         yield f"{condition}: {first or 'unknown'} in A, {second or 'unknown'} in B"
     if not found.differs:
         yield "no condition that is kept differs"
     for card, rows in found.cards.items():
-        yield styled(card, BOLD)
+        yield styled(mark + card, BOLD)
         for row in rows:
             title = f"{row.title}{f' ({row.labels})' if _has_twin(row, rows) else ''}"
             yield f"  {styled(title, BOLD)}: {figure(row.before)} → {figure(row.after, row.unit)}"

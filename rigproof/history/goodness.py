@@ -20,9 +20,9 @@ def keep_good(
 
     Each of them gets `rate` in its extra info: the figure's rate as the verdict judged it, such as a median,
     which pytest-benchmark's own statistics need not agree with. A benchmark without such a rate is dropped,
-    and so are all benchmarks of a simulated run, and those that others may have disturbed: a rate that was
-    good enough all the same would make the next one look like a change. `stages_of` a criterion: those that
-    it judges. `output_json` itself is not changed.
+    and so are all benchmarks of a `simulated` run that has no history of its own, and those that others may
+    have disturbed: a rate that was good enough all the same would make the next one look like a change.
+    `stages_of` a criterion: those that it judges. `output_json` itself is not changed.
     """
     disturbed = [
         (one.subject, set(stages_of(one.criterion)))

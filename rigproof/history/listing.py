@@ -16,7 +16,16 @@ from rigproof.history.champions import (
     read_champions,
 )
 from rigproof.history.comparison import among
-from rigproof.history.reading import History, Kept, Key, StoredRate, figure_key, once, read_history
+from rigproof.history.reading import (
+    SIMULATED,
+    History,
+    Kept,
+    Key,
+    StoredRate,
+    figure_key,
+    once,
+    read_history,
+)
 from rigproof.history.trends import Trend, shared_and_changed, trend_of
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import figure
@@ -36,6 +45,7 @@ COLUMNS = (
     "labels",
 )
 NOTHING = "nothing is kept yet; a run of real devices keeps its good rates"
+NOTHING_SIMULATED = "nothing is kept yet; a simulated run keeps its good rates with --keep-history"
 
 
 def listing_lines(
@@ -57,7 +67,8 @@ def listing_lines(
     folders_shown = [path for path in folders if rig is None or path.name == rig]
     if not folders_shown:
         known = ", ".join(path.name for path in folders)
-        what = f"{rig}: no such rig; there are: {known}" if rig and known else NOTHING
+        nothing = NOTHING_SIMULATED if history.name == SIMULATED else NOTHING
+        what = f"{rig}: no such rig; there are: {known}" if rig and known else nothing
         yield f"{history}: {what}"
     for folder in folders_shown:
         found = read_history(folder)
@@ -84,7 +95,7 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
     shared, changed = shared_and_changed(rates)
     runs = {one.file: one for one in rates}
     days = dict.fromkeys(sorted(one.measured_at[:10] for one in rates)[:: max(1, len(rates) - 1)])
-    yield f"{styled(rates[0].rig, BOLD)}: {figure(len(runs), 'runs')}, {' to '.join(days)}"
+    yield f"{styled(rates[0].mark + rates[0].rig, BOLD)}: {figure(len(runs), 'runs')}, {' to '.join(days)}"
     alike = ", ".join(f"{name} {value}" for name, value in shared.items() if name not in SHOWN_ELSEWHERE)
     yield from wrap(f"all runs: {alike}", 80, initial_indent="  ", subsequent_indent="    ") if alike else ()
     stepped = {trend.runs[step.place].file for trend in trends.values() for step in trend.steps}
@@ -103,10 +114,9 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
         last = figure(trend.rates[-1], unit)
         line = f"  {title:<{width}} {trend.sparkline} {last} {styled(_in_words(trend), style)}{work}"
         cards.setdefault(uuid, []).append(line)
-    latest = {one.kept.gpu_uuid: one.kept for one in rates}
+    latest = {one.kept.gpu_uuid: one for one in rates}
     for uuid, lines in cards.items():
-        kept = latest[uuid]
-        yield styled(" ".join(filter(None, (kept.subject, kept.gpu_name, uuid))), BOLD)
+        yield styled(latest[uuid].mark + latest[uuid].card, BOLD)
         yield from lines
 
 
@@ -171,12 +181,14 @@ def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> I
     shown = [one for one in history.rates if not numbers or one.number in numbers]
     runs = len({one.file for one in shown})
     counted = f"{figure(len(shown), 'measurements')} of {figure(runs, 'runs')}"
-    yield f"{styled(history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
+    mark = history.rates[0].mark
+    yield f"{styled(mark + history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
     groups: dict[tuple[str | None, str, str], list[StoredRate]] = {}
     for one in shown:
         groups.setdefault((one.kept.gpu_uuid, one.kept.title, one.kept.unit), []).append(one)
     for (uuid, title, _), group in groups.items():
-        yield f"  {styled(f'{group[-1].kept.subject} {title}', BOLD)}  {group[-1].kept.gpu_name or ''} {uuid}"
+        subject, model = group[-1].kept.subject, group[-1].kept.gpu_name or ""
+        yield f"  {styled(f'{mark}{subject} {title}', BOLD)}  {model} {uuid}"
         before: float | None = None
         for one in group:
             percent = 0.0 if before is None else (one.kept.rate / before - 1) * 100

@@ -11,6 +11,8 @@ from rigproof.history.champions import ChampionError, read_champions
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
 from rigproof.records.message_text import first_problem
 
+SIMULATED = "history-simulated"  # beside `history`: the folder of what simulated runs kept
+
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Known = Annotated[float, Field(allow_inf_nan=False)] | None
@@ -40,6 +42,7 @@ class Kept(_Stored):
     torch: Text | None = None
     cuda: Text | None = None
     level: Text | None = None
+    simulated: bool = False
     shortened: Text = ""
     power_limit_w: Known = None
     sm_clock_mean_mhz: Known = None
@@ -70,6 +73,16 @@ class StoredRate:
     def number(self) -> str:
         """The run's number in the rig's history: `0001`."""
         return self.file.partition("_")[0]
+
+    @property
+    def mark(self) -> str:
+        """What stands before its rig and card where they are shown, if it was simulated."""
+        return "SIMULATED " if self.kept.simulated else ""
+
+    @property
+    def card(self) -> str:
+        """The card by its slot, model and UUID."""
+        return " ".join(filter(None, (self.kept.subject, self.kept.gpu_name, self.kept.gpu_uuid)))
 
 
 Key = tuple[str, str, str]  # title, unit, labels
@@ -123,6 +136,8 @@ def read_history(folder: Path) -> History:
         try:
             require_inside(path, folder)
             content = _File.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
+            if any(one.extra_info.simulated != _is_simulated(folder) for one in content.benchmarks):
+                raise FileRefusedError(path, "simulated and real rates are kept apart")
         except FileRefusedError as refused:
             problems.append(_left_out(path, refused.reason))
         except ValidationError as error:
@@ -133,6 +148,11 @@ def read_history(folder: Path) -> History:
                 for one in content.benchmarks
             ]
     return History(folder.name, tuple(rates), tuple(problems))
+
+
+def _is_simulated(folder: Path) -> bool:
+    """Whether a rig's folder is for what simulated runs kept."""
+    return folder.absolute().parent.name == SIMULATED
 
 
 def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:

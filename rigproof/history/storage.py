@@ -14,6 +14,7 @@ import pytest
 from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
+from rigproof.history.reading import SIMULATED
 from rigproof.records.disk.durable import replacing
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
 
@@ -22,9 +23,9 @@ COMPARE = pytest.StashKey[Any]()  # the option --benchmark-compare
 DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's own; any other one was chosen by the user
 
 
-def history_folder(report_dir: Path, rig_name: str) -> Path:
-    """The folder of a rig's history, whatever machine and Python measured it."""
-    return Path(report_dir) / "history" / rig_name
+def history_folder(report_dir: Path, rig_name: str, *, simulated: bool = False) -> Path:
+    """The folder of a rig's history, whatever machine and Python measured it; of a simulated rig its own."""
+    return Path(report_dir) / (SIMULATED if simulated else "history") / rig_name
 
 
 def remove_if_empty(folder: Path) -> None:

@@ -45,7 +45,9 @@ class BenchmarkHooks:
         self._session = session
         self._storage: RigStorage | None = None
         prepared = session.prepared
-        self._folder = history_folder(prepared.request.report_dir, prepared.loaded.rig.name)
+        self._folder = history_folder(
+            prepared.request.report_dir, prepared.loaded.rig.name, simulated=prepared.request.keep_history
+        )
         if session.folder is not None:
             direct_storage(session.config, self._folder, session.folder.name)
 
@@ -113,8 +115,8 @@ class BenchmarkHooks:
 
     def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
         recording = self._session.recording
-        simulated = recording is not None and recording.run.simulated
         prepared = self._session.prepared
+        simulated = recording is not None and recording.run.simulated and not prepared.request.keep_history
 
         def stages_of(criterion: str) -> Collection[str]:
             return stages_concerned(criterion, prepared.plan.stage_names, prepared.loaded.kinds)

@@ -139,6 +139,8 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
             )
         if request.seed is not None:
             raise Refused(f"--hw-simulate-seed {request.seed}: nothing is simulated; add --hw-simulate")
+        if request.keep_history:
+            raise Refused("--hw-keep-history: the good rates of a real run are kept anyway; leave it out")
         return None
     if request.ray_address is not None:
         raise Refused(

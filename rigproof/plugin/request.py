@@ -24,6 +24,7 @@ class Request:
     simulate: Simulate | None = None
     seed: int | None = None  # of the simulated noise
     inject: tuple[str, ...] = ()
+    keep_history: bool = False  # of a simulated rig
     allow_open: bool = False
     wait_s: float = 0.0  # for other runs on the same hosts to end
     notify: str | None = None  # a shell command to run at the end
@@ -43,5 +44,6 @@ class Request:
             simulate="inline" if given.hw_simulate_inline else "ray" if given.hw_simulate else None,
             seed=given.hw_simulate_seed,
             inject=tuple(given.hw_inject or ()),
+            keep_history=bool(given.hw_keep_history),
             report_dir=config.invocation_params.dir / (given.hw_report_dir or "reports"),
         )

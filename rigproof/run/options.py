@@ -121,6 +121,9 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
             "metavar": "FAULT[@SUBJECT][:key=value,…]",
             "help": "give the simulated rig this fault; can be repeated; `rigproof lint --faults` lists them",
         },
+        ("--hw-keep-history",): _switch(
+            "keep the simulated rates, apart from real ones; `rigproof history --simulated` lists them"
+        ),
     },
     "what is written, and who is told": {
         ("--hw-report-dir",): {

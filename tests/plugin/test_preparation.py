@@ -20,6 +20,11 @@ def request_of(profile, *, require_gpu=False) -> Request:
     return Request(str(profile), "quick", None, None, require_gpu, Path("reports"))
 
 
+def test_a_real_run_is_not_asked_to_keep_simulated_rates():
+    with pytest.raises(Refused, match="--hw-keep-history: the good rates of a real run are kept anyway"):
+        prepare(replace(request_of("h200-x2"), keep_history=True))
+
+
 @pytest.fixture
 def machine(monkeypatch):
     """Have this machine found with these GPUs."""

@@ -94,6 +94,18 @@ def test_nothing_is_kept_for_the_history_and_no_champion(simulated):
     assert sorted(path.name for path in run.reports.iterdir()) == ["latest", "runs"]
 
 
+def test_what_it_keeps_when_asked_stays_apart_and_says_simulated(simulated):
+    run = simulated(RIG, "--hw-level=quick", "--hw-simulate-seed=3", "--hw-keep-history")
+    assert run.status == 0, run.output
+    assert sorted(path.name for path in run.reports.iterdir()) == ["history-simulated", "latest", "runs"]
+    real = rigproof("history", "--report-dir", run.reports)
+    assert real.stdout.endswith("nothing is kept yet; a run of real devices keeps its good rates\n")
+    listed = rigproof("history", "--simulated", "--report-dir", run.reports).stdout.splitlines()
+    assert listed[0].startswith("SIMULATED dual-3090-3070: 1 run, ")
+    assert [line[:19] for line in listed if "GPU-" in line] == ["SIMULATED pc1/gpu0 ", "SIMULATED pc2/gpu0 "]
+    assert len(listed) > 10
+
+
 def test_judging_it_again_says_simulated_too(simulated):
     run = quick(simulated)
     done = rigproof("judge", run.folder)

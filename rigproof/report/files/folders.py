@@ -156,7 +156,7 @@ def _require_inside(folder: Path, path: Path) -> None:
 
 def _refuse_ways_out(reports_dir: Path, rig_name: str) -> None:
     """Raise ReportFolderError if a symbolic link leads out of a folder that a run writes into."""
-    folders = [reports_dir / name for name in ("runs", "history", "champions")]
+    folders = [reports_dir / name for name in ("runs", "history", "history-simulated", "champions")]
     for path in [*folders, *_of_rig(reports_dir, rig_name)]:
         _require_inside(reports_dir, path)
 
@@ -166,7 +166,8 @@ def _of_rig(reports_dir: Path, rig_name: str) -> list[Path]:
     if Path(rig_name).name != rig_name:
         return []
     champions = reports_dir / "champions" / rig_name
-    return [reports_dir / "history" / rig_name, champions, champions / "gpus", champions / "profiles"]
+    histories = [reports_dir / name / rig_name for name in ("history", "history-simulated")]
+    return [*histories, champions, champions / "gpus", champions / "profiles"]
 
 
 def _refuse_fixed_latest(reports_dir: Path) -> None:

@@ -57,6 +57,17 @@ def test_a_slower_driver_is_told_with_what_explains_it(two_drivers) -> None:
     ]
 
 
+def test_a_comparison_of_simulated_runs_says_so(two_drivers) -> None:
+    simulated = [replace(one, kept=one.kept.model_copy(update={"simulated": True})) for one in two_drivers]
+    lines = told(simulated, "driver=570", "driver=580")
+    assert [line for line in lines if "SIMULATED" in line] == [
+        "SIMULATED A: driver=570: 5 runs, 2026-01-01 to 2026-01-05",
+        "SIMULATED B: driver=580: 4 runs, 2026-01-06 to 2026-01-09",
+        "SIMULATED pc1/gpu0 NVIDIA H200 GPU-1111",
+    ]
+    assert compare(simulated[:5], simulated[5:], simulated).as_json()["simulated"] is True
+
+
 def test_two_single_runs_are_judged_by_the_spread_of_the_cards_other_runs(two_drivers) -> None:
     assert "    slower -4.0 % (-4.8 to -3.2), -80 MHz, +3 °C" in told(two_drivers, "0001", "0009")
     few = two_drivers[:1] + two_drivers[-1:]

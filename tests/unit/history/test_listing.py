@@ -54,6 +54,23 @@ def test_measurements_are_read_oldest_first(lab):
     assert history.problems == ()
 
 
+@pytest.mark.parametrize(("folder", "mark"), [("history", ""), ("history-simulated", "SIMULATED ")])
+def test_simulated_and_real_rates_are_never_in_one_history(lab, folder, mark):
+    own = lab.parent.rename(lab.parent.parent / folder) / "lab"
+    for path, simulated in zip(sorted(own.iterdir()), (True, False), strict=True):
+        stored = json.loads(path.read_text())
+        stored["benchmarks"][0]["extra_info"]["simulated"] = simulated
+        path.write_text(json.dumps(stored))
+    found = read_history(own)
+    assert [one.kept.simulated for one in found.rates] == [bool(mark)]
+    (left_out,) = found.problems
+    assert "left out: simulated and real rates are kept apart; move it out of this folder" in left_out
+    for each in (False, True):
+        lines = list(listing_lines(own.parent, each=each))
+        assert lines[0].startswith(f"{mark}lab: 1 ")
+        assert any(line.strip().startswith(f"{mark}pc") for line in lines)
+
+
 def test_a_card_keeps_its_history_when_it_moves(lab):
     assert list(listing_lines(lab.parent, each=True)) == [
         "lab: 2 measurements of 2 runs; each change is against the line above it",
