@@ -1,4 +1,4 @@
-"""The table of docs/running.md that says whose doing what is: every row is tried on a healthy recording."""
+"""The table of docs/verdict.md that says whose doing what is: every row is tried on a healthy recording."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ from support.fault_changes import (
     node_is_missing,
 )
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "running.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "verdict.md"
 KINDS = {"node_missing", "node_lost", "gpu_missing", "gpu_taken", "gpu_skipped", "gpu_lost", "agent_died"}
 KINDS |= {"worker_failed", "worker_died", "worker_hung", "timeout", "oom"}
 WANTED = "CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -26,7 +26,7 @@ WANTED = "CUDA out of memory. Tried to allocate 2.00 GiB."
 
 def rows():
     """By the first cell: the second to the last."""
-    section = PAGE.read_text(encoding="utf-8").partition("### Who is to blame")[2].partition("###")[0]
+    section = PAGE.read_text(encoding="utf-8").partition("## Who is to blame")[2].partition("\n## ")[0]
     cells = [re.split(r"\s*\|\s*", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
     return {first: others for first, *others in cells}
 
