@@ -155,7 +155,7 @@ def compare(
     """Say of each figure whether it is slower or faster in B, or whether the runs show no difference.
 
     A and B are numbers of runs, or terms parted by commas that hold together: run, rig, card (UUID or slot),
-    figure, driver, torch, cuda, level, power (W), since, before; such as `card=pc1/gpu0,driver=580`.
+    figure, driver, torch, cuda, level, tag, power (W), since, before; such as `card=pc1/gpu0,driver=580`.
     """
     from rigproof.history import comparison, listing  # noqa: PLC0415 - imports scipy
     from rigproof.history.reading import read_history  # noqa: PLC0415

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from rigproof.criteria.changes import Change, change
-from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, once
+from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, in_words, once
 from rigproof.records.champions import same_power
 from rigproof.records.verdict import figure
 
@@ -18,7 +18,7 @@ COLOURS = {"slower": RED, "faster": GREEN}
 SHOWN = 4  # values of a condition that a line names
 
 # What makes runs alike, so that their spread is that of measuring, and not of a change.
-ALIKE = ("rig", "driver", "torch", "CUDA", "power limit", "level", "shortened")
+ALIKE = ("rig", "driver", "torch", "CUDA", "power limit", "level", "shortened", "tags")
 
 
 class SelectionError(Exception):
@@ -75,7 +75,7 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
     """The rates of a selection, such as `0003`, `0001-0007` or `driver=580,card=pc1/gpu0`. SelectionError.
 
     Its terms, parted by commas, hold together. Keys: run, rig, card (UUID or subject), driver, torch, cuda,
-    level, figure (a part of its name), power (W), since and before (a date).
+    level, tag, figure (a part of its name), power (W), since and before (a date).
     """
     found = tuple(rates)
     for term in map(str.strip, selection.split(",")):
@@ -145,6 +145,7 @@ TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
     "torch": lambda one, value: _is_version(one.kept.torch, value),
     "cuda": lambda one, value: _is_version(one.kept.cuda, value),
     "level": lambda one, value: one.kept.level == value,
+    "tag": lambda one, value: value in one.kept.tags,
     "figure": lambda one, value: value in one.kept.title,
     "power": lambda one, value: _is_limit(one.kept.power_limit_w, value),
     "since": lambda one, value: one.measured_at >= value,
@@ -155,7 +156,7 @@ DATES = ("since", "before")
 
 def _known(rates: Sequence[StoredRate], key: str) -> str:
     """The values that there are in the place of one that there is not."""
-    places = {"cuda": "CUDA", "power": "power limit", "card": "slot"}
+    places = {"cuda": "CUDA", "power": "power limit", "card": "slot", "tag": "tags"}
     read = CONDITIONS.get(places.get(key, key), _numbered)
     values = sorted({text for one in rates if (text := read(one))})
     return f"there are: {', '.join(values[:SHOWN])}{' …' if len(values) > SHOWN else ''}"
@@ -287,7 +288,8 @@ def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = F
         yield f"{mark}{letter}: {name}: {figure(len(files), 'runs')}, {days}"
     for condition, values in found.differs.items():
         first, second = (", ".join(one[:SHOWN]) + (" …" if len(one) > SHOWN else "") for one in values)
-        yield f"{condition}: {first or 'unknown'} in A, {second or 'unknown'} in B"
+        name = condition.partition(" of ")[0]
+        yield f"{condition}: {in_words(name, first)} in A, {in_words(name, second)} in B"
     if not found.differs:
         yield "no condition that is kept differs"
     for card, rows in found.cards.items():

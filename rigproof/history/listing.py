@@ -23,6 +23,7 @@ from rigproof.history.reading import (
     Key,
     StoredRate,
     figure_key,
+    in_words,
     once,
     read_history,
 )
@@ -101,7 +102,7 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
     stepped = {trend.runs[step.place].file for trend in trends.values() for step in trend.steps}
     for file in sorted({*changed, *stepped}):
         every = ", ".join(
-            f"{name} {before or 'unknown'} → {now or 'unknown'}"
+            f"{name} {in_words(name, before)} → {in_words(name, now)}"
             for name, before, now in changed.get(file, ())
         )
         yield f"  from {_numbered(runs[file])} on: {every or 'no condition that is kept changed'}"
@@ -147,7 +148,7 @@ def csv_rows(rates: Sequence[StoredRate]) -> Iterator[dict[str, Any]]:
     for one in rates:
         labels = figure_key(one)[2]
         place = {"rig": one.rig, "number": one.number, "measured_at": one.measured_at}
-        yield {**place, **one.kept.model_dump(exclude={"labels"}), "labels": labels}
+        yield {**place, **one.kept.model_dump(), "labels": labels, "tags": " ".join(one.kept.tags)}
 
 
 def _trends(rates: Sequence[StoredRate]) -> dict[tuple[str | None, Key], Trend]:

@@ -43,6 +43,7 @@ class Kept(_Stored):
     cuda: Text | None = None
     level: Text | None = None
     simulated: bool = False
+    tags: list[Text] = []
     shortened: Text = ""
     power_limit_w: Known = None
     sm_clock_mean_mhz: Known = None
@@ -112,7 +113,13 @@ CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {
     "level": lambda one: one.kept.level,
     "shortened": lambda one: one.kept.shortened or None,
     "slot": lambda one: one.kept.subject,
+    "tags": lambda one: ", ".join(sorted(one.kept.tags)) or None,
 }
+
+
+def in_words(name: str, value: str | None) -> str:
+    """A condition's value, also where there is none."""
+    return value or {"shortened": "no", "tags": "none"}.get(name, "unknown")
 
 
 def _watts(limit: float | None) -> str | None:

@@ -163,6 +163,7 @@ def extra_info(
         "subject": subject,
         "run_id": recording.run.run_id,
         "level": recording.run.level,
+        "tags": list(recording.run.tags),
         "simulated": recording.run.simulated,
         "unit": figure.unit,
         "labels": {name: sorted(values[name], key=str) for name in sorted(values)},

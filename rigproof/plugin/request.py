@@ -27,6 +27,7 @@ class Request:
     keep_history: bool = False  # of a simulated rig
     allow_open: bool = False
     wait_s: float = 0.0  # for other runs on the same hosts to end
+    tags: tuple[str, ...] = ()
     notify: str | None = None  # a shell command to run at the end
 
     @classmethod
@@ -39,6 +40,7 @@ class Request:
             ray_address=given.hw_ray_address,
             allow_open=bool(given.hw_allow_open_cluster),
             wait_s=given.hw_wait or 0.0,
+            tags=tuple(dict.fromkeys(given.hw_tag or ())),
             notify=given.hw_notify,
             require_gpu=bool(given.hw_require_gpu),
             simulate="inline" if given.hw_simulate_inline else "ray" if given.hw_simulate else None,

@@ -186,4 +186,5 @@ def _run_info(prepared: Prepared, run_id: str, command: tuple[str, ...]) -> RunI
             for shown, tables in prepared.loaded.layers
             if (path := full_path(shown)).is_file()
         },
+        tags=prepared.request.tags,
     )

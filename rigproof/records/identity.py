@@ -13,6 +13,7 @@ class RunInfo:
     `rig` is the resolved profile (`Rig.model_dump(mode="json")`), so that a Recording can be judged
     again without the files it came from. `stages` names the stages of the level, in order. `profile` has the
     files that state the rig, in full, each with the digest of its tables; none for what was found here.
+    `tags` are its user's words for what the run does not see, such as `paste=new`.
     """
 
     run_id: str
@@ -26,6 +27,7 @@ class RunInfo:
     command: tuple[str, ...] = ()
     utc_offset_s: int | None = None  # of the driver's time zone; None in recordings of versions without it
     profile: dict[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Every pytest session of an environment that has rigproof imports it, so it impor
 
 import argparse
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,6 +56,17 @@ def _text(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError(
             "its value is empty, as that of a variable that is not set; leave the option out for its default"
+        )
+    return text
+
+
+TAG = re.compile(r"[A-Za-z0-9][\w.=:+-]{0,39}", re.ASCII)
+
+
+def _tag(text: str) -> str:
+    if not TAG.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no tag: write up to 40 letters, digits and _.=:+-, such as paste=new"
         )
     return text
 
@@ -130,6 +142,13 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
             "type": _text,
             "metavar": "DIR",
             "help": "folder of runs and history (default: reports)",
+        },
+        ("--hw-tag",): {
+            "action": "append",
+            "type": _tag,
+            "metavar": "TAG",
+            "help": "a word of yours for this run, such as paste=new, by which the history can select it; "
+            "can be repeated",
         },
         ("--hw-notify",): {
             "type": _text,

@@ -121,6 +121,7 @@ def test_short_names_are_those_of_pytest_and_its_other_options_are_left_as_they_
     [
         (("--level", "thorough"), "argument --level: 'thorough' is not a level: use one of quick"),
         (("--duration", "-3"), "argument --duration: '-3' is not a length"),
+        (("--tag", "new,paste"), "argument --tag: 'new,paste' is no tag: write up to 40 letters, digits"),
         (("--plan=yes",), "argument --plan: "),
         (("--simulate",), "--simulate: there is no rig to simulate"),
         (("--inject=oom",), "--inject oom: real hardware has its own faults; add --simulate"),

@@ -95,14 +95,16 @@ def test_nothing_is_kept_for_the_history_and_no_champion(simulated):
 
 
 def test_what_it_keeps_when_asked_stays_apart_and_says_simulated(simulated):
-    run = simulated(RIG, "--hw-level=quick", "--hw-simulate-seed=3", "--hw-keep-history")
+    run = simulated(RIG, "--hw-level=quick", "--hw-keep-history", "--hw-tag=paste=new")
     assert run.status == 0, run.output
+    assert run.result["tags"] == ["paste=new"]
     assert sorted(path.name for path in run.reports.iterdir()) == ["history-simulated", "latest", "runs"]
     real = rigproof("history", "--report-dir", run.reports)
     assert real.stdout.endswith("nothing is kept yet; a run of real devices keeps its good rates\n")
     listed = rigproof("history", "--simulated", "--report-dir", run.reports).stdout.splitlines()
     assert listed[0].startswith("SIMULATED dual-3090-3070: 1 run, ")
     assert [line[:19] for line in listed if "GPU-" in line] == ["SIMULATED pc1/gpu0 ", "SIMULATED pc2/gpu0 "]
+    assert "tags paste=new" in " ".join(listed[1:3])
     assert len(listed) > 10
 
 

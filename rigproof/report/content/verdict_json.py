@@ -55,6 +55,7 @@ def _without_criteria(result: RunResult) -> dict[str, Any]:
         "interrupted": result.interrupted,
         "exit_status": result.exit_status,
         "level": run.level,
+        **({"tags": list(run.tags)} if run.tags else {}),
         "shortened": [asdict(shortfall) for shortfall in result.shortfalls],
         "not_tested_together": [team.text for team in result.not_together],
         "started_at": run.started_at,

@@ -57,6 +57,29 @@ def test_a_slower_driver_is_told_with_what_explains_it(two_drivers) -> None:
     ]
 
 
+def test_runs_are_chosen_by_their_tags_which_come_first() -> None:
+    tags = (
+        ["paste=old", "winter"],
+        ["paste=old"],
+        ["paste=old"],
+        [],
+        ["paste=new"],
+        ["paste=new"],
+        ["paste=new"],
+    )
+    rates = [rate(n, -4.0 if n > 4 else 0.0, tags=own) for n, own in enumerate(tags, start=1)]
+    assert [one.number for one in chosen(rates, "tag=paste=old")] == ["0001", "0002", "0003"]
+    assert told(rates, "tag=paste=old", "tag=paste=new")[2:6] == [
+        "tags: paste=old (2), paste=old, winter (1) in A, paste=new in B",
+        "pc1/gpu0 NVIDIA H200 GPU-1111",
+        "  throughput.gemm_bf16: 100 → 96.1 TFLOP/s",
+        "    slower -3.9 % (-4.5 to -3.4)",
+    ]
+    assert "tags: none in A, paste=new in B" in told(rates, "0004", "tag=paste=new")
+    with pytest.raises(SelectionError, match="no kept run is of tag=paste; there are: paste=new"):
+        chosen(rates[4:], "tag=paste")
+
+
 def test_a_comparison_of_simulated_runs_says_so(two_drivers) -> None:
     simulated = [replace(one, kept=one.kept.model_copy(update={"simulated": True})) for one in two_drivers]
     lines = told(simulated, "driver=570", "driver=580")
