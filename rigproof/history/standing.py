@@ -7,7 +7,7 @@ asked for.
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ NAMES = {"s": "s", "m": "min", "h": "h", "d": "d"}
 FUTURE_S = 60.0  # by so much a clock that was set back since is not noticed
 ASK_S = 5.0
 SLACK_W = 0.5
+NO_LEVEL = -1
 
 
 class NotAcceptedError(RuntimeError):
@@ -111,7 +112,8 @@ def standing(
 
     Neither simulated nor shortened runs count, but that a shortened one may have rejected the rig; nor does
     one at a shorter level, unless it did. Behind a run without a verdict, or one that was judged again, no
-    earlier one holds; nor behind a rejection at a longer level. ValueError as in `require_accepted`.
+    earlier one holds; nor behind a rejection at a longer level, or since by another profile. ValueError as in
+    `require_accepted`.
     """
     if wanted.max_age is not None:
         seconds_of(wanted.max_age)
@@ -119,6 +121,7 @@ def standing(
         raise ValueError(f"{wanted.level!r} is no level; use {', '.join(LEVELS)}")
     here, now = here or Here(), now or datetime.now().astimezone()
     passed_over: list[str] = []
+    of_others: list[tuple[Path, dict[str, Any] | None]] = []
     every = verdicts(report_dir)
     for run, head in every:
         if head is None:
@@ -128,15 +131,19 @@ def standing(
                 )
             continue
         node = _this_node(head, here)
-        if node is None or head.get("simulated") or (wanted.hwprofile and not _of_profile(head, wanted)):
+        if node is None or head.get("simulated"):
+            continue
+        if wanted.hwprofile and not _of_profile(head, wanted):
+            of_others.append((run, head))
             continue
         if why := _does_not_count(head, wanted):
             passed_over.append(f"{run.name} does not count: {why}")
             continue
         found = _held(run, head, node, wanted, here, now=now)
-        if found.decision is Decision.ACCEPTED and (worse := _rejected_before(every, head, here)):
-            return _none(f"none that holds: {worse} rejected it at a longer level", found.notes)
-        return found
+        worse = ""
+        if found.decision is Decision.ACCEPTED:
+            worse = _rejected(of_others, NO_LEVEL, here) or _rejected(every, _length(head), here)
+        return _none(f"none that holds: {worse}", found.notes) if worse else found
     line = f"none of this machine in {report_dir}/runs"
     if passed_over:
         line = f"none that counts in {report_dir}/runs"
@@ -168,19 +175,19 @@ def _held(
     return _as_told(head, age_s, notes)
 
 
-def _rejected_before(
-    earlier: Iterator[tuple[Path, dict[str, Any] | None]], accepted: Mapping[str, Any], here: Here
-) -> str:
-    """The run that rejected this machine since it started, at a longer level than any accepted it since."""
-    highest = _length(accepted)
-    for run, head in earlier:
+def _rejected(runs: Iterable[tuple[Path, dict[str, Any] | None]], highest: int, here: Here) -> str:
+    """Which run rejected this machine since it started, at a longer level than any accepted it since.
+
+    Empty if none did. The newest is first; `highest`: the level at which one behind them accepted it.
+    """
+    for run, head in runs:
         node = None if head is None else _this_node(head, here)
         if head is None or node is None or head.get("simulated"):
             continue
         if node.get("boot_id") != here.boot_id:
             break
         if head.get("verdict") == Decision.REJECTED and _length(head) > highest:
-            return run.name
+            return f"{run.name} rejected it"
         cleared = head.get("verdict") == Decision.ACCEPTED
         if cleared and not (head.get("shortened") or head.get("judged_again")):
             highest = max(highest, _length(head))
@@ -188,9 +195,9 @@ def _rejected_before(
 
 
 def _length(head: Mapping[str, Any]) -> int:
-    """How long a run's level is, beside others; -1 if it is none."""
+    """How long a run's level is, beside others."""
     level = head.get("level")
-    return LEVELS.index(level) if level in LEVELS else -1
+    return LEVELS.index(level) if level in LEVELS else NO_LEVEL
 
 
 def _this_node(head: Mapping[str, Any], here: Here) -> Mapping[str, Any] | None:

@@ -191,6 +191,27 @@ def test_a_short_run_does_not_clear_what_a_long_one_rejected(write, stand, later
     assert stand().exit_status == status
 
 
+@pytest.mark.parametrize(
+    ("since", "status"),
+    [
+        ([("other", "quick", "REJECTED")], 6),
+        ([("other", "quick", "REJECTED"), ("other", "quick", "ACCEPTED")], 0),
+        ([("other", "standard", "REJECTED"), ("other", "quick", "ACCEPTED")], 6),
+        ([("other", "standard", "REJECTED"), ("lab", "quick", "ACCEPTED")], 6),
+        ([("other", "quick", "REJECTED"), ("lab", "quick", "ACCEPTED")], 0),
+        ([("other", "quick", "INCOMPLETE")], 0),
+    ],
+)
+def test_what_another_profile_rejected_since_undoes_a_verdict(write, stand, since, status) -> None:
+    write("20260102T000000Z-lab-0")
+    for number, (rig, level, verdict) in enumerate(since):
+        node = {"name": "pc1", "hostname": "pc1", "boot_id": BOOT, "gpus": []} if rig == "other" else None
+        changes = {"rig": {"name": rig, "nodes": [node]}} if node else {}
+        write(f"20260102T01000{number}Z-{rig}-1", level=level, verdict=verdict, **changes)
+    found = stand(hwprofile="lab")
+    assert found.exit_status == status, found.line
+
+
 @pytest.mark.parametrize("changes", [{"judged_again": True}, {"shortened": [{"stage": "gemm"}]}])
 def test_what_does_not_count_clears_no_rejection(write, stand, changes) -> None:
     write("20260102T000000Z-lab-0", level="soak", verdict="REJECTED", exit_status=1)
