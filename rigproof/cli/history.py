@@ -77,7 +77,7 @@ def list_rates(
     if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
         raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
     histories = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
-    rates = [one for path in histories for one in reading.read_history(path).rates]
+    rates = [one for path in histories for one in reading.read_history(path).everything]
     try:
         if of is not None and rates:
             comparison.chosen(rates, of)  # refused if nothing of any rig is selected
@@ -120,7 +120,7 @@ def _for_programs(histories: list[Path], numbers: list[str], of: str | None, *, 
     """Print the rates of the rigs' histories as JSON or CSV."""
     from rigproof.history import comparison, listing, reading  # noqa: PLC0415
 
-    every = [comparison.among(reading.read_history(path).rates, of) for path in histories]
+    every = [comparison.among(reading.read_history(path).everything, of) for path in histories]
     every = [tuple(one for one in rates if not numbers or one.number in numbers) for rates in every]
     every = [rates for rates in every if rates]
     if as_json:
@@ -165,7 +165,7 @@ def compare(
     folder = _folder(there(report_dir), simulated=simulated)
     nothing = listing.NOTHING_SIMULATED if simulated else listing.NOTHING
     histories = [read_history(path) for path in sorted(folder.glob("*")) if path.is_dir()]
-    rates = [one for history in histories for one in history.rates]
+    rates = [one for history in histories for one in history.everything]
     problems = [problem for history in histories for problem in history.problems]
     if not rates:
         raise Refused("; ".join([f"{folder}: {nothing}", *problems]))
@@ -182,6 +182,33 @@ def compare(
         typer.echo(problem, err=True)
     if problems:
         raise typer.Exit(USAGE)
+
+
+@app.command("import")
+def import_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON files of pytest-benchmark")],
+    *,
+    rig: Annotated[
+        str | None,
+        typer.Option(help="the rig whose runs they were; default: the one, or the host, they name"),
+    ] = None,
+    report_dir: ReportDir = None,
+) -> None:
+    """Add earlier runs: what plain pytest-benchmark, or rigproof, has stored. No run is judged by them."""
+    from rigproof.history import importing  # noqa: PLC0415
+    from rigproof.records.limits import FileRefusedError  # noqa: PLC0415
+
+    folder = _folder(there(report_dir), simulated=False)
+    try:
+        found = importing.checked(files, folder, rig)
+        for line in importing.write(found, folder):
+            typer.echo(line)
+    except FileRefusedError as error:
+        raise Refused(f"{error}; nothing was imported") from None
+    except OSError as error:
+        raise Refused(
+            f"{error.filename or folder}: {error.strerror or error}; nothing was imported"
+        ) from None
 
 
 def _sides(before: str | None, after: str | None, driver: str | None, split: str | None) -> tuple[str, str]:

@@ -18,7 +18,7 @@ COLOURS = {"slower": RED, "faster": GREEN}
 SHOWN = 4  # values of a condition that a line names
 
 # What makes runs alike, so that their spread is that of measuring, and not of a change.
-ALIKE = ("rig", "driver", "torch", "CUDA", "power limit", "level", "shortened", "tags")
+ALIKE = ("rig", "driver", "torch", "CUDA", "power limit", "level", "shortened", "imported", "tags")
 
 
 class SelectionError(Exception):

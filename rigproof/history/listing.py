@@ -73,10 +73,10 @@ def listing_lines(
         yield f"{history}: {what}"
     for folder in folders_shown:
         found = read_history(folder)
-        rates = among(found.rates, of)
+        rates = among(found.everything, of)
         if of and not rates:
             continue
-        found = replace(found, rates=rates)
+        found = replace(found, rates=rates, imported=())
         if not found.rates:
             yield f"{found.rig}: {'no kept run can be read' if found.problems else NOTHING}"
         elif each or numbers:

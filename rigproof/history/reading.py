@@ -13,6 +13,8 @@ from rigproof.records.message_text import first_problem
 
 SIMULATED = "history-simulated"  # beside `history`: the folder of what simulated runs kept
 
+IMPORTED = "imported-"  # in the name of such a file, behind its number
+
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Known = Annotated[float, Field(allow_inf_nan=False)] | None
@@ -43,6 +45,7 @@ class Kept(_Stored):
     cuda: Text | None = None
     level: Text | None = None
     simulated: bool = False
+    imported: bool = False
     tags: list[Text] = []
     shortened: Text = ""
     power_limit_w: Known = None
@@ -56,7 +59,9 @@ class _Benchmark(_Stored):
     stats: _Stats
 
 
-class _File(_Stored):
+class StoredFile(_Stored):
+    """A run, as the history keeps it."""
+
     datetime: Text
     benchmarks: Annotated[tuple[_Benchmark, ...], FailFast()]  # the first problem is reported
 
@@ -113,13 +118,14 @@ CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {
     "level": lambda one: one.kept.level,
     "shortened": lambda one: one.kept.shortened or None,
     "slot": lambda one: one.kept.subject,
+    "imported": lambda one: "yes" if one.kept.imported else None,
     "tags": lambda one: ", ".join(sorted(one.kept.tags)) or None,
 }
 
 
 def in_words(name: str, value: str | None) -> str:
     """A condition's value, also where there is none."""
-    return value or {"shortened": "no", "tags": "none"}.get(name, "unknown")
+    return value or {"shortened": "no", "imported": "no", "tags": "none"}.get(name, "unknown")
 
 
 def _watts(limit: float | None) -> str | None:
@@ -128,11 +134,22 @@ def _watts(limit: float | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A rig's measurements in the order of their files, and a line for each unreadable file (`problems`)."""
+    """A rig's measurements in the order of their files, and a line for each unreadable file (`problems`).
+
+    `rates` are those of its own good runs, `imported` what was added from elsewhere, by which none is judged.
+    """
 
     rig: str
     rates: tuple[StoredRate, ...]
     problems: tuple[str, ...]
+    imported: tuple[StoredRate, ...] = ()
+
+    @property
+    def everything(self) -> tuple[StoredRate, ...]:
+        """Both, the oldest first."""
+        if not self.imported:
+            return self.rates
+        return tuple(sorted((*self.rates, *self.imported), key=lambda one: (one.measured_at, one.file)))
 
 
 def read_history(folder: Path) -> History:
@@ -142,7 +159,7 @@ def read_history(folder: Path) -> History:
     for path in sorted(folder.glob("*.json")):
         try:
             require_inside(path, folder)
-            content = _File.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
+            content = StoredFile.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
             if any(one.extra_info.simulated != _is_simulated(folder) for one in content.benchmarks):
                 raise FileRefusedError(path, "simulated and real rates are kept apart")
         except FileRefusedError as refused:
@@ -154,7 +171,8 @@ def read_history(folder: Path) -> History:
                 StoredRate(folder.name, path.name, content.datetime, one.extra_info)
                 for one in content.benchmarks
             ]
-    return History(folder.name, tuple(rates), tuple(problems))
+    own, imported = (tuple(one for one in rates if one.kept.imported is foreign) for foreign in (False, True))
+    return History(folder.name, own, tuple(problems), imported)
 
 
 def _is_simulated(folder: Path) -> bool:
@@ -185,5 +203,5 @@ def _left_out(path: Path, reason: str) -> str:
 
 def unknown_numbers(history: Path, rig: str, numbers: Collection[str]) -> list[str]:
     """The numbers under which no run of the rig is kept."""
-    known = {one.number for one in read_history(history / rig).rates}
+    known = {one.number for one in read_history(history / rig).everything}
     return [number for number in numbers if number not in known]

@@ -5,7 +5,7 @@ This takes two steps, because pytest-benchmark's own `pytest_configure`, which r
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
-from rigproof.history.reading import SIMULATED
+from rigproof.history.reading import IMPORTED, SIMULATED
 from rigproof.records.disk.durable import replacing
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
 
@@ -58,6 +58,12 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
         """The files that pytest-benchmark may read. Too large or linked ones are left out, with a warning."""
         return [path for path in super().query(*globs_or_files) if self._fits(path)]
 
+    def load(self, *globs_or_files: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """What pytest-benchmark compares with: where nothing is named, the last run, and nothing imported."""
+        for path, content in super().load(*globs_or_files):
+            if globs_or_files or IMPORTED not in path.name:
+                yield path, content
+
     def _fits(self, path: Path) -> bool:
         try:
             require_inside(path, self.path)
@@ -82,7 +88,7 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
             if kept["benchmarks"]:
                 self.path.mkdir(parents=True, exist_ok=True)  # pytest-benchmark's own hides why it failed
                 target = Path(self.get(f"{self._next_num}_{save}.json"))
-                _write(target, _without_rounds(kept))
+                _write(target, without_rounds(kept))
                 self.saved = target
         except OSError as error:
             self.problem = (
@@ -133,7 +139,7 @@ def install_storage(
     return storage
 
 
-def _without_rounds(output_json: Mapping[str, Any]) -> dict[str, Any]:
+def without_rounds(output_json: Mapping[str, Any]) -> dict[str, Any]:
     """The benchmarks' statistics alone, since single rounds are not compared."""
     benchmarks = [
         {**one, "stats": {key: value for key, value in one["stats"].items() if key != "data"}}

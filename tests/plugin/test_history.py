@@ -93,6 +93,7 @@ def test_a_comparison_warns_of_another_machine_only_if_it_is_one(two_runs, two_n
     output = accept(reports, profile, "healthy", "--benchmark-compare").output
     assert "Comparing against benchmarks from" in output
     assert ("machine_info is different" in output) is other
+    assert ("arning" in output) is other
     # A rate over a thousand is shown in its unit, not as `1.2500 Kops/s`.
     assert re.search(r"^test_gemm_fp8\[pc1/gpu0\] .* 1,250\.0000 ", output, re.MULTILINE)
     assert "ops/s" not in output

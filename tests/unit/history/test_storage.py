@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -147,12 +148,25 @@ def test_pytest_benchmark_compare_works_on_what_was_stored(pytester, suite):
     assert len(rows) == 2
     assert any("0001_run-1" in row and "70.0000" in row for row in rows)
     assert any("0002_run-2" in row and "35.0000" in row for row in rows)
+    assert done.stderr == ""
+    between = [*command[:1], "-W", "error", *command[1:-1], "0001", "0002", "--between=ops", "-k", "bf16"]
+    done = subprocess.run(between, cwd=elsewhere, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^test_gemm_bf16.* 70\.0000.* 35\.0000.*-50", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_a_run_can_be_compared_with_the_last_one_while_it_goes(pytester, suite):
     suite(RUN_ID="run-1")
     result = suite("--benchmark-compare", "--benchmark-columns=ops", RUN_ID="run-2")
     result.stdout.fnmatch_lines(["*pc1/gpu0* (0001_run-1*70.0000*"])
+
+
+def test_what_was_imported_is_compared_with_only_if_it_is_named(tmp_path):
+    for name in ("0001_run-1", "0002_imported-2026-01-02"):
+        (tmp_path / f"{name}.json").write_text('{"benchmarks": []}')
+    storage = RigStorage(tmp_path, Silent(), run_json=None, keep=dict)
+    assert [str(path) for path, _ in storage.load()] == ["0001_run-1.json"]
+    assert [str(path) for path, _ in storage.load("0002")] == ["0002_imported-2026-01-02.json"]
 
 
 def test_a_folder_outside_the_working_directory_is_no_internal_error(pytester, suite, tmp_path_factory):
