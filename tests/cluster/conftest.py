@@ -49,8 +49,14 @@ cpus_per_worker = 1
 LONGEST_FIRST = (
     *("test_joined", "test_lan", "test_processes", "test_two_nodes", "test_refused", "test_killed_driver"),
     *("test_simulated_ray", "test_two_runs", "test_hurt_workers", "test_surroundings", "test_signals"),
-    *("test_small_card", "test_lan_rates", "test_cluster_command", "test_local", "test_reservations"),
-    *("test_open_cluster", "test_full_disk", "test_no_green_without_verdict", "test_expected_outcomes"),
+    *("test_small_card", "test_lan_rates", "test_cluster_command", "test_local", "test_slurm"),
+    *(
+        "test_reservations",
+        "test_open_cluster",
+        "test_full_disk",
+        "test_no_green_without_verdict",
+        "test_expected_outcomes",
+    ),
     *("test_documented_commands", "test_browser", "test_samples", "test_laps", "test_pictures"),
 )
 
