@@ -13,6 +13,7 @@ EXAMPLES = CHECKOUT / "examples"
 PAGE = (CHECKOUT / "docs" / "ci.md").read_text()
 SCHEMAS = {
     ".github/workflows/ci.yml": "vendor.github-workflows",
+    ".github/workflows/release.yml": "vendor.github-workflows",
     "examples/github/rig.yml": "vendor.github-workflows",
     "examples/gitlab/rig.gitlab-ci.yml": "vendor.gitlab-ci",
 }
