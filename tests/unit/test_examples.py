@@ -15,6 +15,7 @@ SCHEMAS = {
     ".github/workflows/ci.yml": "vendor.github-workflows",
     ".github/workflows/release.yml": "vendor.github-workflows",
     "examples/github/rig.yml": "vendor.github-workflows",
+    "action.yml": "vendor.github-actions",
     "examples/gitlab/rig.gitlab-ci.yml": "vendor.gitlab-ci",
 }
 
