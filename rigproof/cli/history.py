@@ -4,7 +4,7 @@ import json as json_module
 import sys
 from csv import DictWriter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -12,6 +12,9 @@ from typer.core import TyperGroup
 from rigproof.cli.refused import Refused
 from rigproof.cli.report_folder import ReportDir, there
 from rigproof.records.verdict import USAGE
+
+if TYPE_CHECKING:
+    from rigproof.history.reading import StoredRate
 
 
 class _ListsByDefault(TyperGroup):
@@ -56,6 +59,10 @@ def list_rates(
     csv: Annotated[
         bool, typer.Option("--csv", help="CSV in place of text: a line for each kept rate")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="write a rig's page into FILE, with charts; it needs no network"),
+    ] = None,
     simulated: Simulated = False,
     report_dir: ReportDir = None,
 ) -> None:
@@ -65,8 +72,8 @@ def list_rates(
     """
     from rigproof.history import comparison, reading  # noqa: PLC0415 - imports scipy
 
-    if json and csv:
-        raise Refused("--json and --csv: choose one of them")
+    if json + csv + (html is not None) > 1:
+        raise Refused("--json, --csv and --html: choose one of them")
     report_dir = there(report_dir)
     folder, numbers = _folder(report_dir, simulated=simulated), runs or []
     if rig is not None and ("/" in rig or rig.endswith(".toml")):
@@ -81,10 +88,12 @@ def list_rates(
     try:
         if of is not None and rates:
             comparison.chosen(rates, of)  # refused if nothing of any rig is selected
-        if json or csv:
+        if html is not None:
+            _write_page(html, report_dir, _selected(histories, numbers, of))
+        elif json or csv:
             if rig is not None and not histories:
                 raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
-            _for_programs(histories, numbers, of, as_json=json)
+            _for_programs(_selected(histories, numbers, of), as_json=json)
         else:
             _print_history(report_dir, folder, rig, numbers, each=each, of=of)
     except comparison.SelectionError as error:
@@ -116,13 +125,39 @@ def _print_history(
     typer.echo("\n".join(part for part in (lines, best, rejected) if part))
 
 
-def _for_programs(histories: list[Path], numbers: list[str], of: str | None, *, as_json: bool) -> None:
-    """Print the rates of the rigs' histories as JSON or CSV."""
-    from rigproof.history import comparison, listing, reading  # noqa: PLC0415
+def _selected(histories: list[Path], numbers: list[str], of: str | None) -> list[list["StoredRate"]]:
+    """The rates of each rig of which something is selected."""
+    from rigproof.history import comparison, reading  # noqa: PLC0415
 
-    every = [comparison.among(reading.read_history(path).everything, of) for path in histories]
-    every = [tuple(one for one in rates if not numbers or one.number in numbers) for rates in every]
-    every = [rates for rates in every if rates]
+    every = (comparison.among(reading.read_history(path).everything, of) for path in histories)
+    chosen = ([one for one in rates if not numbers or one.number in numbers] for rates in every)
+    return [rates for rates in chosen if rates]
+
+
+def _write_page(path: Path, report_dir: Path, every: list[list["StoredRate"]]) -> None:
+    """Write the page of the one rig of which something is selected. Raises Refused."""
+    from rigproof.history import listing, rejections  # noqa: PLC0415
+    from rigproof.report.page.history_page import write_history_page  # noqa: PLC0415
+
+    if len(every) != 1:
+        rigs = ", ".join(rates[0].rig for rates in every) or "nothing that is kept"
+        raise Refused(f"--html {path}: a page is of one rig, and {rigs} is selected; name one")
+    content = listing.history_content(every[0])
+    notes: list[str] = []
+    if not content["mark"]:
+        notes += listing.champions_listing(report_dir / "champions", content["rig"])
+        notes += rejections.rejection_lines(report_dir, content["rig"])
+    try:
+        write_history_page(path, content, notes)
+    except OSError as error:
+        raise Refused(f"--html {path}: {error.strerror or error}; name another file") from None
+    typer.echo(f"{content['mark']}written: {path}")
+
+
+def _for_programs(every: list[list["StoredRate"]], *, as_json: bool) -> None:
+    """Print the rates of the rigs as JSON or CSV."""
+    from rigproof.history import listing  # noqa: PLC0415
+
     if as_json:
         typer.echo(
             json_module.dumps([one for rates in every for one in listing.trends_json(rates)], indent=1)

@@ -5,12 +5,11 @@ They are marked as imported: they are listed and compared, and no run is judged 
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pytest_benchmark.utils import safe_dumps
 
 from rigproof.history.reading import IMPORTED, Kept, StoredFile, Text, read_history
@@ -21,50 +20,33 @@ from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_do
 from rigproof.records.message_text import first_problem
 
 OWN = {"title", "unit", "subject"}  # what rigproof has always written beside a benchmark
-COMMIT = 12  # characters of a commit's name
-
-
-class _Stats(BaseModel):
-    """What pytest-benchmark's own comparison reads; without it that would fail for all runs."""
-
-    min: float
-    max: float
-    mean: float = Field(gt=0)
-    stddev: float
-    median: float
-    iqr: float
-    rounds: int
-    iterations: int
-    outliers: Text = ""
-    ops: float | None = None  # versions before 3.1 left it out
+# What pytest-benchmark's own comparison reads of a benchmark: without one of them it would fail for all runs.
+READ = ("min", "max", "mean", "stddev", "median", "iqr", "rounds", "iterations")
 
 
 class _Benchmark(BaseModel):
     group: Text | None
     name: Text
     fullname: Text
-    stats: _Stats
+    stats: dict[str, Any]
     extra_info: dict[str, Any] = {}
 
 
 class _Source(BaseModel):
-    model_config = ConfigDict(strict=True)
-
     datetime: str
     machine_info: dict[str, Any]
     commit_info: dict[str, Any] = {}
     benchmarks: list[_Benchmark] = Field(min_length=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(NamedTuple):
     """A checked file: `text` is what is written. `known`: the number of the run, if the history has it."""
 
     source: Path
     rig: str
     measured_at: str
     text: bytes
-    known: str | None = None
+    known: str | None
 
 
 def checked(files: Sequence[Path], history: Path, rig: str | None = None) -> list[Import]:
@@ -73,20 +55,16 @@ def checked(files: Sequence[Path], history: Path, rig: str | None = None) -> lis
     `rig`: to whose history they are added; None: that of the rig, or else of the host, which the file names.
     Raises FileRefusedError for a file that is damaged, none of pytest-benchmark's, or simulated.
     """
-    found: list[Import] = []
+    found: dict[tuple[str, str], Import] = {}
     for path in files:
         try:
-            one = _of_file(path, rig)
-            require_inside(history / one.rig, history.parent)
+            one = _of_file(path, history, rig)
         except ValidationError as error:
             raise FileRefusedError(path, first_problem(error)) from None
         except (ValueError, RecursionError) as error:
             raise FileRefusedError(path, str(error)) from None
-        kept = read_history(history / one.rig).everything
-        known = next((stored.number for stored in kept if _utc(stored.measured_at) == one.measured_at), None)
-        twice = any((other.rig, other.measured_at) == (one.rig, one.measured_at) for other in found)
-        found += [] if twice else [Import(path, one.rig, one.measured_at, one.text, known)]
-    return found
+        found.setdefault((one.rig, one.measured_at), one)
+    return list(found.values())
 
 
 def write(found: Sequence[Import], history: Path) -> Iterator[str]:
@@ -97,22 +75,21 @@ def write(found: Sequence[Import], history: Path) -> Iterator[str]:
             if one.known is not None:
                 yield f"{one.source}: it is there already, as {one.known} of {one.rig}"
                 continue
-            folder = history / one.rig
+            folder, day = history / one.rig, one.measured_at[:10]
             folder.mkdir(parents=True, exist_ok=True)
             numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
             number = f"{max(numbers, default=0) + 1:04}"
-            target = folder / f"{number}_{IMPORTED}{one.measured_at[:10]}.json"
-            with replacing(target) as file:
+            written.append(folder / f"{number}_{IMPORTED}{day}.json")
+            with replacing(written[-1]) as file:
                 file.write(one.text)
-            written.append(target)
-            yield f"{one.source}: imported as {number} of {one.rig}, of {one.measured_at[:10]}"
+            yield f"{one.source}: imported as {number} of {one.rig}, of {day}"
     except OSError:
-        for target in written:
-            target.unlink(missing_ok=True)
+        for path in written:
+            path.unlink(missing_ok=True)
         raise
 
 
-def _of_file(path: Path, rig: str | None) -> Import:
+def _of_file(path: Path, history: Path, rig: str | None) -> Import:
     """The file with what the history needs beside each benchmark. Raises ValueError, FileRefusedError."""
     document = json.loads(read_document(path, HISTORY_BYTES_MAX))
     source = _Source.model_validate(document)
@@ -122,27 +99,27 @@ def _of_file(path: Path, rig: str | None) -> Import:
         name = TypeAdapter(Name).validate_python(name, strict=True)
     except ValidationError:
         raise ValueError(f"{name!r} is no name of a rig; give it another by --rig NAME") from None
+    require_inside(history / name, history.parent)
     benchmarks = []
     for one, raw in zip(source.benchmarks, document["benchmarks"], strict=True):
         if one.extra_info.get("simulated"):
-            raise FileRefusedError(path, "a simulated run's; it can have a history by --keep-history alone")
-        own = one.extra_info.keys() >= OWN
-        extra = one.extra_info if own else _of_others(one, source)
-        rate = one.stats.ops or 1 / one.stats.mean
-        told = {"rate": rate, "gpu_uuid": None, **extra, "imported": True}
-        benchmarks.append({**raw, "extra_info": told})
+            raise ValueError("a simulated run's; it can have a history by --keep-history alone")
+        if wrong := [key for key in READ if not isinstance(one.stats.get(key), int | float)]:
+            raise ValueError(f"{one.fullname}: stats.{wrong[0]} is no number")
+        own = one.extra_info if one.extra_info.keys() >= OWN else _of_others(one, source)
+        rate = one.stats.get("ops") or 1 / (one.stats["mean"] or 1e-99)  # before 3.1 there was no `ops`
+        benchmarks.append({**raw, "extra_info": {"rate": rate, "gpu_uuid": None, **own, "imported": True}})
     kept = without_rounds({**document, "datetime": measured_at, "benchmarks": benchmarks})
     text = safe_dumps(kept, ensure_ascii=True, indent=1).encode()
     StoredFile.model_validate_json(text)
-    return Import(path, name, measured_at, text)
+    runs = {_utc(stored.measured_at): stored.number for stored in read_history(history / name).everything}
+    return Import(path, name, measured_at, text, runs.get(measured_at))
 
 
 def _of_others(one: _Benchmark, source: _Source) -> Mapping[str, Any]:
     """What a plain benchmark of a host's CPU tells of itself; its own extra information stays."""
-    machine, commit = source.machine_info, source.commit_info.get("id")
-    tags = [f"commit={str(commit)[:COMMIT]}"] if commit else []
-    tags += [f"python={machine['python_version']}"] if "python_version" in machine else []
-    cpu = machine.get("cpu")
+    machine, cpu = source.machine_info, source.machine_info.get("cpu")
+    known = {"commit": str(source.commit_info.get("id") or "")[:12], "python": machine.get("python_version")}
     return {
         **{name: value for name, value in one.extra_info.items() if name not in Kept.model_fields},
         "title": one.fullname,
@@ -150,7 +127,7 @@ def _of_others(one: _Benchmark, source: _Source) -> Mapping[str, Any]:
         "subject": machine.get("node"),
         "gpu_uuid": machine.get("node"),  # the host, in the place of a card
         "gpu_name": cpu.get("brand_raw") if isinstance(cpu, dict) else None,
-        "tags": tags,
+        "tags": [f"{name}={value}" for name, value in known.items() if value],
     }
 
 

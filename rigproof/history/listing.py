@@ -45,6 +45,7 @@ COLUMNS = (
     *(name for name in Kept.model_fields if name != "labels"),
     "labels",
 )
+Trends = dict[tuple[str | None, Key], Trend]
 NOTHING = "nothing is kept yet; a run of real devices keeps its good rates"
 NOTHING_SIMULATED = "nothing is kept yet; a simulated run keeps its good rates with --keep-history"
 
@@ -93,19 +94,12 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
         return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
 
     trends = _trends(rates)
-    shared, changed = shared_and_changed(rates)
-    runs = {one.file: one for one in rates}
-    days = dict.fromkeys(sorted(one.measured_at[:10] for one in rates)[:: max(1, len(rates) - 1)])
-    yield f"{styled(rates[0].mark + rates[0].rig, BOLD)}: {figure(len(runs), 'runs')}, {' to '.join(days)}"
-    alike = ", ".join(f"{name} {value}" for name, value in shared.items() if name not in SHOWN_ELSEWHERE)
+    told = _told(rates, trends)
+    runs, alike = figure(len(told["runs"]), "runs"), told["alike"]
+    yield f"{styled(told['mark'] + told['rig'], BOLD)}: {runs}, {told['days']}"
     yield from wrap(f"all runs: {alike}", 80, initial_indent="  ", subsequent_indent="    ") if alike else ()
-    stepped = {trend.runs[step.place].file for trend in trends.values() for step in trend.steps}
-    for file in sorted({*changed, *stepped}):
-        every = ", ".join(
-            f"{name} {in_words(name, before)} → {in_words(name, now)}"
-            for name, before, now in changed.get(file, ())
-        )
-        yield f"  from {_numbered(runs[file])} on: {every or 'no condition that is kept changed'}"
+    for one in told["changes"]:
+        yield f"  from {one['number']} of {one['date']} on: {one['text']}"
     width = max(len(key[0]) for _, key in trends)
     twins = Counter((uuid, key[0]) for uuid, key in trends)
     cards: dict[str | None, list[str]] = {}
@@ -121,10 +115,45 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
         yield from lines
 
 
+def history_content(rates: Sequence[StoredRate]) -> dict[str, Any]:
+    """The same for a page: what the lines above the figures say, and `trends` as `trends_json` has them."""
+    trends = _trends(rates)
+    return {**_told(rates, trends), "trends": _as_json(rates, trends)}
+
+
+def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
+    """The rig, its runs, what all of them share, and what changed with which run."""
+    shared, changed = shared_and_changed(rates)
+    runs = {one.file: one for one in rates}
+    days = dict.fromkeys(sorted(one.measured_at[:10] for one in rates)[:: max(1, len(rates) - 1)])
+    stepped = {trend.runs[step.place].file for trend in trends.values() for step in trend.steps}
+    changes = []
+    for file in (file for file in runs if file in changed or file in stepped):
+        every = ", ".join(
+            f"{name} {in_words(name, before)} → {in_words(name, now)}"
+            for name, before, now in changed.get(file, ())
+        )
+        own = {"number": runs[file].number, "date": runs[file].measured_at[:10]}
+        changes.append({**own, "text": every or "no condition that is kept changed"})
+    alike = (f"{name} {value}" for name, value in shared.items() if name not in SHOWN_ELSEWHERE)
+    return {
+        "mark": rates[0].mark,
+        "rig": rates[0].rig,
+        "runs": [one.number for one in runs.values()],
+        "days": " to ".join(days),
+        "alike": ", ".join(alike),
+        "changes": changes,
+    }
+
+
 def trends_json(rates: Sequence[StoredRate]) -> list[dict[str, Any]]:
     """The same for programs, with every run of each figure."""
+    return _as_json(rates, _trends(rates))
+
+
+def _as_json(rates: Sequence[StoredRate], trends: Trends) -> list[dict[str, Any]]:
     found = []
-    for (uuid, (title, unit, labels)), trend in _trends(rates).items():
+    for (uuid, (title, unit, labels)), trend in trends.items():
         steps = [
             {
                 "number": trend.runs[one.place].number,
@@ -151,7 +180,7 @@ def csv_rows(rates: Sequence[StoredRate]) -> Iterator[dict[str, Any]]:
         yield {**place, **one.kept.model_dump(), "labels": labels, "tags": " ".join(one.kept.tags)}
 
 
-def _trends(rates: Sequence[StoredRate]) -> dict[tuple[str | None, Key], Trend]:
+def _trends(rates: Sequence[StoredRate]) -> Trends:
     figures: dict[tuple[str | None, Key], list[StoredRate]] = {}
     for one in once(rates):
         figures.setdefault((one.kept.gpu_uuid, figure_key(one)), []).append(one)
@@ -167,10 +196,6 @@ def _in_words(trend: Trend) -> str:
         found = f"median {figure(trend.median)}"
     spread = trend.spread_percent
     return f"{found}{'' if spread is None else f' ±{spread:.2g} %'} n {len(trend.runs)}"
-
-
-def _numbered(one: StoredRate) -> str:
-    return f"{one.number} of {one.measured_at[:10]}"
 
 
 def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> Iterator[str]:

@@ -6,5 +6,5 @@ from rigproof.stages.registry import KINDS
 from support.bench import Bench
 
 load_rig("dual-3090-3070", KINDS)
-page._templates().get_template("report.html.jinja")
+page.templates().get_template("report.html.jinja")
 Bench()

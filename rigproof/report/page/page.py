@@ -78,7 +78,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
     shown = {chart.anchor for chart in charts}
     anchors = {(verdict.criterion, verdict.subject): f"v{n}" for n, verdict in enumerate(ordered[:ROWS_MAX])}
     return (
-        _templates()
+        templates()
         .get_template("report.html.jinja")
         .render(
             result=result,
@@ -115,13 +115,13 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
             events_left=len(events[MARKS_MAX:]),
             charts=charts,
             plots=document_of(chart.plot for chart in charts),
-            library=_library() if charts else "",
+            library=library() if charts else "",
         )
     )
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
     """The templates, compiled once in a process."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -138,7 +138,7 @@ def _templates() -> Environment:
     return environment
 
 
-def _library() -> Markup:
+def library() -> Markup:
     """Bokeh's library for the browser. It is Markup, since no content of the run is in it."""
     path = settings.bokehjs_path() / "js" / "bokeh.min.js"
     return Markup(path.read_text(encoding="utf-8"))  # noqa: S704

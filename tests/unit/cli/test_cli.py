@@ -17,6 +17,7 @@ from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry import inventory
 from support.acceptance import rigproof
+from support.readers import READERS
 from support.recordings import healthy_recording
 from support.rig_profile import profile_text, stage_changes
 
@@ -452,6 +453,20 @@ def test_a_history_file_over_its_limit_is_named_with_its_size_and_the_limit(cli,
     status, out, _ = cli("history", "lab", "--report-dir", tmp_path)
     assert status == 4
     assert "0001_run.json: left out: 100 bytes are more than the 77 it can have" in out
+
+
+def test_a_page_is_of_one_rig_and_says_where_it_was_written(cli, tmp_path):
+    stored, page = READERS["history"].samples()[0], tmp_path / "page.html"
+    for rig in ("lab", "lob"):
+        (tmp_path / "history" / rig).mkdir(parents=True)
+        (tmp_path / "history" / rig / "0001_run.json").write_bytes(stored)
+    of_all = "history", "--report-dir", tmp_path, "--html"
+    refused(cli(*of_all, page), "a page is of one rig, and lab, lob is selected; name one")
+    refused(cli(*of_all, page, "--json"), "--json, --csv and --html: choose one of them")
+    refused(cli(*of_all, tmp_path, "lab"), f"--html {tmp_path}: ", "; name another file")
+    assert not page.exists()
+    assert cli(*of_all, page, "lab") == (0, f"written: {page}\n", "")
+    assert "<h1>History of lab</h1>" in page.read_text()
 
 
 def test_a_report_is_not_written_through_a_link(cli, run, tmp_path):

@@ -12,12 +12,15 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageStat
 from playwright import sync_api
 
+from rigproof.history.listing import history_content
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.measurements import Stage
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.result import RunResult
+from rigproof.report.page.history_page import write_history_page
 from rigproof.report.page.page import write_page
+from support.histories import lab
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
@@ -120,7 +123,7 @@ def opened(tab, address):
     """
 
     @contextmanager
-    def open_page(viewport=DESKTOP, color_scheme="light", **options):
+    def open_page(viewport=DESKTOP, color_scheme="light", address=address, **options):
         page, said = tab(*viewport.values(), tuple(options.items()))
         page.set_viewport_size(viewport)
         page.emulate_media(media="null", color_scheme=color_scheme)
@@ -358,6 +361,54 @@ def test_an_accessibility_checker_finds_nothing(opened, viewport, scheme):
         found = Axe().run(page, options=AXE).response
     assert "color-contrast" in {rule["id"] for rule in found["passes"]}
     assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]] == []
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """The page of a rig's history, in which a card was slower from a new driver on."""
+    path = tmp_path_factory.mktemp("history") / "history.html"
+    write_history_page(path, history_content(lab()), ["rejected cards", "pc2/gpu0: compute.exact"])
+    return path.as_uri()
+
+
+@pytest.mark.parametrize(("viewport", "scheme"), [(PHONE, "light"), (DESKTOP, "dark")])
+def test_a_history_is_read_by_everybody_on_any_screen(opened, history, viewport, scheme):
+    with opened(viewport, color_scheme=scheme, address=history) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+        assert max(page.locator("td, h2, h3, button, li").evaluate_all(RIGHT_EDGES)) <= viewport["width"]
+        assert page.locator(".plot").count() == 5
+        found = Axe().run(page, options=AXE).response
+        dark = brightness(page.locator(".plot").nth(1).screenshot()) < 60
+    assert "color-contrast" in {rule["id"] for rule in found["passes"]}
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]] == []
+    assert dark is (scheme == "dark")
+
+
+# Where the third run's dot is in the window.
+DOT = """() => {
+    const plot = Bokeh.documents[0].roots()[1], view = Bokeh.index.find_one_by_id(plot.id);
+    const dots = plot.renderers[1], values = dots.data_source.data, at = view.el.getBoundingClientRect();
+    return [at.x + view.frame.x_scale.compute(values.place[2]),
+        at.y + view.frame.y_scale.compute(values[dots.name][2])];
+}"""
+SELECTED = (
+    "Bokeh.documents[0].roots().slice(1).map(one => [...one.renderers[1].data_source.selected.indices])"
+)
+
+
+def test_a_run_is_marked_in_all_charts_of_its_card(opened, history):
+    with opened(address=history) as page:
+        other = page.locator(".plot").nth(2)
+        before = other.screenshot()
+        page.mouse.move(*page.evaluate(DOT))
+        page.wait_for_timeout(200)
+        assert other.screenshot() != before
+        page.mouse.down()
+        page.mouse.up()
+        until(page, f"{SELECTED}[0].length > 0")
+        assert page.evaluate(SELECTED) == [[2], [2], [], []]
+        names = page.evaluate("Bokeh.documents[0].get_model_by_name('names').data.text")
+        assert names == ["", "driver 570.86.10 → 580.159.04"]
 
 
 LAPS, LAP_S = 24, 1200.0

@@ -1,0 +1,115 @@
+"""The page of a rig's history: what `rigproof history` lists, with a chart for each figure of each card."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import numpy as np
+
+from rigproof.records.disk.durable import replacing
+from rigproof.records.measurements import Stage
+from rigproof.report.page.page import library, templates
+from rigproof.report.page.plots import LINE_COLORS, Chart, Model, TimePlots, document_of, hover
+
+SLOWER, FASTER, FIRST = "#d32f2f", "#2e7d32", "#888888"  # a level, beside the one before it
+SPAN = 0.02  # of the median, the least that a chart shows: noise looks flat
+Trend = Mapping[str, Any]  # as `rigproof history --json` has it
+
+
+class _RunPlots(TimePlots):
+    """Over runs, the first at 1, in place of seconds; a stage is a time in which no condition changed."""
+
+    def _times(self) -> Model:
+        ticker = Model("BasicTicker", min_interval=1)
+        return Model("LinearAxis", axis_label="runs, the oldest first", ticker=ticker)
+
+
+def write_history_page(path: Path, content: Mapping[str, Any], notes: Sequence[str]) -> None:
+    """Write one rig's page in one step; `content` is `history_content`'s. Raises OSError."""
+    places = {number: place for place, number in enumerate(content["runs"], start=1)}
+    begins = [(0.0, "")] + [(places[one["number"]] - 0.5, one["text"]) for one in content["changes"]]
+    ends = [*begins, (len(places) + 1.0, "")]
+    alike = [Stage(text, begin, end, "finished") for (begin, text), (end, _) in pairwise(ends)]
+    plots = _RunPlots(len(places) + 1.0, (), alike, len(places))
+    # One line for all charts, and one source for all of a card: what is marked in one is marked in each.
+    line = Model("Span", dimension="height", line_color=FIRST)
+    cross = Model("CrosshairTool", dimensions="height", overlay=line)
+    names = plots.plot((0, 2), [plots.stage_names()], [cross], (), height=110, axis=False)
+    cards: dict[str | None, list[Trend]] = {}
+    for trend in content["trends"]:
+        cards.setdefault(trend["gpu_uuid"], []).append(trend)
+    charts = [_charts(own, f"card-{n}", places, plots, cross) for n, own in enumerate(cards.values())]
+    first = [Chart("changes", "Changes, from run to run", names)] if content["changes"] else []
+    text = templates().get_template("history.html.jinja").render(
+        **content, cards=list(zip(cards.values(), charts, strict=True)), first=first, notes=notes,
+        plots=document_of(one.plot for own in (first, *charts) for one in own), library=library(),
+    )  # fmt: skip
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def _charts(
+    own: Sequence[Trend], card: str, places: Mapping[str, int], plots: TimePlots, cross: Model
+) -> list[Chart]:
+    """A chart of each figure of a card: a dot for each run, a line for each level, the change beside it."""
+    runs = {run["number"]: run for trend in own for run in trend["runs"]}
+    data: dict[str, Any] = {
+        "place": [places[number] for number in runs],
+        "run": [f"{number}, {run['measured_at'][:16].replace('T', ' ')}" for number, run in runs.items()],
+        "under": [_under(run) for run in runs.values()],
+    }
+    source, charts = Model("ColumnDataSource", data=data), []
+    subject = own[0]["runs"][-1]["subject"]
+    twins = Counter(trend["title"] for trend in own)
+    for number, trend in enumerate(own):
+        anchor, unit = f"{card}-{number}", trend["unit"]
+        rates = {run["number"]: run["rate"] for run in trend["runs"]}
+        data[anchor] = np.array([rates.get(one, np.nan) for one in runs])
+        color = {"fill_color": {"value": LINE_COLORS[0]}, "line_color": None}
+        dot = Model("Scatter", x={"field": "place"}, y={"field": anchor}, size={"value": 6}, **color)
+        dots = Model("GlyphRenderer", name=anchor, data_source=source, glyph=dot)
+        tips = hover(dots, [("run", "@run"), (unit, f"@{{{anchor}}}{{0.00}}"), ("", "@under")])
+        low, high = min(rates.values()), max(rates.values())
+        middle, half = (low + high) / 2, max((high - low) * 0.65, SPAN * trend["median"] / 2)
+        shapes = [dots, *_levels(trend, places)]
+        plot = plots.plot((middle - half, middle + half), shapes, [tips, cross, Model("TapTool")], ())
+        work = f" ({trend['labels']})" if twins[trend["title"]] > 1 else ""
+        charts.append(Chart(anchor, f"{subject} {trend['title']}{work}, {unit}", plot))
+    return charts
+
+
+def _levels(trend: Trend, places: Mapping[str, int]) -> list[Model]:
+    """A line over the runs of each level, and how it differs from the one before."""
+    steps = {one["number"]: one for one in trend["steps"]}
+    data: dict[str, list[Any]] = {
+        name: [] for name in ("from", "to", "level", "color", "text", "align", "at")
+    }
+    numbers = [run["number"] for run in trend["runs"]]
+    begins = [0, *(numbers.index(number) for number in steps), len(numbers)]
+    for begin, end in pairwise(begins):
+        first, last = numbers[begin], numbers[end - 1]
+        step = steps.get(first)
+        data["from"].append(places[first] - 0.4)
+        data["to"].append(places[last] + 0.4)
+        data["level"].append(geometric_mean(run["rate"] for run in trend["runs"][begin:end]))
+        data["color"].append(FIRST if step is None else SLOWER if step["percent"] < 0 else FASTER)
+        data["text"].append("" if step is None else f"{step['percent']:+.2g} % since {first}")
+        late = places[first] > len(places) / 2  # no text ends beyond the chart
+        data["align"].append("right" if late else "left")
+        data["at"].append(data["to" if late else "from"][-1])
+    source, y = Model("ColumnDataSource", data=data), {"field": "level"}
+    line = Model("Segment", x0={"field": "from"}, y0=y, x1={"field": "to"}, y1=y, line_width={"value": 3},
+                 line_color={"field": "color"})  # fmt: skip
+    text = Model("Text", x={"field": "at"}, y=y, text={"field": "text"}, text_align={"field": "align"},
+                 text_font_size={"value": "9pt"}, y_offset={"value": -12})  # fmt: skip
+    return [Model("GlyphRenderer", data_source=source, glyph=one) for one in (line, text)]
+
+
+def _under(run: Mapping[str, Any]) -> str:
+    """What a run was measured under, for its tip."""
+    limit = "" if run["power_limit_w"] is None else f"{run['power_limit_w']:.0f} W"
+    driver = f"driver {run['driver']}" if run["driver"] else ""
+    return ", ".join(filter(None, (driver, limit, run["shortened"], *run["tags"])))
