@@ -42,6 +42,12 @@ PROFILE = (
 ACCEPT = f"accept --simulate-inline --level quick --hwprofile ./{RIG}.toml --inject overheat@n1/gpu5"
 NIGHT = "accept --simulate-inline --level soak --duration 480 --hwprofile dual-3090-3070"
 HOT = ("--inject", "overheat@pc2/gpu0")
+KEPT = "accept --simulate-inline --level quick --hwprofile dual-3090-3070 --keep-history --report-dir kept"
+CAPPED = (*[""] * 5, *["--inject power-capped@pc1/gpu0:to=300"] * 4)  # a run each
+LISTED = "history --simulated --report-dir kept"
+COMPARED = (
+    f"{LISTED.replace('history', 'history compare', 1)} power=350,card=pc1/gpu0 power=300,card=pc1/gpu0"
+)
 FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
@@ -93,6 +99,17 @@ class Studio:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "TZ": "Europe/Berlin"}
         subprocess.run(command, check=False, capture_output=True, cwd=self.folder, env=environment)
         return self.folder / "night" / "latest" / "report.html"
+
+    @cached_property
+    def history_page(self) -> Path:
+        """The page of nine simulated runs, after five of which somebody lowered a card's power limit."""
+        page = self.folder / "history.html"
+        accepts = [f"{KEPT} --simulate-seed {seed} {fault}" for seed, fault in enumerate(CAPPED)]
+        for arguments in (*accepts, f"{LISTED} --html {page}"):
+            command = [sys.executable, "-m", "rigproof", *arguments.split()]
+            environment = os.environ | {"PYTHONPATH": str(ROOT)}
+            subprocess.run(command, check=True, capture_output=True, cwd=self.folder, env=environment)
+        return page
 
     def screen(self, columns: int, arguments: str, until: str, *options: str) -> list[str]:
         """What `rigproof ARGUMENTS` has left on a terminal, with its colours, once `until` is on it."""
@@ -176,6 +193,30 @@ def night_phone(studio: Studio) -> bytes:
     return page_png(studio, studio.night_report, 390, 1000, at="#findings")
 
 
+def history(studio: Studio) -> bytes:
+    """What `rigproof history` says of those nine runs."""
+    assert studio.history_page
+    command = LISTED.replace(" --report-dir kept", "")
+    return drawn("history", 80, command, studio.screen(80, LISTED, "ended with 0")[:-1])
+
+
+def comparison(studio: Studio) -> bytes:
+    """The runs under the two power limits compared."""
+    assert studio.history_page
+    command = COMPARED.replace(" --report-dir kept", "")
+    return drawn("comparison", 80, command, studio.screen(80, COMPARED, "ended with 0")[:-1])
+
+
+def history_desktop(studio: Studio) -> bytes:
+    """The page of those runs."""
+    return page_png(studio, studio.history_page, 1280, 1400)
+
+
+def history_phone(studio: Studio) -> bytes:
+    """Its charts on a telephone, for a reader who prefers dark pages."""
+    return page_png(studio, studio.history_page, 390, 1000, at="#card-0-2", color_scheme="dark")
+
+
 def printed(studio: Studio) -> bytes:
     """The first two pages of the real report on A4."""
     with opened(studio, studio.real_report, 794, 1123) as page:
@@ -233,6 +274,10 @@ PICTURES: dict[str, Callable[[Studio], bytes]] = {
     "report-night.png": night,
     "report-night-phone.png": night_phone,
     "report-printed.png": printed,
+    "history-80.svg": history,
+    "compare-80.svg": comparison,
+    "history-desktop.png": history_desktop,
+    "history-phone.png": history_phone,
 }
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from rigproof.criteria.changes import Change, change
-from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, in_words, once
+from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, heading, in_words, once
 from rigproof.records.champions import same_power
 from rigproof.records.verdict import figure
 
@@ -293,7 +293,7 @@ def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = F
     if not found.differs:
         yield "no condition that is kept differs"
     for card, rows in found.cards.items():
-        yield styled(mark + card, BOLD)
+        yield styled(heading(mark, card), BOLD)
         for row in rows:
             title = f"{row.title}{f' ({row.labels})' if _has_twin(row, rows) else ''}"
             yield f"  {styled(title, BOLD)}: {figure(row.before)} → {figure(row.after, row.unit)}"

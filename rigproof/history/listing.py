@@ -23,6 +23,7 @@ from rigproof.history.reading import (
     Key,
     StoredRate,
     figure_key,
+    heading,
     in_words,
     once,
     read_history,
@@ -111,7 +112,7 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
         cards.setdefault(uuid, []).append(line)
     latest = {one.kept.gpu_uuid: one for one in rates}
     for uuid, lines in cards.items():
-        yield styled(latest[uuid].mark + latest[uuid].card, BOLD)
+        yield styled(heading(told["mark"], latest[uuid].card), BOLD)
         yield from lines
 
 

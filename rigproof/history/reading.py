@@ -91,6 +91,11 @@ class StoredRate:
         return " ".join(filter(None, (self.kept.subject, self.kept.gpu_name, self.kept.gpu_uuid)))
 
 
+def heading(mark: str, card: str) -> str:
+    """A card above its figures; behind the mark there is no room for its maker in 80 columns."""
+    return mark + card.replace("NVIDIA ", "", 1) if mark else card
+
+
 Key = tuple[str, str, str]  # title, unit, labels
 
 

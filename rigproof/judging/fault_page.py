@@ -60,7 +60,7 @@ SYMPTOMS = (
         "Training is slower since the new driver",
         ("clock-stuck", "power-capped", "tensor-cores-unused", "driver-mismatch"),
         ("clock.ratio", "power.limit", "precision.speedup", "inventory.driver"),
-        "[runs before and after](reports.md#the-history-of-rates)",
+        "[runs before and after](histories.md)",
     ),
 )
 

@@ -86,7 +86,7 @@ def test_a_comparison_of_simulated_runs_says_so(two_drivers) -> None:
     assert [line for line in lines if "SIMULATED" in line] == [
         "SIMULATED A: driver=570: 5 runs, 2026-01-01 to 2026-01-05",
         "SIMULATED B: driver=580: 4 runs, 2026-01-06 to 2026-01-09",
-        "SIMULATED pc1/gpu0 NVIDIA H200 GPU-1111",
+        "SIMULATED pc1/gpu0 H200 GPU-1111",
     ]
     assert compare(simulated[:5], simulated[5:], simulated).as_json()["simulated"] is True
 
