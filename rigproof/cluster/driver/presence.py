@@ -11,6 +11,7 @@ from typing import Any
 from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.cluster.launch.commands import head_of, ray_start_line
 from rigproof.host.offers import offers
+from rigproof.host.proc import boot_id
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import SkuOf, assign_gpus
 from rigproof.profiles.loading.structure import UNKNOWN_SKU
@@ -18,7 +19,7 @@ from rigproof.profiles.planning.operands import room_of
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.tables.node import Node
 from rigproof.records.identity import GpuIdentity, HostInventory, NodeIdentity
-from rigproof.records.measurements import Event, ForeignMemory
+from rigproof.records.measurements import BootReading, Event, ForeignMemory
 from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import FOLLOWS
 
@@ -77,8 +78,8 @@ def without_driver(loaded: LoadedRig, here: HostInventory) -> Node | None:
 
 def missing_driver(
     loaded: LoadedRig, node: Node, here: HostInventory, clock_offset_s: float, t_s: float
-) -> list[NodeIdentity | Event]:
-    """The identity of this machine, which has no driver, and an event for each of its GPUs."""
+) -> list[NodeIdentity | BootReading | Event]:
+    """The identity and boot of this machine, which has no driver, and an event for each of its GPUs."""
     identity = NodeIdentity(
         subject=node.name,
         hostname=here.hostname,
@@ -107,7 +108,8 @@ def missing_driver(
         )
         for device in loaded.devices()
     ]
-    return [identity, *events]
+    booted = boot_id()
+    return [identity, BootReading(t_s, node.name, "before", booted.value, booted.reason), *events]
 
 
 def gpus_there(

@@ -7,6 +7,7 @@ from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.cluster.driver.presence import gpus_there, missing_node, way_back, without_driver
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.host.proc import boot_id
 from rigproof.host.processes import ProcessId
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge
@@ -191,6 +192,8 @@ def test_a_machine_without_a_driver_is_rejected_without_a_ray_in_which_to_look_f
     )
     assert present.remedy == "follows from inventory.driver of box, see there first"
     assert node.outcome is Outcome.PASS
+    # else `rigproof verdict` could not tell that the machine has not been started again since
+    assert [(one.subject, one.boot_id) for one in recording.boots] == [("box", boot_id().value)]
 
 
 @pytest.mark.parametrize(
