@@ -159,6 +159,7 @@ class Criterion:
     rig promises it; a comparison of devices needs several.
     `rate`: if its figure misses the limit by less than `limits.marginal_share` of it, its stage is measured
     once more, and a figure that is good only once warns.
+    `of_all_attempts`: it judges all attempts at a stage together; else each is judged, and the worst counts.
     `steady`: the setting of its stage that says how much of its best lap's figure each lap must reach.
     `figures`: the figures whose floors its measurements are compared with. `sum_of`: the criterion whose
     figures it sums.
@@ -195,6 +196,7 @@ class Criterion:
     holds_for: Callable[[PromisedDevice], bool] = every_device
     eligible: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     rate: bool = False
+    of_all_attempts: bool = False
     steady: str = ""
     figures: tuple[FigureKind, ...] = ()
     sum_of: str = ""

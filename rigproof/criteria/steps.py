@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
+
+import numpy as np
 
 from rigproof.criteria.changes import TOGETHER, Change, change
 
@@ -49,28 +51,21 @@ def steps_of(rates: Sequence[float], figures: int, error: float = 1 - TOGETHER) 
 
 def _divisions(rates: Sequence[float]) -> Iterator[tuple[int, ...]]:
     """Where each best division into levels begins a new one, from the most levels down to a single one."""
-    logs = [math.log(one) for one in rates]
-    sums, squares = [0.0, *accumulate(logs)], [0.0, *accumulate(one * one for one in logs)]
-
-    def inside(begin: int, end: int) -> float:
-        total = sums[end] - sums[begin]
-        return squares[end] - squares[begin] - total * total / (end - begin)
-
-    size = len(rates)
-    # How far the runs before `end` spread in so many levels, and where these begin: [levels - 1][end - 1].
-    best: list[list[tuple[float, tuple[int, ...]]]] = [[(inside(0, end), (0,)) for end in range(1, size + 1)]]
-    for levels in range(2, min(LEVELS_MOST, size) + 1):
-        before = best[-1]
-        best.append(
-            [
-                min(
-                    (before[begin - 1][0] + inside(begin, end), (*before[begin - 1][1], begin))
-                    for begin in range(levels - 1, end)
-                )
-                if end >= levels
-                else before[end - 1]
-                for end in range(1, size + 1)
-            ]
-        )
-    for of_levels in reversed(best):
-        yield of_levels[-1][1][1:]
+    logs, size = np.log(rates), len(rates)
+    logs -= logs.mean()
+    sums, squares = (np.append(0.0, np.cumsum(one)) for one in (logs, logs**2))
+    begins, ends = np.arange(size)[:, None], np.arange(1, size + 1)
+    # How far the runs from `begins` to before `ends` spread.
+    lengths = np.maximum(1, ends - begins)
+    inside = squares[ends] - squares[begins] - (sums[ends] - sums[begins]) ** 2 / lengths
+    inside[ends <= begins] = np.inf
+    best, firsts = inside[0], []  # of the runs before each end, in so many levels
+    found: list[tuple[int, ...]] = [()]
+    for _ in range(2, min(LEVELS_MOST, size) + 1):
+        total = np.append(np.inf, best[:-1])[:, None] + inside
+        firsts.append(total.argmin(axis=0))
+        best, places = total.min(axis=0), [size]
+        for first in reversed(firsts):
+            places.append(int(first[places[-1] - 1]))
+        found.append(tuple(places[:0:-1]))
+    yield from reversed(found)

@@ -35,6 +35,7 @@ class Kept(_Stored):
 
     run_id: Text | None = None
     title: Text
+    figure: Text | None = None
     rate: Annotated[float, Field(ge=1e-9, le=1e15)]
     unit: Text
     subject: Text
@@ -48,6 +49,8 @@ class Kept(_Stored):
     imported: bool = False
     tags: list[Text] = []
     shortened: Text = ""
+    length_s: Known = None  # planned, of its stage
+    workers: int | None = None
     power_limit_w: Known = None
     sm_clock_mean_mhz: Known = None
     core_temperature_mean_c: Known = None

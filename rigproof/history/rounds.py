@@ -149,9 +149,6 @@ def extra_info(
 
     `unit` is that of OPS. `labels` has the values of the rounds' labels, by name.
     """
-    gpu = recording.gpus.get(subject)
-    node = recording.nodes.get(subject.partition("/")[0])
-    worker = next((one for one in recording.workers if one.subject == subject), None)
     values: dict[str, set[str | int]] = defaultdict(set)
     for one in rounds:
         for name, value in one.labels.items():
@@ -159,6 +156,20 @@ def extra_info(
     return {
         "criterion": criterion,
         "title": figure_title(criterion, figure),
+        "labels": {name: sorted(values[name], key=str) for name in sorted(values)},
+        **conditions(recording, figure, subject),
+        **means_of(recording, subject, rounds),
+    }
+
+
+def conditions(recording: Recording, figure: FigureKind, subject: str) -> dict[str, Any]:
+    """What a figure of a device is measured under, as far as it is known before it is."""
+    gpu = recording.gpus.get(subject)
+    node = recording.nodes.get(subject.partition("/")[0])
+    workers = [one for one in recording.workers if one.subject == subject]
+    worker = workers[0] if workers else None
+    stage, plan = KINDS.of_figure(figure).name, {} if recording.plan is None else recording.plan.plan
+    return {
         "figure": figure.name,
         "subject": subject,
         "run_id": recording.run.run_id,
@@ -166,14 +177,14 @@ def extra_info(
         "tags": list(recording.run.tags),
         "simulated": recording.run.simulated,
         "unit": figure.unit,
-        "labels": {name: sorted(values[name], key=str) for name in sorted(values)},
+        "length_s": next((one["expected_s"] for one in plan.get("stages", ()) if one["name"] == stage), None),
+        "workers": len({one.worker for one in workers}),
         "gpu_uuid": gpu.uuid if gpu else None,
         "gpu_name": gpu.name if gpu else None,
         "power_limit_w": gpu.power_limit_w if gpu else None,
         "driver": node.driver_version if node else None,
         "torch": worker.torch_version if worker else None,
         "cuda": worker.cuda_version if worker else None,
-        **means_of(recording, subject, rounds),
     }
 
 

@@ -11,6 +11,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 
+REGRESSION = "history.regression"
 # Events that rule out another attempt, whatever the stage's rates are.
 HARD_EVENTS = (
     "agent_died",
@@ -29,29 +30,42 @@ HARD_EVENTS = (
 
 
 def another_attempt(recording: Recording, loaded: LoadedRig, stage: str) -> str:
-    """Why a stage that has just ended is attempted once more: which rate narrowly missed its limit.
+    """Why a stage that has just ended is attempted once more: which rate is low, and against what.
 
-    Empty if it is not: if all rates pass, if one is far off, if anything else in the stage failed, if not all
-    workers finished it, or if it was attempted twice already.
+    That is a limit which was missed narrowly, `limits.marginal_repeats` times; or the card's own earlier
+    runs, `limits.regression_repeats` times, as long as the median of all attempts is below them. Empty if it
+    is not: if all rates pass, if one is far off its limit, if anything else in the stage failed, if not all
+    workers finished it, or if it was attempted as often as that already.
     """
-    run = recording.stages.get(stage)
-    if run is None or run.status != "finished" or stage in recording.first_attempts:
+    run, limits = recording.stages.get(stage), loaded.rig.limits
+    done = len(recording.earlier_attempts.get(stage, ()))
+    most = marginal, regression = limits.marginal_repeats or 0, limits.regression_repeats or 0
+    if run is None or run.status != "finished" or done >= max(most):
         return ""
     if any(one.kind in HARD_EVENTS and not one.t_s < run.start_s for one in recording.events):
         return ""
     evidence = Evidence(recording, loaded)
     own = [one for one in CATALOGUE.values() if stage in one.loads(evidence.stages, evidence.kinds)]
     rates, others = [one for one in own if one.rate], [one for one in own if not one.rate]
-    marginal: list[Verdict] = []
+    narrowly: list[Verdict] = []
     for criterion, verdict in _failures(rates, evidence):
         if not _is_of(stage, criterion, verdict, evidence):
             continue
         if not is_marginal(criterion, verdict, evidence.marginal_share(verdict.subject)):
             return ""
-        marginal.append(verdict)
-    if not marginal or _failures(others, evidence):
+        narrowly.append(verdict)
+    narrowly = narrowly if done < marginal else []
+    lower = _slower(evidence, stage) if done < regression else []
+    if not (narrowly or lower) or _failures(others, evidence):
         return ""
-    return _message(stage, marginal)
+    return _message(stage, [*narrowly, *lower])
+
+
+def _slower(evidence: Evidence, stage: str) -> list[Verdict]:
+    """Of the stage whose rates were just judged, those that are below the card's earlier ones."""
+    found = _failures([CATALOGUE[REGRESSION]], evidence)
+    window = evidence.whole_window(stage)
+    return [one for _, one in found if one.from_s is not None and window.from_s <= one.from_s <= window.to_s]
 
 
 def _is_of(stage: str, criterion: Criterion, verdict: Verdict, evidence: Evidence) -> bool:

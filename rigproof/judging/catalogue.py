@@ -25,6 +25,7 @@ from rigproof.criteria.checks import (
     nvlink,
     pcie_errors,
     power,
+    regression,
     reset,
     thermal,
     thermal_margin,
@@ -40,6 +41,7 @@ BEFORE_STAGES = (cluster, inventory, driver, modes, distribution, activity, dist
 AFTER_STAGES = (
     *(compute, memory, memory_errors, transfer, pcie_errors, thermal, thermal_margin),
     *(power, clock, health, ecc_mode, defects, nvlink, fabric, reset, host, host_limits, sensor_rules),
+    regression,
 )
 
 

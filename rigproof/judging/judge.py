@@ -1,7 +1,7 @@
 """From criteria and evidence to verdicts. An error here gives NOT MEASURED, never a pass."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from sys import intern
 
@@ -57,13 +57,12 @@ def promised(
 def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     """One verdict. Never raises because of a Recording's content; KeyError if the subject is not promised.
 
-    If there were two attempts at a stage, both are judged (`of_attempts`).
+    If there were several attempts at a stage, all are judged (`of_attempts`), unless it looks at all itself.
     """
     last = _judged(criterion, subject, evidence)
-    if evidence.first_attempt is None:
-        return last
-    first = _judged(criterion, subject, evidence.first_attempt)
-    return of_attempts(criterion, first, last, evidence.marginal_share(subject))
+    earlier = () if criterion.of_all_attempts else evidence.earlier_attempts
+    each = [*(_judged(criterion, subject, one) for one in earlier), last]
+    return of_attempts(criterion, each, evidence.marginal_share(subject))
 
 
 def is_marginal(criterion: Criterion, verdict: Verdict, share: float | None) -> bool:
@@ -75,32 +74,39 @@ def is_marginal(criterion: Criterion, verdict: Verdict, share: float | None) -> 
     return verdict.limit * (1 - share) < verdict.measured < verdict.limit
 
 
-def of_attempts(criterion: Criterion, first: Verdict, last: Verdict, share: float | None) -> Verdict:
-    """One verdict from two attempts: the worse, except for a rate that failed once, by less than `share`."""
-    failed, other = (first, last) if first.outcome is Outcome.FAIL else (last, first)
-    if is_marginal(criterion, failed, share) and other.outcome in GOOD:
+def of_attempts(criterion: Criterion, each: Sequence[Verdict], share: float | None) -> Verdict:
+    """One verdict from all attempts, in their order: the worst of them, and of those alike the last one.
+
+    A rate that failed once, by less than `share`, and was good all other times warns.
+    """
+    latest = each[::-1]
+    worst = min(latest, key=lambda one: WORST_FIRST.index(one.outcome))
+    others = [one for one in latest if one is not worst]
+    if is_marginal(criterion, worst, share) and others and all(one.outcome in GOOD for one in others):
         return replace(
-            other,
+            others[0],
             outcome=Outcome.WARN,
-            detail=joined(f"{_attempt(failed, first)} it was {_measured(failed)}", other.detail),
-            remedy=failed.remedy,
-            severity=failed.severity,
+            detail=joined(_once([worst], each), others[0].detail),
+            remedy=worst.remedy,
+            severity=worst.severity,
         )
-    worse, better = sorted((last, first), key=lambda one: WORST_FIRST.index(one.outcome))
-    if criterion.rate and worse.outcome is Outcome.FAIL and better.measured is not None:
-        return replace(
-            worse, detail=joined(f"{_attempt(better, first)} it was {_measured(better)}", worse.detail)
-        )
-    return worse
+    if criterion.rate and worst.outcome is Outcome.FAIL:
+        known = [one for one in each if one is not worst and one.measured is not None]
+        return replace(worst, detail=joined(_once(known, each), worst.detail))
+    return worst
 
 
-def _attempt(one: Verdict, first: Verdict) -> str:
-    return "the first time" if one is first else "the second time"
+ORDINALS = ("first", "second", "third", "fourth")
 
 
-def _measured(one: Verdict) -> str:
-    assert one.measured is not None
-    return figure(one.measured, one.unit, more_digits=1)
+def _once(those: Sequence[Verdict], each: Sequence[Verdict]) -> str:
+    """`the first time it was 98.2 TFLOP/s`, for each of those; empty if there are none."""
+    places = (next(place for place, any_ in enumerate(each) if any_ is one) for one in those)
+    return ", ".join(
+        f"the {ORDINALS[place]} time it was {figure(one.measured, one.unit, more_digits=1)}"
+        for place, one in zip(places, those, strict=True)
+        if one.measured is not None
+    )
 
 
 def joined(*parts: str) -> str:
@@ -118,6 +124,8 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
         if not criterion.judges_absence and not isinstance(about, Evidence):
             about.require_found()
         finding = criterion.find(about)
+        if finding.rates:
+            evidence.rates_of(subject).update({one.figure: one for one in finding.rates})
         _require_figures(finding)
         if criterion.surroundings and finding.outcome is Outcome.FAIL:
             raise TypeError("it judges the surroundings and must not fail")

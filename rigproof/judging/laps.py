@@ -29,6 +29,7 @@ LASTING = frozenset(
         "agent_died",
         "black_box",
         "champions",
+        "earlier_rates",
         "gpu_lost",
         "gpu_missing",
         "gpu_skipped",
@@ -118,11 +119,14 @@ def _between(
     to_s: float,
     stages: Mapping[str, tuple[float, float]] | None = None,
 ) -> Recording:
-    first = {one.name: one for one in attempts if recording.first_attempts.get(one.name) == one}
+    earlier: dict[str, tuple[Stage, ...]] = {}
+    for one in attempts:
+        if one in recording.earlier_attempts.get(one.name, ()):
+            earlier[one.name] = (*earlier.get(one.name, ()), one)
     return replace(
         recording,
-        stages={one.name: one for one in attempts if one.name not in first or one != first[one.name]},
-        first_attempts=first,
+        stages={one.name: one for one in attempts if one not in earlier.get(one.name, ())},
+        earlier_attempts=earlier,
         earlier_laps=[],
         events=[
             one

@@ -55,7 +55,7 @@ LOSSES = (
     Root("cluster.nodes_present", ("node_lost",)),
     Root("inventory.gpus_present", ("gpu_lost",)),
 )
-RATES = "throughput"  # this family, and whatever else has a floor, is a rate
+RATES = ("throughput", "history")  # these families, and whatever else has a floor, are rates
 WORK = ("activity.gpu_active", "memory.success_rate")
 
 
@@ -108,7 +108,7 @@ def _with_loss(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidenc
 def _idle(verdict: Verdict, members: Sequence[Member], failed: set[tuple[str, str]]) -> Iterator[str]:
     """The devices whose idling left a criterion not measured, the node's for a criterion of a node."""
     criterion = CATALOGUE[verdict.criterion]
-    a_rate = verdict.family == RATES or criterion.floored or criterion.rate
+    a_rate = verdict.family in RATES or criterion.floored or criterion.rate
     if not (a_rate or criterion.idling):
         return
     for one in _devices(members):
@@ -153,7 +153,7 @@ def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -
     if criterion.sum_of:
         parts = (one.subject for one in evidence.devices if (criterion.sum_of, one.subject) in failed)
         yield from (f"{criterion.sum_of} of {subject}" for subject in parts)
-    a_rate = verdict.family == RATES or criterion.floored
+    a_rate = verdict.family in RATES or criterion.floored
     if criterion.scope in ("device", "node") and not (a_rate or verdict.criterion in WORK):
         return
     a_rate = a_rate or criterion.rate

@@ -10,7 +10,9 @@ from typing import TextIO
 
 from rigproof import __version__
 from rigproof.cluster.driver.ground import Ground
+from rigproof.history.earlier import earlier_events
 from rigproof.history.rejections import rejected_cards
+from rigproof.history.storage import history_folder
 from rigproof.host.run_lock import Claim
 from rigproof.judging.attempts import another_attempt
 from rigproof.judging.lap import Key
@@ -94,6 +96,7 @@ class Run:
         if self._clock is None:
             self.writer.add(self._start_up.event(self._origin_s))
         self._record_champions()
+        self._record_earlier()
         self._record_rejections()
         return opened
 
@@ -121,6 +124,16 @@ class Run:
         rates = {uuid: own for uuid, own in self._prepared.champions.rates().items() if uuid in found}
         if rates:
             self.writer.add(champions_event(rates, self.now_s()))
+
+    def _record_earlier(self) -> None:
+        """Record what each card did in earlier runs under the same conditions, which it is compared with."""
+        request, simulated, now_s = self._prepared.request, self._prepared.simulated, self.now_s()
+        if simulated is None or request.keep_history:
+            rig, own = self._prepared.loaded.rig.name, simulated is not None
+            folder = history_folder(request.report_dir, rig, simulated=own)
+            self.writer.extend(earlier_events(folder, request.report_dir, self.recording, now_s))
+        if simulated is not None:
+            self.writer.extend(simulated.earlier_events(now_s))
 
     def _record_rejections(self) -> None:
         """Record what earlier runs rejected the GPUs for that were found; every output says so."""

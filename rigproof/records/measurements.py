@@ -194,6 +194,7 @@ EVENT_KINDS = {
     "unfinished_run": "an earlier run on this host was ended from outside; data.run_id, restarted",
     "black_box": "a host's black box could not be written, or was late; the message says why",
     "champions": "the best rates before this run, which floors come from; data.gpus, by UUID and figure",
+    "earlier_rates": "a card's rates in earlier runs under the same conditions; data.figures, problems",
     "rejected_before": "earlier runs rejected this card",
     "open_cluster": "a cluster without token authentication was joined, as the user allowed; data.address",
     "measured_again": "a rate missed its limit by little: the message says which stage is measured again",

@@ -90,7 +90,7 @@ class Recording:
     type; `of` returns it as records.
     A Stage is recorded when it begins and again when it ends, a ProcessWatch repeatedly; the later record
     replaces the earlier one. A Stage of the same name with another start is another attempt: `stages` has
-    the last one, `first_attempts` the one before in the same lap, `earlier_laps` those of the laps before.
+    the last one, `earlier_attempts` those before in the same lap, `earlier_laps` those of the laps before.
     """
 
     run: RunInfo
@@ -99,7 +99,7 @@ class Recording:
     gpus: dict[str, GpuIdentity] = field(default_factory=dict)
     workers: list[WorkerIdentity] = field(default_factory=list)
     stages: dict[str, Stage] = field(default_factory=dict)
-    first_attempts: dict[str, Stage] = field(default_factory=dict)  # of stages that were measured once more
+    earlier_attempts: dict[str, tuple[Stage, ...]] = field(default_factory=dict)  # of stages measured again
     earlier_laps: list[Stage] = field(default_factory=list)
     counters: list[GpuCounters] = field(default_factory=list)
     boots: list[BootReading] = field(default_factory=list)
@@ -123,7 +123,8 @@ class Recording:
             if before is not None and before.lap != record.lap:
                 self.earlier_laps.append(before)
             elif before is not None and before.start_s != record.start_s:
-                self.first_attempts.setdefault(record.name, before)
+                earlier = self.earlier_attempts.get(record.name, ())
+                self.earlier_attempts[record.name] = (*earlier, before)
             self.stages[record.name] = record
         else:
             self.of(kind).append(record)
@@ -213,37 +214,40 @@ class Recording:
     def count(self) -> int:
         """The number of records so far; changes with every record that can change a verdict."""
         lists: tuple[Sized, ...] = (self.events, self.counters, self.boots, self.workers, self.processes)
-        by_name: tuple[Sized, ...] = (self.stages, self.first_attempts, self.nodes, self.gpus)
+        by_name: tuple[Sized, ...] = (self.stages, self.nodes, self.gpus, *self.earlier_attempts.values())
         return sum(map(len, (*lists, self.earlier_laps, *by_name, *self.tables.values())))
 
     @property
     def attempts(self) -> list[Stage]:
-        """Every attempt at every stage, the first before the last one."""
-        pairs = ((self.first_attempts.get(name), last) for name, last in self.stages.items())
-        return [*self.earlier_laps, *(stage for pair in pairs for stage in pair if stage is not None)]
+        """Every attempt at every stage, each stage's in their order."""
+        of_stages = ((*self.earlier_attempts.get(name, ()), last) for name, last in self.stages.items())
+        return [*self.earlier_laps, *(one for each in of_stages for one in each)]
 
-    def of_attempt(self, *, first: bool) -> "Recording":
-        """What was recorded with one attempt at each stage: the first, or the last; itself if that is all.
+    def of_attempt(self, number: int | None) -> "Recording":
+        """What was recorded with one attempt at each stage, from 0 on; None: the last. Itself if that is all.
 
-        Rounds and what stages record belong to the last attempt from its beginning on. Samples, readings and
-        events stay, whichever attempt they are of: nothing that went wrong in either is forgotten.
+        Of a stage with fewer attempts it is the last one. Rounds and what stages record belong to an attempt
+        from its beginning to that of the next. Samples, readings and events stay, whichever attempt they are
+        of: nothing that went wrong in any is forgotten.
         """
-        if not self.first_attempts:
+        if not self.earlier_attempts:
             return self
-        begins_s = {name: self.stages[name].start_s for name in self.first_attempts}
-        own = {name: (-inf, t_s) if first else (t_s, inf) for name, t_s in begins_s.items()}
+        stages, own = dict(self.stages), {}
+        for name, earlier in self.earlier_attempts.items():
+            every = (*earlier, self.stages[name])
+            place = len(earlier) if number is None else min(number, len(earlier))
+            begins_s = (-inf, *(one.start_s for one in every[1:]), inf)
+            stages[name], own[name] = every[place], (begins_s[place], begins_s[place + 1])
         tables = {
             name: rows if name in _OF_ALL_ATTEMPTS else rows.between(-inf, inf, own)
             for name, rows in self.tables.items()
         }
-        if first:
-            stages = self.stages | self.first_attempts
-            return replace(self, stages=stages, first_attempts={}, tables=tables)
-        return replace(self, tables=tables)
+        earlier_attempts = self.earlier_attempts if number is None else {}
+        return replace(self, stages=stages, earlier_attempts=earlier_attempts, tables=tables)
 
     def is_last(self, record: StageRecord | Event) -> bool:
         """Whether a record belongs to the last attempt at its stage in its lap, or to no stage."""
-        if record.stage is None or record.stage not in self.first_attempts:
+        if record.stage is None or record.stage not in self.earlier_attempts:
             return True
         return not record.t_s < self.stages[record.stage].start_s
 

@@ -27,10 +27,10 @@ class AcceptanceRun:
     """Owns the cluster during a run. Each stage runs in the plan's order, once in each lap.
 
     `another_attempt` is called with the name of each stage that has ended, if there is only one lap. It
-    returns why the stage must be attempted once more, or an empty text. `sink` adds to `recording`. `needed`
-    are the names of the stages that will be judged. `on_tick` is called about twice a second while a stage
-    runs, `say` with what is done before, and `ended` with each part of that, once it is over. `here`: what
-    was found on this machine, if known. `claim` and `wait_s`: as of RigCluster.
+    returns why the stage must be attempted once more, and is asked again after that, or an empty text. `sink`
+    adds to `recording`. `needed` are the names of the stages that will be judged. `on_tick` is called about
+    twice a second while a stage runs, `say` with what is done before, and `ended` with each part of that,
+    once it is over. `here`: what was found on this machine, if known. `claim` and `wait_s`: as of RigCluster.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class AcceptanceRun:
             wanted = planned.name == name or planned.name in self._needed
             if wanted and planned.name not in self.recording.stages:
                 self._run(planned)
-                if self._plan.laps == 1 and (reason := self._another_attempt(planned.name)):
+                while self._plan.laps == 1 and (reason := self._another_attempt(planned.name)):
                     self._sink(Event(self._now_s(), "measured_again", "rig", reason, planned.name))
                     self._run(planned)
             if planned.name == name:

@@ -1,12 +1,14 @@
 """A simulated rig: its nodes with their cards, driver and host, made from a profile and faults."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
 from rigproof.host.processes import Who
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import Plan
+from rigproof.records.earlier import Earlier, EarlierRate, EarlierRates, earlier_event
+from rigproof.records.measurements import Event as Recorded
 from rigproof.records.samples import PcieErrors
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.host import SimulatedHost
@@ -34,6 +36,7 @@ UNCONTAINED_XID = 95  # the same, on cards that can remap rows
 MOST_SHARE, LITTLE_MIB = 0.9, 2000.0
 LEFT_MIB = 200.0  # of the card, besides the plan, under the fault memory-taken
 ABSENT = {"gpu-missing", "gpu-hidden"}  # faults that keep a card from our workers
+EARLIER = (1.0, 0.998, 1.001, 0.999, 1.002, 0.997)  # runs, under the fault slower-than-before
 FRAGMENTED_SHARE = 0.55  # of the plan's memory can be allocated under the fault oom
 
 
@@ -66,6 +69,20 @@ class SimulatedRig:
         """The fault of that name, and on that subject if one is given."""
         named = (fault for fault in self.faults if fault.name == name)
         return next((fault for fault in named if subject in (None, fault.subject)), None)
+
+    def earlier_events(self, t_s: float) -> Iterator[Recorded]:
+        """What earlier runs did of a card that has the fault slower-than-before: its products, faster."""
+        for fault in self.faults:
+            if fault.name == "slower-than-before":
+                card = self.node(fault.subject.partition("/")[0]).cards[fault.subject]
+                size = self.plan.workers_of(fault.subject)[0].gemm_size
+                products = (one for one in self.loaded.kinds.figures.values() if one.products)
+                figures = []
+                for kind in (one for one in products if one.precision in card.precisions()):
+                    rate = card.steady_tflops(kind.precision) / (1 - (fault.by or 0.0))
+                    runs = tuple(EarlierRate(f"simulated x {one}", rate * one) for one in EARLIER)
+                    figures.append(EarlierRates(kind.name, kind.unit, {"size": [size]}, runs))
+                yield earlier_event(fault.subject, Earlier(tuple(figures)), t_s)
 
     def uuid_of(self, subject: str) -> str:
         """The UUID of a promised GPU's card."""

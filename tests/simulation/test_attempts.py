@@ -31,9 +31,13 @@ SLOW, PEER = "n1/gpu1", "throughput.peer_outlier"
 ONCE, ALWAYS = f"straggler@{SLOW}:by=7%,for=100%", f"straggler@{SLOW}:by=7%"
 
 
+def once(recording, _loaded, stage):
+    return "" if stage in recording.earlier_attempts else "for the test"
+
+
 @cache
 def recorded(*faults: str, forced: bool = False) -> Recording:
-    another = (lambda *_: "for the test") if forced else another_attempt
+    another = once if forced else another_attempt
     return simulated_recording(FOUR, "quick", faults, another_attempt=another)
 
 
@@ -55,7 +59,7 @@ def again(recording):
 
 def test_a_rate_that_missed_its_limit_by_little_once_warns_with_both_figures():
     recording = recorded(ONCE)
-    assert list(recording.first_attempts) == ["sustained"]
+    assert list(recording.earlier_attempts) == ["sustained"]
     (message,) = again(recording)
     assert message.startswith(f"sustained is measured once more: {SLOW} {PEER}: 9")
     assert ", limit ≥ 94 %" in message
@@ -90,7 +94,7 @@ def test_a_rate_that_misses_it_twice_fails_with_both_figures_and_is_not_measured
 )
 def test_nothing_else_gets_another_attempt(faults):
     recording = recorded(*faults)
-    assert (again(recording), recording.first_attempts) == ([], {})
+    assert (again(recording), recording.earlier_attempts) == ([], {})
 
 
 def test_an_interrupted_run_gets_none():
@@ -114,7 +118,7 @@ def test_an_interrupted_run_gets_none():
 @pytest.mark.parametrize("when", ["for=100%", "after=97%"])
 def test_what_went_wrong_in_either_attempt_fails(fault, criterion, when):
     recording = recorded(f"{fault}@{SLOW}:{when}", forced=True)
-    assert set(recording.first_attempts) == set(recording.run.stages)
+    assert set(recording.earlier_attempts) == set(recording.run.stages)
     bad, _ = judged(recording)
     assert bad[criterion, SLOW] is Outcome.FAIL
 
@@ -139,3 +143,46 @@ def test_the_history_is_of_the_second_attempt():
     assert min(one.t_s for one in rounds) > recording.stages["sustained"].start_s
     everything = [one for one in recording.rounds if (one.stage, one.subject) == ("sustained", SLOW)]
     assert 0 < len(rounds) < len(everything) / 2
+
+
+REGRESSION = "history.regression"
+
+
+def of_own_runs(recording):
+    return next(one for one in judge_all(recording) if (one.criterion, one.subject) == (REGRESSION, SLOW))
+
+
+def test_a_card_that_is_slower_than_in_its_earlier_runs_is_measured_three_times_more():
+    recording = recorded(f"slower-than-before@{SLOW}")
+    messages = again(recording)
+    assert len(messages) == 3
+    assert all(one.startswith(f"gemm is measured once more: {SLOW} {REGRESSION}: ") for one in messages)
+    assert [one.name for one in recording.attempts][:5] == ["gemm"] * 4 + ["sustained"]
+    own = of_own_runs(recording)
+    assert (own.outcome, own.severity) == (Outcome.FAIL, "reseat")
+    assert " in 4 attempts; " in own.detail
+    assert judged(recording)[0] == {(REGRESSION, SLOW): Outcome.FAIL}
+    assert decide(judge_all(recording)).value == "REJECTED"
+
+
+@pytest.mark.parametrize("repeats", [0, 1])
+def test_how_often_is_the_profile_s_to_say(repeats):
+    limits = FOUR.rig.limits.model_copy(update={"regression_repeats": repeats})
+    rig = replace(FOUR, rig=FOUR.rig.model_copy(update={"limits": limits}))
+    recording = simulated_recording(
+        rig, "quick", (f"slower-than-before@{SLOW}",), another_attempt=another_attempt
+    )
+    assert len(again(recording)) == repeats
+    assert of_own_runs(recording).outcome is Outcome.FAIL
+
+
+def test_a_card_that_is_as_fast_as_before_is_measured_once():
+    recording = recorded(f"slower-than-before@{SLOW}:by=0.1%")
+    assert again(recording) == []
+    assert of_own_runs(recording).outcome is Outcome.PASS
+
+
+def test_the_recording_alone_is_enough_to_judge_it_again(tmp_path):
+    recording = recorded(f"slower-than-before@{SLOW}")
+    write_recording(tmp_path, recording)
+    assert judge_all(read_recording(tmp_path)) == judge_all(recording)

@@ -270,7 +270,7 @@ def test_a_soak_that_ended_in_its_first_lap_names_the_laps_that_it_was_to_have()
 
 
 def test_a_soak_that_ended_before_its_first_stage_is_not_measured():
-    cut = replace(recorded(), stages={}, first_attempts={}, earlier_laps=[])
+    cut = replace(recorded(), stages={}, earlier_attempts={}, earlier_laps=[])
     assert bad(cut, CARD)[SUSTAINED] == (NOT_MEASURED, "the sustained stage did not run")
     assert decide(judge_all(cut)).value == "INCOMPLETE"
 
@@ -282,7 +282,7 @@ def stopped(recording, lap, name, *, told=True):
     cut = replace(
         recording,
         stages={},
-        first_attempts={},
+        earlier_attempts={},
         earlier_laps=[],
         events=[one for one in recording.events if one.t_s <= at_s],
         tables={name: rows.between(-math.inf, at_s) for name, rows in recording.tables.items()},
@@ -417,7 +417,7 @@ def test_a_worker_that_was_replaced_in_one_lap_is_known_in_all_of_them(lap):
 def test_laps_that_contradict_each_other_are_never_a_pass(laps):
     recording = recorded(of="alone")
     changed = [replace(one, lap=laps[one.lap - 1]) for one in recording.attempts]
-    edited = replace(recording, stages={}, first_attempts={}, earlier_laps=[])
+    edited = replace(recording, stages={}, earlier_attempts={}, earlier_laps=[])
     edited.extend(changed)
     assert decide(judge_all(edited)).value == "INCOMPLETE"
 
@@ -428,7 +428,7 @@ def test_laps_that_contradict_each_other_are_never_a_pass(laps):
 )
 def test_times_of_a_stage_that_cannot_be_are_no_measurement_and_no_fault(field, moment_s, lap):
     recording = recorded(of="alone")
-    edited = replace(recording, stages={}, first_attempts={}, earlier_laps=[])
+    edited = replace(recording, stages={}, earlier_attempts={}, earlier_laps=[])
     edited.extend(
         replace(one, **{field: moment_s}) if (one.name, one.lap) == ("sustained", lap) else one
         for one in recording.attempts

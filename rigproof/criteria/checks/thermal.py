@@ -213,10 +213,10 @@ def throttle(device: DeviceEvidence) -> Finding:
     began = (one for one in device.evidence.stages if one in recorded and recorded[one].workers)
     stages = dict.fromkeys((*loaded, *began))
     found = [_slowed(device, stage) for stage in stages]
-    before = device.evidence.first_attempt
-    if before is not None:
-        twice = device.evidence.recording.first_attempts
-        found += [_slowed(before.device(device.subject), stage) for stage in twice]
+    repeated = device.evidence.recording.earlier_attempts
+    for number, before in enumerate(device.evidence.earlier_attempts):
+        own = before.device(device.subject)
+        found += [_slowed(own, stage) for stage, earlier in repeated.items() if number < len(earlier)]
     limit = device.limit(THROTTLE_SHARE).times(100)
     worst = max(found, key=lambda one: one.share)
     number = sum(len(one.events) for one in found)

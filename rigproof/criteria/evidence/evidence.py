@@ -28,7 +28,7 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.fields import table_name
-from rigproof.records.measurements import Stage
+from rigproof.records.measurements import FigureRate, Stage
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.samples import HostSample
 
@@ -45,7 +45,7 @@ class Evidence(IndexedRecording):
 
     The champions are those that the run recorded, unless others are given; an empty mapping means none.
     `planned_by`: the profile that the run was planned by, if it is judged by another one. Of a stage that was
-    measured twice it is about the last attempt, or the `first`.
+    measured again it is about the last attempt, or the one of that number, from 0 on.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Evidence(IndexedRecording):
         champions: Champions | None = None,
         planned_by: LoadedRig | None = None,
         *,
-        first: bool = False,
+        attempt: int | None = None,
     ) -> None:
-        super().__init__(recording, first=first)
+        super().__init__(recording, attempt=attempt)
         self.loaded = loaded
         self.planned_by = planned_by if planned_by is not None else loaded
         self._champions = champions
@@ -65,27 +65,32 @@ class Evidence(IndexedRecording):
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
 
     @cached_property
-    def first_attempt(self) -> "Evidence | None":
-        """The run by the first attempt at each stage that was measured twice; None if none was."""
-        if not self.recording.first_attempts:
-            return None
-        return Evidence(self._all_attempts, self.loaded, self._champions, self.planned_by, first=True)
+    def earlier_attempts(self) -> "tuple[Evidence, ...]":
+        """The run by the first attempt at each stage that was measured again, by the second, and so on."""
+        number = max(map(len, self.recording.earlier_attempts.values()), default=0)
+        rigs = self.loaded, self._champions, self.planned_by
+        return tuple(Evidence(self._all_attempts, *rigs, attempt=one) for one in range(number))
 
     def release(self) -> None:
-        """Release what was cached for subjects in both attempts."""
+        """Release what was cached for subjects in all attempts."""
         super().release()
-        if self.first_attempt is not None:
-            self.first_attempt.release()
+        for one in self.earlier_attempts:
+            one.release()
 
     @property
     def attempts(self) -> "tuple[Evidence, ...]":
-        """This evidence; if a stage had two attempts, also the evidence with the first ones."""
-        return (self,) if self.first_attempt is None else (self, self.first_attempt)
+        """This evidence, and that with the earlier attempts."""
+        return (self, *self.earlier_attempts)
 
     def marginal_share(self, subject: str) -> float | None:
         """The largest share of its limit by which a rate may miss it and still be measured once more."""
         device = self._devices.get(subject)
         return (self.loaded.rig.limits if device is None else device.device.limits).marginal_share
+
+    def rates_of(self, subject: str) -> dict[str, FigureRate]:
+        """The rates that criteria have found of a device so far, by figure."""
+        found: dict[str, FigureRate] = self.shared_figures["rates"].setdefault(subject, {})
+        return found
 
     def device(self, subject: str) -> DeviceEvidence:
         """The evidence about one promised device; KeyError if it is not promised."""
@@ -211,7 +216,7 @@ class Evidence(IndexedRecording):
         """By node, how its clock moved, from all attempts: a round may then seem to be of the other one."""
         recording = self._all_attempts
         spans = {
-            name: (recording.first_attempts.get(name, stage).start_s, stage.end_s)
+            name: ((*recording.earlier_attempts.get(name, ()), stage)[0].start_s, stage.end_s)
             for name, stage in recording.stages.items()
             if stage.end_s is not None
         }

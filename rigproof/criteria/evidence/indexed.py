@@ -25,14 +25,14 @@ Own = TypeVar("Own", bound=StageRecord)
 
 
 class IndexedRecording:
-    """The records of a run by their subjects: of a stage measured twice, of the last attempt or the `first`.
+    """The records of a run by their subjects: of a repeated stage, of its last `attempt` or another.
 
     What was made for a subject is released after it was judged.
     """
 
-    def __init__(self, recording: Recording, *, first: bool = False) -> None:
+    def __init__(self, recording: Recording, *, attempt: int | None = None) -> None:
         self._all_attempts = recording
-        self.recording = recording.of_attempt(first=first)
+        self.recording = recording.of_attempt(attempt)
         # The figures by which devices are compared, made on first use: by name and by device.
         self.shared_figures: dict[str, dict[str, Any]] = defaultdict(dict)
         self._cached: dict[Hashable, Any] = {}

@@ -170,6 +170,30 @@ class Limits(Table):
         "the limit. 0: never.",
         Meaningful(highest=0.08, above="gives stragglers another attempt"),
     )
+    marginal_repeats: AtLeastZero | None = optional(
+        "How often a stage is measured again because a rate misses its limit by little.",
+        Meaningful(highest=5, above="lets a card try until it is lucky"),
+    )
+    # Four runs have three degrees of freedom: a loss would have to be twenty times the spread.
+    regression_runs: AtLeastOne | None = optional(
+        "Fewest earlier runs of a card under the same conditions that a rate of it is compared with.",
+        Meaningful(lowest=5, below="says too little about how far a card's runs spread"),
+    )
+    # Rates of one card over days differ by 1.5 %.
+    regression_share: Share | None = optional(
+        "Smallest loss against its own earlier runs, as a share, that fails a card; it must be beyond the "
+        "spread of these runs, too.",
+        Meaningful(0.005, 0.2, "is less than sound cards' rates vary", "lets a fifth of a rate be lost"),
+    )
+    regression_error: Share | None = optional(
+        "Probability that a run of a sound rig suspects one of its cards, all cards and figures together.",
+        Meaningful(highest=0.05, above="wakes somebody for nothing in one of twenty runs"),
+    )
+    regression_repeats: AtLeastZero | None = optional(
+        "How often a stage is measured again because a rate is below the card's earlier ones. The median of "
+        "all times is judged.",
+        Meaningful(highest=5, above="repeats a stage for longer than the level lasts"),
+    )
     # A rig that fails at every other task trains nothing.
     success_share: Share | None = optional(
         "Smallest share of a GPU's tasks and allocations that must end well, and of its rounds "

@@ -71,7 +71,7 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
         gpus={name: gpu for name, gpu in recording.gpus.items() if name in subjects},
         workers=_some(recording.workers, subjects),
         stages=recording.stages,
-        first_attempts=recording.first_attempts,
+        earlier_attempts=recording.earlier_attempts,
         earlier_laps=recording.earlier_laps,
         counters=_some(recording.counters, subjects),
         boots=_some(recording.boots, subjects),

@@ -14,7 +14,7 @@ from rigproof.stages.registry import KINDS
 # Events of every good run: not shown in charts or the live view.
 QUIET_EVENTS = frozenset(
     [
-        *("allocation", "champions", "host_load", "left_out", "memory_policy", "oom_kills"),
+        *("allocation", "champions", "earlier_rates", "host_load", "left_out", "memory_policy", "oom_kills"),
         *("reference", "start_up", "worker_up"),
         *(kind for stage in KINDS for kind in stage.quiet_events),
     ]

@@ -69,6 +69,7 @@ def simulated_recording(
         another_attempt=lambda stage: another_attempt(recording, loaded, stage),
     )
     with acceptance:
+        recording.extend(rig.earlier_events(clock.now_s()))
         acceptance.finished()
     return recording
 

@@ -50,26 +50,26 @@ def test_only_a_rate_that_misses_its_limit_by_less_than_the_share_is_marginal(
 
 
 def test_a_rate_that_is_good_only_the_second_time_warns_and_says_both():
-    verdict = of_attempts(RATE, rate(98.2), rate(101.0), SHARE)
+    verdict = of_attempts(RATE, [rate(98.2), rate(101.0)], SHARE)
     assert (verdict.outcome, verdict.measured, verdict.remedy) == (Outcome.WARN, 101.0, "cool it")
     assert verdict.detail == "the first time it was 98.20 TFLOP/s"
 
 
 def test_a_rate_that_is_good_only_the_first_time_warns_too():
-    verdict = of_attempts(RATE, rate(101.0), rate(98.2), SHARE)
+    verdict = of_attempts(RATE, [rate(101.0), rate(98.2)], SHARE)
     assert (verdict.outcome, verdict.measured) == (Outcome.WARN, 101.0)
     assert verdict.detail == "the second time it was 98.20 TFLOP/s"
 
 
 def test_a_rate_that_fails_twice_fails_and_says_both():
-    verdict = of_attempts(RATE, rate(98.2), rate(99.1), SHARE)
+    verdict = of_attempts(RATE, [rate(98.2), rate(99.1)], SHARE)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 99.1)
     assert verdict.detail == "the first time it was 98.20 TFLOP/s"
 
 
 @pytest.mark.parametrize(("first", "last"), [(60.0, 101.0), (101.0, 60.0)])
 def test_a_rate_that_was_far_off_once_fails_whatever_the_other_time_says(first, last):
-    verdict = of_attempts(RATE, rate(first), rate(last), SHARE)
+    verdict = of_attempts(RATE, [rate(first), rate(last)], SHARE)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 60.0)
     assert "101.0 TFLOP/s" in verdict.detail
 
@@ -77,8 +77,8 @@ def test_a_rate_that_was_far_off_once_fails_whatever_the_other_time_says(first, 
 @pytest.mark.parametrize("other", [Outcome.NOT_MEASURED, Outcome.NO_LIMIT, Outcome.NOT_APPLICABLE])
 def test_only_a_good_figure_makes_good_a_marginal_one(other):
     missing = Verdict("throughput.sustained", "pc1/gpu0", other)
-    assert of_attempts(RATE, rate(98.2), missing, SHARE).outcome is Outcome.FAIL
-    assert of_attempts(RATE, missing, rate(98.2), SHARE).outcome is Outcome.FAIL
+    assert of_attempts(RATE, [rate(98.2), missing], SHARE).outcome is Outcome.FAIL
+    assert of_attempts(RATE, [missing, rate(98.2)], SHARE).outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_only_a_good_figure_makes_good_a_marginal_one(other):
 )
 def test_whatever_is_no_rate_is_judged_by_the_worse_attempt(one, other, worse):
     for pair in ((one, other), (other, one)):
-        assert of_attempts(CLOCK, *map(only, pair), SHARE).outcome is worse
+        assert of_attempts(CLOCK, [*map(only, pair)], SHARE).outcome is worse
 
 
 def test_of_two_that_are_as_good_the_last_is_reported():
-    assert of_attempts(CLOCK, only(Outcome.PASS, "a"), only(Outcome.PASS, "b"), SHARE).detail == "b"
+    assert of_attempts(CLOCK, [only(Outcome.PASS, "a"), only(Outcome.PASS, "b")], SHARE).detail == "b"
 
 
 def test_the_rates_are_these():
@@ -139,7 +139,7 @@ def test_a_stage_that_did_not_run_or_not_to_its_end_or_twice_before_gets_none(ma
     elif change == "no share":
         marginal.limits(marginal_share=0.0)
     else:
-        marginal.recording.first_attempts[STAGE] = own
+        marginal.recording.earlier_attempts[STAGE] = (own,)
     assert reason_of(marginal) == ""
 
 

@@ -198,7 +198,9 @@ def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench
         "health.xid",
         "health.ecc_mode",
         "inventory.gpus_present",
-    }  # the SKU file's floor holds then, the catalogue of Xids, what the model has, and the model itself
+        "history.regression",
+    }  # the SKU file's floor holds then, the catalogue of Xids, what the model has, and the model itself;
+    # and runs of a version that had no such limit are compared with none
     lenient |= {name for name in CATALOGUE if name.startswith("throughput.") and name != STABILITY}
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         if needs and criterion not in lenient:
@@ -216,7 +218,7 @@ def test_an_empty_recording_of_a_rig_that_is_there_passes_nothing_but_its_presen
     good = {v.criterion for v in verdicts if v.outcome in GOOD}
     known = {"gpus_present", "driver", "modes"}
     known = {f"inventory.{name}" for name in known} | {"power.limit", "health.ecc_mode", "host.limits"}
-    assert good == {"cluster.nodes_present", *known}
+    assert good == {"cluster.nodes_present", "history.regression", *known}  # there are no earlier runs
     assert decide(verdicts) is Decision.INCOMPLETE
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.identity import RunInfo
-from rigproof.records.measurements import Event, Stage
+from rigproof.records.measurements import Event, Round, Stage
 from rigproof.records.recording import Recording
 
 GEMM = Stage("gemm", 1.0, 4.0, "finished")
@@ -24,7 +24,7 @@ def recording():
 
 
 def test_the_end_of_a_stage_is_no_other_attempt(recording):
-    assert recording.first_attempts == {}
+    assert recording.earlier_attempts == {}
     assert recording.attempts == [GEMM, FIRST]
 
 
@@ -32,14 +32,29 @@ def test_both_attempts_are_kept_in_order_and_change_the_count(recording):
     before = recording.count()
     recording.extend([begun(LAST), LAST])
     assert recording.stages == {"gemm": GEMM, "sustained": LAST}
-    assert recording.first_attempts == {"sustained": FIRST}
+    assert recording.earlier_attempts == {"sustained": (FIRST,)}
     assert recording.attempts == [GEMM, FIRST, LAST]
     assert recording.count() == before + 1
 
 
-def test_the_first_attempt_stays_the_first_whatever_follows(recording):
-    recording.extend([LAST, replace(LAST, start_s=50.0)])
-    assert recording.first_attempts == {"sustained": FIRST}
+def test_all_attempts_are_kept_and_each_has_its_own_rounds(recording):
+    third = replace(LAST, start_s=50.0, end_s=60.0)
+    recording.extend([LAST, third])
+    recording.rounds = [
+        Round(t_s, "sustained", "n/gpu0#0", "n/gpu0", "measure", 1.0, 1.0, "TFLOP", True)
+        for t_s in (10.0, 30.0, 55.0)
+    ]
+    assert recording.earlier_attempts == {"sustained": (FIRST, LAST)}
+    assert recording.attempts == [GEMM, FIRST, LAST, third]
+    for number, (stage, t_s) in {
+        0: (FIRST, 10.0),
+        1: (LAST, 30.0),
+        7: (third, 55.0),
+        None: (third, 55.0),
+    }.items():
+        own = recording.of_attempt(number)
+        assert own.stages == {"gemm": GEMM, "sustained": stage}
+        assert [one.t_s for one in own.rounds] == [t_s]
 
 
 @pytest.mark.parametrize(

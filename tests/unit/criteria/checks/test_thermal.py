@@ -280,7 +280,7 @@ def test_a_slowdown_in_each_attempt_at_a_stage_makes_two_in_the_run(bench, first
     """The earlier attempt took the first half of the stage's time here."""
     stage = bench.recording.stages["sustained"]
     half_s = 55.0
-    bench.recording.first_attempts["sustained"] = replace(stage, end_s=half_s, loaded_to_s=half_s)
+    bench.recording.earlier_attempts["sustained"] = (replace(stage, end_s=half_s, loaded_to_s=half_s),)
     bench.stage("sustained", start_s=half_s, loaded_from_s=half_s)
     for moment_s in filter(None, (first_s, 65.0)):
         bench.samples(GPU, moment_s - 0.05, moment_s + 0.05, clock_event_reasons=0x8)

@@ -92,7 +92,7 @@ def test_a_card_that_computes_wrong_fails_whatever_its_clock_did(bench):
 
 def test_a_stage_that_was_measured_once_more_moved_no_clock(bench):
     stage = bench.recording.stages["sustained"]
-    bench.recording.first_attempts["sustained"] = replace(stage, end_s=48.0, loaded_to_s=48.0)
+    bench.recording.earlier_attempts["sustained"] = (replace(stage, end_s=48.0, loaded_to_s=48.0),)
     bench.stage("sustained", start_s=48.0, loaded_from_s=49.0)
     for subject in (GPU, OTHER):
         assert "came apart" not in bench.verdict("throughput.sustained", subject).detail

@@ -433,7 +433,7 @@ def night(recorded, tmp_path_factory):
     """The page of eight hours on two cards of unlike limits: 24 laps of three stages, hot at 2:41 h."""
     recording = copy(recorded)
     recording.run = replace(recorded.run, level="soak", utc_offset_s=3600)
-    recording.stages, recording.first_attempts = {}, {}
+    recording.stages, recording.earlier_attempts = {}, {}
     for lap in range(1, LAPS + 1):
         start_s = (lap - 1) * LAP_S
         for name, from_s, to_s in (("gemm", 0, 90), ("sustained", 95, 1100), ("pattern", 1105, 1195)):
