@@ -203,7 +203,7 @@ def test_a_query_finds_what_the_verdict_says(name, reports):
 
 def test_the_history_shows_each_rate_in_its_unit(reports):
     reports("h200-standard")
-    page = (CHECKOUT / "docs" / "reports.md").read_text()
+    page = (CHECKOUT / "docs" / "histories.md").read_text()
     (shown,) = re.findall(
         r"^```text\n(  vm/gpu0 memory.bandwidth copy .*?)^```$", page, re.DOTALL | re.MULTILINE
     )
