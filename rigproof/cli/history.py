@@ -14,7 +14,7 @@ from rigproof.cli.report_folder import ReportDir, there
 from rigproof.records.verdict import USAGE
 
 if TYPE_CHECKING:
-    from rigproof.history.reading import StoredRate
+    from rigproof.history.reading import History, StoredRate
 
 
 class _ListsByDefault(TyperGroup):
@@ -81,15 +81,16 @@ def list_rates(
         from rigproof.stages.registry import KINDS  # noqa: PLC0415
 
         rig = load_rig(rig, KINDS).rig.name
-    if rig is not None and (unknown := reading.unknown_numbers(folder, rig, numbers)):
+    folders = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
+    histories = [reading.read_history(path) for path in folders]
+    rates = [one for own in histories for one in own.everything]
+    if rig is not None and (unknown := [one for one in numbers if one not in {it.number for it in rates}]):
         raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
-    histories = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
-    rates = [one for path in histories for one in reading.read_history(path).everything]
     try:
         if of is not None and rates:
             comparison.chosen(rates, of)  # refused if nothing of any rig is selected
         if html is not None:
-            _write_page(html, report_dir, _selected(histories, numbers, of))
+            _write_page(html, report_dir, histories, _selected(histories, numbers, of))
         elif json or csv:
             if rig is not None and not histories:
                 raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
@@ -98,7 +99,7 @@ def list_rates(
             _print_history(report_dir, folder, rig, numbers, each=each, of=of)
     except comparison.SelectionError as error:
         raise Refused(str(error)) from None
-    if reading.unreadable(folder, report_dir / "champions", rig):
+    if reading.unreadable(histories, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
 
 
@@ -125,16 +126,18 @@ def _print_history(
     typer.echo("\n".join(part for part in (lines, best, rejected) if part))
 
 
-def _selected(histories: list[Path], numbers: list[str], of: str | None) -> list[list["StoredRate"]]:
+def _selected(histories: list["History"], numbers: list[str], of: str | None) -> list[list["StoredRate"]]:
     """The rates of each rig of which something is selected."""
-    from rigproof.history import comparison, reading  # noqa: PLC0415
+    from rigproof.history.comparison import among  # noqa: PLC0415
 
-    every = (comparison.among(reading.read_history(path).everything, of) for path in histories)
+    every = (among(own.everything, of) for own in histories)
     chosen = ([one for one in rates if not numbers or one.number in numbers] for rates in every)
     return [rates for rates in chosen if rates]
 
 
-def _write_page(path: Path, report_dir: Path, every: list[list["StoredRate"]]) -> None:
+def _write_page(
+    path: Path, report_dir: Path, histories: list["History"], every: list[list["StoredRate"]]
+) -> None:
     """Write the page of the one rig of which something is selected. Raises Refused."""
     from rigproof.history import listing, rejections  # noqa: PLC0415
     from rigproof.report.page.history_page import write_history_page  # noqa: PLC0415
@@ -143,7 +146,7 @@ def _write_page(path: Path, report_dir: Path, every: list[list["StoredRate"]]) -
         rigs = ", ".join(rates[0].rig for rates in every) or "nothing that is kept"
         raise Refused(f"--html {path}: a page is of one rig, and {rigs} is selected; name one")
     content = listing.history_content(every[0])
-    notes: list[str] = []
+    notes = [problem for own in histories if own.rig == content["rig"] for problem in own.problems]
     if not content["mark"]:
         notes += listing.champions_listing(report_dir / "champions", content["rig"])
         notes += rejections.rejection_lines(report_dir, content["rig"])

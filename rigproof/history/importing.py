@@ -5,6 +5,7 @@ They are marked as imported: they are listed and compared, and no run is judged 
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,13 +41,12 @@ class _Source(BaseModel):
 
 
 class Import(NamedTuple):
-    """A checked file: `text` is what is written. `known`: the number of the run, if the history has it."""
+    """A checked file: `text` is what is written."""
 
     source: Path
     rig: str
     measured_at: str
     text: bytes
-    known: str | None
 
 
 def checked(files: Sequence[Path], history: Path, rig: str | None = None) -> list[Import]:
@@ -55,16 +55,15 @@ def checked(files: Sequence[Path], history: Path, rig: str | None = None) -> lis
     `rig`: to whose history they are added; None: that of the rig, or else of the host, which the file names.
     Raises FileRefusedError for a file that is damaged, none of pytest-benchmark's, or simulated.
     """
-    found: dict[tuple[str, str], Import] = {}
+    found = []
     for path in files:
         try:
-            one = _of_file(path, history, rig)
+            found.append(_of_file(path, history, rig))
         except ValidationError as error:
             raise FileRefusedError(path, first_problem(error)) from None
         except (ValueError, RecursionError) as error:
             raise FileRefusedError(path, str(error)) from None
-        found.setdefault((one.rig, one.measured_at), one)
-    return list(found.values())
+    return found
 
 
 def write(found: Sequence[Import], history: Path) -> Iterator[str]:
@@ -72,10 +71,14 @@ def write(found: Sequence[Import], history: Path) -> Iterator[str]:
     written: list[Path] = []
     try:
         for one in found:
-            if one.known is not None:
-                yield f"{one.source}: it is there already, as {one.known} of {one.rig}"
-                continue
             folder, day = history / one.rig, one.measured_at[:10]
+            known = {}
+            for kept in read_history(folder).everything:
+                with suppress(ValueError):  # what is no date is no run that can be imported
+                    known[_utc(kept.measured_at)] = kept.number
+            if one.measured_at in known:
+                yield f"{one.source}: it is there already, as {known[one.measured_at]} of {one.rig}"
+                continue
             folder.mkdir(parents=True, exist_ok=True)
             numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
             number = f"{max(numbers, default=0) + 1:04}"
@@ -112,8 +115,7 @@ def _of_file(path: Path, history: Path, rig: str | None) -> Import:
     kept = without_rounds({**document, "datetime": measured_at, "benchmarks": benchmarks})
     text = safe_dumps(kept, ensure_ascii=True, indent=1).encode()
     StoredFile.model_validate_json(text)
-    runs = {_utc(stored.measured_at): stored.number for stored in read_history(history / name).everything}
-    return Import(path, name, measured_at, text, runs.get(measured_at))
+    return Import(path, name, measured_at, text)
 
 
 def _of_others(one: _Benchmark, source: _Source) -> Mapping[str, Any]:

@@ -100,7 +100,7 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
     yield f"{styled(told['mark'] + told['rig'], BOLD)}: {runs}, {told['days']}"
     yield from wrap(f"all runs: {alike}", 80, initial_indent="  ", subsequent_indent="    ") if alike else ()
     for one in told["changes"]:
-        yield f"  from {one['number']} of {one['date']} on: {one['text']}"
+        yield f"  from {one['number']} of {one['measured_at'][:10]} on: {one['text']}"
     width = max(len(key[0]) for _, key in trends)
     twins = Counter((uuid, key[0]) for uuid, key in trends)
     cards: dict[str | None, list[str]] = {}
@@ -119,7 +119,7 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
 def history_content(rates: Sequence[StoredRate]) -> dict[str, Any]:
     """The same for a page: what the lines above the figures say, and `trends` as `trends_json` has them."""
     trends = _trends(rates)
-    return {**_told(rates, trends), "trends": _as_json(rates, trends)}
+    return {**_told(rates, trends), "trends": trends_json(rates, trends)}
 
 
 def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
@@ -134,30 +134,28 @@ def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
             f"{name} {in_words(name, before)} → {in_words(name, now)}"
             for name, before, now in changed.get(file, ())
         )
-        own = {"number": runs[file].number, "date": runs[file].measured_at[:10]}
+        own = {"number": runs[file].number, "measured_at": runs[file].measured_at}
         changes.append({**own, "text": every or "no condition that is kept changed"})
     alike = (f"{name} {value}" for name, value in shared.items() if name not in SHOWN_ELSEWHERE)
     return {
         "mark": rates[0].mark,
         "rig": rates[0].rig,
-        "runs": [one.number for one in runs.values()],
+        "runs": [(one.number, one.measured_at) for one in runs.values()],
         "days": " to ".join(days),
         "alike": ", ".join(alike),
         "changes": changes,
     }
 
 
-def trends_json(rates: Sequence[StoredRate]) -> list[dict[str, Any]]:
+def trends_json(rates: Sequence[StoredRate], trends: Trends | None = None) -> list[dict[str, Any]]:
     """The same for programs, with every run of each figure."""
-    return _as_json(rates, _trends(rates))
-
-
-def _as_json(rates: Sequence[StoredRate], trends: Trends) -> list[dict[str, Any]]:
     found = []
+    trends = _trends(rates) if trends is None else trends
     for (uuid, (title, unit, labels)), trend in trends.items():
         steps = [
             {
                 "number": trend.runs[one.place].number,
+                "measured_at": trend.runs[one.place].measured_at,
                 "run_id": trend.runs[one.place].kept.run_id,
                 **asdict(one.change),
             }

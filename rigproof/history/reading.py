@@ -1,6 +1,6 @@
 """Reads a rig's history: pytest-benchmark's files. A damaged or foreign one is left out and named."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -164,11 +164,12 @@ def read_history(folder: Path) -> History:
     """Everything in a rig's folder. A damaged or foreign file is left out and listed in `problems`."""
     rates: list[StoredRate] = []
     problems: list[str] = []
+    simulated = folder.absolute().parent.name == SIMULATED
     for path in sorted(folder.glob("*.json")):
         try:
             require_inside(path, folder)
             content = StoredFile.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
-            if any(one.extra_info.simulated != _is_simulated(folder) for one in content.benchmarks):
+            if any(one.extra_info.simulated is not simulated for one in content.benchmarks):
                 raise FileRefusedError(path, "simulated and real rates are kept apart")
         except FileRefusedError as refused:
             problems.append(_left_out(path, refused.reason))
@@ -183,33 +184,16 @@ def read_history(folder: Path) -> History:
     return History(folder.name, own, tuple(problems), imported)
 
 
-def _is_simulated(folder: Path) -> bool:
-    """Whether a rig's folder is for what simulated runs kept."""
-    return folder.absolute().parent.name == SIMULATED
-
-
-def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
-    """Whether a stored file of one rig, or of all, cannot be read."""
-    if any(
-        read_history(path).problems
-        for path in history.glob("*")
-        if path.is_dir() and rig in (None, path.name)
-    ):
-        return True
+def unreadable(histories: Iterable[History], champions: Path, rig: str | None = None) -> bool:
+    """Whether a file of the histories, or of the champions of one rig or of all, cannot be read."""
     try:
         for path in champions.glob("*"):
             if path.is_dir() and rig in (None, path.name):
                 read_champions(path)
     except ChampionError:
         return True
-    return False
+    return any(one.problems for one in histories)
 
 
 def _left_out(path: Path, reason: str) -> str:
     return f"{path}: left out: {reason}; move it out of this folder"
-
-
-def unknown_numbers(history: Path, rig: str, numbers: Collection[str]) -> list[str]:
-    """The numbers under which no run of the rig is kept."""
-    known = {one.number for one in read_history(history / rig).everything}
-    return [number for number in numbers if number not in known]

@@ -1,6 +1,7 @@
 """What each card was rejected for, by the runs of a folder of reports."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ LAST = 20  # runs of a card that are looked at: a card that was mended has a nam
 RUNS_MOST = 1000  # that are read
 BYTES_MAX = 64 * MIB  # of a verdict.json that is read whole: of some 3,000 GPUs
 LINE = 400  # characters
+XID = re.compile(r"Xid (\d{1,3})\b")  # the first one that a verdict names: the root of the others
 SHOWN = 3  # criteria that a sentence names
 
 
@@ -84,7 +86,9 @@ def _failed(file: Path) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
         for one in criteria:
             if one["outcome"] == Outcome.FAIL and not str(one.get("remedy")).startswith(FOLLOWS):
-                found[one["subject"]] = (*found.get(one["subject"], ()), str(one["criterion"]))
+                xid = XID.search(str(one.get("detail"))) if one["criterion"] == "health.xid" else None
+                name = str(one["criterion"]) + (f" {xid[1]}" if xid else "")
+                found[one["subject"]] = (*found.get(one["subject"], ()), name)
     except (FileRefusedError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
     return found

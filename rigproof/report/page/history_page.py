@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -16,6 +17,8 @@ from rigproof.report.page.plots import LINE_COLORS, Chart, Model, TimePlots, doc
 
 SLOWER, FASTER, FIRST = "#d32f2f", "#2e7d32", "#888888"  # a level, beside the one before it
 SPAN = 0.02  # of the median, the least that a chart shows: noise looks flat
+RUN = itemgetter("number", "measured_at")  # which run it is
+Places = Mapping[tuple[str, str], int]
 Trend = Mapping[str, Any]  # as `rigproof history --json` has it
 
 
@@ -29,8 +32,8 @@ class _RunPlots(TimePlots):
 
 def write_history_page(path: Path, content: Mapping[str, Any], notes: Sequence[str]) -> None:
     """Write one rig's page in one step; `content` is `history_content`'s. Raises OSError."""
-    places = {number: place for place, number in enumerate(content["runs"], start=1)}
-    begins = [(0.0, "")] + [(places[one["number"]] - 0.5, one["text"]) for one in content["changes"]]
+    places = {run: place for place, run in enumerate(content["runs"], start=1)}
+    begins = [(0.0, "")] + [(places[RUN(one)] - 0.5, one["text"]) for one in content["changes"]]
     ends = [*begins, (len(places) + 1.0, "")]
     alike = [Stage(text, begin, end, "finished") for (begin, text), (end, _) in pairwise(ends)]
     plots = _RunPlots(len(places) + 1.0, (), alike, len(places))
@@ -51,14 +54,12 @@ def write_history_page(path: Path, content: Mapping[str, Any], notes: Sequence[s
         file.write(text.encode())
 
 
-def _charts(
-    own: Sequence[Trend], card: str, places: Mapping[str, int], plots: TimePlots, cross: Model
-) -> list[Chart]:
+def _charts(own: Sequence[Trend], card: str, places: Places, plots: TimePlots, cross: Model) -> list[Chart]:
     """A chart of each figure of a card: a dot for each run, a line for each level, the change beside it."""
-    runs = {run["number"]: run for trend in own for run in trend["runs"]}
+    runs = {RUN(run): run for trend in own for run in trend["runs"]}
     data: dict[str, Any] = {
-        "place": [places[number] for number in runs],
-        "run": [f"{number}, {run['measured_at'][:16].replace('T', ' ')}" for number, run in runs.items()],
+        "place": [places[run] for run in runs],
+        "run": [f"{number}, {moment[:16].replace('T', ' ')}" for number, moment in runs],
         "under": [_under(run) for run in runs.values()],
     }
     source, charts = Model("ColumnDataSource", data=data), []
@@ -66,7 +67,7 @@ def _charts(
     twins = Counter(trend["title"] for trend in own)
     for number, trend in enumerate(own):
         anchor, unit = f"{card}-{number}", trend["unit"]
-        rates = {run["number"]: run["rate"] for run in trend["runs"]}
+        rates = {RUN(run): run["rate"] for run in trend["runs"]}
         data[anchor] = np.array([rates.get(one, np.nan) for one in runs])
         color = {"fill_color": {"value": LINE_COLORS[0]}, "line_color": None}
         dot = Model("Scatter", x={"field": "place"}, y={"field": anchor}, size={"value": 6}, **color)
@@ -81,22 +82,22 @@ def _charts(
     return charts
 
 
-def _levels(trend: Trend, places: Mapping[str, int]) -> list[Model]:
+def _levels(trend: Trend, places: Places) -> list[Model]:
     """A line over the runs of each level, and how it differs from the one before."""
-    steps = {one["number"]: one for one in trend["steps"]}
+    steps = {RUN(one): one for one in trend["steps"]}
     data: dict[str, list[Any]] = {
         name: [] for name in ("from", "to", "level", "color", "text", "align", "at")
     }
-    numbers = [run["number"] for run in trend["runs"]]
-    begins = [0, *(numbers.index(number) for number in steps), len(numbers)]
+    runs = [RUN(run) for run in trend["runs"]]
+    begins = [0, *map(runs.index, steps), len(runs)]
     for begin, end in pairwise(begins):
-        first, last = numbers[begin], numbers[end - 1]
+        first, last = runs[begin], runs[end - 1]
         step = steps.get(first)
         data["from"].append(places[first] - 0.4)
         data["to"].append(places[last] + 0.4)
         data["level"].append(geometric_mean(run["rate"] for run in trend["runs"][begin:end]))
         data["color"].append(FIRST if step is None else SLOWER if step["percent"] < 0 else FASTER)
-        data["text"].append("" if step is None else f"{step['percent']:+.2g} % since {first}")
+        data["text"].append("" if step is None else f"{step['percent']:+.2g} % since {first[0]}")
         late = places[first] > len(places) / 2  # no text ends beyond the chart
         data["align"].append("right" if late else "left")
         data["at"].append(data["to" if late else "from"][-1])

@@ -467,6 +467,9 @@ def test_a_page_is_of_one_rig_and_says_where_it_was_written(cli, tmp_path):
     assert not page.exists()
     assert cli(*of_all, page, "lab") == (0, f"written: {page}\n", "")
     assert "<h1>History of lab</h1>" in page.read_text()
+    (tmp_path / "history" / "lab" / "0002_run.json").write_text("{")
+    assert cli(*of_all, page, "lab")[0] == 4
+    assert "0002_run.json: left out: " in page.read_text()
 
 
 def test_a_report_is_not_written_through_a_link(cli, run, tmp_path):

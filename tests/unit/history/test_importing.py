@@ -72,6 +72,13 @@ def kept(reports: Path, rig: str) -> History:
     return read_history(reports / "history" / rig)
 
 
+def test_a_run_without_a_date_is_in_the_way_of_nothing(imported, reports):
+    imported(plain())
+    (path,) = (reports / "history" / "pc1").iterdir()
+    path.write_text(path.read_text().replace(f"{WHEN}+00:00", "yesterday"))
+    assert "imported as 0002 of pc1, of 2025-11-27" in imported(plain())[1]
+
+
 def test_a_plain_benchmark_is_kept_with_what_is_known_of_it(imported, reports):
     status, out = imported(plain())
     assert (status, out.split(": ")[1]) == (0, "imported as 0001 of pc1, of 2025-11-27\n")

@@ -198,18 +198,17 @@ def test_whether_anything_was_left_out_is_reported_for_one_rig_or_for_all(lab, t
     (champions / "lab").mkdir(parents=True)
     (champions / "notes.txt").write_text("mine")
     (lab.parent / "notes.txt").write_text("mine")
-    assert not unreadable(lab.parent, champions)
+    assert not unreadable([read_history(lab)], champions)
     damaged = lab / "0003_run-3.json"
     damaged.write_text("{")
     *_, last = listing_lines(lab.parent, "lab")
     assert last.startswith(f"  {damaged}: left out: ")
-    assert unreadable(lab.parent, champions)
-    assert unreadable(lab.parent, champions, "lab")
-    assert not unreadable(lab.parent, champions, "attic")
+    assert unreadable([read_history(lab)], champions)
+    assert not unreadable([], champions, "attic")
     damaged.unlink()
     (champions / "lab" / "rig.json").write_text("{")
-    assert unreadable(lab.parent, champions, "lab")
-    assert not unreadable(lab.parent, champions, "cellar")
+    assert unreadable([], champions, "lab")
+    assert not unreadable([], champions, "cellar")
 
 
 def test_where_there_are_no_champions_nothing_is_listed(tmp_path):

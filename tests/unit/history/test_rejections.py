@@ -57,6 +57,14 @@ def test_a_card_has_all_that_it_was_rejected_for(write, tmp_path) -> None:
     assert list(rejection_lines(tmp_path, "other")) == []
 
 
+def test_an_xid_is_told_by_its_number(write, tmp_path) -> None:
+    write(1, failure("health.xid", detail="Xid 79: fallen off the bus; Xid 154: recovery action changed"))
+    write(2, failure("health.xid", detail="a recovery action"))
+    write(3, failure("health.xid", detail="Xid 79 at t=9 s: fallen off the bus"))
+    (_, line) = rejection_lines(tmp_path)
+    assert line.endswith("health.xid 79 (2, last 2026-01-03), health.xid (1, last 2026-01-02)")
+
+
 @pytest.mark.parametrize(
     ("criteria", "changes"),
     [

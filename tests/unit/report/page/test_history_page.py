@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,15 @@ def test_a_figure_that_a_run_did_not_measure_is_no_dot(written):
     missing = [[value != value for value in plot.renderers[1].data_source.data[plot.renderers[1].name]]
                for plot in (gemm, copy)]  # fmt: skip
     assert missing == [[False] * 11, [number == 3 for number in range(1, 12)]]
+
+
+def test_two_runs_of_one_number_are_two_dots(written):
+    """As where two jobs of CI began with the same history."""
+    rates = [replace(one, file=one.file.replace("0011_", "0010_")) for one in lab()]
+    text, (_, gemm, *_) = written(rates)
+    assert list(gemm.renderers[1].data_source.data["place"]) == [*range(1, 12)]
+    assert "11 runs" in text
+    assert "-4 % since 0007" in table(text)[0]
 
 
 def test_simulated_runs_say_so_first(written):
