@@ -22,7 +22,7 @@ def main() -> None:
     """
     guard_status()
     try:
-        if sys.argv[1:2] == ["accept"]:
+        if sys.argv[1:2] in (["accept"], ["calibrate"]):
             interrupt_by_signals()
         if sys.argv[1:2] == ["verdict"]:  # in milliseconds: without what the others import
             from rigproof.cli.verdict import main as command_line  # noqa: PLC0415

@@ -46,7 +46,7 @@ examples:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise Refused(f"{message}; `rigproof accept --help` lists the options")
+        raise Refused(f"{message}; `{self.prog} --help` lists the options")
 
     def exit(self, status: int = 0, _: str | None = None) -> NoReturn:  # after --help
         raise typer.Exit(status)
@@ -131,13 +131,16 @@ def accept(given: Sequence[str]) -> int:
     own += ["-o", "rigproof=true"]
     # rigproof is already imported, by this very command.
     own += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "rigproof.plugin", "-m", "hardware"]
-    options, others = _parser().parse_known_args(given)
+    parser = parser_of("accept", "[options] [options of pytest]", ABOUT, EXAMPLES)
+    json_help = "verdict.json on standard output, all else on standard error"
+    parser.add_argument("--json", action="store_true", help=json_help)
+    options, others = parser.parse_known_args(given)
     as_json = vars(options).pop("json")
     if as_json and options.hw_plan:
         raise Refused("--json: a plan has no verdict; leave out one of --json and --plan")
     watching = _Watching()
     watching.only_asked = "--version" in others or "-V" in others  # pytest answers without any plugin
-    arguments = [*own, str(suite_folder()), *_for_pytest(options), *others]
+    arguments = [*own, str(suite_folder()), *for_pytest(options), *others]
     with _elsewhere() if as_json else nullcontext() as answer:
         status = _status(arguments, watching)
         if answer is not None and watching.folder is not None:
@@ -240,7 +243,7 @@ def _suggest(others: Sequence[str]) -> None:
             typer.echo(f"rigproof: {one.partition('=')[0]}: did you mean {near[0]}?", err=True)
 
 
-def _for_pytest(options: argparse.Namespace) -> list[str]:
+def for_pytest(options: argparse.Namespace) -> list[str]:
     """These options with their names in pytest."""
     arguments = []
     for key, value in vars(options).items():
@@ -252,16 +255,14 @@ def _for_pytest(options: argparse.Namespace) -> list[str]:
     return arguments
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of(command: str, usage: str, about: str, examples: str) -> argparse.ArgumentParser:
+    """A command's parser with the options of a run; what is wrong raises Refused, --help typer.Exit."""
     style: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    usage = "rigproof accept [options] [options of pytest]"
-    parser = _Parser("rigproof accept", usage, ABOUT, EXAMPLES, **style)
+    name = f"rigproof {command}"
+    parser = _Parser(name, f"{name} {usage}", about, examples, **style)
     for title, options in OPTIONS.items():
         group = parser.add_argument_group(title)
         for names, settings in options.items():
             key = names[0].removeprefix("--").replace("-", "_")
             group.add_argument(*map(short, names), dest=key, **{**settings, "help": short(settings["help"])})
-    group.add_argument(
-        "--json", action="store_true", help="verdict.json on standard output, all else on standard error"
-    )
     return parser

@@ -21,7 +21,7 @@ from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.options import short
 from rigproof.stages.registry import KINDS
 
-NEEDS_LINUX = ("accept", "detect", "monitor", "cluster")  # the others read files
+NEEDS_LINUX = ("accept", "calibrate", "detect", "monitor", "cluster")  # the others read files
 TYPER_INTERRUPTED = 130  # what newer versions of typer raise for Ctrl-C
 
 # Newer versions of typer bundle click: its usage errors have no public name except those of subclasses.
@@ -63,6 +63,17 @@ def accept(context: typer.Context) -> None:
     from rigproof.cli.accept import accept as run_suite  # noqa: PLC0415 - the other commands need no pytest
 
     raise typer.Exit(run_suite(context.args))
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def calibrate(context: typer.Context) -> None:
+    """Repeat runs until rates are known, and write floors; `rigproof calibrate --help` lists the options."""
+    from rigproof.cli.calibrate import calibrate as run_often  # noqa: PLC0415 - imports pytest and scipy
+
+    raise typer.Exit(run_often(context.args))
 
 
 @app.command(

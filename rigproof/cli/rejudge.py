@@ -143,6 +143,13 @@ def rejudge(
     return EXIT_STATUS[result.decision]
 
 
+def judged(run: Path, recording: Recording | None = None) -> RunResult:
+    """A recorded run, judged again by its own profile. RecordingError if it cannot be read."""
+    recording = recording or _read(run)
+    verdicts = judge_all(recording, processes=_processes(recording))
+    return _result(run, recording, verdicts, elapsed_s(run, recording))
+
+
 def _read(run: Path) -> Recording:
     """The recording, with what this host's black box says of a run that never ended."""
     recording = read_recording(run)
@@ -244,9 +251,7 @@ def rewrite(run: Path, echo: Callable[[str], None], *, output: Path | None = Non
     `output` is another folder to write into.
     """
     source = own_folder(run) if output is None else run.resolve()
-    recording = _read(source)
-    verdicts = judge_all(recording, processes=_processes(recording))
-    result = _result(source, recording, verdicts, elapsed_s(source, recording))
+    result = judged(source)
     folder = output or source
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -256,7 +261,7 @@ def rewrite(run: Path, echo: Callable[[str], None], *, output: Path | None = Non
     for line in problems:
         echo(line)
     if not problems:
-        echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {(output or run) / PAGE}")
+        echo(f"{'SIMULATED run ' if result.simulated else ''}written: {(output or run) / PAGE}")
     return EXIT_NOT_WRITTEN if problems else 0
 
 
@@ -271,8 +276,7 @@ def write_overlay(run: Path, other: Path, echo: Callable[[str], None], *, output
     if not {*recording.gpus} & {*second.gpus}:
         ours, theirs = (", ".join(sorted(one.gpus)[:4]) or "no GPU" for one in (recording, second))
         raise Refused(f"--with {other}: nothing to lay over: it has {theirs}, the run has {ours}")
-    verdicts = judge_all(recording, processes=_processes(recording))
-    result = _result(source, recording, verdicts, elapsed_s(source, recording))
+    result = judged(source, recording)
     path = (output or source) / f"report-with-{NO_NAME.sub('-', second.run.run_id)[:NAME_MAX]}.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

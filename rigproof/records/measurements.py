@@ -220,7 +220,7 @@ class FigureRate(NamedTuple):
     """The rate that a criterion measured for one figure of a stage, and the work that it is the rate of.
 
     `labels`: what the rounds of another rate must have, too, for the two to be comparable. `workers`:
-    processes that did the work together.
+    processes that did the work together. `floor`: what the rate was held against; None if there was none.
     """
 
     figure: str  # FigureKind.name
@@ -228,6 +228,7 @@ class FigureRate(NamedTuple):
     unit: str
     labels: Labels
     workers: int
+    floor: float | None = None
 
 
 def unit_of_rate(unit: str) -> str:

@@ -47,6 +47,7 @@ ENDS_WITH = {  # where the exit status is not 0
     r".* --inject memory-taken.*": {6},  # INCOMPLETE: that is others' doing
     r".* --inject .*": {1},  # REJECTED, as it is meant to be
     r"rigproof verdict .*": {6},  # there are simulated runs alone
+    r"rigproof calibrate --hwprofile ./lab.toml": {4},  # no CPU is simulated, and here all runs are
     r"rigproof monitor --once .*": {0, 1},  # 1 is a warning, such as this host's CPU load
 }
 
@@ -98,6 +99,7 @@ def clone(tmp_path_factory):
     (folder / "DIR").mkdir()
     kept = folder / "reports" / "history" / "NAME"
     kept.mkdir(parents=True)
+    (folder / "reports" / "samples").symlink_to(CHECKOUT / "reports" / "samples")
     for number, run in (("0001", "h200-quick"), ("0007", "h200-standard")):
         measured = json.loads((CHECKOUT / "reports/samples" / run / "benchmark.json").read_text())
         for one in measured["benchmarks"]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import typer
 
+from rigproof.cli import calibrate
 from rigproof.cli.main import app
 from rigproof.cli.verdict import parser
 from rigproof.run.options import OPTIONS, short
@@ -78,7 +79,10 @@ def options_of_commands() -> dict[str, set[str]]:
     return {
         name: {"--help", *(option for parameter in one.params for option in parameter.opts)}
         for name, one in commands.items()
-    } | {"verdict": set(re.findall(r"--[a-z-]+", parser().format_help()))}
+    } | {
+        name: set(re.findall(r"--[a-z-]+", of_command().format_help()))
+        for name, of_command in (("verdict", parser), ("calibrate", calibrate.parser))
+    }
 
 
 def test_every_command_in_the_text_and_its_options_exist():

@@ -103,9 +103,10 @@ class Measured:
         labels: Labels = {"precision": precision, "size": here.size}
         return cls(figure, here, labels, rounds)
 
-    def rate(self, value: float) -> FigureRate:
-        """This rate, as one that can become a champion."""
-        return FigureRate(self.figure.name, value, self.figure.unit, self.labels, self.here.workers)
+    def rate(self, value: float, floor: Limit | NoFloor | None) -> FigureRate:
+        """This rate, as one that can become a champion, with the floor that it was held against."""
+        least = floor.value if isinstance(floor, Limit) else None
+        return FigureRate(self.figure.name, value, self.figure.unit, self.labels, self.here.workers, least)
 
 
 def torch_of(device: DeviceEvidence) -> str:
@@ -267,7 +268,7 @@ def against(
     bounded = device.is_cpu or not measured.figure.counts_work
     unbounded = not bounded and device.silicon.ceiling(measured.here.precision) is None
     notes = [NO_CEILING] if unbounded else []
-    rates = (measured.rate(rate),)
+    rates = (measured.rate(rate, floor),)
     if isinstance(floor, NoFloor):
         detail = "; ".join([floor.why, "this is its baseline", *notes])
         return Finding(Outcome.NO_LIMIT, rate, detail=detail, rates=rates)

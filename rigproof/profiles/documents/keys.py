@@ -53,6 +53,7 @@ _RIG_PLACES = {
     "Levels": "[levels]",
     "EveryLevel": "lengths that every level has",
     "SomeLevels": "lengths that a level may leave out",
+    "Calibration": "[calibration]",
 }
 _SKU_PLACES = {
     "Sku": "top of the file",

@@ -108,7 +108,7 @@ def _file(rig: type[Rig]) -> type[Table]:
     fields: dict[str, Any] = {}
     for name, field in rig.model_fields.items():
         kind: Any = field.annotation
-        if _is_table(kind) and field.is_required():
+        if _is_table(kind) and (field.is_required() or field.default is None):
             kind = partial(kind)
             fields[name] = (kind, Field(default=kind(), description=field.description))
         else:

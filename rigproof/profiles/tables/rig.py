@@ -5,11 +5,11 @@ dense), `_c`, `_w`, `_s`, `_percent` (0 to 100), `_share` (0 to 1). Every value'
 comment beside it in the TOML file.
 """
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import Name, Table, Wait, optional
+from rigproof.profiles.tables.base import Name, Portion, Positive, Table, Wait, optional
 from rigproof.profiles.tables.gpu import GpuDefaults, MemoryPolicy
 from rigproof.profiles.tables.levels import Levels
 from rigproof.profiles.tables.limits import Limits
@@ -43,6 +43,26 @@ class Timeouts(Table):
     stop_s: Wait = Field(description="Longest time, in s, for workers, agents and rigproof's own Ray to end.")
 
 
+Repeats = Annotated[int, Field(ge=3, le=100, strict=True)]  # two have no spread to speak of
+
+
+class Calibration(Table):
+    """How `rigproof calibrate` measures, and how far below the rates its floors are."""
+
+    half_width_share: Portion = Field(
+        description="Widest half of the confidence interval of a rate's mean, as a share of the mean."
+    )
+    false_alarm_share: Portion = Field(
+        description="Share of an unchanged rig's runs that may fall below a floor, all floors together."
+    )
+    closest_share: Portion = Field(
+        description="Highest floor, as a share of the mean: rates also differ from day to day."
+    )
+    fewest_runs: Repeats = Field(description="Smallest number of runs.")
+    most_runs: Repeats = Field(description="Largest number of runs.")
+    most_min: Positive = Field(description="No run begins that would end later than this, in min.")
+
+
 class Rig(Table):
     """A whole rig, `hwprofiles/rigs/<name>.toml`, with the values of the rig it extends and the defaults."""
 
@@ -71,3 +91,7 @@ class Rig(Table):
     sampling: Sampling = Field(description="How often sensors are read.")
     timeouts: Timeouts = Field(description="Time limits of starting, working and ending.")
     levels: Levels = Field(description="Settings of the levels that belong to no single stage.")
+    calibration: Calibration = Field(
+        default=cast(Calibration, None),  # of recordings from before there was this table
+        description="How floors are measured.",
+    )

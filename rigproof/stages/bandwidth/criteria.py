@@ -61,8 +61,8 @@ def bandwidth(device: DeviceEvidence) -> Finding:
     limit = device.silicon.highest_gbps
     most = math.inf if limit is None else limit.value
     measured = {operation: _measured(device, operation, one, most) for operation, one in rounds.items()}
-    kept = tuple(measured[operation].rate(rate) for operation, rate in rates.items())
     floors = _floors(device, measured)
+    kept = tuple(measured[one].rate(rate, floors.get(one)) for one, rate in rates.items())
     if not floors:
         detail = f"{detail}; no figure is known for this model"
         return Finding(Outcome.NO_LIMIT, rates[COPY], detail=detail, rates=kept)

@@ -103,8 +103,8 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     kind = FIGURES[direction]
     conditions = Conditions(kind.precision, found.mib, 1, torch_of(device))
     done = Measured(kind, conditions, {**kind.labels, "mib": found.mib})
-    rates = (done.rate(found.best),)
     floor = floor_of(device, done, *_link_floors(device, direction, link))
+    rates = (done.rate(found.best, floor),)
     detail = ", ".join(filter(None, ("" if link is None else link_name(*link), _in_company(found))))
 
     def failed_together(share: Limit, before: str) -> Finding:

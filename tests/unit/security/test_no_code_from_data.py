@@ -79,6 +79,7 @@ START_CALLS = re.compile(
 # Every file that can start a process. What is no `host.child.Child` says why in its text.
 STARTING = {
     "child.py": "the package's own modules, with an interpreter of their own",
+    "calibrate.py": "runs as users type them, by this interpreter",
     "notice.py": "the command that the user gave to --hw-notify",
     "remote.py": "`ssh`, or on this machine itself `sh`",
     "lap.py": "forks that share the records",
