@@ -35,7 +35,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import checked
 from rigproof.records.disk.durable import replacing
 from rigproof.records.disk.store import RecordingError
-from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, count_of, sentence
+from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, count_of, sentence
 from rigproof.report.content.result import RunResult
 from rigproof.report.files.folders import named_run, unwritable
 from rigproof.run.options import short
@@ -74,6 +74,7 @@ def calibrate(given: Sequence[str]) -> int:
     options = parser().parse_args(given)
     if options.out is not None and os.path.lexists(options.out):
         raise Refused(f"--out {options.out}: it is there already; name a new file")
+    options.simulated = bool(options.hw_simulate or options.hw_simulate_inline)
     return _floors(options) if options.sku is None else _of_sku(options)
 
 
@@ -112,8 +113,8 @@ def _floors(options: argparse.Namespace) -> int:
         return status
     both, shown = (text.splitlines(), edited.splitlines()), shown_path(target)
     typer.echo("\n".join(difflib.unified_diff(*both, loaded.file, shown, n=1, lineterm="")))
-    asked = sys.stdin.isatty() and sys.stdout.isatty() and not _simulated(options)
-    if _simulated(options):
+    asked = sys.stdin.isatty() and sys.stdout.isatty()
+    if options.simulated:
         typer.echo("SIMULATED: not written")
     elif options.write or (asked and typer.confirm(f"write {shown}?")):
         _write(target, edited, source, text)
@@ -127,10 +128,6 @@ def _floors(options: argparse.Namespace) -> int:
 def _require_alike(rates: Sequence[Measured]) -> None:
     if differing := unlike(rates):
         raise Refused("\n".join(f"{run}: {why}: not alike" for run, why in differing.items()))
-
-
-def _simulated(options: argparse.Namespace) -> bool:
-    return bool(options.hw_simulate or options.hw_simulate_inline)
 
 
 def _target(out: Path | None, source: Path, loaded: LoadedRig) -> Path:
@@ -165,7 +162,8 @@ def usable(run: Path, *, lower: bool = False, simulated: bool = False) -> RunRes
     """
     result = judged(run)
     bad = [one for one in result.verdicts if one.outcome in (Outcome.FAIL, Outcome.NOT_MEASURED)]
-    by_floors = bool(bad) and not result.problems and all(map(_is_below_floor, bad))
+    below = [one for one in bad if any(rate.floor and rate.value < rate.floor for rate in one.rates)]
+    by_floors = bool(bad) and below == bad and not result.problems
     warned = [one for one in result.verdicts if one.outcome is Outcome.WARN]
     warned = [one for one in warned if one.severity != "config" or CATALOGUE[one.criterion].surroundings]
     if result.simulated and not simulated:
@@ -187,10 +185,6 @@ def usable(run: Path, *, lower: bool = False, simulated: bool = False) -> RunRes
     raise Refused(f"{run}: {why}")
 
 
-def _is_below_floor(failed: Verdict) -> bool:
-    return any(rate.floor is not None and rate.value < rate.floor for rate in failed.rates)
-
-
 def _given(run: Path, loaded: LoadedRig, lower: bool) -> Iterator[Measured]:
     result = usable(run, lower=lower)
     if not {digest(tables) for _, tables in loaded.layers} <= {*result.recording.run.profile.values()}:
@@ -199,7 +193,7 @@ def _given(run: Path, loaded: LoadedRig, lower: bool) -> Iterator[Measured]:
     return measured(result.recording, result.verdicts)
 
 
-def _require_hot(level: str, loaded: LoadedRig) -> None:
+def _require_hot(level: str | None, loaded: LoadedRig) -> None:
     if level == TOO_SHORT and any(one.gpu.device == "cuda" for one in loaded.devices()):
         raise Refused(f"level {level}: its cards are not hot yet; floors need standard or extended")
 
@@ -227,14 +221,13 @@ def _measure(
         done_s = time.monotonic() - begun_s
         if number and done_s * (1 + 1 / number) > wanted.most_min * 60:
             break
-        if _simulated(options):
-            options.hw_simulate_seed = number
+        options.hw_simulate_seed = number if options.simulated else None
         status, answer = _accept(options, "--json")
         try:
             if not answer:
                 raise Refused(f"run {number + 1} ended with {status} and no verdict")
             folder = Path(options.hw_report_dir or "reports") / "runs" / json.loads(answer)["run_id"]
-            result = usable(folder, lower=options.lower, simulated=_simulated(options))
+            result = usable(folder, lower=options.lower, simulated=options.simulated)
         except Refused as refused:
             typer.echo(f"rigproof: {refused}\nno floor is written", err=True)
             return status or INCOMPLETE, folders, rates

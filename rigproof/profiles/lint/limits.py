@@ -31,6 +31,12 @@ def limit_problems(loaded: LoadedRig) -> Iterator[str]:
     if max_ms < p99_ms:
         wrong = f"under p99_ms = {p99_ms:g}, so p99 says nothing"
         yield rig_problem(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")
+    runs = loaded.rig.calibration
+    if runs and runs.fewest_runs > runs.most_runs:  # a recorded rig may have none
+        wrong = f"more than most_runs = {runs.most_runs}"
+        yield rig_problem(
+            loaded, "calibration.fewest_runs", runs.fewest_runs, wrong, "correct one of the two"
+        )
 
 
 def _meaningless(loaded: LoadedRig, table: Table, prefix: str = "") -> Iterator[str]:

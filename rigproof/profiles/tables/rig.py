@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from rigproof.profiles.tables.base import Name, Portion, Positive, Table, Wait, optional
+from rigproof.profiles.tables.base import Meaningful, Name, Portion, Positive, Table, Wait, optional
 from rigproof.profiles.tables.gpu import GpuDefaults, MemoryPolicy
 from rigproof.profiles.tables.levels import Levels
 from rigproof.profiles.tables.limits import Limits
@@ -50,13 +50,16 @@ class Calibration(Table):
     """How `rigproof calibrate` measures, and how far below the rates its floors are."""
 
     half_width_share: Portion = Field(
-        description="Widest half of the confidence interval of a rate's mean, as a share of the mean."
+        description="Widest half of the confidence interval of a rate's mean, as a share of the mean.",
+        json_schema_extra=Meaningful(highest=0.25, above="takes a rate for known that is not"),
     )
     false_alarm_share: Portion = Field(
-        description="Share of an unchanged rig's runs that may fall below a floor, all floors together."
+        description="Share of an unchanged rig's runs that may fall below a floor, all floors together.",
+        json_schema_extra=Meaningful(highest=0.1, above="rejects sound rigs"),
     )
     closest_share: Portion = Field(
-        description="Highest floor, as a share of the mean: rates also differ from day to day."
+        description="Highest floor, as a share of the mean: rates also differ from day to day.",
+        json_schema_extra=Meaningful(0.5, 0.99, "lets a card lose half of its rate", "fails sound cards"),
     )
     fewest_runs: Repeats = Field(description="Smallest number of runs.")
     most_runs: Repeats = Field(description="Largest number of runs.")

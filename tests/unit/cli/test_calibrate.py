@@ -165,6 +165,8 @@ def test_a_shipped_rig_is_copied(cli, runs, tmp_path, lab):
         (("--hwprofile", "sub/far.toml", "--out", "far.toml"), "it would extend ../lab.toml"),
         (("--hwprofile", "fixed.toml"), "fixed.toml: is read-only; change its mode, or add --out"),
         (("--hwprofile", "few.toml"), "calibration.fewest_runs = 2"),
+        (("--hwprofile", "many.toml"), "calibration.fewest_runs = 30: more than most_runs = 20"),
+        (("--hwprofile", "loose.toml"), "calibration.closest_share = 0.3: lets a card lose half of its rate"),
         (("--sku", "rtx-9090"), "--sku rtx-9090: no such SKU file"),
         (("--sku", "h200-sxm"), "--sku: name the folders of runs with such cards"),
         (("--hwprofile", "lab.toml", "none"), "none/recording.jsonl: No such file"),
@@ -177,6 +179,8 @@ def test_it_is_refused_before_any_load(cli, lab, tmp_path, monkeypatch, argument
     (tmp_path / "sub").mkdir()
     (tmp_path / "child.toml").write_text('name = "child"\nextends = "./lab.toml"\n')
     (tmp_path / "sub" / "far.toml").write_text(f'extends = "../lab.toml"\n{own}')
+    (tmp_path / "many.toml").write_text(own.replace("fewest_runs = 3", "fewest_runs = 30"))
+    (tmp_path / "loose.toml").write_text(f"{own}closest_share = 0.3\n")
     (tmp_path / "few.toml").write_text(own.replace("fewest_runs = 3", "fewest_runs = 2"))
     (tmp_path / "line.toml").write_text(
         'name = "line"\n[[nodes]]\nname = "a"\ngpus = [ { sku = "rtx-3090" } ]\n'
