@@ -222,9 +222,10 @@ def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> I
             before = one.kept.rate
             versions = f"driver {one.kept.driver or 'none'}, torch {one.kept.torch or 'unknown'}"
             when = one.measured_at[:16].replace("T", " ")
-            short = f", {one.kept.shortened}" if one.kept.shortened else ""
+            origin = "imported" if one.kept.imported else ""
+            notes = "".join(f", {note}" for note in (one.kept.shortened, origin, *one.kept.tags) if note)
             rate = f"{one.kept.rate:9.2f} {one.kept.unit} {styled(f'{change:>8}', style)}"
-            yield f"    {one.number}  {when}  {rate}  {versions}{short}"
+            yield f"    {one.number}  {when}  {rate}  {versions}{notes}"
 
 
 def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:

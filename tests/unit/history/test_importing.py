@@ -91,8 +91,9 @@ def test_a_plain_benchmark_is_kept_with_what_is_known_of_it(imported, reports):
     (stored,) = json.loads(path.read_text())["benchmarks"]
     assert stored["extra_info"]["mine"] == "kept"
     assert "data" not in stored["stats"]
-    lines = list(listing_lines(reports / "history"))
-    assert "imported yes" in " ".join(lines)
+    assert "imported yes" in " ".join(listing_lines(reports / "history"))
+    *_, last = listing_lines(reports / "history", each=True)
+    assert last.endswith("imported, commit=a37edc9295ed, python=3.11.7")
 
 
 def test_no_run_is_judged_by_what_was_imported(imported, reports):
