@@ -5,6 +5,7 @@ import difflib
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -120,8 +121,9 @@ def _floors(options: argparse.Namespace) -> int:
         _write(target, edited, source, text)
         typer.echo(f"written: {shown}")
     else:
-        runs = " ".join(map(shown_path, folders))
-        typer.echo(f"not written; to write: rigproof calibrate --hwprofile {name} --write {runs}")
+        own = [*(["--out", str(options.out)] if options.out else []), *(["--lower"] if options.lower else [])]
+        words = ["--hwprofile", name, "--write", *own, *map(shown_path, folders)]
+        typer.echo(f"not written; to write: rigproof calibrate {shlex.join(words)}")
     return status
 
 
@@ -335,9 +337,12 @@ def _of_sku(options: argparse.Namespace) -> int:
         raise ProfileError(problems)
     if options.out is None:
         typer.echo(edited, nl=False)
-    else:
+        return 0
+    try:
         with replacing(options.out) as written:
             written.write(edited.encode())
+    except OSError as error:
+        raise Refused(f"--out {options.out}: not written: {error.strerror or error}; name another") from None
     return 0
 
 

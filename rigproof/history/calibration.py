@@ -13,6 +13,7 @@ from rigproof.criteria.changes import LEAST_SPREAD, TOGETHER
 from rigproof.profiles.planning.floor_basis import major_minor
 from rigproof.profiles.tables.rig import Calibration
 from rigproof.records.measurements import FigureRate
+from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, count_of
 
@@ -64,7 +65,10 @@ def measured(recording: Recording, verdicts: Iterable[Verdict]) -> Iterator[Meas
         for rate in verdict.rates:
             labels = (f"{name} {value}, " for name, value in sorted(rate.labels.items()))
             work = {"work": "".join(labels) + count_of(rate.workers, "workers")}
-            yield Measured(recording.run.run_id, gpu.uuid, verdict.subject, rate, known | work)
+            alike = {
+                name: one_line(text, 100) for name, text in (known | work).items()
+            }  # may be others' runs
+            yield Measured(one_line(recording.run.run_id), gpu.uuid, verdict.subject, rate, alike)
 
 
 def of_model(one: Measured) -> Measured:

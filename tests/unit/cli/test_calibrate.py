@@ -328,6 +328,26 @@ def test_a_model_gets_the_figures_of_several_cards(cli, tmp_path):
     assert (tmp_path / "new.toml").read_text() == out
 
 
+def test_a_new_file_that_cannot_be_written_is_named(cli):
+    status, _, err = cli("--sku", "h200-sxm", "--out", "no/x.toml", SAMPLES / "h200-quick")
+    assert status == 4
+    assert "--out no/x.toml: not written: No such file or directory; name another" in err
+
+
+def test_what_a_card_is_called_does_not_get_into_the_file(cli, lab, runs, monkeypatch):
+    healthy = healthy_result()
+    recording = copy(healthy.recording)
+    recording.gpus = {
+        subject: replace(gpu, name="H200\n[limits]\nooms = 9 \x1b[31m")
+        for subject, gpu in recording.gpus.items()
+    }
+    monkeypatch.setitem(globals(), "healthy_result", lambda: replace(healthy, recording=recording))
+    before = tomllib.loads(lab.read_text())["limits"]
+    status, out, _ = cli("--hwprofile", lab, "--write", *runs(1.0, 1.001, 0.999))
+    assert (status, "\x1b" in out + lab.read_text()) == (0, False)
+    assert tomllib.loads(lab.read_text())["limits"] == before
+
+
 def test_runs_that_are_not_of_the_model_are_each_named(cli, tmp_path):
     every = [SAMPLES / "h200-quick", SAMPLES / "h100-quick", SAMPLES / "h200-every-stage", tmp_path / "none"]
     status, out, err = cli("--sku", "h200-sxm", *every)
