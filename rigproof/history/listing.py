@@ -98,9 +98,12 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
     told = _told(rates, trends)
     runs, alike = figure(len(told["runs"]), "runs"), told["alike"]
     yield f"{styled(told['mark'] + told['rig'], BOLD)}: {runs}, {told['days']}"
-    yield from wrap(f"all runs: {alike}", 80, initial_indent="  ", subsequent_indent="    ") if alike else ()
-    for one in told["changes"]:
-        yield f"  from {one['number']} of {one['measured_at'][:10]} on: {one['text']}"
+    lines = [f"all runs: {alike}"] if alike else []
+    lines += [
+        f"from {one['number']} of {one['measured_at'][:10]} on: {one['text']}" for one in told["changes"]
+    ]
+    for line in lines:
+        yield from wrap(line, 80, initial_indent="  ", subsequent_indent="    ")
     width = max(len(key[0]) for _, key in trends)
     twins = Counter((uuid, key[0]) for uuid, key in trends)
     cards: dict[str | None, list[str]] = {}

@@ -181,3 +181,11 @@ def test_a_selection_that_one_rig_fits_leaves_the_others_out(tmp_path: Path) -> 
     assert len(list(listing_lines(tmp_path, of="driver=580"))) == 4
     assert next(listing_lines(tmp_path, of="driver=570", each=True)) == "lab: 1 measurement of 1 run"
     assert next(listing_lines(tmp_path, of="driver=580", each=True)) == "vm: 1 measurement of 1 run"
+
+
+def test_what_changed_fits_a_terminal_whatever_it_is() -> None:
+    tags = [f"{name}=something" for name in ("paste", "riser", "room", "fan", "slot")]
+    lines = list(trend_lines(runs([100.0, 100.1, 99.9], tags=[[], tags, tags])))
+    assert max(map(len, lines)) <= 80
+    assert lines[2].startswith("  from 0002 of 2026-01-03 on: tags none → fan=something, ")
+    assert lines[3].startswith("    ")
