@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from rigproof.criteria.changes import change
+from rigproof.criteria.changes import FEWEST_RUNS, change
 from rigproof.criteria.steps import steps_of
+
+LASTING_RUNS = 5  # of a level that others are held against
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,15 @@ def compared(earlier: Sequence[float], now: float, tests: int, error: float, sha
     level that the new one ends against the best one before (`steps_of`), for losses of which no run is low
     enough alone. Only losses count, of `share` or more: each test has one side of an interval.
     """
-    *others, last = _levels(earlier, tests, error)
+    *others, last = _lasting(_levels(earlier, tests, error))
     before, least = _mean(last), 1 - share
     alone = change(last, [before], others, tests, error)
     if alone.high is None:
         return None
     found = Compared(now, before, before * min(least, 1 / (1 + alone.high / 100)))
     *levels, last = _levels([*earlier, now], tests, error)
-    if found.fell or not levels or len(last) == 1:
+    levels = [one for one in _lasting(levels) if len(one) >= LASTING_RUNS]
+    if found.fell or not levels or len(last) < FEWEST_RUNS:
         return found
     best = max(levels, key=_mean)
     ways = math.comb(len(earlier), len(levels)) * tests
@@ -56,6 +59,17 @@ def compared(earlier: Sequence[float], now: float, tests: int, error: float, sha
         return found
     lower = Compared(_mean(last), _mean(best), _mean(best) * least, len(earlier) + 1 - len(last))
     return lower if lower.fell else found
+
+
+def _lasting(levels: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    """The levels; what is too short for one, such as a run that was wild, belongs to the one before."""
+    found: list[Sequence[float]] = []
+    for level in levels:
+        if found and min(len(level), len(found[-1])) < LASTING_RUNS:
+            found[-1] = [*found[-1], *level]
+        else:
+            found.append(level)
+    return found
 
 
 def _levels(rates: Sequence[float], tests: int, error: float) -> list[Sequence[float]]:

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from rigproof.history.reading import read_history
-from support.acceptance import Run, accept
+from support.acceptance import Run, accept, rigproof
+from support.rig_profile import LIMITS, profile_text
 
 GEMMS = {f"throughput.gemm_{precision}" for precision in ("fp32", "tf32", "fp16", "bf16", "fp8")}
 
@@ -117,3 +118,34 @@ def test_without_pytest_benchmark_the_rig_is_judged_all_the_same(acceptance):
     assert run.result["verdict"] == "ACCEPTED"
     assert run.criteria == acceptance("healthy").criteria
     assert not run.history
+
+
+@pytest.mark.parametrize(
+    ("faster", "outcome", "status"),
+    [((), "pass", 0), (("pc1/gpu0",), "fail", 1), (("pc1/gpu0", "pc2/gpu0"), "warn", 0)],
+)
+def test_a_run_is_held_against_the_ones_before_it(tmp_path, faster, outcome, status):
+    once = tmp_path / "two-nodes.toml"  # what was recorded beforehand cannot be repeated
+    once.write_text(profile_text({"limits": LIMITS | {"regression_repeats": 0}}))
+    first = accept(tmp_path, once, "healthy")
+    assert first.outcome("history.regression", "pc1/gpu0") == "no_limit"
+    (kept,) = first.history
+    content = json.loads(kept.read_text())
+    rates = [one["extra_info"]["rate"] for one in content["benchmarks"]]
+    for number in range(6):  # what other runs would have kept
+        for rate, one in zip(rates, content["benchmarks"], strict=True):
+            extra = one["extra_info"]
+            extra["run_id"] = f"run-{number}"
+            extra["rate"] = rate * (1.05 if extra["subject"] in faster else 1.0) * (1 + number % 2 / 1000)
+        (kept.parent / f"{number:04d}_run-{number}.json").write_text(json.dumps(content))
+    kept.unlink()
+    second = accept(tmp_path, once, "healthy")
+    assert second.status == status, second.output
+    assert {one for one, found in second.criteria.items() if found["outcome"] == "fail"} == (
+        {("history.regression", "pc1/gpu0")} if status else set()
+    )
+    own = second.criteria["history.regression", "pc1/gpu0"]
+    assert own["outcome"] == outcome
+    assert " % of 6 earlier runs; " in own["detail"]
+    judged = rigproof("judge", second.folder)
+    assert judged.returncode == status, judged.stderr

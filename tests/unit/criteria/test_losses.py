@@ -96,3 +96,15 @@ def test_a_lower_rate_is_never_the_better_one(earlier, now, share):
 def test_nothing_that_lost_less_than_the_share_fails(earlier, place):
     now = max(earlier) * (1 - 0.0199 * place)
     assert not compared(earlier, now, *ALL).fell or not math.isclose(now, max(earlier))
+
+
+def test_one_wild_run_is_no_level_that_later_ones_are_held_against():
+    for place in (0, 5, 10):
+        high = [*SOUND[:place], 120.0, *SOUND[place:]]
+        for more in range(1, 4):
+            assert not compared([*high, *SOUND[: more - 1]], 100.0, *ALL).fell
+
+
+def test_two_low_runs_are_no_lasting_loss_yet():
+    spread = [100 + 3 * (one - 100) for one in SOUND]
+    assert not compared([*spread, 97.2], 97.2, *ALL).fell
