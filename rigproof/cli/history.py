@@ -104,7 +104,7 @@ def list_rates(
 
 
 def _folder(report_dir: Path, *, simulated: bool) -> Path:
-    from rigproof.history.reading import SIMULATED  # noqa: PLC0415
+    from rigproof.history.names import SIMULATED  # noqa: PLC0415
 
     return report_dir / (SIMULATED if simulated else "history")
 

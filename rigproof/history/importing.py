@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pytest_benchmark.utils import safe_dumps
 
-from rigproof.history.reading import IMPORTED, Kept, StoredFile, Text, read_history
+from rigproof.history.names import IMPORTED
+from rigproof.history.reading import Kept, StoredFile, Text, read_history
 from rigproof.history.storage import without_rounds
 from rigproof.profiles.tables.base import Name
 from rigproof.records.disk.durable import replacing

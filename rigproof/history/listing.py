@@ -16,8 +16,8 @@ from rigproof.history.champions import (
     read_champions,
 )
 from rigproof.history.comparison import among
+from rigproof.history.names import SIMULATED
 from rigproof.history.reading import (
-    SIMULATED,
     History,
     Kept,
     Key,

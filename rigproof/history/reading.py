@@ -8,12 +8,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StringConstraints, ValidationError
 
 from rigproof.history.champions import ChampionError, read_champions
+from rigproof.history.names import SIMULATED
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
 from rigproof.records.message_text import first_problem
-
-SIMULATED = "history-simulated"  # beside `history`: the folder of what simulated runs kept
-
-IMPORTED = "imported-"  # in the name of such a file, behind its number
 
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]

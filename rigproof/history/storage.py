@@ -14,7 +14,7 @@ import pytest
 from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
-from rigproof.history.reading import IMPORTED, SIMULATED
+from rigproof.history.names import IMPORTED, SIMULATED
 from rigproof.records.disk.durable import replacing
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
 

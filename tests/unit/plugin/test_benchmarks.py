@@ -28,7 +28,9 @@ def test_the_machine_is_the_rig_with_the_cards_promised_and_no_cpu():
     cards = [{"sku": "rtx-3090", "uuid": "GPU-1"}, {"sku": "unknown"}]
     rig = over_defaults({"name": "lab", "nodes": [{"name": "pc1", "gpus": cards}]}, "lab.toml", KINDS)
     prepared = SimpleNamespace(
-        loaded=rig, simulated=object(), request=SimpleNamespace(report_dir=Path("reports"))
+        loaded=rig,
+        simulated=object(),
+        request=SimpleNamespace(report_dir=Path("reports"), keep_history=False),
     )
     hooks = BenchmarkHooks(SimpleNamespace(prepared=prepared, folder=None))
     assert hooks.pytest_benchmark_generate_machine_info() == {
