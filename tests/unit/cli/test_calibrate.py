@@ -5,14 +5,13 @@ import sys
 import tomllib
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from rigproof.cli import calibrate
-from rigproof.cli.main import main
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.files import digest, read_toml
 from rigproof.profiles.loading.load import load_rig
@@ -29,18 +28,10 @@ H200 = ("h200-quick", "h200-x2-quick", "h200-x4-quick")
 
 
 @pytest.fixture
-def cli(monkeypatch, capsys, tmp_path):
-    """Call the command in a folder of its own; its exit status, standard output and standard error."""
+def cli(cli, monkeypatch, tmp_path):
+    """Call the command in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rigproof", "calibrate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return call
+    return partial(cli, "calibrate")
 
 
 @pytest.fixture

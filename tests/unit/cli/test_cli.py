@@ -2,14 +2,12 @@
 
 import json
 import re
-import sys
 import tomllib
 from dataclasses import replace
 
 import jsonschema
 import pytest
 
-from rigproof.cli.main import main
 from rigproof.cli.rejudge import elapsed_s
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
@@ -20,20 +18,6 @@ from support.acceptance import rigproof
 from support.readers import READERS
 from support.recordings import healthy_recording
 from support.rig_profile import profile_text, stage_changes
-
-
-@pytest.fixture
-def cli(monkeypatch, capsys):
-    """Call the command line; its exit status, standard output and standard error. What it raises, raises."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rigproof", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return call
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.records.earlier import Earlier, EarlierRate, EarlierRates, earlier_event
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome, sentence
@@ -136,6 +137,14 @@ def test_what_others_took_is_not_the_card_s_own(bench):
     assert found.outcome is Outcome.NOT_MEASURED
     assert found.detail.startswith("pid 5263")
     assert found.remedy
+
+
+def test_the_cpu_as_the_device_warns_since_others_use_it_too(bench, monkeypatch):
+    monkeypatch.setattr(DeviceEvidence, "is_cpu", property(lambda _: True))
+    record(bench, GPU, past(rate_of(bench) / 0.9))
+    found = judged(bench)
+    assert found.outcome is WARN
+    assert found.detail.startswith("gemm_bf16_tflops -10 % of 8 earlier runs")
 
 
 @pytest.fixture
