@@ -374,12 +374,14 @@ class _Search:
     def _classes(self, blocks: Sequence[Members], units: Items) -> Walk[list[set[Members]]]:
         """Blocks that fail with the good ones, together where they are fine with each other.
 
-        Of single units, which are most often bad ones, only neighbours are tested with each other.
+        Of single units, which are most often bad ones, only neighbours are tested with each other, and next
+        ones but one, since who is between may be bad, or seem so by one wrong result.
         """
         blocks = sorted(blocks, key=lambda one: self._place[one[0]])
         alone = [block for block in blocks if block in units]
         several = [block for block in blocks if block not in units]
-        met = {self._union(pair): pair for pair in (*combinations(several, 2), *pairwise(alone))}
+        near = [*pairwise(alone), *zip(alone, alone[2:], strict=False)]
+        met = {self._union(pair): pair for pair in (*combinations(several, 2), *near)}
         for place, (unit, block) in enumerate(product(alone, several)):
             partners = _inside(block, units)
             met[self._union([unit, partners[place % len(partners)]])] = (unit, block)

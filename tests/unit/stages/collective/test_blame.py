@@ -215,6 +215,7 @@ def test_nobody_is_blamed_who_is_healthy(made):
 @settings(max_examples=100, deadline=None)
 @example((SMALL, [gpu("n0/gpu3")]), 5)
 @example((team(9, 1), [switch(team(9, 1), [3, 4, 5, 8])]), 5)
+@example((team(6, 3), [switch(team(6, 3), [0, 2])]), 1)  # one that seems bad is between two that are not
 def test_one_wrong_result_blames_nobody_who_is_healthy(made, wrong):
     devices, faults = made
     found = searched(devices, faults, wrong=wrong)
