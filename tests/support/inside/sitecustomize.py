@@ -80,10 +80,25 @@ def hurt_worker(module):
     module.RigproofWorker.become = become_hurt
 
 
+def nap(after_s=0.0):
+    """Sleep as long as it worked, if it did for so long: where others take the CPU, a product takes long."""
+    worked_s = time.monotonic() - COUNT["woke_s"]
+    if worked_s >= after_s:
+        time.sleep(max(NAP_S, min(4.0, worked_s)))
+        COUNT["woke_s"] = time.monotonic()
+
+
 def hurt_filling(module):
     """Hurt the products of the sustained stage; those of others have pools of their own."""
 
     class HurtPool(module.Pool):
+        def grow(self):
+            COUNT["woke_s"] = min(COUNT["woke_s"], time.monotonic())
+            for made in super().grow():
+                if here() == "nap":  # on a busy machine filling takes as long as the load
+                    nap(after_s=NAP_S)
+                yield made
+
         def launch(self, products, sums):
             COUNT["rounds"] += 1
             how = HURTS.get(here())
@@ -113,9 +128,7 @@ def late_rounds(module):
 
     def add_late(self, *round_of):
         if here() == "nap" and COUNT["rounds"] > HEALTHY_ROUNDS:  # of the sustained stage
-            # As long as it worked, too: where others take the CPU, a product takes longer than a fixed nap.
-            time.sleep(max(NAP_S, min(4.0, time.monotonic() - COUNT["woke_s"])))
-            COUNT["woke_s"] = time.monotonic()
+            nap()
         elif self._device.kind == "cpu":
             time.sleep(REST_S)
         add(self, *round_of)
