@@ -3,19 +3,19 @@
 Or now and then: the fastest of the slowest fifth of its rounds, against the slowest of the fastest fifth.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.loads import BOOST_S
 from rigproof.criteria.evidence.rounds import JOINING_S, Mask, Rounds, unbroken
 from rigproof.criteria.evidence.series import Floats
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES, StageFacts, host_paced_share
 
 QUARTERS = 4
 SLOW_PART = 5  # one of so many rounds: a slower one alone is a hiccup of the host
@@ -55,7 +55,8 @@ def deepest_falls(device: DeviceEvidence) -> Mapping[str, Fall]:
     What it repeats for less than that counts together, each work relative to its mean rate.
 
     A continuous load is not counted: it has windows of its own (`throughput.stability`). Nor are the first
-    BOOST_S after a break: before the power cap holds, a card does more than it can keep up.
+    BOOST_S after a break: before the power cap holds, a card does more than it can keep up. Nor is work
+    whose pace the host sets.
     """
     found: dict[str, Fall] = {}
     continuous = device.evidence.stages_with("continuous")
@@ -76,7 +77,10 @@ def _falls(device: DeviceEvidence, stage: str) -> Iterator[Fall]:
     counted = rounds.only(_settled(rounds, fed=kind.duty == "fed")).verified.measured
     names = sorted({one.name for one in kind.labels if not one.amount})
     short: list[Rounds] = []
-    for values, own in counted.by_labels(*names).items():
+    works = counted.by_labels(*names)
+    for values, own in works.items():
+        if _waits(device, kind, own, works.values()):
+            continue
         if own.seconds.sum() < QUARTERS * SHORTEST_S:
             short.append(own)
         else:
@@ -90,6 +94,35 @@ def _falls(device: DeviceEvidence, stage: str) -> Iterator[Fall]:
         t_s, seconds = ([getattr(one, name) for one in short] for name in ("t_s", "seconds"))
         for part in _slowest_parts(*map(np.concatenate, (t_s, seconds, rates))):
             yield Fall(stage, SHORT, "", *part)
+
+
+def paced_by_host(share: Limit | None, step_s: float, longer_s: Iterable[float]) -> bool:
+    """Whether a step takes about as long as one of those that do more work, each in s.
+
+    Then it waits for its host, which launches its kernels one by one.
+    """
+    return share is not None and any(step_s >= share.value * one_s for one_s in longer_s)
+
+
+def _waits(device: DeviceEvidence, kind: StageFacts[Any], own: Rounds, works: Iterable[Rounds]) -> bool:
+    """Whether the host sets the pace of the same work, by the fastest of its steps and of larger ones.
+
+    By the fastest, as those of a card that falls take longer, too.
+    """
+    size = next((one.name for one in kind.labels if one.larger), None)
+    if size is None:
+        return False
+    number = next(one.name for one in kind.labels if one.amount)
+    others = [one.name for one in kind.labels if not one.amount and one.name != size]
+
+    def about(rounds: Rounds) -> tuple[list[Any], float, float]:
+        alike = [rounds.labels(name)[0] for name in others]
+        step_s = rounds.seconds / rounds.label_numbers(number)
+        return alike, float(rounds.label_numbers(size)[0]), float(step_s.min())
+
+    alike, mine, step_s = about(own)
+    longer_s = [one_s for same, theirs, one_s in map(about, works) if same == alike and theirs > mine]
+    return paced_by_host(device.optional_limit(host_paced_share(kind.name)), step_s, longer_s)
 
 
 def _slowest_parts(t_s: Floats, seconds: Floats, rates: Floats) -> Iterator[tuple[Any, ...]]:

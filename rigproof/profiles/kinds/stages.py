@@ -82,13 +82,14 @@ def nothing(*_about: object) -> Iterable[str]:
 class Label:
     """A label that a stage gives to its rounds; its value is of type `kind`.
 
-    A round without it, or with another value than one of `values`, is no valid measurement. `optional`: it
-    may lack it. `work`: rounds with different values did different work, each in a stretch of time of its
-    own. `rests`: between rounds with one of these values the device may rest. `process`: the value
-    identifies the process that did the round, for a stage whose workers start processes. `amount`: it only
-    says how much of the work the round did. `told`: the worker's recorded spec has it under the same name,
-    and measured rounds with another value are no valid measurement; with a smaller one they are, if
-    `may_shrink` or if the device ran out of memory in the stage.
+    A round without it, or with another value than one of `values`, is no valid measurement. `optional`:
+    it may lack it. `work`: rounds with different values did different work, each in a stretch of time of
+    its own. `rests`: between rounds with one of these values the device may rest. `process`: the value
+    identifies the process that did the round, for a stage whose workers start processes. `amount`: it
+    only says how much of the work the round did. `larger`: a step of a larger value does more work.
+    `told`: the worker's recorded spec has it under the same name, and measured rounds with another value
+    are no valid measurement; with a smaller one they are, if `may_shrink` or if the device ran out of
+    memory in the stage.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Label:
     rests: tuple[str, ...] = ()
     process: bool = False
     amount: bool = False
+    larger: bool = False
     told: bool = False
     may_shrink: bool = False
 
@@ -153,6 +155,11 @@ class HeldAgainst:
 def own_share(stage: str) -> LimitKey[float | None]:
     """The key of the share that a stage with `held_against` must reach."""
     return LimitKey(f"stages.{stage}", "own_share")
+
+
+def host_paced_share(stage: str) -> LimitKey[float | None]:
+    """The key by which steps of a stage with a `larger` label are those whose pace the host sets."""
+    return LimitKey(f"stages.{stage}", "host_paced_share")
 
 
 LabelValues = tuple[tuple[str, str | int], ...]  # names and values

@@ -144,7 +144,8 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     "more, and of all shorter work together, must reach `limits.best_quarter_share` of the best quarter, "
     "and all but a fifth of its rounds `limits.slow_fifth_share` of what the fastest fifth reaches; and in "
     "stages without a figure of their own the fastest work `own_share` of what follows from its other stages "
-    "(docs/judged.md); the first 2 s after a break, before the power cap holds, are not counted. "
+    "(docs/judged.md); the first 2 s after a break, before the power cap holds, are not counted, nor steps "
+    "whose pace the host sets (`stages.training.host_paced_share`). "
     "None for the CPU as the device, which others also use",
     limits=(
         STABILITY_DROP_SHARE,

@@ -8,6 +8,7 @@ from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, 
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import CHAMPION_SHARE, SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
+from rigproof.criteria.evidence.repeated import paced_by_host
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -200,16 +201,10 @@ def _limits(
 
 
 def _paced_by_host(device: DeviceEvidence, step: StepTime, others: Sequence[StepTime]) -> bool:
-    """Whether a step takes about as long as one of more examples: it waits for its kernels to be launched."""
-    share = device.optional_limit(HOST_PACED_SHARE)
-    if share is None:
-        return False
-    return any(
-        (one.precision, one.size) == (step.precision, step.size)
-        and one.batch > step.batch
-        and step.seconds >= share.value * one.seconds
-        for one in others
-    )
+    """Whether it takes about as long as a step of more examples."""
+    alike = [one for one in others if (one.precision, one.size) == (step.precision, step.size)]
+    longer = [one.seconds for one in alike if one.batch > step.batch]
+    return paced_by_host(device.optional_limit(HOST_PACED_SHARE), step.seconds, longer)
 
 
 def _of_batches(device: DeviceEvidence, step: StepTime, others: Sequence[StepTime]) -> Iterator[Limit]:

@@ -68,7 +68,8 @@ class TrainingSettings(OptionalSettings):
     )
     host_paced_share: Share | None = optional(
         "A step of the sweep that takes at least this share of the time of one with more examples waits for "
-        "its host, which launches its kernels one by one: it is not held against other cards.",
+        "its host, which launches its kernels one by one: it is not held against other cards, nor is its "
+        "fall within the stage the card's.",
         Meaningful(lowest=0.6, below="excuses steps whose pace the card sets"),
     )
     training_speedup: Positive | None = optional(
@@ -218,7 +219,7 @@ KIND = StageKind(
         # "precision", "search" or "sweep"; a search allocates memory between its steps
         Label("part", str, work=True, rests=("search",)),
         Label("size", int),  # the model's width
-        Label("batch", int),  # examples of each step
+        Label("batch", int, larger=True),  # examples of each step
         Label("steps", int, amount=True),  # of the round
     ),
     left_out=_skipped,

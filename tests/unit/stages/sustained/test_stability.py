@@ -287,3 +287,48 @@ def test_a_recording_from_before_the_limit_is_not_judged_by_it(bench):
     bench.slow(GPU, 0.5, "feeding", from_s=105.0)
     bench.limits(best_quarter_share=None, slow_fifth_share=None)
     assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+
+
+def sweep(bench, **steps_ms):
+    """A card that only sweeps over batches: ms of a step in each of its measured rounds."""
+    rounds = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, "training")]
+    end_s = 74.0
+    for batch, of_batch in steps_ms.items():
+        for step_ms in of_batch:
+            number, seconds = int(batch[1:]), 10 * step_ms / 1000
+            end_s += seconds
+            labels = {"precision": "fp16", "size": 2496, "part": "sweep", "batch": number, "steps": 10}
+            who = ("training", "pc1/gpu0#0", GPU, "measure")
+            rounds.append(Round(end_s, *who, seconds, 1.0 * number, TFLOP, True, labels))
+    bench.recording.rounds = rounds
+    return bench.verdict(STABILITY, GPU)
+
+
+WANDERS = [18.0] * 10 + [27.0] * 6 + [18.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("larger_ms", "outcome"),
+    [(20.0, Outcome.PASS), (25.7, Outcome.PASS), (25.8, Outcome.FAIL), (36.0, Outcome.FAIL)],
+)
+def test_steps_whose_pace_the_host_sets_may_wander(bench, larger_ms, outcome):
+    verdict = sweep(bench, b1=WANDERS, b2=[larger_ms] * 22)
+    assert verdict.outcome is outcome
+    assert "a quarter of training (batch 1, " in verdict.detail or outcome is Outcome.PASS
+
+
+def test_a_card_that_falls_to_the_pace_of_larger_steps_does_not_wait_for_its_host(bench):
+    verdict = sweep(bench, b8=[42.0] * 10 + [84.0] * 6 + [42.0] * 6, b16=[73.0] * 4)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(50))
+    assert "a quarter of training (batch 8, " in verdict.detail
+
+
+def test_the_largest_steps_have_no_excuse(bench):
+    verdict = sweep(bench, b1=[18.0] * 22, b2=WANDERS)
+    assert verdict.outcome is Outcome.FAIL
+    assert "a quarter of training (batch 2, " in verdict.detail
+
+
+def test_without_the_share_of_those_that_wait_every_fall_counts(bench):
+    bench.settings("training", host_paced_share=None)
+    assert sweep(bench, b1=WANDERS, b2=[20.0] * 22).outcome is Outcome.FAIL
