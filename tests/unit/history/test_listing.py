@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -214,3 +215,15 @@ def test_whether_anything_was_left_out_is_reported_for_one_rig_or_for_all(lab, t
 def test_where_there_are_no_champions_nothing_is_listed(tmp_path):
     assert list(champion_lines(StoredChampions(), "lab")) == []
     assert list(champions_listing(tmp_path / "nowhere")) == []
+
+
+def test_what_two_real_cards_kept_of_five_runs():
+    lines = list(listing_lines(Path(__file__).parents[3] / "reports" / "samples" / "h200-x2-history"))
+    assert "  from 0003 of 2026-11-27 on: level extended → quick" in lines
+    of_card = {line.split()[0]: number for number, line in enumerate(lines) if line.startswith("vm/gpu")}
+    (own,) = [line for line in lines[of_card["vm/gpu0"] : of_card["vm/gpu1"]] if "gemm_bf16" in line]
+    assert own.endswith(
+        "655 TFLOP/s median 655 ±0.43 % n 4"
+    )  # nothing of the run that another program disturbed
+    (other,) = [line for line in lines[of_card["vm/gpu1"] :] if "gemm_bf16" in line]
+    assert other.endswith("648 TFLOP/s median 647 ±0.32 % n 5")

@@ -279,7 +279,8 @@ READ_IN_THE_RUN = {
     *("transfer.h2d", "transfer.d2h", "transfer.both", "transfer.link", "thermal.core_temperature"),
     *("thermal.memory_temperature", "thermal.margin", "power.draw", "power.limit", "power.transient"),
     *("health.xid", "host.memory", "host.disk", "transfer.peer", "lan.bandwidth", "collective.all_reduce"),
-    "collective.training",
+    *("collective.all_gather", "collective.reduce_scatter", "collective.broadcast"),
+    *("collective.all_to_all", "collective.training"),
 }
 
 

@@ -65,11 +65,17 @@ def of_six():
 
 
 def test_a_healthy_group_passes_by_the_figures_of_its_sku(bench):
-    assert bench.outcomes() == dict.fromkeys(OPERATIONS, NO_LIMIT) | {ALL_REDUCE: PASS}
+    assert bench.outcomes() == dict.fromkeys(OPERATIONS, PASS)
     found = bench.found()
     assert found.limit in (pytest.approx(0.85 * 223), pytest.approx(0.85 * 331))
     assert found.limit_source.endswith("GB/s, measured; hwprofiles/gpus/h200-sxm.toml")
     assert re.search(r"MiB; 4 B take [45]\d\.\d µs$", found.detail)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_operation_has_a_limit_of_its_own(bench, operation):
+    bench.one_rank(1, 0.8, operation=operation, mib=16)
+    assert bench.outcomes() == dict.fromkeys(OPERATIONS, PASS) | {operation: FAIL}
 
 
 @pytest.mark.parametrize("mib", [16, 1024])
@@ -78,7 +84,7 @@ def test_one_slow_rank_at_one_size_fails_the_group(bench, mib):
     found = bench.found()
     assert found.outcome is FAIL
     assert found.detail.startswith(f"{mib} MiB")
-    assert bench.found(BROADCAST).outcome is NO_LIMIT
+    assert bench.found(BROADCAST).outcome is PASS
 
 
 def test_sizes_without_a_figure_are_not_judged(bench):
@@ -137,7 +143,7 @@ def test_a_wrong_answer_fails_whatever_the_rate(bench):
     bench.recording.events.append(Event(160.0, "wrong_result", TEAM, message, STAGE, RANKS[1], data))
     found = bench.found()
     assert (found.outcome, found.detail, found.from_s) == (FAIL, message, 160.0)
-    assert bench.found(BROADCAST).outcome is NO_LIMIT
+    assert bench.found(BROADCAST).outcome is PASS
 
 
 def test_a_wrong_answer_that_no_event_tells_fails_too(bench):
@@ -197,7 +203,7 @@ def test_a_group_that_got_stuck_fails_there_and_is_not_measured_after(bench):
         stuck(bench, rank, operation="reduce_scatter", sequence=80 - rank)
     for operation in OPERATIONS[2:]:
         bench.without(TEAM, operation=operation)
-    assert list(bench.outcomes().values()) == [PASS, NO_LIMIT, FAIL, NOT_MEASURED, NOT_MEASURED]
+    assert list(bench.outcomes().values()) == [PASS, PASS, FAIL, NOT_MEASURED, NOT_MEASURED]
     assert bench.found("reduce_scatter").detail.startswith("rank 1 (localhost/gpu1) stood still inside")
     assert bench.found(BROADCAST).detail.startswith("the group did not get that far: rank 1 (localhost/gpu1)")
 
@@ -242,7 +248,7 @@ def test_what_a_signal_ended_takes_nothing_from_the_operations_before(bench):
     bench.without(TEAM, operation=BROADCAST)
     bench.without(TEAM, operation=OPERATIONS[-1])
     stuck(bench, 1, operation=BROADCAST, sequence=8, held=True)
-    assert list(bench.outcomes().values()) == [PASS, NO_LIMIT, NO_LIMIT, NOT_MEASURED, NOT_MEASURED]
+    assert list(bench.outcomes().values()) == [PASS, PASS, PASS, NOT_MEASURED, NOT_MEASURED]
     assert "find out who sent the signal" in bench.found(OPERATIONS[-1]).remedy
 
 
