@@ -64,13 +64,14 @@ CABLE = "swap the cable, then the switch port; `ethtool {0}` and `ethtool -S {0}
 
 Kind = tuple[str, str, str]  # operation, direction, company
 ONE_WAY: tuple[Kind, ...] = ((SEND, OUT, ALONE), (SEND, BACK, ALONE))
+BOTH_WAYS: tuple[Kind, ...] = (*ONE_WAY, (SEND, OUT, TOGETHER), (SEND, BACK, TOGETHER))
 # All-gather of two ranks has no floor: gloo takes far longer for it than with three (gloo#471).
 OF_LIBRARY: tuple[Kind, ...] = (*ONE_WAY, (BROADCAST, OUT, ALONE), (ALL_REDUCE, BOTH, ALONE))
 JUDGED: Mapping[str, tuple[Kind, ...]] = {
-    TCP: (*ONE_WAY, (SEND, OUT, TOGETHER), (SEND, BACK, TOGETHER)),
+    TCP: BOTH_WAYS,
     GLOO: OF_LIBRARY,
     NCCL: OF_LIBRARY,
-    RAY: ONE_WAY,
+    RAY: BOTH_WAYS,
 }
 
 

@@ -6,6 +6,7 @@ Each object is another one, so that none is in the store already, and is freed b
 
 import os
 import time
+import zlib
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rigproof.devices.meeting import EndedError, Meeting, SilentError
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import Objects, WorkerContext
 from rigproof.stages.lan.counting import End, Moment
-from rigproof.stages.lan.stage import ALONE, BACK, MB, OUT, RAY, SEND, LanSpec
+from rigproof.stages.lan.stage import ALONE, BACK, MB, OUT, RAY, SEND, TOGETHER, LanSpec
 from rigproof.stages.lan.streams import Role, other_node, traffic
 
 MEET_S = 20.0  # as long as the first meeting
@@ -24,6 +25,8 @@ OBJECT_S = 0.2  # of an object, by the rate of TCP
 SMALLEST_MB, LARGEST_MB = 4.0, 64.0  # Ray sends chunks of 5 MiB
 STORE_SHARE = 0.125  # of the smaller store: Ray frees objects a second late
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 50  # the first warms up
+SENDERS = {OUT: 0, BACK: 1}  # ranks
+PASSES = ((OUT,), (BACK,), (OUT, BACK))  # directions at a time
 
 
 class Transfer:
@@ -39,11 +42,11 @@ class Transfer:
         self._other = other_node(spec, self._reporter)
 
     def run(self) -> None:
-        """There, then back. What kept it from going on is an event, not an error."""
+        """There, then back, then both at once. What kept it from going on is an event, not an error."""
         try:
             with Meeting(self._context, meet_s=MEET_S) as meeting:
                 meeting.require_all()
-                self._both_ways(meeting)
+                self._every_way(meeting)
         except EndedError:
             return
         except SilentError as error:
@@ -53,7 +56,7 @@ class Transfer:
         finally:
             self._objects.withdraw()
 
-    def _both_ways(self, meeting: Meeting) -> None:
+    def _every_way(self, meeting: Meeting) -> None:
         own = {
             "ip": meeting.own_address,
             "address": self._objects.address,
@@ -66,30 +69,39 @@ class Transfer:
         mbps, room_mb = (min(one[name] for one in told.values()) for name in ("mbps", "room_mb"))
         mb = min(max(mbps * OBJECT_S, SMALLEST_MB), LARGEST_MB, STORE_SHARE * room_mb)
         size = int(mb * 1e6) | 1
-        for direction, source in ((OUT, 0), (BACK, 1)):
-            labels = {"traffic": RAY, "operation": SEND, "direction": direction, "company": ALONE}
-            sends = source == self._rank
+        for directions in PASSES:
             before = Moment.now(end, os.getppid())  # Ray's own process of this node, which sends and receives
-            end_s, number, go_on = time.monotonic() + self._spec.ray_s / 2, 0, True
-            while go_on:
-                data = numbers(number, source, size)
-                if sends:
-                    self._objects.offer(data)
-                self._exchange(meeting, f"{direction} {number} is there", None)
-                came = sends or self._get(other["address"], data, number, labels)
-                number += 1
-                due = number < FEWEST_ROUNDS or (number < MOST_ROUNDS and time.monotonic() < end_s)
-                told = self._exchange(meeting, f"{direction} {number} has come", [came, due])
-                self._objects.withdraw()
-                came, go_on = told[1 - source]  # the receiver decides
-                if not came and sends:
-                    raise EndedError  # which the other one reports
-                if not came:
-                    raise SilentError(f"nothing came from the store of {self._other} for {SILENT_S:g} s")
+            number = self._pass(meeting, directions, other["address"], size)
             spent = Moment.now(end, os.getppid()).since(before)
-            role: Role = "sender" if sends else "receiver"
-            moved = role, number * size / 1e6
-            self._context.emit(traffic(self._reporter, self._spec.node, spent, moved, labels))
+            for direction in directions:
+                role: Role = "sender" if SENDERS[direction] == self._rank else "receiver"
+                moved, labels = (role, number * size / 1e6), _labels(direction, directions)
+                self._context.emit(traffic(self._reporter, self._spec.node, spent, moved, labels))
+
+    def _pass(self, meeting: Meeting, directions: tuple[str, ...], address: str, size: int) -> int:
+        """Objects in these directions, until it is time. How many went each way."""
+        name = " and ".join(directions)
+        way = dict(zip(SENDERS.values(), SENDERS, strict=True))  # by who sends
+        sends, gets = way[self._rank] in directions, way[1 - self._rank] in directions
+        receivers = [1 - SENDERS[one] for one in directions]
+        labels = _labels(way[1 - self._rank], directions)
+        end_s, number, go_on = time.monotonic() + self._spec.ray_s / len(PASSES), 0, True
+        while go_on:
+            right = numbers(number, name, 1 - self._rank, size)
+            if sends:
+                self._objects.offer(numbers(number, name, self._rank, size))
+            self._exchange(meeting, f"{name} {number} is there", None)
+            came = not gets or self._get(address, right, number, labels)
+            number += 1
+            due = number < FEWEST_ROUNDS or (number < MOST_ROUNDS and time.monotonic() < end_s)
+            told = self._exchange(meeting, f"{name} {number} has come", [came, due])
+            self._objects.withdraw()
+            if not came:
+                raise SilentError(f"nothing came from the store of {self._other} for {SILENT_S:g} s")
+            if not all(told[one][0] for one in receivers):
+                raise EndedError  # which the other one reports
+            go_on = all(told[one][1] for one in receivers)  # they decide
+        return number
 
     def _get(self, address: str, right: npt.NDArray[Any], number: int, labels: dict[str, str]) -> bool:
         """Get an object, and report it; False if it did not come."""
@@ -124,6 +136,12 @@ class Transfer:
         self._reporter.event(kind, f"{RAY}: {what}", {"traffic": RAY})
 
 
-def numbers(number: int, source: int, size: int) -> npt.NDArray[np.uint8]:
-    """So many bytes of the object of that number."""
-    return np.frombuffer(np.random.default_rng((number, source)).bytes(size), np.uint8)
+def numbers(number: int, name: str, source: int, size: int) -> npt.NDArray[np.uint8]:
+    """So many bytes of the object of that number, which a rank sends in the pass of that name."""
+    random = np.random.default_rng((number, zlib.crc32(name.encode()), source))
+    return np.frombuffer(random.bytes(size), np.uint8)
+
+
+def _labels(direction: str, directions: tuple[str, ...]) -> dict[str, str]:
+    company = ALONE if len(directions) == 1 else TOGETHER
+    return {"traffic": RAY, "operation": SEND, "direction": direction, "company": company}

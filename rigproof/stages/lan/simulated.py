@@ -116,7 +116,7 @@ def records(task: Task, spec: LanSpec) -> Records:
                 message = f"nothing came from the store of {names[0]} for 12 s"
                 yield _silent(task, t_s + 12.0, message)
             return
-        work = {TCP: WORK, RAY: WORK[:2]}.get(traffic, LIBRARY_WORK)
+        work = {TCP: WORK, RAY: WORK}.get(traffic, LIBRARY_WORK)
         each_s = length_s / len(work)
         if first:
             for size in LATENCY_BYTES if traffic in LATENCIES_MS else ():

@@ -41,8 +41,8 @@ class LanSettings(OptionalSettings):
         "0: TCP alone."
     )
     ray_s: SomeLevels = Field(
-        description="Length of Ray's object transfer, there and back, in s, by level: at least four objects "
-        "each way. 0: none."
+        description="Length of Ray's object transfer, there, back, and both at once, in s, by level: at "
+        "least four objects each. 0: none."
     )
     link_mbit: Positive | None = optional(
         "Speed of the node's link, in Mbit/s, where its driver reports none (virtual machines, containers), "

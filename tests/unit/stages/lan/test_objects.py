@@ -1,5 +1,6 @@
 """Objects from store to store, between two workers in threads: what comes, and what does not."""
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
 from rigproof.stages.lan import objects
-from rigproof.stages.lan.objects import FEWEST_ROUNDS, Transfer, numbers
+from rigproof.stages.lan.objects import FEWEST_ROUNDS, PASSES, Transfer, numbers
 from rigproof.stages.lan.stage import LanSpec, LanTraffic
 from support.devices import NodeContext
 
@@ -54,18 +55,20 @@ def both(fault=lambda data: data, ray_s=0.0):
 
 def test_each_object_is_another_one_verified_by_who_gets_it_and_freed():
     (first, second), stores = both()
-    assert [one.label("direction") for one in second.rounds] == ["out"] * FEWEST_ROUNDS
-    assert [one.label("direction") for one in first.rounds] == ["back"] * FEWEST_ROUNDS
-    for context, store in zip((first, second), stores, strict=True):
-        assert [one.phase for one in context.rounds] == ["warmup", *["measure"] * (FEWEST_ROUNDS - 1)]
+    companies = ["alone"] * FEWEST_ROUNDS + ["together"] * FEWEST_ROUNDS
+    for context, store, direction in zip((first, second), stores, ("back", "out"), strict=True):
+        assert [one.label("direction") for one in context.rounds] == [direction] * 2 * FEWEST_ROUNDS
+        assert [one.label("company") for one in context.rounds] == companies
+        assert [one.phase for one in context.rounds] == ["warmup", *["measure"] * (FEWEST_ROUNDS - 1)] * 2
         assert all(one.verified and one.work == pytest.approx(2.0, rel=1e-3) for one in context.rounds)
         assert store.held == []
-        assert len({data.tobytes() for data in store.offers}) == FEWEST_ROUNDS
+        assert len({data.tobytes() for data in store.offers}) == 2 * FEWEST_ROUNDS
         counted = [one for one in context.records if isinstance(one, LanTraffic)]
-        assert {(one.direction, one.role, one.traffic) for one in counted} == {
-            ("out", "sender" if context is first else "receiver", "ray"),
-            ("back", "receiver" if context is first else "sender", "ray"),
-        }
+        out, back = ("sender", "receiver") if context is first else ("receiver", "sender")
+        assert [(one.direction, one.company, one.role) for one in counted] == [
+            *(("out", "alone", out), ("back", "alone", back)),
+            *(("out", "together", out), ("back", "together", back)),
+        ]
 
 
 def test_a_changed_byte_is_found():
@@ -78,6 +81,22 @@ def test_a_changed_byte_is_found():
     for context in contexts:
         assert not any(one.verified for one in context.rounds)
         assert "an object from pc" in context.events("lan_wrong")[0].message
+
+
+def test_one_that_does_not_come_while_both_ways_are_busy_is_told_by_who_waits_for_it():
+    gets = []
+
+    def fault(data):
+        gets.append(data)
+        if len(gets) == 2 * FEWEST_ROUNDS + 1:
+            raise TimeoutError
+        return data
+
+    contexts, stores = both(fault)
+    silent = [context.events("lan_silent") for context in contexts]
+    assert sorted(map(len, silent)) == [0, 1]
+    assert [one.held for one in stores] == [[], []]
+    assert max(len(context.rounds) for context in contexts) == FEWEST_ROUNDS + 1
 
 
 def test_an_object_that_does_not_come_is_told_by_who_waits_for_it_alone():
@@ -111,5 +130,7 @@ def test_one_that_never_comes_is_silence(monkeypatch):
     assert event.message.startswith("ray: nobody came to 127.0.0.1:")
 
 
-def test_objects_differ_by_number_and_by_who_has_them():
-    assert len({numbers(number, source, 64).tobytes() for number in range(5) for source in (0, 1)}) == 10
+def test_objects_differ_by_number_by_pass_and_by_who_has_them():
+    names = [" and ".join(one) for one in PASSES]
+    every = itertools.product(range(5), names, (0, 1))
+    assert len({numbers(number, name, source, 64).tobytes() for number, name, source in every}) == 30
