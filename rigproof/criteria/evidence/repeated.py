@@ -3,10 +3,10 @@
 Or now and then: the fastest of the slowest fifth of its rounds, against the slowest of the fastest fifth.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ SLOW_PART = 5  # one of so many rounds: a slower one alone is a hiccup of the ho
 SHORTEST_S = 0.25  # of a quarter: less work is as noisy as the host that starts it
 SHORT = "all work of less than a second"
 QUARTER, FIFTH = "a quarter", "a fifth of the rounds"
+Values: TypeAlias = "tuple[Any, ...]"  # of the labels that define a work
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,9 @@ def _falls(device: DeviceEvidence, stage: str) -> Iterator[Fall]:
     names = sorted({one.name for one in kind.labels if not one.amount})
     short: list[Rounds] = []
     works = counted.by_labels(*names)
+    waiting = _waiting(device, kind, names, works)
     for values, own in works.items():
-        if _waits(device, kind, own, works.values()):
+        if values in waiting:
             continue
         if own.seconds.sum() < QUARTERS * SHORTEST_S:
             short.append(own)
@@ -104,25 +106,34 @@ def paced_by_host(share: Limit | None, step_s: float, longer_s: Iterable[float])
     return share is not None and any(step_s >= share.value * one_s for one_s in longer_s)
 
 
-def _waits(device: DeviceEvidence, kind: StageFacts[Any], own: Rounds, works: Iterable[Rounds]) -> bool:
-    """Whether the host sets the pace of the same work, by the fastest of its steps and of larger ones.
+def _waiting(
+    device: DeviceEvidence, kind: StageFacts[Any], names: Sequence[str], works: Mapping[Values, Rounds]
+) -> set[Values]:
+    """The works, by their values of these labels, whose pace the host sets, by the fastest step of each.
 
     By the fastest, as those of a card that falls take longer, too.
     """
-    size = next((one.name for one in kind.labels if one.larger), None)
-    if size is None:
-        return False
-    number = next(one.name for one in kind.labels if one.amount)
-    others = [one.name for one in kind.labels if not one.amount and one.name != size]
+    size = next((names.index(one.name) for one in kind.labels if one.larger), None)
+    share = None if size is None else device.optional_limit(host_paced_share(kind.name))
+    if size is None or share is None:
+        return set()
+    steps = next(one.name for one in kind.labels if one.amount)
+    fastest_s = {values: _fastest_s(own, steps) for values, own in works.items()}
 
-    def about(rounds: Rounds) -> tuple[list[Any], float, float]:
-        alike = [rounds.labels(name)[0] for name in others]
-        step_s = rounds.seconds / rounds.label_numbers(number)
-        return alike, float(rounds.label_numbers(size)[0]), float(step_s.min())
+    def longer_s(values: Values) -> Iterator[float]:
+        alike = (*values[:size], *values[size + 1 :])
+        for other, step_s in fastest_s.items():
+            if other[size] > values[size] and (*other[:size], *other[size + 1 :]) == alike:
+                yield step_s
 
-    alike, mine, step_s = about(own)
-    longer_s = [one_s for same, theirs, one_s in map(about, works) if same == alike and theirs > mine]
-    return paced_by_host(device.optional_limit(host_paced_share(kind.name)), step_s, longer_s)
+    return {values for values, step_s in fastest_s.items() if paced_by_host(share, step_s, longer_s(values))}
+
+
+def _fastest_s(rounds: Rounds, steps: str) -> float:
+    """The time of the fastest step, s; NaN if no round has a number of steps, the label of that name."""
+    numbers = rounds.label_numbers(steps)
+    known = numbers > 0
+    return float((rounds.seconds[known] / numbers[known]).min()) if known.any() else float("nan")
 
 
 def _slowest_parts(t_s: Floats, seconds: Floats, rates: Floats) -> Iterator[tuple[Any, ...]]:

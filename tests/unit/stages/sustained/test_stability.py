@@ -329,6 +329,12 @@ def test_the_largest_steps_have_no_excuse(bench):
     assert "a quarter of training (batch 2, " in verdict.detail
 
 
+def test_steps_without_a_number_are_no_excuse(bench):
+    sweep(bench, b1=WANDERS, b2=[20.0] * 22)
+    bench.rounds(GPU, "training", steps=0)
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.FAIL
+
+
 def test_without_the_share_of_those_that_wait_every_fall_counts(bench):
     bench.settings("training", host_paced_share=None)
     assert sweep(bench, b1=WANDERS, b2=[20.0] * 22).outcome is Outcome.FAIL
