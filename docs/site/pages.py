@@ -30,7 +30,10 @@ def main(pages: Path) -> None:
         path = waiting.pop()
         place = pages / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, place)
+        if path.suffix == ".md":  # what is folded in a summary is Markdown, too
+            place.write_text(path.read_text(encoding="utf-8").replace("<details>", '<details markdown="1">'))
+        else:
+            shutil.copy2(path, place)
         new = set(linked(path)) - found if path.suffix == ".md" else set()
         found |= new
         waiting += new
