@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -186,3 +187,25 @@ def test_arms_are_measured_where_they_are_planned_and_after_a_failure(cpu, monke
     assert ran[0] == ("as it is", {})
     assert [arm for arm, _ in ran[1:]] == arms
     assert all(variables for _, variables in ran[1:])
+
+
+@pytest.mark.parametrize(
+    ("taken_s", "foreseen_s"),
+    [
+        ((9.0, 0.02, 0.001, 0.001), 0.001),  # a rank without a CPU for once tells nothing of the network
+        ((9.0, 0.02, 0.02, 0.02), 0.02),  # a slow network is slow each time
+    ],
+)
+def test_how_slow_the_network_is_is_not_told_by_one_delay(monkeypatch, taken_s, foreseen_s):
+    monkeypatch.setattr(workload.dist, "all_reduce", lambda row: None)
+    moments_s = iter([edge for one in taken_s for edge in (0.0, one)])
+    work = SimpleNamespace(
+        context=SimpleNamespace(now_s=lambda: next(moments_s)),
+        place=SimpleNamespace(where="cpu", mark=lambda: SimpleNamespace(wait=lambda: None)),
+        _step=lambda *_: nullcontext(),
+        _operation="all_reduce",
+        _foreseen={},
+        _agree=lambda: SimpleNamespace(step_s=work._step_s),
+    )
+    RankWork._probe(work)
+    assert work._foreseen == {"": (1 / 16, foreseen_s)}
