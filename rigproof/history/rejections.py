@@ -19,6 +19,12 @@ RUNS_MOST = 1000  # that are read
 BYTES_MAX = 64 * MIB  # of a verdict.json that is read whole: of some 3,000 GPUs
 LINE = 400  # characters
 XID = re.compile(r"Xid (\d{1,3})\b")  # the first one that a verdict names: the root of the others
+COUNTED = {
+    "ecc_uncorrected": "uncorrected ECC errors",
+    "ecc_corrected": "corrected ECC errors",
+    "lost_workers": "lost workers",
+}
+LOSS = "cluster.no_timeouts"  # is judged of the whole rig: of the cards whose workers were lost
 SHOWN = 3  # criteria that a sentence names
 
 
@@ -31,6 +37,7 @@ class Card:
     uuid: str
     runs: int = 0
     rejections: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)  # day and criteria
+    counted: Counter[str] = field(default_factory=Counter)  # in these runs, by the keys of COUNTED
 
     @property
     def sentence(self) -> str:
@@ -40,7 +47,9 @@ class Card:
         named = [f"{name} ({number}, last {last[name]})" for name, number in count.most_common(SHOWN)]
         more = [f"{len(count) - SHOWN} more"] if len(count) > SHOWN else []
         runs = count_of(self.runs, "runs")
-        return f"rejected in {len(self.rejections)} of its last {runs}: {', '.join([*named, *more])}"
+        counted = [count_of(self.counted[one], what) for one, what in COUNTED.items() if self.counted[one]]
+        found = f"rejected in {len(self.rejections)} of its last {runs}: {', '.join([*named, *more])}"
+        return f"{found}; in all {', '.join(counted)}" if counted else found
 
 
 def rejected_cards(report_dir: Path, rig: str | None = None) -> dict[str, Card]:
@@ -59,8 +68,10 @@ def rejected_cards(report_dir: Path, rig: str | None = None) -> dict[str, Card]:
             if card.runs == LAST:
                 continue
             card.runs += 1
-            if subject in failed:
-                card.rejections.append((str(head["started_at"])[:10], failed[subject]))
+            card.counted += Counter({one: gpu[one] for one in COUNTED if type(gpu.get(one)) is int})
+            lost = [name for name in failed.get("rig", ()) if name == LOSS and gpu.get("lost_workers")]
+            if criteria := (*failed.get(subject, ()), *lost):
+                card.rejections.append((str(head["started_at"])[:10], criteria))
     return {uuid: card for uuid, card in cards.items() if card.rejections}
 
 

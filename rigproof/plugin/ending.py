@@ -202,6 +202,7 @@ class Ending:
             "level": prepared.level,
             "run_id": folder.name,
             "simulated": str(prepared.simulated is not None).lower(),
+            **({"tags": " ".join(prepared.request.tags)} if prepared.request.tags else {}),
         }
         try:
             if path.exists():  # not with -p no:junitxml

@@ -99,6 +99,9 @@ def test_what_it_keeps_when_asked_stays_apart_and_says_simulated(simulated):
     assert run.status == 0, run.output
     assert run.result["tags"] == ["paste=new"]
     assert "level quick · paste=new · " in (run.folder / "report.html").read_text()
+    assert f"run `{run.folder.name}` · paste=new\n" in (run.folder / "summary.md").read_text()
+    suite = ElementTree.parse(run.folder / "junit.xml").find(".//testsuite")
+    assert properties(suite)["tags"] == "paste=new"
     assert sorted(path.name for path in run.reports.iterdir()) == ["history-simulated", "latest", "runs"]
     real = rigproof("history", "--report-dir", run.reports)
     assert real.stdout.endswith("nothing is kept yet; a run of real devices keeps its good rates\n")

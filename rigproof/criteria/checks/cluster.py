@@ -115,6 +115,12 @@ def looked_for(evidence: Evidence) -> bool:
     return bool(recording.nodes) and not aborted
 
 
+def losses_of(rig: Evidence) -> list[Event]:
+    """Passed deadlines and lost processes in the order of time; marked (`data.disturbed`) if by others."""
+    found = (for_want_of_memory(rig, event) for kind in LOSSES for event in rig.events.of_kind(kind))
+    return sorted(found, key=lambda event: event.t_s)
+
+
 @Criterion(
     "cluster.no_timeouts",
     title="timeouts and losses",
@@ -133,8 +139,7 @@ def looked_for(evidence: Evidence) -> bool:
 )
 def no_timeouts(rig: Evidence) -> Finding:
     """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
-    found = (for_want_of_memory(rig, event) for kind in LOSSES for event in rig.events.of_kind(kind))
-    losses = sorted(found, key=lambda event: event.t_s)
+    losses = losses_of(rig)
     own = [event for event in losses if "disturbed" not in event.data]
     none = Limit(0, "each wait's own deadline")
     if own:

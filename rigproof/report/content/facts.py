@@ -1,10 +1,16 @@
 """The facts that every report states before any verdict: rig, nodes, devices, promised and found."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from rigproof.criteria.checks.cluster import losses_of
+from rigproof.criteria.criterion import NotRead
+from rigproof.criteria.evidence.counters import growth
+from rigproof.criteria.evidence.devices import LOSSES
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LeftOut, LoadedRig, left_out_text
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
@@ -31,6 +37,7 @@ class DeviceFacts:
     subject: str
     sku: str | None  # as promised; None if the device was only found
     identity: GpuIdentity | None
+    counted: Mapping[str, int] = field(default_factory=dict)  # what went wrong in the run: `_counted`
 
     @property
     def label(self) -> str:
@@ -94,17 +101,41 @@ def run_facts(recording: Recording, loaded: LoadedRig | None = None) -> RunFacts
     for subject, gpu in recording.gpus.items():
         promised.setdefault(subject.partition("/")[0], {}).setdefault(subject, gpu.sku)
     boots = {one.subject: one.boot_id for one in recording.boots}
+    counted = _counted(recording, loaded)
     nodes = tuple(
         NodeFacts(
             name,
             recording.nodes.get(name),
-            tuple(DeviceFacts(subject, sku, recording.gpus.get(subject)) for subject, sku in devices.items()),
+            tuple(
+                DeviceFacts(subject, sku, recording.gpus.get(subject), counted.get(subject, {}))
+                for subject, sku in devices.items()
+            ),
             bands.get(name),
             boots.get(name),
         )
         for name, devices in promised.items()
     )
     return RunFacts(run, loaded.rig.name if loaded is not None else _plain_name(run.rig), nodes)
+
+
+def _counted(recording: Recording, loaded: LoadedRig | None) -> dict[str, Counter[str]]:
+    """New ECC errors, and workers lost through no fault of others, by device; only what there was."""
+    found: dict[str, Counter[str]] = {}
+    before, after = (
+        {one.subject: one for one in readings if one.moment == moment}
+        for moment, readings in (("before", reversed(recording.counters)), ("after", recording.counters))
+    )
+    for subject in before:
+        for name in ("ecc_uncorrected", "ecc_corrected"):
+            with suppress(NotRead):
+                found.setdefault(subject, Counter())[name] += growth(
+                    before[subject], after.get(subject), name, name
+                )
+    if loaded is not None and any(event.kind in LOSSES for event in recording.events):
+        for event in losses_of(Evidence(recording, loaded)):
+            if event.kind in LOSSES and "disturbed" not in event.data:
+                found.setdefault(event.subject, Counter())["lost_workers"] += 1
+    return {subject: +counts for subject, counts in found.items()}
 
 
 def restored(recording: Recording) -> LoadedRig | None:
@@ -138,7 +169,7 @@ def _device_json(device: DeviceFacts) -> dict[str, Any]:
     }
     if device.identity is not None:
         content |= _fields(device.identity, left_out=("subject", "sku"))
-    return content
+    return {**content, **device.counted}
 
 
 def _fields(identity: NodeIdentity | GpuIdentity, left_out: Collection[str]) -> dict[str, Any]:

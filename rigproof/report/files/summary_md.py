@@ -48,7 +48,8 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     lines += [
         f"**{_text(result.facts.rig)}** · level {_text(run.level)}{laps} · "
         f"{_text(begun_at(result.recording) if is_long(result.recording) else run.started_at)} · "
-        f"{lasted(result.recording, result.elapsed_s)} · run `{run.run_id}`",
+        f"{lasted(result.recording, result.elapsed_s)} · run `{run.run_id}`"
+        f"{''.join(f' · {_text(tag)}' for tag in run.tags)}",
         "",
         f"{_upper(_text(result.meaning, 2000))}. {_upper(count_line(result.verdicts))}.",
         "",

@@ -68,11 +68,16 @@ def _charts(own: Sequence[Trend], card: str, places: Places, plots: TimePlots, c
     for number, trend in enumerate(own):
         anchor, unit = f"{card}-{number}", trend["unit"]
         rates = {RUN(run): run["rate"] for run in trend["runs"]}
+        own_means = {RUN(run): _meanwhile(run) for run in trend["runs"]}
+        data[f"{anchor}-at"] = [own_means.get(one, "") for one in runs]
         data[anchor] = np.array([rates.get(one, np.nan) for one in runs])
         color = {"fill_color": {"value": LINE_COLORS[0]}, "line_color": None}
         dot = Model("Scatter", x={"field": "place"}, y={"field": anchor}, size={"value": 6}, **color)
         dots = Model("GlyphRenderer", name=anchor, data_source=source, glyph=dot)
-        tips = hover(dots, [("run", "@run"), (unit, f"@{{{anchor}}}{{0.00}}"), ("", "@under")])
+        tips = hover(
+            dots,
+            [("run", "@run"), (unit, f"@{{{anchor}}}{{0.00}}"), ("at", f"@{{{anchor}-at}}"), ("", "@under")],
+        )
         low, high = min(rates.values()), max(rates.values())
         middle, half = (low + high) / 2, max((high - low) * 0.65, SPAN * trend["median"] / 2)
         shapes = [dots, *_levels(trend, places)]
@@ -114,3 +119,9 @@ def _under(run: Mapping[str, Any]) -> str:
     limit = "" if run["power_limit_w"] is None else f"{run['power_limit_w']:.0f} W"
     driver = f"driver {run['driver']}" if run["driver"] else ""
     return ", ".join(filter(None, (driver, limit, run["shortened"], *run["tags"])))
+
+
+def _meanwhile(run: Mapping[str, Any]) -> str:
+    """The mean clock and core temperature of a figure's rounds, as far as they were read."""
+    read = (("sm_clock_mean_mhz", "MHz"), ("core_temperature_mean_c", "°C"))
+    return ", ".join(f"{run[name]:.0f} {unit}" for name, unit in read if run[name] is not None)

@@ -20,15 +20,16 @@ def failure(criterion: str, subject: str = "pc1/gpu0", **changes: Any) -> dict[s
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write the verdict.json of a run in January with these criteria."""
+    """Write the verdict.json of a run in January with these criteria, and what the first card counted."""
 
-    def run(day: int, *criteria: dict[str, Any], **changes: Any) -> None:
+    def run(day: int, *criteria: dict[str, Any], counted: Any = (), **changes: Any) -> None:
         folder = tmp_path / "runs" / f"202601{day:02d}T000000Z-lab"
         folder.mkdir(parents=True)
         gpus = [
             {"subject": f"pc1/gpu{number}", "device": "cuda", "uuid": uuid, "name": "NVIDIA H200"}
             for number, uuid in enumerate((CARD, OTHER))
         ]
+        gpus[0] |= dict(counted)
         content = {
             "schema_version": 1,
             "verdict": "REJECTED" if criteria else "ACCEPTED",
@@ -82,6 +83,30 @@ def test_an_xid_is_told_by_its_number(write, tmp_path) -> None:
 def test_what_says_nothing_of_a_card_is_left_out(write, tmp_path, criteria, changes) -> None:
     write(1, *criteria, **changes)
     assert rejected_cards(tmp_path) == {}
+
+
+def test_what_its_runs_counted_is_told_in_all(write, tmp_path) -> None:
+    write(1, failure("memory.ecc"), counted={"ecc_uncorrected": 2, "ecc_corrected": 14})
+    write(2, counted={"ecc_corrected": 1, "ecc_uncorrected": "3", "lost_workers": True})
+    (_, line) = rejection_lines(tmp_path)
+    assert line.endswith(
+        "rejected in 1 of its last 2 runs: memory.ecc (1, last 2026-01-01); "
+        "in all 2 uncorrected ECC errors, 15 corrected ECC errors"
+    )
+
+
+def test_a_lost_worker_is_told_of_its_card_alone_and_not_if_others_ended_it(write, tmp_path) -> None:
+    lost = failure("cluster.no_timeouts", subject="rig")
+    write(1, lost, counted={"lost_workers": 1})
+    write(2, lost)  # that of a node's agent
+    write(3, counted={"lost_workers": 1}, verdict="INCOMPLETE")
+    (_, line) = rejection_lines(tmp_path)
+    assert line.startswith("  pc1/gpu0 ")
+    assert line.endswith(
+        "in 1 of its last 3 runs: cluster.no_timeouts (1, last 2026-01-01); in all 2 lost workers"
+    )
+    write(4, failure("cluster.no_timeouts", subject="rig", remedy="follows from health.xid of pc1/gpu1"))
+    assert [line] == [one.replace("last 4 runs", "last 3 runs") for one in rejection_lines(tmp_path)][1:]
 
 
 def test_a_card_keeps_its_record_in_another_slot_and_regains_its_name(write, tmp_path, monkeypatch) -> None:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from rigproof.records.measurements import Event, GpuCounters
 from rigproof.report.content.facts import run_facts
 
 
@@ -40,3 +41,25 @@ def test_a_damaged_profile_leaves_what_was_found(recording):
 def test_what_was_found_beside_the_promise_is_listed_too(recording):
     recording.add(replace(recording.gpus["pc1/gpu0"], subject="pc1/gpu7", uuid="GPU-7"))
     assert [device.subject for device in run_facts(recording).devices][-1] == "pc1/gpu7"
+
+
+def test_new_memory_errors_and_lost_workers_are_counted_by_card(recording):
+    first, second = "pc1/gpu0", "pc1/gpu1"
+    for subject, counts in ((first, (("before", 3, 7), ("after", 5, 7))), (second, (("before", 3, None),))):
+        for moment, uncorrected, corrected in counts:
+            recording.add(GpuCounters(1.0, subject, moment, uncorrected, corrected))
+    others = {"disturbed": "find who ends processes"}
+    for data in ({}, {}, others):
+        message = "its process ended"
+        recording.add(Event(30.0, "worker_died", second, message, "gemm", f"{second}#0", data))
+    recording.add(Event(31.0, "agent_died", "pc1", "its process ended"))
+    (node,) = run_facts(recording).as_json()["nodes"]
+    keys = ("ecc_uncorrected", "ecc_corrected", "lost_workers")
+    assert [[gpu.get(key) for key in keys] for gpu in node["gpus"]] == [[2, None, None], [None, None, 2]]
+
+
+def test_counters_that_were_reset_count_nothing(recording):
+    for moment, number in (("before", 9), ("after", 1)):
+        recording.add(GpuCounters(1.0, "pc1/gpu0", moment, number, 0))
+    (node,) = run_facts(recording).as_json()["nodes"]
+    assert "ecc_uncorrected" not in node["gpus"][0]

@@ -80,6 +80,16 @@ def test_a_figure_that_a_run_did_not_measure_is_no_dot(written):
     assert missing == [[False] * 11, [number == 3 for number in range(1, 12)]]
 
 
+def test_a_tip_says_how_fast_and_warm_the_card_was_as_far_as_it_was_read(written):
+    hot = {"sm_clock_mean_mhz": 1605.4, "core_temperature_mean_c": 70.6}
+    for changes, said in ((hot, "1605 MHz, 71 °C"), ({"core_temperature_mean_c": 70.6}, "71 °C"), ({}, "")):
+        _, (_, gemm, *_) = written(lab(**changes))
+        (tips,) = (tool for tool in gemm.toolbar.tools if tool.__class__.__name__ == "HoverTool")
+        field = f"{gemm.renderers[1].name}-at"
+        assert ("at", f"@{{{field}}}") in [tuple(one) for one in tips.tooltips]
+        assert set(gemm.renderers[1].data_source.data[field]) == {said}
+
+
 def test_two_runs_of_one_number_are_two_dots(written):
     """As where two jobs of CI began with the same history."""
     rates = [replace(one, file=one.file.replace("0011_", "0010_")) for one in lab()]
