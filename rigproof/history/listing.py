@@ -47,7 +47,7 @@ COLUMNS = (
     "labels",
 )
 Trends = dict[tuple[str | None, Key], Trend]
-NOTHING = "nothing is kept yet; a run of real devices keeps its good rates"
+NOTHING = "nothing is kept yet; a real run keeps its good rates (simulated ones: --simulated)"
 NOTHING_SIMULATED = "nothing is kept yet; a simulated run keeps its good rates with --keep-history"
 
 

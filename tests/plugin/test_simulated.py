@@ -104,7 +104,9 @@ def test_what_it_keeps_when_asked_stays_apart_and_says_simulated(simulated):
     assert properties(suite)["tags"] == "paste=new"
     assert sorted(path.name for path in run.reports.iterdir()) == ["history-simulated", "latest", "runs"]
     real = rigproof("history", "--report-dir", run.reports)
-    assert real.stdout.endswith("nothing is kept yet; a run of real devices keeps its good rates\n")
+    assert real.stdout.endswith(
+        "nothing is kept yet; a real run keeps its good rates (simulated ones: --simulated)\n"
+    )
     listed = rigproof("history", "--simulated", "--report-dir", run.reports).stdout.splitlines()
     assert listed[0].startswith("SIMULATED dual-3090-3070: 1 run, ")
     assert [line[:19] for line in listed if "GPU-" in line] == ["SIMULATED pc1/gpu0 ", "SIMULATED pc2/gpu0 "]

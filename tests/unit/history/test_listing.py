@@ -146,14 +146,15 @@ def test_a_file_too_large_to_be_ours_is_left_out(lab, monkeypatch):
 
 def test_no_history_says_where_it_comes_from(tmp_path):
     assert list(listing_lines(tmp_path / "history")) == [
-        f"{tmp_path / 'history'}: nothing is kept yet; a run of real devices keeps its good rates"
+        f"{tmp_path / 'history'}: nothing is kept yet; "
+        "a real run keeps its good rates (simulated ones: --simulated)"
     ]
 
 
 def test_a_rig_with_an_empty_folder_has_no_history_either(tmp_path):
     (tmp_path / "lab").mkdir()
     assert list(listing_lines(tmp_path)) == [
-        "lab: nothing is kept yet; a run of real devices keeps its good rates"
+        "lab: nothing is kept yet; a real run keeps its good rates (simulated ones: --simulated)"
     ]
 
 
