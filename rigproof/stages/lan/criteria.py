@@ -277,9 +277,9 @@ def _told_half(found: Between) -> str:
 
 
 def _half_duplex(found: Between, work: Work) -> str:
-    """That an end is half duplex, as its driver says, or as both ways at once show; else empty."""
+    """That an end is half duplex, as its driver says, or as TCP both ways at once shows; else empty."""
     alone = min(one.mbps for one in found.tcp if one.company == ALONE)
-    shown = work.company == TOGETHER and work.mbps < HALF_SHARE * alone
+    shown = (work.traffic, work.company) == (TCP, TOGETHER) and work.mbps < HALF_SHARE * alone
     return _told_half(found) or ("half of its rate alone, as with half duplex" if shown else "")
 
 

@@ -6,7 +6,6 @@ Each object is another one, so that none is in the store already, and is freed b
 
 import os
 import time
-import zlib
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ OBJECT_S = 0.2  # of an object, by the rate of TCP
 SMALLEST_MB, LARGEST_MB = 4.0, 64.0  # Ray sends chunks of 5 MiB
 STORE_SHARE = 0.125  # of the smaller store: Ray frees objects a second late
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 50  # the first warms up
-SENDERS = {OUT: 0, BACK: 1}  # ranks
+SENDS = (OUT, BACK)  # what each rank sends
 PASSES = ((OUT,), (BACK,), (OUT, BACK))  # directions at a time
 
 
@@ -69,27 +68,27 @@ class Transfer:
         mbps, room_mb = (min(one[name] for one in told.values()) for name in ("mbps", "room_mb"))
         mb = min(max(mbps * OBJECT_S, SMALLEST_MB), LARGEST_MB, STORE_SHARE * room_mb)
         size = int(mb * 1e6) | 1
-        for directions in PASSES:
+        for place, directions in enumerate(PASSES):
             before = Moment.now(end, os.getppid())  # Ray's own process of this node, which sends and receives
-            number = self._pass(meeting, directions, other["address"], size)
+            number = self._pass(meeting, place, other["address"], size)
             spent = Moment.now(end, os.getppid()).since(before)
             for direction in directions:
-                role: Role = "sender" if SENDERS[direction] == self._rank else "receiver"
+                role: Role = "sender" if SENDS[self._rank] == direction else "receiver"
                 moved, labels = (role, number * size / 1e6), _labels(direction, directions)
                 self._context.emit(traffic(self._reporter, self._spec.node, spent, moved, labels))
 
-    def _pass(self, meeting: Meeting, directions: tuple[str, ...], address: str, size: int) -> int:
-        """Objects in these directions, until it is time. How many went each way."""
+    def _pass(self, meeting: Meeting, place: int, address: str, size: int) -> int:
+        """Objects of a pass, by its place among all, until it is time. How many went each way."""
+        directions = PASSES[place]
         name = " and ".join(directions)
-        way = dict(zip(SENDERS.values(), SENDERS, strict=True))  # by who sends
-        sends, gets = way[self._rank] in directions, way[1 - self._rank] in directions
-        receivers = [1 - SENDERS[one] for one in directions]
-        labels = _labels(way[1 - self._rank], directions)
+        sends, gets = (SENDS[rank] in directions for rank in (self._rank, 1 - self._rank))
+        receivers = [1 - SENDS.index(one) for one in directions]
+        labels = _labels(SENDS[1 - self._rank], directions)
         end_s, number, go_on = time.monotonic() + self._spec.ray_s / len(PASSES), 0, True
         while go_on:
-            right = numbers(number, name, 1 - self._rank, size)
+            right = numbers(number, place, 1 - self._rank, size)
             if sends:
-                self._objects.offer(numbers(number, name, self._rank, size))
+                self._objects.offer(numbers(number, place, self._rank, size))
             self._exchange(meeting, f"{name} {number} is there", None)
             came = not gets or self._get(address, right, number, labels)
             number += 1
@@ -136,10 +135,9 @@ class Transfer:
         self._reporter.event(kind, f"{RAY}: {what}", {"traffic": RAY})
 
 
-def numbers(number: int, name: str, source: int, size: int) -> npt.NDArray[np.uint8]:
-    """So many bytes of the object of that number, which a rank sends in the pass of that name."""
-    random = np.random.default_rng((number, zlib.crc32(name.encode()), source))
-    return np.frombuffer(random.bytes(size), np.uint8)
+def numbers(number: int, place: int, source: int, size: int) -> npt.NDArray[np.uint8]:
+    """So many bytes of the object of that number, which a rank sends in the pass at that place."""
+    return np.frombuffer(np.random.default_rng((number, place, source)).bytes(size), np.uint8)
 
 
 def _labels(direction: str, directions: tuple[str, ...]) -> dict[str, str]:

@@ -223,8 +223,7 @@ def test_what_two_real_cards_kept_of_five_runs():
     assert "  from 0003 of 2026-11-27 on: level extended → quick" in lines
     of_card = {line.split()[0]: number for number, line in enumerate(lines) if line.startswith("vm/gpu")}
     (own,) = [line for line in lines[of_card["vm/gpu0"] : of_card["vm/gpu1"]] if "gemm_bf16" in line]
-    assert own.endswith(
-        "655 TFLOP/s median 655 ±0.43 % n 4"
-    )  # nothing of the run that another program disturbed
+    # Nothing of the run that another program disturbed.
+    assert own.endswith("655 TFLOP/s median 655 ±0.43 % n 4")
     (other,) = [line for line in lines[of_card["vm/gpu1"] :] if "gemm_bf16" in line]
     assert other.endswith("648 TFLOP/s median 647 ±0.32 % n 5")

@@ -9,6 +9,7 @@ import pytest
 
 from rigproof.history import rejections
 from rigproof.history.rejections import rejected_cards, rejection_lines
+from rigproof.judging.catalogue import CATALOGUE
 
 CARD, OTHER = "GPU-1111", "GPU-2222"
 Write = Callable[..., None]
@@ -56,6 +57,10 @@ def test_a_card_has_all_that_it_was_rejected_for(write, tmp_path) -> None:
     ]
     assert list(rejection_lines(tmp_path, "lab")) == list(rejection_lines(tmp_path))
     assert list(rejection_lines(tmp_path, "other")) == []
+
+
+def test_what_is_judged_of_the_rig_is_a_criterion_of_that_name() -> None:
+    assert rejections.LOSS in CATALOGUE
 
 
 def test_an_xid_is_told_by_its_number(write, tmp_path) -> None:

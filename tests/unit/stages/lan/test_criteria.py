@@ -124,6 +124,11 @@ def test_with_two_nodes_it_cannot_be_told():
         ({"traffic": "nccl", "operation": "broadcast"}, 0.80, "nccl broadcast from n1 to n2"),
         ({"traffic": "tcp", "company": "together", "direction": "back"}, 0.5, "tcp from n2 to n1, both ways"),
         ({"traffic": "ray", "direction": "back"}, 0.6, "Ray's objects from n2 to n1; TCP is fast"),
+        (
+            {"traffic": "ray", "company": "together"},
+            0.5,
+            "Ray's objects from n1 to n2, both ways busy; TCP is fast",
+        ),
     ],
 )
 def test_each_kind_of_traffic_has_a_floor(run, labels, share, words):
@@ -375,6 +380,7 @@ def test_two_nodes_on_one_host_have_no_lan(run):
         {"traffic": "gloo"},
         {"traffic": "nccl"},
         {"traffic": "ray"},
+        {"traffic": "ray", "company": "together"},
         {},
     ],
 )
