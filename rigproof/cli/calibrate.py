@@ -3,7 +3,6 @@
 import argparse
 import difflib
 import json
-import math
 import os
 import shlex
 import signal
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
-from statistics import median, stdev
+from statistics import median
 from typing import Any
 
 import typer
@@ -22,7 +21,16 @@ import typer
 from rigproof.cli.accept import for_pytest, parser_of
 from rigproof.cli.refused import Refused
 from rigproof.cli.rejudge import judged
-from rigproof.history.calibration import Floor, Measured, floors, measured, of_model, rounded, unlike
+from rigproof.history.calibration import (
+    Floor,
+    Measured,
+    floors,
+    measured,
+    of_model,
+    rounded,
+    spread_of_model,
+    unlike,
+)
 from rigproof.host.package import ROOT
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.documents.edited import with_figures
@@ -331,7 +339,9 @@ def _of_sku(options: argparse.Namespace) -> int:
             known = sku.steady.figure(kind.name)
             stated = "" if known is None else f"; so far {known.value:g} of {known.cards or 'no'} cards"
             value = "{value:g} ({range[0]:g} to {range[1]:g})".format_map(entry)
-            typer.echo(f"{kind.name:18} {value}: {comment}{stated}", err=True)
+            spread = f", spread {entry['spread'] * 100:.2g} %" if "spread" in entry else ""
+            of = f"{count_of(entry['runs'], 'runs')} of {count_of(entry['cards'], 'cards')}"
+            typer.echo(f"{kind.name:18} {value}: {of}{spread}; {comment}{stated}", err=True)
     edited = with_figures(text, name, "", "steady", figures)
     if problems := lint_sku(file, checked(model, tables_of(edited, file), file), KINDS):
         raise ProfileError(problems)
@@ -356,14 +366,11 @@ def _entry(rates: Sequence[Measured], more: Sequence[str]) -> tuple[dict[str, An
         "value": rounded(median(map(median, cards.values()))),
         "range": [rounded(min(values)), rounded(max(values))],
         "cards": len(cards),
+        "runs": len({one.run_id for one in rates}),
+        **({"spread": rounded(spread_of_model(cards.values()))} if len(cards) > 1 else {}),
         "size": first.rate.labels["size"],
         "workers": first.rate.workers,
         "torch": first.conditions["torch"],
         **{name: first.rate.labels[name] for name in more},
     }
-    spread = f", spread {stdev(map(math.log, values)) * 100:.2g} %" if values[1:] else ""
-    runs = count_of(len({one.run_id for one in rates}), "runs")
-    return (
-        entry,
-        f"measured in {runs} of {count_of(len(cards), 'cards')}{spread}; {first.conditions['driver']}",
-    )
+    return entry, f"measured with {first.conditions['driver'] or 'no driver'}"

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median, stdev
+from statistics import fmean, median, stdev, variance
 from typing import Literal
 
 from scipy.stats import nct, norm
 from scipy.stats import t as student
 
-from rigproof.criteria.changes import LEAST_SPREAD, TOGETHER
+from rigproof.criteria.changes import LEAST_SPREAD, TOGETHER, spread_of
 from rigproof.profiles.planning.floor_basis import major_minor
 from rigproof.profiles.tables.rig import Calibration
 from rigproof.records.measurements import FigureRate
@@ -128,6 +128,18 @@ def _floor(every: Sequence[Measured], wanted: Calibration, alarms: float, lower:
     elif lower and value < before:
         answer = "lowered"
     return Floor(every[0], number, middle, spread, half, value, before, answer)
+
+
+def spread_of_model(cards: Iterable[Sequence[float]]) -> float:
+    """The standard deviation of the logarithm of a run of any card, from the runs of two cards or more.
+
+    The variance between cards and that between the runs of one card, added (random effects with unweighted
+    means: Burdick and Graybill, Confidence Intervals on Variance Components, 1992). At least LEAST_SPREAD.
+    """
+    every = list(cards)
+    within = spread_of(every)
+    own = within.variance * (1 - fmean(1 / len(runs) for runs in every)) if within else 0.0
+    return max(LEAST_SPREAD, math.sqrt(variance(fmean(map(math.log, runs)) for runs in every) + own))
 
 
 def rounded(value: float, *, down: bool = False) -> float:

@@ -87,7 +87,7 @@ def _bounds_problems(file: str, key: str, figure: Figure, low: float, high: floa
 def _evidence_problems(file: str, key: str, figure: Figure, kind: FigureKind) -> Iterator[str]:
     """Problems of a figure's evidence that contradicts itself or is incomplete."""
     stated = figure.model_dump(exclude_none=True)
-    of_a_measurement = ("range", "size", "workers", "torch", "batch", "precision")
+    of_a_measurement = ("range", "runs", "spread", "size", "workers", "torch", "batch", "precision")
     if figure.cards is None:
         given = [name for name in of_a_measurement if name in stated]
         if given:
@@ -105,6 +105,9 @@ def _evidence_problems(file: str, key: str, figure: Figure, kind: FigureKind) ->
             wrong,
             "write them: a rate is only compared with what was measured under the same conditions",
         )
+    if figure.spread is not None and figure.cards < 2:
+        wrong = "states the spread of several cards, but was measured on one"
+        yield problem(file, key, stated, wrong, "leave spread out, or measure more cards")
     low, high = figure.range or (figure.value, figure.value)
     if not low <= figure.value <= high:
         wrong = f"{figure.value:g} is outside its range of {low:g} to {high:g}"

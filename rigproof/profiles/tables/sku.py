@@ -20,6 +20,11 @@ class Figure(Table):
         "Number of cards on which rigproof measured it; then `size`, `workers` and `torch` are "
         "required. Left out: it was not measured, and only `value` is stated."
     )
+    runs: AtLeastOne | None = optional("Number of runs in which they were measured.")
+    spread: Share | None = optional(
+        "Standard deviation of a run of any such card, as a share of `value`; from two cards on. Left out: "
+        "it is not known, and nothing says how far a sound card may be from `value`."
+    )
     size: GemmSize | None = optional(
         "How it was measured: M = N = K of the products, the width of the trained model, or the "
         "side of the square fp32 buffer."

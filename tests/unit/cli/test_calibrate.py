@@ -13,15 +13,16 @@ import pytest
 
 from rigproof.cli import calibrate
 from rigproof.judging.laps import judge_all
-from rigproof.profiles.loading.files import digest, read_toml
+from rigproof.profiles.loading.files import digest, read_toml, tables_of
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.structure import checked
 from rigproof.records.disk.store import write_recording
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome, decide
 from rigproof.report.content.result import result_of
 from rigproof.stages.registry import KINDS
 from support.recordings import healthy_recording
-from support.rig_profile import loaded_rig, profile_text
+from support.rig_profile import MODELS, loaded_rig, profile_text
 
 SAMPLES = Path(__file__).resolve().parents[3] / "reports" / "samples"
 H200 = ("h200-quick", "h200-x2-quick", "h200-x4-quick")
@@ -310,13 +311,27 @@ def test_a_model_gets_the_figures_of_several_cards(cli, tmp_path):
     status, out, err = cli("--sku", "h200-sxm", *(SAMPLES / name for name in H200))
     assert status == 0, err
     figure = tomllib.loads(out)["steady"]["gemm_bf16_tflops"]
-    assert (figure["cards"], figure["size"], figure["torch"]) == (7, 8192, "2.11")
+    assert (figure["cards"], figure["runs"], figure["size"], figure["torch"]) == (7, 3, 8192, "2.11")
     assert figure["range"][0] <= figure["value"] <= figure["range"][1]
-    assert "3 runs of 7 cards, spread 0." in err
+    assert 0.004 < figure["spread"] < 0.008
+    assert f"3 runs of 7 cards, spread {figure['spread'] * 100:.2g} %; measured with driver 580; " in err
+    assert "# measured with driver 580\n" in out
+    read = checked(MODELS.sku, tables_of(out, "h200-sxm.toml"), "h200-sxm.toml").steady.figure(
+        "gemm_bf16_tflops"
+    )
+    assert read.model_dump(exclude_none=True) == figure | {"range": tuple(figure["range"])}
     (tmp_path / "h200-sxm.toml").write_text(out)
     again = cli("--sku", "./h200-sxm.toml", "--out", "new.toml", *(SAMPLES / name for name in H200))
     assert again[0] == 0, again[2]
     assert (tmp_path / "new.toml").read_text() == out
+
+
+def test_a_single_card_has_no_spread_of_a_model(cli):
+    status, out, err = cli("--sku", "h200-sxm", SAMPLES / "h200-quick")
+    assert status == 0, err
+    figure = tomllib.loads(out)["steady"]["gemm_bf16_tflops"]
+    assert (figure["cards"], figure["runs"], "spread" in figure) == (1, 1, False)
+    assert "1 run of 1 card; measured with driver 580" in err
 
 
 def test_a_new_file_that_cannot_be_written_is_named(cli):

@@ -1,4 +1,7 @@
+import math
+
 import pytest
+from pydantic import ValidationError
 
 from rigproof.profiles.lint.sku import floor_problem, lint_sku
 from rigproof.profiles.loading.load import all_skus, default_rig
@@ -149,6 +152,14 @@ def test_every_architecture_of_a_shipped_sku_is_known():
             {"steady": steady(gemm_bf16_tflops=MEASURED | {"value": 80.0, "range": (81.0, 90.0)})},
             "steady.gemm_bf16_tflops = ",
         ),
+        (
+            {"steady": steady(gemm_bf16_tflops={"value": 80.0, "runs": 4, "spread": 0.01})},
+            'steady.gemm_bf16_tflops = {"value": 80.0, "runs": 4, "spread": 0.01}: states runs, spread, but',
+        ),
+        (
+            {"steady": steady(gemm_bf16_tflops=MEASURED | {"value": 80.0, "cards": 1, "spread": 0.01})},
+            "steady.gemm_bf16_tflops = ",
+        ),
         ({"peak_tflops": Rates(), "steady": steady()}, "peak_tflops = {}: no peak at all"),
         (
             {"steady": steady(training_speedup=0.9)},
@@ -204,3 +215,9 @@ def test_a_speedup_that_a_card_can_have_is_sound(speedup):
 
 def test_boost_clocks_past_the_printed_peak_are_no_mistake():
     assert lint_sku(FILE, sku(steady=steady(gemm_bf16_tflops=110)), KINDS) == []
+
+
+@pytest.mark.parametrize("spread", [0, -0.01, 1.1, math.nan, math.inf, "0.01", True])
+def test_a_spread_is_a_share(spread):
+    with pytest.raises(ValidationError, match="spread"):
+        Figure(**MEASURED, value=80.0, spread=spread)
