@@ -44,6 +44,11 @@ class Here:
     boot_id: str | None = field(default_factory=lambda: boot_id().value)
     driver: KernelDriver = field(default_factory=kernel_driver)
 
+    @property
+    def uuids(self) -> dict[str, str]:
+        """Of the cards that this process was given too, as far as they have told theirs, by address."""
+        return {address: uuid for address, uuid in self.driver.uuids if address in self.driver.expected}
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -142,7 +147,8 @@ def standing(
         found = _held(run, head, node, wanted, here, now=now)
         worse = ""
         if found.decision is Decision.ACCEPTED:
-            worse = _rejected(of_others, NO_LEVEL, here) or _rejected(every, _length(head), here)
+            worse = _rejected(of_others, {}, here)
+            worse = worse or _rejected(every, dict.fromkeys(_cards(node), _length(head)), here)
         return _none(f"none that holds: {worse}", found.notes) if worse else found
     line = f"none of this machine in {report_dir}/runs"
     if passed_over:
@@ -175,23 +181,34 @@ def _held(
     return _as_told(head, age_s, notes)
 
 
-def _rejected(runs: Iterable[tuple[Path, dict[str, Any] | None]], highest: int, here: Here) -> str:
-    """Which run rejected this machine since it started, at a longer level than any accepted it since.
+def _rejected(
+    runs: Iterable[tuple[Path, dict[str, Any] | None]], tested: Mapping[str, int], here: Here
+) -> str:
+    """Which run rejected this machine since it started, and no longer one of the same cards accepted since.
 
-    Empty if none did. The newest is first; `highest`: the level at which one behind them accepted it.
+    Empty if none did. The newest is first; `tested`: the longest level that accepted each card of `_cards`.
     """
+    longest, uuids = dict(tested), {"", *here.uuids.values()}
     for run, head in runs:
         node = None if head is None else _this_node(head, here)
         if head is None or node is None or head.get("simulated"):
             continue
         if node.get("boot_id") != here.boot_id:
             break
-        if head.get("verdict") == Decision.REJECTED and _length(head) > highest:
+        level, cards = _length(head), _cards(node) & uuids
+        if head.get("verdict") == Decision.REJECTED and any(
+            level > longest.get(one, NO_LEVEL) for one in cards
+        ):
             return f"{run.name} rejected it"
         cleared = head.get("verdict") == Decision.ACCEPTED
         if cleared and not (head.get("shortened") or head.get("judged_again")):
-            highest = max(highest, _length(head))
+            longest |= {one: max(level, longest.get(one, NO_LEVEL)) for one in cards}
     return ""
+
+
+def _cards(node: Mapping[str, Any]) -> set[str]:
+    """The UUIDs of the cards that a run found here, and an empty one: the machine beside them."""
+    return {"", *(str(one.get("uuid")) for one in node["gpus"] if one.get("device") == "cuda")}
 
 
 def _length(head: Mapping[str, Any]) -> int:
@@ -237,7 +254,7 @@ def _changed(head: Mapping[str, Any], node: Mapping[str, Any], here: Here, wante
         return "there are GPUs here, and none was tested"
     if gpus and node.get("driver_version") != here.driver.version:
         return f"the driver changed to {here.driver.version}" if here.driver.version else "the driver is gone"
-    uuids = {address: uuid for address, uuid in here.driver.uuids if address in here.driver.expected}
+    uuids = here.uuids
     for gpu in gpus:
         known = uuids.get(_address(gpu)) if _address(gpu) in here.driver.expected else "gone"
         if known not in (None, gpu.get("uuid")) and gpu.get("uuid") not in uuids.values():

@@ -212,6 +212,26 @@ def test_what_another_profile_rejected_since_undoes_a_verdict(write, stand, sinc
     assert found.exit_status == status, found.line
 
 
+@pytest.mark.parametrize(
+    ("here", "later", "status"), [(True, [], 6), (True, [2], 0), (True, [1, 1], 6), (False, [], 0)]
+)
+def test_a_run_of_some_cards_does_not_clear_what_one_of_more_rejected(write, stand, here, later, status):
+    slots = (CARD, "0000:ca:00.0")
+    gpus = [
+        {"device": "cuda", "subject": f"pc1/gpu{number}", "uuid": uuid, "pci_bus_id": slot}
+        for number, (uuid, slot) in enumerate(zip((UUID, OTHER), slots, strict=True))
+    ]
+    driver = replace(DRIVER, uuids=((CARD, UUID), (slots[1], OTHER)), expected=slots if here else (CARD,))
+    for number, tested in enumerate([2, 1, *later]):
+        told = {"name": "pc1", "hostname": "pc1", "boot_id": BOOT, "driver_version": "580.65"}
+        rig = {"name": "pc1", "nodes": [told | {"gpus": gpus[:tested]}]}
+        verdict = "ACCEPTED" if number else "REJECTED"
+        write(f"20260102T01000{number}Z-pc1-1", rig=rig, verdict=verdict, exit_status=int(not number))
+    found = stand(Here("pc1", BOOT, driver))
+    assert found.exit_status == status, found.line
+    assert not status or found.line == "none that holds: 20260102T010000Z-pc1-1 rejected it"
+
+
 @pytest.mark.parametrize("changes", [{"judged_again": True}, {"shortened": [{"stage": "gemm"}]}])
 def test_what_does_not_count_clears_no_rejection(write, stand, changes) -> None:
     write("20260102T000000Z-lab-0", level="soak", verdict="REJECTED", exit_status=1)
