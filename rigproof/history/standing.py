@@ -16,9 +16,11 @@ from typing import Any
 from rigproof.history.verdicts import ended_at, verdicts, was_on
 from rigproof.host.nvidia import KernelDriver, kernel_driver
 from rigproof.host.proc import boot_id
+from rigproof.host.visible import own_setting, shown, visible_gpus
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.files import digest, profile_folder, read_toml
 from rigproof.profiles.tables.level_names import LEVELS
+from rigproof.records.identity import GpuIdentity
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import EXIT_STATUS, Decision
 
@@ -38,11 +40,15 @@ class NotAcceptedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """This machine, as its kernel tells. `boot_id`: None if it is not the host's own."""
+    """This machine, as its kernel tells. `boot_id`: None if it is not the host's own.
+
+    `visible`: CUDA_VISIBLE_DEVICES of who asks; None if not set.
+    """
 
     hostname: str = field(default_factory=socket.gethostname)
     boot_id: str | None = field(default_factory=lambda: boot_id().value)
     driver: KernelDriver = field(default_factory=kernel_driver)
+    visible: str | None = field(default_factory=own_setting)
 
     @property
     def uuids(self) -> dict[str, str]:
@@ -259,7 +265,20 @@ def _changed(head: Mapping[str, Any], node: Mapping[str, Any], here: Here, wante
         known = uuids.get(_address(gpu)) if _address(gpu) in here.driver.expected else "gone"
         if known not in (None, gpu.get("uuid")) and gpu.get("uuid") not in uuids.values():
             return f"{gpu.get('subject')} is not there, or another card"
-    return _other_profile(head) or (_other_limit(gpus) if wanted.power_limits else "")
+    limits = _other_limit(gpus) if wanted.power_limits else ""
+    return _untested(gpus, here) or _other_profile(head) or limits
+
+
+def _untested(gpus: list[dict[str, Any]], here: Here) -> str:
+    """The first card that CUDA_VISIBLE_DEVICES gives who asks, in PCI bus order, and the run did not test."""
+    tested = {*map(_address, gpus), *(str(one.get("uuid")) for one in gpus)}
+    cards = [
+        GpuIdentity(address, "cuda", here.uuids.get(address, ""), "", index, 0.0)
+        for index, address in enumerate(here.driver.expected)
+    ]
+    visible = () if here.visible is None else visible_gpus(cards, here.visible, lambda _: None)
+    untested = [one.subject for one in visible if not tested & {one.subject, one.uuid}]
+    return f"{shown(here.visible or '')} names {untested[0]}, not tested" if untested else ""
 
 
 def _other_profile(head: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ ENDED = datetime.fromisoformat("2026-01-02T03:05:05Z")
 OTHER = "GPU-99999999-2222-3333-4444-555555555555"
 BOOT, UUID, CARD = "b00", "GPU-11111111-2222-3333-4444-555555555555", "0000:65:00.0"
 DRIVER = KernelDriver(loaded=True, cards=(CARD,), expected=(CARD,), version="580.65", uuids=((CARD, UUID),))
-HERE = Here("pc1", BOOT, DRIVER)
+HERE = Here("pc1", BOOT, DRIVER, None)
 Write = Callable[..., None]
 
 
@@ -262,6 +262,20 @@ def test_gpus_that_were_not_tested_are_told(write, stand) -> None:
     write("20260102T030406Z-lab-2", rig={"name": "lab", "nodes": [cpu]})
     assert stand().line.startswith("none that holds: there are GPUs here, and none was tested")
     assert stand(Here("pc1", BOOT, KernelDriver())).exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "status"),
+    [(None, 0), ("0", 0), ("1", 6), ("0,1", 6), (OTHER[:8], 6), (UUID, 0), ("", 0), ("-1", 0), ("7", 0)],
+)
+def test_a_card_that_was_not_tested_is_no_ones_to_train_on(write, stand, setting, status) -> None:
+    write()
+    slots = (CARD, "0000:ca:00.0")
+    more = replace(DRIVER, cards=slots, expected=slots, uuids=((CARD, UUID), (slots[1], OTHER)))
+    found = stand(Here("pc1", BOOT, more, setting))
+    assert found.exit_status == status, found.line
+    named = f"none that holds: CUDA_VISIBLE_DEVICES={setting} names {slots[1]}, not tested"
+    assert not status or found.line.startswith(named)
 
 
 @pytest.mark.parametrize(
