@@ -111,7 +111,8 @@ def _matches(one: StoredRate, term: str) -> bool:
     key, given, value = term.partition("=")
     if not given:
         first, _, last = term.partition("-")
-        return _is_whole(first) and int(first) <= int(one.number) <= int(last if _is_whole(last) else first)
+        numbered = _is_whole(first) and _is_whole(one.number)
+        return numbered and int(first) <= int(one.number) <= int(last if _is_whole(last) else first)
     if key not in TERMS:
         raise SelectionError(f"{term}: unknown; use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}")
     return TERMS[key](one, value)

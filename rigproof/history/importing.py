@@ -137,4 +137,7 @@ def _of_others(one: _Benchmark, source: _Source) -> Mapping[str, Any]:
 def _utc(text: str) -> str:
     """A moment in UTC; pytest-benchmark's older versions wrote it without a zone. ValueError."""
     moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except OverflowError:
+        raise ValueError(f"datetime: {text}: before the year 1 or after 9999, in UTC") from None

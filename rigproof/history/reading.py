@@ -14,7 +14,7 @@ from rigproof.records.message_text import first_problem
 
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-Known = Annotated[float, Field(allow_inf_nan=False)] | None
+Known = Annotated[float, Field(ge=-1e15, le=1e15)] | None
 
 
 class _Stored(BaseModel):

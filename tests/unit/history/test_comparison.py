@@ -150,6 +150,11 @@ def test_a_number_that_several_rigs_have_needs_the_rig(two_drivers) -> None:
     assert len(chosen(rates, "rig=vm,0001")) == 1
 
 
+def test_a_file_without_a_number_has_none_that_could_be_chosen(two_drivers) -> None:
+    copied = replace(two_drivers[0], file="copy of 0001_run-1")
+    assert chosen([*two_drivers, copied], "0001-0002") == tuple(two_drivers[:2])
+
+
 def test_a_run_on_both_sides_is_refused(two_drivers) -> None:
     with pytest.raises(SelectionError, match="0002_run-2 is on both sides"):
         told(two_drivers, "0001-0002", "0002-0003")

@@ -79,6 +79,13 @@ def test_a_run_without_a_date_is_in_the_way_of_nothing(imported, reports):
     assert "imported as 0002 of pc1, of 2025-11-27" in imported(plain())[1]
 
 
+def test_a_run_of_no_possible_moment_is_in_the_way_of_nothing(imported, reports):
+    imported(plain())
+    (path,) = (reports / "history" / "pc1").iterdir()
+    path.write_text(path.read_text().replace(f"{WHEN}+00:00", "9999-12-31T23:59:59-23:59"))
+    assert "imported as 0002 of pc1, of 2025-11-27" in imported(plain())[1]
+
+
 def test_a_plain_benchmark_is_kept_with_what_is_known_of_it(imported, reports):
     status, out = imported(plain())
     assert (status, out.split(": ")[1]) == (0, "imported as 0001 of pc1, of 2025-11-27\n")
@@ -143,6 +150,10 @@ def test_twice_is_once_also_in_one_command_and_for_a_run_that_is_there(imported,
         ({"benchmarks": []}, "datetime: Field required"),
         (plain(benchmarks=[]), "benchmarks: List should have at least 1 item"),
         (plain(datetime="yesterday"), "Invalid isoformat string: 'yesterday'"),
+        (
+            plain(datetime="0001-01-01T00:00:00+23:59"),
+            "datetime: 0001-01-01T00:00:00+23:59: before the year 1",
+        ),
         (of_benchmark(stats={**STATS, "mean": 0.0, "ops": 0.0}), "rate: Input should be less than"),
         (of_benchmark(stats={"ops": 1.0}), "test_a.py::test_sum: stats.min is no number"),
         (of_benchmark(stats={**STATS, "ops": 1e300}), "rate: Input should be less than"),

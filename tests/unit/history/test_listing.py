@@ -20,6 +20,7 @@ def content(
     when="2026-01-02T03:04:05+00:00",
     title="throughput.gemm_bf16",
     unit="TFLOP/s",
+    **more,
 ):
     extra = {
         "title": title,
@@ -31,6 +32,7 @@ def content(
         "run_id": "run-1",
         "driver": "580.65",
         "torch": "2.13.0",
+        **more,
     }
     return {"datetime": when, "benchmarks": [{"extra_info": extra, "stats": {"ops": 1.0, "rounds": 20}}]}
 
@@ -119,6 +121,7 @@ def test_each_figure_is_listed_by_itself_in_its_unit(lab):
         b"[" * 5000,
         json.dumps(content(float("nan"))).encode(),
         json.dumps(content(0.0)).encode(),
+        json.dumps(content(70.0, sm_clock_mean_mhz=1e308)).encode(),
     ],
 )
 def test_a_damaged_file_is_left_out_and_named(lab, damage):
