@@ -21,16 +21,7 @@ import typer
 from rigproof.cli.accept import for_pytest, parser_of
 from rigproof.cli.refused import Refused
 from rigproof.cli.rejudge import judged
-from rigproof.history.calibration import (
-    Floor,
-    Measured,
-    floors,
-    measured,
-    of_model,
-    rounded,
-    spread_of_model,
-    unlike,
-)
+from rigproof.history.calibration import Floor, Measured, floors, measured, of_model, rounded, spread, unlike
 from rigproof.host.package import ROOT
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.documents.edited import with_figures
@@ -339,9 +330,9 @@ def _of_sku(options: argparse.Namespace) -> int:
             known = sku.steady.figure(kind.name)
             stated = "" if known is None else f"; so far {known.value:g} of {known.cards or 'no'} cards"
             value = "{value:g} ({range[0]:g} to {range[1]:g})".format_map(entry)
-            spread = f", spread {entry['spread'] * 100:.2g} %" if "spread" in entry else ""
             of = f"{count_of(entry['runs'], 'runs')} of {count_of(entry['cards'], 'cards')}"
-            typer.echo(f"{kind.name:18} {value}: {of}{spread}; {comment}{stated}", err=True)
+            of += f", spread {entry['spread'] * 100:.2g} %" if "spread" in entry else ""
+            typer.echo(f"{kind.name:18} {value}: {of}; {comment}{stated}", err=True)
     edited = with_figures(text, name, "", "steady", figures)
     if problems := lint_sku(file, checked(model, tables_of(edited, file), file), KINDS):
         raise ProfileError(problems)
@@ -367,7 +358,7 @@ def _entry(rates: Sequence[Measured], more: Sequence[str]) -> tuple[dict[str, An
         "range": [rounded(min(values)), rounded(max(values))],
         "cards": len(cards),
         "runs": len({one.run_id for one in rates}),
-        **({"spread": rounded(spread_of_model(cards.values()))} if len(cards) > 1 else {}),
+        **({"spread": rounded(spread(cards.values()))} if len(cards) > 1 else {}),
         "size": first.rate.labels["size"],
         "workers": first.rate.workers,
         "torch": first.conditions["torch"],

@@ -11,10 +11,11 @@ from typer.core import TyperGroup
 
 from rigproof.cli.refused import Refused
 from rigproof.cli.report_folder import ReportDir, there
+from rigproof.history.names import SIMULATED
 from rigproof.records.verdict import USAGE
 
 if TYPE_CHECKING:
-    from rigproof.history.reading import History, StoredRate
+    from rigproof.history.reading import History
 
 
 class _ListsByDefault(TyperGroup):
@@ -63,14 +64,20 @@ def list_rates(
         Path | None,
         typer.Option(metavar="FILE", help="write a rig's page into FILE, with charts; it needs no network"),
     ] = None,
+    sku: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="say what is normal by this SKU file, as calibrate --sku makes it"),
+    ] = None,
     simulated: Simulated = False,
     report_dir: ReportDir = None,
 ) -> None:
-    """Say how each figure of each card went on from run to run, since when it changed, and the champions.
+    """Say how each figure of each card went on from run to run, since when it changed, whether that is normal
+    for its model, and the champions.
 
     With --each, or numbers of runs, list rates, oldest first, each with its change.
     """
-    from rigproof.history import comparison, reading  # noqa: PLC0415 - imports scipy
+    from rigproof.history import comparison, listing, models, reading  # noqa: PLC0415 - imports scipy
+    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     if json + csv + (html is not None) > 1:
         raise Refused("--json, --csv and --html: choose one of them")
@@ -84,19 +91,31 @@ def list_rates(
     folders = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
     histories = [reading.read_history(path) for path in folders]
     rates = [one for own in histories for one in own.everything]
+    skus = models.skus_with(sku)
     if rig is not None and (unknown := [one for one in numbers if one not in {it.number for it in rates}]):
         raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
     try:
         if of is not None and rates:
             comparison.chosen(rates, of)  # refused if nothing of any rig is selected
+        chosen = (comparison.among(own.everything, of) for own in histories)
+        every = [
+            rates for own in chosen if (rates := [it for it in own if not numbers or it.number in numbers])
+        ]
         if html is not None:
-            _write_page(html, report_dir, histories, _selected(histories, numbers, of))
-        elif json or csv:
-            if rig is not None and not histories:
-                raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
-            _for_programs(_selected(histories, numbers, of), as_json=json)
+            contents = [listing.history_content(rates, skus) for rates in every]
+            _write_page(html, report_dir, histories, contents)
+        elif (json or csv) and rig is not None and not histories:
+            raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
+        elif json:
+            told = [one for rates in every for one in listing.trends_json(rates, skus=skus)]
+            typer.echo(json_module.dumps(told, indent=1))
+        elif csv:
+            writer = DictWriter(sys.stdout, listing.COLUMNS)
+            writer.writeheader()
+            writer.writerows(row for rates in every for row in listing.csv_rows(rates))
         else:
-            _print_history(report_dir, folder, rig, numbers, each=each, of=of)
+            lines = listing.listing_lines(folder, rig, numbers, each=each, of=of, color=colored(), skus=skus)
+            _print_history(report_dir, folder, rig, "\n".join(lines), alone=bool(numbers or of) or simulated)
     except comparison.SelectionError as error:
         raise Refused(str(error)) from None
     if reading.unreadable(histories, report_dir / "champions", rig):
@@ -104,19 +123,13 @@ def list_rates(
 
 
 def _folder(report_dir: Path, *, simulated: bool) -> Path:
-    from rigproof.history.names import SIMULATED  # noqa: PLC0415
-
     return report_dir / (SIMULATED if simulated else "history")
 
 
-def _print_history(
-    report_dir: Path, folder: Path, rig: str | None, numbers: list[str], *, each: bool, of: str | None
-) -> None:
+def _print_history(report_dir: Path, folder: Path, rig: str | None, lines: str, *, alone: bool) -> None:
+    """Print these lines and, unless they stand `alone`, the champions and the rejected cards."""
     from rigproof.history import listing, rejections  # noqa: PLC0415
-    from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
-    lines = "\n".join(listing.listing_lines(folder, rig, numbers, each=each, of=of, color=colored()))
-    alone = bool(numbers or of) or folder.name != "history"
     best = "" if alone else "\n".join(listing.champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:
@@ -126,26 +139,17 @@ def _print_history(
     typer.echo("\n".join(part for part in (lines, best, rejected) if part))
 
 
-def _selected(histories: list["History"], numbers: list[str], of: str | None) -> list[list["StoredRate"]]:
-    """The rates of each rig of which something is selected."""
-    from rigproof.history.comparison import among  # noqa: PLC0415
-
-    every = (among(own.everything, of) for own in histories)
-    chosen = ([one for one in rates if not numbers or one.number in numbers] for rates in every)
-    return [rates for rates in chosen if rates]
-
-
 def _write_page(
-    path: Path, report_dir: Path, histories: list["History"], every: list[list["StoredRate"]]
+    path: Path, report_dir: Path, histories: list["History"], every: list[dict[str, Any]]
 ) -> None:
     """Write the page of the one rig of which something is selected. Raises Refused."""
     from rigproof.history import listing, rejections  # noqa: PLC0415
     from rigproof.report.page.history_page import write_history_page  # noqa: PLC0415
 
     if len(every) != 1:
-        rigs = ", ".join(rates[0].rig for rates in every) or "nothing that is kept"
+        rigs = ", ".join(one["rig"] for one in every) or "nothing that is kept"
         raise Refused(f"--html {path}: a page is of one rig, and {rigs} is selected; name one")
-    content = listing.history_content(every[0])
+    content = every[0]
     notes = [problem for own in histories if own.rig == content["rig"] for problem in own.problems]
     if not content["mark"]:
         notes += listing.champions_listing(report_dir / "champions", content["rig"])
@@ -155,21 +159,6 @@ def _write_page(
     except OSError as error:
         raise Refused(f"--html {path}: {error.strerror or error}; name another file") from None
     typer.echo(f"{content['mark']}written: {path}")
-
-
-def _for_programs(every: list[list["StoredRate"]], *, as_json: bool) -> None:
-    """Print the rates of the rigs as JSON or CSV."""
-    from rigproof.history import listing  # noqa: PLC0415
-
-    if as_json:
-        typer.echo(
-            json_module.dumps([one for rates in every for one in listing.trends_json(rates)], indent=1)
-        )
-        return
-    rows = [row for rates in every for row in listing.csv_rows(rates)]
-    writer = DictWriter(sys.stdout, listing.COLUMNS)
-    writer.writeheader()
-    writer.writerows(rows)
 
 
 @app.command()

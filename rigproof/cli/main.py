@@ -24,6 +24,11 @@ from rigproof.stages.registry import KINDS
 NEEDS_LINUX = ("accept", "calibrate", "detect", "monitor", "cluster")  # the others read files
 TYPER_INTERRUPTED = 130  # what newer versions of typer raise for Ctrl-C
 
+OF_ITS_OWN = {"allow_extra_args": True, "ignore_unknown_options": True}  # a command with its own parser
+AllowOpen = Annotated[
+    bool, typer.Option("--allow-open-cluster", help="also join a cluster without token authentication")
+]
+
 # Newer versions of typer bundle click: its usage errors have no public name except those of subclasses.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -54,10 +59,7 @@ def rigproof(
     """Prove that a GPU training rig is fit before a training session starts."""
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
+@app.command(add_help_option=False, context_settings=OF_ITS_OWN)
 def accept(context: typer.Context) -> None:
     """Test this machine or a cluster; `rigproof accept --help` lists the options."""
     from rigproof.cli.accept import accept as run_suite  # noqa: PLC0415 - the other commands need no pytest
@@ -65,10 +67,7 @@ def accept(context: typer.Context) -> None:
     raise typer.Exit(run_suite(context.args))
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
+@app.command(add_help_option=False, context_settings=OF_ITS_OWN)
 def calibrate(context: typer.Context) -> None:
     """Repeat runs until rates are known, and write floors; `rigproof calibrate --help` lists the options."""
     from rigproof.cli.calibrate import calibrate as run_often  # noqa: PLC0415 - imports pytest and scipy
@@ -76,10 +75,7 @@ def calibrate(context: typer.Context) -> None:
     raise typer.Exit(run_often(context.args))
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
+@app.command(add_help_option=False, context_settings=OF_ITS_OWN)
 def verdict() -> None:
     """Read the last verdict on this machine in milliseconds; `rigproof verdict --help` lists the options."""
     raise AssertionError("it is run before this module is imported")
@@ -92,9 +88,7 @@ def detect(
         str | None,
         typer.Option(help="print all machines of this Ray cluster, HOST:PORT; default: this machine alone"),
     ] = None,
-    allow_open_cluster: Annotated[
-        bool, typer.Option("--allow-open-cluster", help="also join a cluster without token authentication")
-    ] = False,
+    allow_open_cluster: AllowOpen = False,
 ) -> None:
     """Print a rig profile of the hardware found here, or in a cluster, for you to save and edit."""
     from rigproof.profiles.auto import rig_of, rig_of_hosts  # noqa: PLC0415
@@ -238,9 +232,7 @@ def monitor(
     ray_address: Annotated[
         str | None, typer.Option(help="HOST:PORT of a Ray cluster; default: this machine, without Ray")
     ] = None,
-    allow_open_cluster: Annotated[
-        bool, typer.Option("--allow-open-cluster", help="also join a cluster without token authentication")
-    ] = False,
+    allow_open_cluster: AllowOpen = False,
     report_dir: ReportDir = None,
     interval: Annotated[float, typer.Option(min=0.2, max=3600, help="seconds between two frames")] = 2.0,
     once: Annotated[

@@ -130,7 +130,7 @@ def _floor(every: Sequence[Measured], wanted: Calibration, alarms: float, lower:
     return Floor(every[0], number, middle, spread, half, value, before, answer)
 
 
-def spread_of_model(cards: Iterable[Sequence[float]]) -> float:
+def spread(cards: Iterable[Sequence[float]]) -> float:
     """The standard deviation of the logarithm of a run of any card, from the runs of two cards or more.
 
     The variance between cards and that between the runs of one card, added (random effects with unweighted

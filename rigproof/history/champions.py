@@ -9,9 +9,9 @@ silently ignoring a champion would lower a floor.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import (
@@ -112,14 +112,7 @@ class GpuFigure(_Stored):
 
     def rate(self) -> ChampionRate:
         """The rate as criteria compare it."""
-        return ChampionRate(
-            value=self.value,
-            unit=self.unit,
-            power_limit_w=self.power_limit_w,
-            labels=self.labels,
-            workers=self.workers,
-            run_id=self.run_id,
-        )
+        return ChampionRate(**{one.name: getattr(self, one.name) for one in fields(ChampionRate)})
 
 
 class Card(_Stored):
@@ -164,38 +157,34 @@ def _expected(unit: str, expected: str | None) -> str:
     return unit
 
 
-class GpuChampions(_Stored):
-    """The content of a GPU's file."""
+class _Champions(_Stored):
+    """The content of a file: rates, and the runs that measured them."""
 
     schema_version: Literal[1]
+    figures: tuple[Any, ...]
+    runs: dict[str, ChampionRun]
+
+    @model_validator(mode="after")
+    def _every_run_is_there(self) -> Self:
+        for figure in self.figures:
+            if figure.run_id not in self.runs:
+                raise ValueError(f"runs has no {figure.run_id}, which measured {figure.criterion}")
+        return self
+
+
+class GpuChampions(_Champions):
+    """The content of a GPU's file."""
+
     gpu_uuid: str
     gpu_name: str
     sku: str | None
     figures: Annotated[tuple[GpuFigure, ...], FailFast()]
-    runs: dict[str, ChampionRun]
-
-    @model_validator(mode="after")
-    def _every_run_is_there(self) -> "GpuChampions":
-        return _with_runs(self)
 
 
-class RigChampions(_Stored):
+class RigChampions(_Champions):
     """The content of the rig's file."""
 
-    schema_version: Literal[1]
     figures: Annotated[tuple[RigFigure, ...], FailFast()]
-    runs: dict[str, ChampionRun]
-
-    @model_validator(mode="after")
-    def _every_run_is_there(self) -> "RigChampions":
-        return _with_runs(self)
-
-
-def _with_runs(file: _File) -> _File:
-    for figure in file.figures:
-        if figure.run_id not in file.runs:
-            raise ValueError(f"runs has no {figure.run_id}, which measured {figure.criterion}")
-    return file
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import Any
 
 from rigproof.criteria.changes import Change, change
-from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, heading, in_words, once
+from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, heading, in_words, once, painter
 from rigproof.records.champions import same_power
 from rigproof.records.verdict import figure
 
-BOLD, RED, GREEN = "1", "31", "32"
-COLOURS = {"slower": RED, "faster": GREEN}
 SHOWN = 4  # values of a condition that a line names
 
 # What makes runs alike, so that their spread is that of measuring, and not of a change.
@@ -43,6 +41,10 @@ class Row:
     clock_mhz: float | None
     temperature_c: float | None
 
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs, with the answer."""
+        return {**asdict(self), "change": {**asdict(self.change), "answer": self.change.answer}}
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -55,13 +57,7 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison for programs; `answer` of each figure is what people read."""
-        rows = {
-            card: [
-                {**asdict(one), "change": {**asdict(one.change), "answer": one.change.answer}}
-                for one in every
-            ]
-            for card, every in self.cards.items()
-        }
+        rows = {card: [one.as_json() for one in every] for card, every in self.cards.items()}
         return {
             "simulated": bool(self.sides[0][0].mark),
             "runs": [sorted({one.file for one in side}) for side in self.sides],
@@ -255,17 +251,13 @@ def _row(
     first, second = ([one.kept.rate for one in side] for side in (before, after))
     return Row(
         *key,
-        before=_geometric_mean(first),
-        after=_geometric_mean(second),
+        before=geometric_mean(first),
+        after=geometric_mean(second),
         runs=(len(first), len(second)),
         change=change(first, second, groups.values(), comparisons),
         clock_mhz=_shift(before, after, "sm_clock_mean_mhz"),
         temperature_c=_shift(before, after, "core_temperature_mean_c"),
     )
-
-
-def _geometric_mean(rates: Sequence[float]) -> float:
-    return math.exp(fmean(map(math.log, rates)))
 
 
 def _shift(before: Sequence[StoredRate], after: Sequence[StoredRate], name: str) -> float | None:
@@ -278,10 +270,7 @@ def _shift(before: Sequence[StoredRate], after: Sequence[StoredRate], name: str)
 
 def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = False) -> Iterator[str]:
     """What people read, 80 columns wide but for long names."""
-
-    def styled(text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
-
+    styled = painter(color)
     mark = found.sides[0][0].mark
     for letter, name, side in zip("AB", names, found.sides, strict=True):
         files = sorted({(one.measured_at[:10], one.number) for one in side})
@@ -294,12 +283,12 @@ def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = F
     if not found.differs:
         yield "no condition that is kept differs"
     for card, rows in found.cards.items():
-        yield styled(heading(mark, card), BOLD)
+        yield styled(heading(mark, card), "bold")
         for row in rows:
             title = f"{row.title}{f' ({row.labels})' if _has_twin(row, rows) else ''}"
-            yield f"  {styled(title, BOLD)}: {figure(row.before)} → {figure(row.after, row.unit)}"
+            yield f"  {styled(title, 'bold')}: {figure(row.before)} → {figure(row.after, row.unit)}"
             answer = f"{row.change.answer}{_interval(row)}"
-            yield f"    {styled(answer, COLOURS.get(row.change.answer, ''))}{_readings(row)}"
+            yield f"    {styled(answer, row.change.answer)}{_readings(row)}"
     yield from found.left_out
     yield _sum(found)
 

@@ -1,7 +1,7 @@
 """`rigproof history`: the rates of each card, oldest first, and the rig's champions."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import wrap
@@ -16,6 +16,7 @@ from rigproof.history.champions import (
     read_champions,
 )
 from rigproof.history.comparison import among
+from rigproof.history.models import Beside, beside, beside_lines, way_out
 from rigproof.history.names import SIMULATED
 from rigproof.history.reading import (
     History,
@@ -26,27 +27,23 @@ from rigproof.history.reading import (
     heading,
     in_words,
     once,
+    painter,
     read_history,
 )
 from rigproof.history.trends import Trend, shared_and_changed, trend_of
+from rigproof.profiles.tables.sku import Sku
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import figure
 
 LINE = 400  # characters
-BOLD, RED, GREEN = "1", "31", "32"
-COLOURS = {"slower": RED, "faster": GREEN}
 NOTABLE_PERCENT = 1.0  # from this change on, it has a colour
 SHOWN_ELSEWHERE = ("rig", "card", "slot")  # in the lines above the figures
 AGAINST = "; each change is against the line above it"
 OF_FIGURE = {"title", "unit", "gpu_uuid", "labels"}  # what all runs of it have alike
-COLUMNS = (
-    "rig",
-    "number",
-    "measured_at",
-    *(name for name in Kept.model_fields if name != "labels"),
-    "labels",
-)
+COLUMNS = ("rig", "number", "measured_at", *(one for one in Kept.model_fields if one != "labels"), "labels")
 Trends = dict[tuple[str | None, Key], Trend]
+Skus = Mapping[str, Sku]
+NO_SKUS: Skus = {}
 NOTHING = "nothing is kept yet; a real run keeps its good rates (simulated ones: --simulated)"
 NOTHING_SIMULATED = "nothing is kept yet; a simulated run keeps its good rates with --keep-history"
 
@@ -59,11 +56,13 @@ def listing_lines(
     each: bool = False,
     of: str | None = None,
     color: bool = False,
+    skus: Skus = NO_SKUS,
 ) -> Iterator[str]:
     """The lines of `rigproof history`: how each figure of each card of each rig went on.
 
     `history` is the folder that holds one folder for each rig. `each`: the rates of all runs instead, oldest
     first; `numbers` are those of the runs to show then, all without one. `of`: a selection of the rates.
+    `skus`: the models whose cards are said to be normal or not, by their files' stems.
     Cards are identified by UUID, so one that moved to another slot or node keeps its history.
     """
     folders = sorted(path for path in history.glob("*") if path.is_dir()) if history.is_dir() else []
@@ -84,20 +83,19 @@ def listing_lines(
         elif each or numbers:
             yield from _rate_lines(found, numbers, color=color)
         else:
-            yield from trend_lines(found.rates, color=color)
+            yield from trend_lines(found.rates, color=color, skus=skus)
         yield from (f"  {problem}" for problem in found.problems)
 
 
-def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator[str]:
-    """A rig's conditions, what changed in which run, and a line for each figure of each card."""
-
-    def styled(text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
-
+def trend_lines(rates: Sequence[StoredRate], *, color: bool = False, skus: Skus = NO_SKUS) -> Iterator[str]:
+    """A rig's conditions, what changed in which run, a line for each figure of each card, and whether the
+    card is normal for its model.
+    """
+    styled = painter(color)
     trends = _trends(rates)
     told = _told(rates, trends)
     runs, alike = figure(len(told["runs"]), "runs"), told["alike"]
-    yield f"{styled(told['mark'] + told['rig'], BOLD)}: {runs}, {told['days']}"
+    yield f"{styled(told['mark'] + told['rig'], 'bold')}: {runs}, {told['days']}"
     lines = [f"all runs: {alike}"] if alike else []
     lines += [
         f"from {one['number']} of {one['measured_at'][:10]} on: {one['text']}" for one in told["changes"]
@@ -107,22 +105,30 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False) -> Iterator
     width = max(len(key[0]) for _, key in trends)
     twins = Counter((uuid, key[0]) for uuid, key in trends)
     cards: dict[str | None, list[str]] = {}
+    models: dict[str | None, list[tuple[Kept, Beside]]] = {}
     for (uuid, (title, unit, labels)), trend in trends.items():
-        style = COLOURS.get(trend.steps[-1].change.answer, "") if trend.steps else ""
+        style = trend.steps[-1].change.answer if trend.steps else ""
         work = f" ({labels})" if twins[uuid, title] > 1 else ""
         last = figure(trend.rates[-1], unit)
         line = f"  {title:<{width}} {trend.sparkline} {last} {styled(_in_words(trend), style)}{work}"
         cards.setdefault(uuid, []).append(line)
+        if skus and (one := beside(trend.runs[-1].kept, skus)) is not None:
+            models.setdefault(uuid, []).append((trend.runs[-1].kept, one))
     latest = {one.kept.gpu_uuid: one for one in rates}
     for uuid, lines in cards.items():
-        yield styled(heading(told["mark"], latest[uuid].card), BOLD)
+        yield styled(heading(told["mark"], latest[uuid].card), "bold")
         yield from lines
+        for answer, text in beside_lines(models.get(uuid, ())):
+            for line in wrap(text, 80, initial_indent="  ", subsequent_indent="    "):
+                yield styled(line, answer)
+    if not told["mark"]:
+        yield from way_out(one for own in models.values() for _, one in own)
 
 
-def history_content(rates: Sequence[StoredRate]) -> dict[str, Any]:
+def history_content(rates: Sequence[StoredRate], skus: Skus = NO_SKUS) -> dict[str, Any]:
     """The same for a page: what the lines above the figures say, and `trends` as `trends_json` has them."""
     trends = _trends(rates)
-    return {**_told(rates, trends), "trends": trends_json(rates, trends)}
+    return {**_told(rates, trends), "trends": trends_json(rates, trends, skus)}
 
 
 def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
@@ -150,7 +156,9 @@ def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
     }
 
 
-def trends_json(rates: Sequence[StoredRate], trends: Trends | None = None) -> list[dict[str, Any]]:
+def trends_json(
+    rates: Sequence[StoredRate], trends: Trends | None = None, skus: Skus = NO_SKUS
+) -> list[dict[str, Any]]:
     """The same for programs, with every run of each figure."""
     found = []
     trends = _trends(rates) if trends is None else trends
@@ -170,7 +178,9 @@ def trends_json(rates: Sequence[StoredRate], trends: Trends | None = None) -> li
         ]
         figures = {"last": trend.rates[-1], "median": trend.median, "spread_percent": trend.spread_percent}
         place = {"rig": rates[0].rig, "gpu_uuid": uuid, "title": title, "unit": unit, "labels": labels}
-        found.append({**place, "n": len(runs), **figures, "steps": steps, "runs": runs})
+        one = beside(trend.runs[-1].kept, skus)
+        model = None if one is None else asdict(one)
+        found.append({**place, "n": len(runs), **figures, "model": model, "steps": steps, "runs": runs})
     return found
 
 
@@ -202,26 +212,25 @@ def _in_words(trend: Trend) -> str:
 
 def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> Iterator[str]:
     """Every rate of these runs, each with its change."""
-
-    def styled(text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
-
+    styled = painter(color)
     shown = [one for one in history.rates if not numbers or one.number in numbers]
     runs = len({one.file for one in shown})
     counted = f"{figure(len(shown), 'measurements')} of {figure(runs, 'runs')}"
     mark = history.rates[0].mark
-    yield f"{styled(mark + history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
+    yield f"{styled(mark + history.rig, 'bold')}: {counted}{AGAINST if runs > 1 else ''}"
     groups: dict[tuple[str | None, str, str], list[StoredRate]] = {}
     for one in shown:
         groups.setdefault((one.kept.gpu_uuid, one.kept.title, one.kept.unit), []).append(one)
     for (uuid, title, _), group in groups.items():
         subject, model = group[-1].kept.subject, group[-1].kept.gpu_name or ""
-        yield f"  {styled(f'{mark}{subject} {title}', BOLD)}  {model} {uuid}"
+        yield f"  {styled(f'{mark}{subject} {title}', 'bold')}  {model} {uuid}"
         before: float | None = None
         for one in group:
             percent = 0.0 if before is None else (one.kept.rate / before - 1) * 100
             change = "" if before is None else f"{percent:+.1f} %"
-            style = RED if percent <= -NOTABLE_PERCENT else GREEN if percent >= NOTABLE_PERCENT else ""
+            style = (
+                "slower" if percent <= -NOTABLE_PERCENT else "faster" if percent >= NOTABLE_PERCENT else ""
+            )
             before = one.kept.rate
             versions = f"driver {one.kept.driver or 'none'}, torch {one.kept.torch or 'unknown'}"
             when = one.measured_at[:16].replace("T", " ")

@@ -12,6 +12,7 @@ from rigproof.history.names import SIMULATED
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
 from rigproof.records.message_text import first_problem
 
+STYLES = {"bold": "1", "slower": "31", "faster": "32"}  # of a terminal: red and green
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Known = Annotated[float, Field(ge=-1e15, le=1e15)] | None
@@ -91,6 +92,11 @@ class StoredRate:
         return " ".join(filter(None, (self.kept.subject, self.kept.gpu_name, self.kept.gpu_uuid)))
 
 
+def painter(color: bool) -> Callable[[str, str], str]:
+    """A function that gives a text a style of STYLES; by any other name, or without `color`, none."""
+    return lambda text, name: f"\x1b[{STYLES[name]}m{text}\x1b[0m" if color and name in STYLES else text
+
+
 def heading(mark: str, card: str) -> str:
     """A card above its figures; behind the mark there is no room for its maker in 80 columns."""
     return mark + card.replace("NVIDIA ", "", 1) if mark else card
@@ -119,7 +125,7 @@ CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {
     "driver": lambda one: one.kept.driver,
     "torch": lambda one: one.kept.torch,
     "CUDA": lambda one: one.kept.cuda,
-    "power limit": lambda one: _watts(one.kept.power_limit_w),
+    "power limit": lambda one: None if (limit := one.kept.power_limit_w) is None else f"{limit:.0f} W",
     "level": lambda one: one.kept.level,
     "shortened": lambda one: one.kept.shortened or None,
     "slot": lambda one: one.kept.subject,
@@ -131,10 +137,6 @@ CONDITIONS: dict[str, Callable[[StoredRate], str | None]] = {
 def in_words(name: str, value: str | None) -> str:
     """A condition's value, also where there is none."""
     return value or {"shortened": "no", "imported": "no", "tags": "none"}.get(name, "unknown")
-
-
-def _watts(limit: float | None) -> str | None:
-    return None if limit is None else f"{limit:.0f} W"
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def floor_basis(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int)
     if kind.larger == "printed" and smaller:
         return FloorBasis(figure, FLOOR_PRINTED_SHARE, "measured with a larger model or batch", shares_device)
     reason = f"measured on {figure.cards} card{'' if figure.cards == 1 else 's'}"
-    differs = _differences(figure, here)
+    differs = differences(figure, here)
     if stands_in:
         differs.insert(0, kind.stand_in)
     if differs:
@@ -91,7 +91,7 @@ def major_minor(version: str) -> str:
     return ".".join(version.split("+", maxsplit=1)[0].split(".")[:2])
 
 
-def _differences(figure: Figure, here: Conditions) -> list[str]:
+def differences(figure: Figure, here: Conditions) -> list[str]:
     """The differences from the figure's own measurement, in words."""
     found = []
     if figure.size != here.size:

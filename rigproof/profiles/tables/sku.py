@@ -7,6 +7,8 @@ from pydantic import Field
 
 from rigproof.profiles.tables.base import AtLeastOne, GemmSize, Positive, Share, Table, Whole, optional
 
+Count = Annotated[int, Field(gt=0, le=1_000_000, strict=True)]
+
 
 class Figure(Table):
     """One figure and its evidence. Without `cards` it is from a data sheet, or reported by others."""
@@ -16,11 +18,11 @@ class Figure(Table):
         "measured: the middle of all cards."
     )
     range: tuple[Positive, Positive] | None = optional("Lowest and highest figure of all runs and cards.")
-    cards: AtLeastOne | None = optional(
+    cards: Count | None = optional(
         "Number of cards on which rigproof measured it; then `size`, `workers` and `torch` are "
         "required. Left out: it was not measured, and only `value` is stated."
     )
-    runs: AtLeastOne | None = optional("Number of runs in which they were measured.")
+    runs: Count | None = optional("Number of runs in which they were measured.")
     spread: Share | None = optional(
         "Standard deviation of a run of any such card, as a share of `value`; from two cards on. Left out: "
         "it is not known, and nothing says how far a sound card may be from `value`."

@@ -14,10 +14,12 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry import inventory
-from support.acceptance import rigproof
+from support.acceptance import CHECKOUT, rigproof
 from support.readers import READERS
 from support.recordings import healthy_recording
 from support.rig_profile import profile_text, stage_changes
+
+SAMPLES = CHECKOUT / "reports" / "samples"
 
 
 @pytest.fixture
@@ -330,6 +332,38 @@ def test_history_takes_the_rig_s_file_too(cli, tmp_path):
     assert named[0] == 4
     assert cli("history", profile, "--report-dir", tmp_path) == named
     refused(cli("history", tmp_path / "no.toml", "--report-dir", tmp_path), "no.toml")
+
+
+def test_one_command_of_the_page_answers_whether_a_card_is_normal(cli, tmp_path):
+    page = (CHECKOUT / "docs" / "histories.md").read_text()
+    (command,) = re.findall(r"^\| Is my 3090 normal\? \| `rigproof ([^`]+)`", page, re.MULTILINE)
+    words = (*command.split(), "--report-dir", tmp_path)
+    (tmp_path / "history").symlink_to(SAMPLES / "h200-x2-history")
+    status, out, err = cli(*words)
+    assert (status, err) == (0, "")
+    assert out.count("\n  normal for H200 SXM 141 GB: 11 figures; nearest to a limit:\n") == 2
+    models = [one["model"] for one in json.loads(cli(*words, "--json")[1])]
+    assert {one["answer"] for one in models if one} == {"normal"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("spread = 0.0086", "spread = nan", "steady.gemm_bf16_tflops.spread = NaN"),
+        ("spread = 0.0086", "spread = 0", "steady.gemm_bf16_tflops.spread = 0"),
+        ("spread = 0.0086", "spraed = 0.0086", "steady.gemm_bf16_tflops.spraed"),
+        ("value = 652", "value = 6520", "steady.gemm_bf16_tflops = 6520"),
+        ("cards = 13", f"cards = {10**400}", "steady.gemm_fp32_tflops.cards = "),
+        ("[steady]", "[steady", "not TOML"),
+    ],
+)
+def test_a_sku_file_that_cannot_be_right_answers_nothing(cli, tmp_path, old, new, why):
+    (tmp_path / "history").symlink_to(SAMPLES / "h200-x2-history")
+    (tmp_path / "own.toml").write_text(
+        (CHECKOUT / "hwprofiles/gpus/h200-sxm.toml").read_text().replace(old, new)
+    )
+    refused(cli("history", "--sku", tmp_path / "own.toml", "--report-dir", tmp_path), why)
+    refused(cli("history", "--sku", tmp_path / "none.toml", "--report-dir", tmp_path), "No such file")
 
 
 def test_history_of_a_run_that_was_not_kept_is_refused(cli, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.criteria.changes import LEAST_SPREAD
-from rigproof.history.calibration import Measured, floors, of_model, rounded, spread_of_model, unlike
+from rigproof.history.calibration import Measured, floors, of_model, rounded, spread, unlike
 from rigproof.profiles.loading.load import default_rig
 from rigproof.profiles.tables.rig import Calibration
 from rigproof.records.measurements import FigureRate
@@ -143,7 +143,7 @@ def test_other_cards_of_a_model_are_alike_and_another_torch_is_not():
 
 
 @pytest.mark.parametrize(
-    ("cards", "spread"),
+    ("cards", "expected"),
     [
         ([[100.0], [102.0], [101.0]], 0.0099),  # each measured once: as they are apart
         ([[100.0, 100.0], [102.0, 102.0], [101.0, 101.0]], 0.0099),
@@ -151,15 +151,13 @@ def test_other_cards_of_a_model_are_alike_and_another_torch_is_not():
         ([[100.0], [100.0]], LEAST_SPREAD),
     ],
 )
-def test_the_spread_of_a_model_is_between_cards_and_between_runs(cards, spread):
-    assert spread_of_model(cards) == pytest.approx(spread, rel=0.01)
+def test_the_spread_of_a_model_is_between_cards_and_between_runs(cards, expected):
+    assert spread(cards) == pytest.approx(expected, rel=0.01)
 
 
 def test_the_spread_of_a_model_is_right_on_average():
     draw, found = random.Random(3), []
     for _ in range(400):
         cards = [[draw.gauss(0.0, 0.01)] * runs for runs in (1, 4, 2, 8, 1)]
-        found.append(
-            spread_of_model([[math.exp(one + draw.gauss(0.0, 0.02)) for one in own] for own in cards])
-        )
+        found.append(spread([[math.exp(one + draw.gauss(0.0, 0.02)) for one in own] for own in cards]))
     assert math.sqrt(fmean(one**2 for one in found)) == pytest.approx(math.hypot(0.01, 0.02), rel=0.05)
