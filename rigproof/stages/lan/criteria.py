@@ -85,10 +85,10 @@ BAD_CABLE = "a bad cable, port or switch"
     ),
     severity="reseat",
     remedy="swap the cable, then the switch port, and try one end at another host's place",
-    unmeasured="a process at one end was lost; somebody else's traffic on the same interface, or programs "
-    "that kept ours from a CPU for `stages.lan.waiting_share` of the time, explain a rate that missed its "
-    "floor; a library could not be used between the two; there are too few rounds. Not applicable if both "
-    "nodes are one host",
+    unmeasured="a process at one end was lost, or did not say what it counted; somebody else's traffic on "
+    "the same interface, or programs that kept ours from a CPU for `stages.lan.waiting_share` of the time, "
+    "explain a rate that missed its floor; a library could not be used between the two; there are too few "
+    "rounds. Not applicable if both nodes are one host",
     stages=(STAGE,),
     rate=True,
 )
@@ -177,8 +177,9 @@ def _broken(found: Between) -> Finding | None:
 def _lossy(found: Between, mbps: float) -> Finding | None:
     """The failure or warning that much has to be sent again, or that a card counts errors; None if not."""
     records = found.counted()
-    if not records:
-        return None
+    told = [{one.node for one in found.counted(work)} for work in found.tcp]
+    if missing := [name for name in found.names if any(name not in nodes for nodes in told)]:
+        raise NotMeasured(f"{missing[0]} did not say what was sent again, and what its card counted")
     resent, errors = resent_share(records) or 0.0, errors_share(records)
     again = max(records, key=lambda one: (one.resent or 0) / (one.sent or 1)).node
     wrong = max(records, key=lambda one: one.errors or 0).node

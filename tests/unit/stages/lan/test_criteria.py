@@ -421,6 +421,16 @@ def test_an_end_that_did_not_report_is_no_measurement(run, node):
     assert run.first().outcome is Outcome.NOT_MEASURED
 
 
+@pytest.mark.parametrize("lost", [{}, {"node": "n2"}, {"company": "together", "node": "n1"}])
+def test_losses_that_nobody_counted_are_no_measurement(run, lost):
+    kept = [
+        one for one in run.recording.of(LanTraffic)
+        if one.subject != "n1+n2" or any(getattr(one, name) != value for name, value in lost.items())
+    ]  # fmt: skip
+    run.recording.put(LanTraffic, kept)
+    assert run.first().outcome is Outcome.NOT_MEASURED
+
+
 def test_what_the_workers_were_told_must_be_known(run):
     stage = run.recording.stages[STAGE]
     run.recording.stages = {**run.recording.stages, STAGE: replace(stage, settings={})}
