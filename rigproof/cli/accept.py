@@ -42,6 +42,7 @@ examples:
 
 `rigproof detect` prints a profile of what is found here, `rigproof lint --faults` lists the faults.
 """
+NAMES = [short(name) for group in OPTIONS.values() for names in group for name in names]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -212,9 +213,7 @@ def _meant(word: str) -> str:
     """What somebody may have meant by a word that is no option, as a question; empty if it is a file."""
     from rigproof.judging.catalogue import CATALOGUE, FAULTS  # noqa: PLC0415 - only after a mistake
 
-    options = {
-        short(name).removeprefix("--") for group in OPTIONS.values() for names in group for name in names
-    }
+    options = {name.removeprefix("--") for name in NAMES}
     rigs, criteria = stems("rigs"), {*CATALOGUE, *(one.family for one in CATALOGUE.values())}
     guesses = {
         f"--level {word}": word in LEVELS,
@@ -236,9 +235,8 @@ def _meant(word: str) -> str:
 
 def _suggest(others: Sequence[str]) -> None:
     """Name the options that somebody may have meant by those that pytest has refused."""
-    ours = [short(name) for group in OPTIONS.values() for names in group for name in names]
     for one in others:
-        near = difflib.get_close_matches(one.partition("=")[0], ours, 1, 0.75) if one[:2] == "--" else []
+        near = difflib.get_close_matches(one.partition("=")[0], NAMES, 1, 0.75) if one[:2] == "--" else []
         if near:
             typer.echo(f"rigproof: {one.partition('=')[0]}: did you mean {near[0]}?", err=True)
 

@@ -254,34 +254,25 @@ def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
 
 def champion_lines(stored: StoredChampions, rig: str) -> Iterator[str]:
     """Each champion with its conditions and its run; nothing if there are none."""
-    return (one_line(line, LINE) for line in _champion_lines(stored, rig))
-
-
-def _champion_lines(stored: StoredChampions, rig: str) -> Iterator[str]:
     if stored.rig is None and not stored.gpus:
         return
-    yield f"champions of {rig}"
+    yield one_line(f"champions of {rig}", LINE)
     for combined in stored.rig.figures if stored.rig else ():
         assert stored.rig is not None
         yield _figure_line(combined, "", stored.rig.runs[combined.run_id])
         for subject, card in combined.cards.items():
-            yield f"      {subject} {card.name} {card.uuid}{_at(card.power_limit_w)}"
+            yield one_line(f"      {subject} {card.name} {card.uuid}{_at(card.power_limit_w)}", LINE)
     for gpu in stored.gpus.values():
-        yield f"  {gpu.gpu_name} {gpu.gpu_uuid}"
+        yield one_line(f"  {gpu.gpu_name} {gpu.gpu_uuid}", LINE)
         for one in gpu.figures:
             processes = "1 process" if one.workers == 1 else f"{one.workers} processes"
-            work = ", ".join([_at(one.power_limit_w), *map(_label, one.labels.items()), processes])
+            labels = (it if isinstance(it, str) else f"{name} {it}" for name, it in one.labels.items())
+            work = ", ".join([_at(one.power_limit_w), *labels, processes])
             yield _figure_line(one, work, gpu.runs[one.run_id])
 
 
-def _label(label: tuple[str, str | int]) -> str:
-    """A label in words: `bf16`, but `size 8192`."""
-    name, value = label
-    return value if isinstance(value, str) else f"{name} {value}"
-
-
 def _figure_line(one: GpuFigure | RigFigure, work: str, run: ChampionRun) -> str:
-    return f"    {one.title}  {one.value:.2f} {one.unit}{work}  {run.level}, {run.folder}"
+    return one_line(f"    {one.title}  {one.value:.2f} {one.unit}{work}  {run.level}, {run.folder}", LINE)
 
 
 def _at(power_limit_w: float | None) -> str:

@@ -25,6 +25,7 @@ from rigproof.stages.registry import KINDS
 
 FEWEST_CARDS = FEWEST_FREEDOM + 1
 OF_MODEL = {one.name: one for one in KINDS.figures.values() if one.peak is not None}  # not of the slot
+ONLY = "only"  # calibrate --sku takes no other runs, so its file would not help
 Answer = Literal["slower", "faster", "normal", "not known"]
 
 
@@ -89,7 +90,7 @@ def beside(kept: Kept, skus: Mapping[str, Sku]) -> Beside | None:
         return Beside(stem, sku.name, "not known", why)
     half = half_width(known, len(measured))
     few = "" if half else f"on {known.cards} cards; it takes {FEWEST_CARDS}, and their spread"
-    why = ", ".join(filter(None, (*_unlike(kept, known, sku), few)))
+    why = "; ".join(filter(None, (*_unlike(kept, known, sku), few)))
     if why or half is None:
         why = f"{sku.name} was measured {why}"
         return Beside(stem, sku.name, "not known", why, known.cards, known.runs)
@@ -102,18 +103,18 @@ def beside(kept: Kept, skus: Mapping[str, Sku]) -> Beside | None:
 def _unlike(kept: Kept, known: Figure, sku: Sku) -> Iterator[str]:
     """In what the model's figure was measured otherwise than the rate."""
     sole = {name: values[0] for name, values in kept.labels.items() if len(values) == 1}
-    numbers = [
-        one if isinstance(one, int) else 0 for one in (sole.get("size"), kept.workers, sole.get("batch"))
-    ]
+    work = (sole.get("size"), kept.workers, sole.get("batch"))
+    size, workers, batch = (one if isinstance(one, int) else 0 for one in work)
     torch = None if kept.simulated else kept.torch or ""
-    for text in differences(known, Conditions("", numbers[0], numbers[1], torch, numbers[2])):
+    for text in differences(known, Conditions("", size, workers, torch, batch)):
         yield text.replace("here 0", "here unknown")
     if known.precision not in (None, sole.get("precision")):
         yield f"in {known.precision}, here {sole.get('precision', 'unknown')}"
     if not same_power(kept.power_limit_w, sku.power_limit_w):
-        yield f"at {sku.power_limit_w:g} W, here {kept.power_limit_w or 'unknown'}"
+        own = figure(kept.power_limit_w, "W") if kept.power_limit_w else "unknown"
+        yield f"{ONLY} at {sku.power_limit_w:g} W, here {own}"
     if kept.shortened:
-        yield "in full length"
+        yield f"{ONLY} in full length"
 
 
 def beside_lines(last: Iterable[tuple[Kept, Beside]]) -> Iterator[tuple[Answer, str]]:
@@ -139,7 +140,9 @@ def beside_lines(last: Iterable[tuple[Kept, Beside]]) -> Iterator[tuple[Answer, 
 
 def way_out(every: Iterable[Beside]) -> Iterator[str]:
     """What to type to know more, for each model of which something is not known."""
-    for stem, model in dict.fromkeys((one.sku, one.model) for one in every if one.why):
+    for stem, model in dict.fromkeys(
+        (one.sku, one.model) for one in every if one.why and ONLY not in one.why
+    ):
         if stem is not None and not stem.endswith(".toml"):
             yield f"what is normal for {model}, by runs of {FEWEST_CARDS} such cards, also of others:"
             yield f"  rigproof calibrate --sku {stem} --out ./{stem}.toml reports/runs/*"

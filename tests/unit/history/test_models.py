@@ -122,9 +122,9 @@ def test_normal_is_said_only_between_limits_by_enough_cards(cards, own_spread, v
         ({"labels": {}}, "at size 8192, here unknown"),
         ({"labels": {"size": []}}, "at size 8192, here unknown"),
         ({"labels": {"size": [8192, 4096]}}, "at size 8192, here unknown"),
-        ({"power_limit_w": 600.0}, "at 700 W, here 600.0"),
-        ({"power_limit_w": None}, "at 700 W, here unknown"),
-        ({"shortened": "for 2 s of load"}, "in full length"),
+        ({"power_limit_w": 600.0}, "only at 700 W, here 600 W"),
+        ({"power_limit_w": None}, "only at 700 W, here unknown"),
+        ({"shortened": "for 2 s of load"}, "only in full length"),
         (
             {"figure": "sustained_tflops", "labels": {"precision": ["fp16"], "size": [8192]}},
             "in bf16, here fp16",
@@ -219,6 +219,12 @@ def test_of_a_model_without_measured_figures_it_says_what_to_type():
     ]
     assert max(map(len, lines)) <= 80
     assert "normal" not in "\n".join(trend_lines(rates))
+
+
+def test_what_no_file_of_runs_can_answer_has_no_such_way_out():
+    capped, newer = (beside(kept(**one), SKUS) for one in ({"power_limit_w": 600.0}, {"torch": "2.13.0"}))
+    assert list(way_out([capped])) == []
+    assert len(list(way_out([capped, newer, newer]))) == 3
 
 
 def test_a_file_of_ones_own_takes_the_place_of_the_shipped_one(tmp_path):
