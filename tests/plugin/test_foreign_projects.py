@@ -44,7 +44,7 @@ NOTHING_HEAVY = """
 import sys, pytest
 status = pytest.main(["-q", "-p", "no:cacheprovider", "--level=fine"])
 ours = sorted(name for name in sys.modules if name.partition(".")[0] == "rigproof")
-heavy = "bokeh jinja2 numpy pandas pebble psutil pyarrow pydantic pynvml ray rich tomlkit torch typer".split()
+heavy = "bokeh jinja2 numpy pandas psutil pyarrow pydantic pynvml ray rich tomlkit torch typer".split()
 print("OURS", *ours)
 print("HEAVY", *(name for name in heavy if name in sys.modules))
 sys.exit(status)

@@ -6,7 +6,9 @@ pool, when stdin closes, as it also does when the parent dies.
 It plays strategies in parallel, each in a forked process of its own, so that a failure affects no other;
 since it forks, it uses neither CUDA nor Ray. A fork costs some milliseconds, a `host.child.Child` the start
 of an interpreter. Processes that play several strategies would save forks, but it would not be certain which
-one killed a process: `pebble.ProcessPool` sometimes blames the strategy before it, which had ended well.
+one killed a process: `pebble.ProcessPool` sometimes blames the strategy before it, which had ended well. One
+thread starts, hears and ends them all: with a thread for each (`pebble.concurrent`), which wait for processes
+that another one may already have waited for, one of some 26,000 games was never answered.
 """
 
 import multiprocessing
@@ -16,18 +18,14 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
-from typing import Any
-
-import pebble
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
 
 from rigproof.host.parent import Orders, die_with_parent, tell
 from rigproof.host.proc import own_memory
 from rigproof.stages.feeding.strategies import InvalidStrategyError, Strategy, parse, reward
 
-POLL_S = 0.05  # the precision of the limit by the clock
 WAITING = 10  # times its limit, by the clock, for a strategy that waits for a CPU, or blocks signals
-TERM_S = 0.2  # after SIGTERM, until SIGKILL; a strategy has nothing to clean up
 MIB = 2**20
 
 Played = tuple[float, str]  # the reward, 0 if the game was not played to its end, and how it ended
@@ -44,6 +42,15 @@ def main(processes: int, strategy_s: float, memory_mib: float) -> None:
         tell(seconds=seconds, rewards=[one for one, _ in played], ends=[end for _, end in played])
 
 
+class _Game(NamedTuple):
+    """A strategy's process, which sends how it ended."""
+
+    place: int
+    process: Any  # of multiprocessing's fork context
+    answer: Connection
+    until_s: float  # by the clock
+
+
 class StrategyPool:
     """Plays strategies in at most `processes` processes at a time.
 
@@ -52,13 +59,10 @@ class StrategyPool:
     """
 
     def __init__(self, processes: int, strategy_s: float, memory_mib: float) -> None:
-        pebble.CONSTS.sleep_unit = POLL_S
-        pebble.CONSTS.term_timeout = TERM_S
         self._processes = processes
-        self._owner = os.getpid()
-        self._limits = (strategy_s, memory_mib)
-        context = multiprocessing.get_context("fork")
-        self._start = pebble.concurrent.process(timeout=WAITING * strategy_s, context=context)(_play)
+        self._patience_s = WAITING * strategy_s
+        self._limits = (os.getpid(), strategy_s, memory_mib)
+        self._forking = multiprocessing.get_context("fork")
 
     def rewards(self, completions: Sequence[Sequence[int]], seed: int, *, parallel: bool) -> list[Played]:
         """The rewards of completions, in their order, all for the seed's game.
@@ -73,38 +77,59 @@ class StrategyPool:
                 strategies[place] = parse(completion)
             except InvalidStrategyError:
                 results[place] = (0.0, "invalid")
-        running: dict[Any, int] = {}  # by future
+        running: list[_Game] = []
         for place, strategy in strategies.items():
             if len(running) >= (self._processes if parallel else 1):
                 _take_ended(running, results)
-            running[self._start(strategy, seed, self._owner, *self._limits)] = place
+            running.append(self._start(place, strategy, seed))
         while running:
             _take_ended(running, results)
         return [results[place] for place in range(len(completions))]
 
+    def _start(self, place: int, strategy: Strategy, seed: int) -> _Game:
+        answer, own_end = self._forking.Pipe(duplex=False)
+        until_s = time.monotonic() + self._patience_s
+        process = self._forking.Process(target=_play, args=(own_end, strategy, seed, self._limits))
+        process.start()
+        own_end.close()  # so that the process's death is heard
+        return _Game(place, process, answer, until_s)
 
-def _take_ended(running: dict[Any, int], results: dict[int, Played]) -> None:
-    """Wait until at least one has ended; move all that have. A future is done once its process is gone."""
-    for future in wait(running, return_when=FIRST_COMPLETED).done:
-        results[running.pop(future)] = _result_of(future)
+
+def _take_ended(running: list[_Game], results: dict[int, Played]) -> None:
+    """Wait until at least one has ended, or its time is over; move all that have."""
+    left_s = min(one.until_s for one in running) - time.monotonic()
+    heard = wait([one.answer for one in running], max(0.0, left_s))
+    for game in list(running):
+        if game.answer in heard or time.monotonic() >= game.until_s:
+            running.remove(game)
+            results[game.place] = _result_of(game)
 
 
-def _result_of(future: Any) -> Played:
-    try:
-        played: Played = future.result()
-    except TimeoutError:
-        return 0.0, "timed_out"
-    except pebble.ProcessExpired as died:
-        return 0.0, "timed_out" if died.exitcode == -signal.SIGPROF else "crashed"
-    except Exception:  # its answer cannot be read
-        return 0.0, "crashed"
+def _result_of(game: _Game) -> Played:
+    """How it ended; its process is gone afterwards, which has nothing to clean up."""
+    played: Played = (0.0, "timed_out")
+    if game.answer.poll():
+        try:
+            played = game.answer.recv()
+        except (EOFError, OSError):  # it died
+            game.process.join(max(0.0, game.until_s - time.monotonic()))
+            played = (0.0, "timed_out" if game.process.exitcode == -signal.SIGPROF else "crashed")
+    game.process.kill()
+    game.process.join()
+    game.process.close()
+    game.answer.close()
     return played
 
 
-def _play(strategy: Strategy, seed: int, owner: int, strategy_s: float, memory_mib: float) -> Played:
-    """Play one strategy in its process. Its memory is freed before anything else is allocated."""
+def _play(answer: Connection, strategy: Strategy, seed: int, limits: tuple[int, float, float]) -> None:
+    """Play one strategy in its process, and send how it ended."""
+    answer.send(_played(strategy, seed, limits))
+
+
+def _played(strategy: Strategy, seed: int, limits: tuple[int, float, float]) -> Played:
+    """How it ended. Its memory is freed before anything else is allocated."""
     try:
-        _confine(owner, strategy_s, memory_mib)
+        _confine(*limits)
         return reward(strategy, seed), "played"
     except MemoryError:
         end = "out_of_memory"

@@ -72,7 +72,7 @@ def test_no_module_of_the_package_runs_what_it_reads(package):
     assert found == set(JUSTIFIED)
 
 
-STARTERS = frozenset({"asyncio", "multiprocessing", "pebble", "pty", "subprocess"})
+STARTERS = frozenset({"asyncio", "multiprocessing", "pty", "subprocess"})
 START_CALLS = re.compile(
     r"os\.(fork|exec|spawn|posix_spawn)\w*|(\w+\.)*(ProcessPoolExecutor|create_subprocess_\w+)"
 )

@@ -132,6 +132,9 @@ def test_there_are_never_more_processes_than_the_pool_has_and_none_is_left_at_st
         pool.submit(Job([completion("hang")] * 8, SEED, parallel=True))
         wait_for(lambda: len(below(pool.pid)) == 3)
         processes = [pool.pid, *below(pool.pid)]
+        assert (
+            psutil.Process(pool.pid).num_threads() == 2
+        )  # one plays, one reads jobs: no other waits for them
         begun = time.monotonic()
         pool.close()
         assert time.monotonic() - begun < 10
