@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from rigproof.criteria.evidence.power_limits import (
     enforced_power_within,
     has_no_power_limit,
 )
+from rigproof.criteria.evidence.rounds import unbroken
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece, require_in_time
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window, without_work
@@ -30,6 +32,9 @@ ACTIVE_POWER_SHARE = LIMITS.key(lambda limits: limits.active_power_share)
 ACTIVE_UTILIZATION_SHARE = LIMITS.key(lambda limits: limits.active_utilization_share)
 
 WINDOW_S = 1.0  # the meaning of "a second with work"
+FILLED_SHARE = (
+    0.5  # of a piece's time with rounds; between those of a warm-up memory is filled, at little power
+)
 FED = "a fed device may wait, which feeding.idle_gaps judges"
 
 
@@ -40,8 +45,9 @@ FED = "a fed device may wait, which feeding.idle_gaps judges"
     direction="at_least",
     limit="`limits.active_work_share` of 1 s windows with verified work; at most `limits.pause_s` "
     "without a round before a measured one of the same work (fed and continuous loads are judged otherwise); "
-    "and a mean power of at least `limits.active_power_share` of the enforced limit (if the driver has no "
-    "limit, a mean utilisation of `limits.active_utilization_share`); no wrong result",
+    "and wherever rounds fill half of the time a mean power of at least `limits.active_power_share` of the "
+    "enforced limit (if the driver has no limit, a mean utilisation of "
+    "`limits.active_utilization_share`); no wrong result",
     limits=(ACTIVE_WORK_SHARE, PAUSE_S, ACTIVE_POWER_SHARE, ACTIVE_UTILIZATION_SHARE),
     severity="isolate",
     remedy="find out what that worker waited for: a lost process, another job on the card, a blocked queue",
@@ -120,7 +126,7 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     paused = None if duty == "continuous" else _by_pause(device, stage)
     if paused is not None:
         return paused
-    load = load_of(device, stage)
+    load = _filled(device, load_of(device, stage))
     no_limit = device.identity.power_limit_w is None and has_no_power_limit(device)
     if no_limit or device.lacks_sensor(power_field(device)):
         return _by_utilization(device, load, finding)
@@ -246,6 +252,19 @@ def _rests(kinds: StageKinds) -> Callable[[Labels], bool]:
     """Whether a device may rest between rounds with these labels."""
     resting = {label.name: label.rests for kind in kinds for label in kind.labels if label.rests}
     return lambda labels: any(labels.get(name) in values for name, values in resting.items())
+
+
+def _filled(device: DeviceEvidence, load: Load) -> Load:
+    """The load without the pieces that its rounds do not fill; all of it if they fill none."""
+    rounds = device.rounds(load.stage)
+    worked = unbroken(rounds.begins_s, rounds.t_s, np.zeros(len(rounds), np.intp), 0.0)
+    busy = np.asarray(worked).reshape(-1, 2)
+    filled = tuple(
+        piece
+        for piece in load.pieces
+        if sum(within(busy, one.from_s, one.to_s) for one in piece.stretches) >= FILLED_SHARE * piece.length_s
+    )
+    return replace(load, pieces=filled or load.pieces)
 
 
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:

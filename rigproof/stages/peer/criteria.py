@@ -260,7 +260,9 @@ def _rates(pair: SharedEvidence, link: PeerLink, rounds: Rounds) -> dict[tuple[s
             each_s = float(np.median(own.seconds))
             if each_s < SHORTEST_S:
                 what = f"copies of {link.mib} MiB took {1000 * each_s:.2g} ms each, too little for a rate"
-                raise NotMeasured(f"{what}: there was no memory for more")
+                raise NotMeasured(
+                    f"{what}: there was no memory for more, or other work slowed the first ones"
+                )
             found[by, way] = own.rate()
         elif by == ENGINE or link.direct:
             why = f"{count_of(len(own), 'verified copies')} {WORDS[by, way]}"

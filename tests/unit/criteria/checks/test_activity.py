@@ -147,6 +147,28 @@ def test_a_frozen_power_sensor_is_no_measurement_in_the_quick_level_either(bench
     assert (verdict.outcome, verdict.detail[: len(why)]) == (Outcome.NOT_MEASURED, why)
 
 
+@pytest.mark.parametrize(
+    ("filled", "until_s", "outcome"),
+    [(0.3, 45, Outcome.PASS), (0.8, 45, Outcome.FAIL), (0.3, 71, Outcome.FAIL)],
+)
+def test_little_power_while_rounds_hardly_fill_the_time_is_believed(bench, filled, until_s, outcome):
+    """So it is while memory is filled. Rounds that hardly fill any of the time excuse nothing."""
+    bench.samples(GPU, 27, until_s, power_w=lambda sample: 150 + sample.t_s % 3)
+    rounds = []
+    for one in bench.recording.rounds:
+        if (one.subject, one.stage) == (GPU, "sustained") and one.t_s < until_s:
+            part_s = one.seconds / 5
+            ends_s = (one.t_s - place * part_s for place in range(5))
+            rounds += [
+                replace(one, t_s=end_s, seconds=filled * part_s, work=one.work / 5) for end_s in ends_s
+            ]
+        else:
+            rounds.append(one)
+    bench.recording.rounds = rounds
+    bench.only("sustained")
+    assert bench.verdict(ACTIVE, GPU).outcome is outcome
+
+
 @pytest.mark.parametrize(("unreported", "number"), [(0, "1 wrong result"), (49, "50 wrong results")])
 def test_wrong_results_are_counted_and_forbid_training_on_the_card(bench, unreported, number):
     bench.event("wrong_result", GPU, "3 elements of 1048576 differ", 50.0, unreported=unreported)
