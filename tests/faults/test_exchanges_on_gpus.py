@@ -1,6 +1,7 @@
-"""Two real GPUs that exchange data, and what is done to one of them: the verdict, and whom it names.
+"""Two real GPUs that exchange data, or four, and what is done to one of them: the verdict, and whom it names.
 
-With RIGPROOF_WRITE_FAULT_TIMES=1 the module writes docs/exchange-faults.md.
+The others are judged by a later stage, too. With RIGPROOF_WRITE_FAULT_TIMES=1 the module writes
+docs/exchange-faults.md, or of four docs/exchange-faults-four.md.
 """
 
 import signal
@@ -14,30 +15,38 @@ from rigproof.profiles.auto import rig_of
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry.inventory import inventory
 from support import fault_times
-from support.two_devices import needs_gpus
+from support.two_devices import gpus_here, needs_gpus
 
 pytestmark = needs_gpus(2)
 
 PROFILE = """
-name = "two-gpus"
+name = "gpus"
 [cpu]
 enabled = false
 [stages.collective]
 length_s.quick = 8
 [stages.ddp]
 length_s.quick = 12
+[stages.replay]
+length_s.quick = 3
 [[nodes]]
 name = "here"
-[[nodes.gpus]]
-sku = "{sku}"
+"""
+GPU = """
 [[nodes.gpus]]
 sku = "{sku}"
 """
+NUMBER, COUNT = (4, "four") if gpus_here() >= 4 else (2, "two")
 SECOND = "here/gpu1"
-TABLE = Path(__file__).parents[2] / "docs" / "exchange-faults.md"
-HEAD = """# Two GPUs that exchange data, and what was done to one of them
+TABLE = (
+    Path(__file__).parents[2]
+    / "docs"
+    / ("exchange-faults.md" if NUMBER == 2 else f"exchange-faults-{COUNT}.md")
+)
+HEAD = """# {title} GPUs that exchange data, and what was done to one of them
 
-Each row is a run on two real GPUs, `{test}`; the fault is done by software, to GPU 1 unless all are named.
+Each row is a run on {count} real GPUs, `{test}`.
+The fault is done by software, to GPU 1 unless all are named.
 
 | Fault | Verdict | Criterion | What it says |
 |---|---|---|---|
@@ -57,7 +66,7 @@ class Case:
     sent: signal.Signals | None = None
 
 
-ALL_REDUCE, TRAINING = "collective.all_reduce", "collective.training"
+ALL_REDUCE, TRAINING, REPLAY = "collective.all_reduce", "collective.training", "training.replay"
 HURT = "RIGPROOF_HURT_RANK"
 CASES = (
     Case("none", ALL_REDUCE, "INCOMPLETE", "pass", ""),  # a run of one criterion alone
@@ -67,13 +76,13 @@ CASES = (
     ),
     Case(
         *("P2P off for one rank", ALL_REDUCE, "REJECTED", "fail", f"NCCL_P2P_DISABLE=1 on {SECOND} alone"),
-        ((HURT, "1=p2p"),),
+        ((HURT, f"{SECOND}=p2p"),),
     ),
     Case(
         *("one element changed in one rank's answers", ALL_REDUCE, "REJECTED", "fail", SECOND),
-        ((HURT, "1=element"),),
+        ((HURT, f"{SECOND}=element"),),
     ),
-    Case(*("one bit of one gradient", TRAINING, "REJECTED", "fail", SECOND), ((HURT, "1=gradient"),)),
+    Case(*("one bit of one gradient", TRAINING, "REJECTED", "fail", SECOND), ((HURT, f"{SECOND}=gradient"),)),
     Case("rank killed", ALL_REDUCE, "INCOMPLETE", "not_measured", SECOND, sent=signal.SIGKILL),
     Case("rank stopped", ALL_REDUCE, "INCOMPLETE", "not_measured", SECOND, sent=signal.SIGSTOP),
 )
@@ -81,10 +90,10 @@ CASES = (
 
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
-    """The option that names a profile of this machine's first two GPUs."""
+    """The option that names a profile of this machine's first two GPUs, or four."""
     (device, *_) = rig_of(inventory(), KINDS).devices()
-    path = tmp_path_factory.mktemp("rig") / "two-gpus.toml"
-    path.write_text(PROFILE.format(sku=device.gpu.sku))
+    path = tmp_path_factory.mktemp("rig") / "gpus.toml"
+    path.write_text(PROFILE + NUMBER * GPU.format(sku=device.gpu.sku))
     return f"--hwprofile={path}"
 
 
@@ -94,7 +103,8 @@ def rows():
     found: list[str] = []
     yield found
     if fault_times.writing():
-        TABLE.write_text(HEAD.format(test=f"tests/faults/{Path(__file__).name}") + "".join(found))
+        head = HEAD.format(title=COUNT.title(), count=COUNT, test=f"tests/faults/{Path(__file__).name}")
+        TABLE.write_text(head + "".join(found))
 
 
 def _figure(found):
@@ -108,7 +118,7 @@ def _figure(found):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.fault)
 def test_the_verdict_is_right_and_names_the_right_one(start_run, profile, case, rows):
     test = "test_training" if case.criterion == "collective.training" else "test_all_reduce"
-    run = start_run(profile, "-k", test, variables=dict(case.variables))
+    run = start_run(profile, "-k", f"{test} or test_replay", variables=dict(case.variables))
     if case.sent is not None:
         run.wait_for_stage("collective", inside_s=9.0)
         worker = run.worker(SECOND)
@@ -121,4 +131,6 @@ def test_the_verdict_is_right_and_names_the_right_one(start_run, profile, case, 
     rows.append(f"| {case.fault} | {verdict['verdict']} | `{case.criterion}` {found['outcome']} | {said} |\n")
     assert (verdict["verdict"], found["outcome"]) == (case.verdict, case.outcome), run.text()
     assert case.names in said
+    later = {one["subject"]: one["outcome"] for one in verdict["criteria"] if one["criterion"] == REPLAY}
+    assert later == {f"here/gpu{place}": "pass" for place in range(NUMBER)}, run.text()
     run.check_nothing_is_left()

@@ -8,9 +8,9 @@ the sustained stage on that worker's device does what its name says: `nap` sleep
 changes one bit of a result, `endless` begins work that never ends, `bounds` reads outside of an array and
 `fill` takes all memory that is left (both on CUDA only).
 
-RIGPROOF_HURT_RANK hurts a rank of a group in its own process: `1=element` changes the last element of its
-large answers, `1=gradient` one bit of its own gradients, `1=p2p` takes P2P from it alone. A device's rank is
-not the same in each group: `here/cpu1=all_to_all` changes the last element of its answers of that operation.
+RIGPROOF_HURT_RANK hurts a device's rank in its own process, in whatever group: `here/gpu1=element` changes
+the last element of its large answers, `here/cpu1=all_to_all` of its answers of that operation,
+`here/gpu1=gradient` one bit of its own gradients, `here/gpu1=p2p` takes P2P from it alone.
 
 pandas is not there, as for most users: pyarrow loads it wherever it finds it, for half a second of each run.
 """
@@ -139,13 +139,17 @@ def late_rounds(module):
 RANK, _, RANK_HURT = os.environ.get("RIGPROOF_HURT_RANK", "").partition("=")
 
 
+def hurt_rank():
+    """What is to be done to the rank that this process is; empty for any other process."""
+    return RANK_HURT if RANK_HURT and f'"subject": "{RANK}"' in sys.argv[1] else ""
+
+
 def change_element(module):
-    """Change the last element of this rank's answers of more than a few elements."""
+    """Change the last element of this rank's answers: of large ones, or of one operation."""
     wrong = module.Operation.wrong
 
     def wrong_answer(self, first_number):
-        large = RANK_HURT == "element" and str(self.rank) == RANK and self.elements > 2**20
-        if large or (self.name == RANK_HURT and f'"subject": "{RANK}"' in sys.argv[1]):
+        if hurt_rank() == self.name or (hurt_rank() == "element" and self.elements > 2**20):
             self.answers[0][-1] += 1
         return wrong(self, first_number)
 
@@ -156,26 +160,27 @@ def without_p2p(module):
     """Let this rank join the group with P2P switched off."""
     join = module.join
 
-    def join_hurt(crew, *further):
-        if RANK_HURT == "p2p" and str(crew.rank) == RANK:
+    def join_hurt(*arguments):
+        if hurt_rank() == "p2p":
             os.environ["NCCL_P2P_DISABLE"] = "1"
-        join(crew, *further)
+        join(*arguments)
 
     module.join = join_hurt
 
 
 def change_gradient(module):
-    """Change one bit of the gradients that this rank computes by itself."""
+    """Change one bit of the gradients that this rank computes by itself, once it compares them."""
     gradients = module.GradientSums.gradients
     compare = module.Rank._compare
 
     def gradients_hurt(self, step, model, loss):
-        if COUNT.get("rank") == RANK and RANK_HURT == "gradient":
+        if "compares" in COUNT:
             self._parameters[3].grad.view(-1).view(sys.modules["torch"].int32)[5] ^= 1
         gradients(self, step, model, loss)
 
     def compare_hurt(self, *arguments):
-        COUNT["rank"] = str(self._peers.rank)
+        if hurt_rank() == "gradient":
+            COUNT["compares"] = 1
         compare(self, *arguments)
 
     module.GradientSums.gradients, module.Rank._compare = gradients_hurt, compare_hurt
