@@ -1,6 +1,6 @@
 """How close rigproof's verified all-reduces come to a bare torch.distributed loop of the same size.
 
-Two ranks, each a process; in them, in one run and one group, arms interleaved: bare, rigproof, bare,
+Two ranks or more, each a process; in them, in one run and one group, arms interleaved: bare, rigproof, bare,
 rigproof, bare. The bare loop is `all_reduce` in place, again and again, without a check, and with a first and
 a last event only. It goes round some buffers, as rigproof does, and training: a single one of 16 MiB stays in
 the L2 cache of a large GPU. The rate is bus bandwidth; of both arms the slower rank counts.
@@ -32,7 +32,6 @@ from rigproof.records.measurements import Round
 from rigproof.stages.collective.stage import ALL_REDUCE, BUFFERS, GLOO, NCCL, Case, CollectiveSpec
 from rigproof.stages.collective.workload import RankWork
 
-RANKS = 2
 PATIENCE_S = 600.0
 
 
@@ -53,7 +52,8 @@ class Measured(RankWork):
 
 def bare(work: Measured, mib: int, seconds: float, buffers: int) -> float:
     """Bus bandwidth of a loop that does nothing else, GB/s."""
-    elements = Case(ALL_REDUCE, mib, odd=False).elements(RANKS)
+    ranks = dist.get_world_size()
+    elements = Case(ALL_REDUCE, mib, odd=False).elements(ranks)
     rows = [torch.zeros(elements, device=work.place.where) for _ in range(buffers)]
     count = 3
     for target_s in (seconds / 4, seconds):
@@ -65,11 +65,11 @@ def bare(work: Measured, mib: int, seconds: float, buffers: int) -> float:
         end = work.place.mark()
         end.wait()
         each_s = torch.tensor(end.seconds_since(start) / count, device=work.place.where)
-        dist.all_reduce(each_s, op=dist.ReduceOp.MAX)  # the same count on both
+        dist.all_reduce(each_s, op=dist.ReduceOp.MAX)  # the same count on all
         found = float(each_s)
         if target_s < seconds:
             count = max(3, int(seconds / found))
-    return 2 * (RANKS - 1) / RANKS * elements * 4 / 1e9 / found
+    return 2 * (ranks - 1) / ranks * elements * 4 / 1e9 / found
 
 
 def rank_of(rank: int, port: int, given: argparse.Namespace, results: Any) -> None:
@@ -77,7 +77,7 @@ def rank_of(rank: int, port: int, given: argparse.Namespace, results: Any) -> No
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for its worker, which is not there
     if given.device == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
-    crew = Member("bench", rank, RANKS, ("127.0.0.1", port))
+    crew = Member("bench", rank, given.ranks, ("127.0.0.1", port))
     records: list[Any] = []
     context = SimpleNamespace(
         worker=f"bench#{rank}", subject="bench", crew=crew, records=records, emit=records.append
@@ -128,13 +128,16 @@ def main() -> None:
     parser = command_line(
         __doc__, pairs="bare + rigproof, followed by a bare", measure="seconds of each arm", measure_s=1.0
     )
+    parser.add_argument("--ranks", type=int, default=2, help="the first so many GPUs")
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 1024], help="MiB")
     parser.add_argument("--buffers", type=int, default=BUFFERS, help="that the bare loop goes round")
     given = parser.parse_args()
     (port,) = free_ports("127.0.0.1", 1)
     spawning = multiprocessing.get_context("spawn")
     results = spawning.SimpleQueue()
-    ranks = [spawning.Process(target=rank_of, args=(rank, port, given, results)) for rank in range(RANKS)]
+    ranks = [
+        spawning.Process(target=rank_of, args=(rank, port, given, results)) for rank in range(given.ranks)
+    ]
     for one in ranks:
         one.start()
     found = dict(results.get() for _ in ranks)

@@ -1,6 +1,7 @@
 """How close rigproof's verified copies between two GPUs come to bare copies of the same size.
 
-One process, one run, arms interleaved: bare, rigproof, bare, rigproof, bare. The bare copy is `copy_` between
+All pairs of the first `--gpus` GPUs, one pair after the other, each both ways. One process, one run; in each
+pair arms interleaved: bare, rigproof, bare, rigproof, bare. The bare copy is `copy_` between
 the devices, without a check and without an event but its first and last. `stored_by` has the kernels that the
 devices run, by their number, while one stores into the other's memory.
 
@@ -8,6 +9,7 @@ devices run, by their number, while one stores into the other's memory.
 """
 
 import argparse
+import itertools
 import math
 import sys
 import time
@@ -111,18 +113,18 @@ def arguments() -> argparse.Namespace:
         measure="seconds of the bare copies, per way and arm",
         measure_s=0.2,
     )
+    parser.add_argument("--gpus", type=int, default=2, help="of which all pairs are measured")
     parser.add_argument("--mib", type=int, default=512, help="of each buffer")
     parser.add_argument("--duration", type=float, default=0.1, help="seconds of a pair in the stage, per arm")
     return parser.parse_args()
 
 
-def main() -> None:
-    """Bare and rigproof in turn; print and write the ratio of their means, by way."""
-    given = arguments()
+def compared(pair: tuple[int, int], given: argparse.Namespace) -> dict:
+    """What one pair's arms measured, bare and rigproof in turn, and the ratio of their means, by way."""
     on_gpus = given.device == "cuda"
-    first, second = (torch.device("cuda", one) if on_gpus else torch.device("cpu") for one in range(2))
+    first, second = (torch.device("cuda", one) if on_gpus else torch.device("cpu") for one in pair)
     cards = Card(0, first), Card(1, second)
-    direct = not on_gpus or torch.cuda.can_device_access_peer(0, 1)
+    direct = not on_gpus or torch.cuda.can_device_access_peer(*pair)
     bare, arms = [], []
     rigproof_rates(cards, given, direct=direct)  # which sets up what later copies find
     plain = Bare(cards, given.mib)
@@ -134,17 +136,28 @@ def main() -> None:
     def mean(found: list[dict[str, float]], name: str) -> float:
         return sum(one.get(name, math.nan) for one in found) / len(found)
 
-    result = {
-        "device": torch.cuda.get_device_name(0) if on_gpus else "CPU",
-        "torch": torch.__version__,
+    return {
         "direct": direct,
-        "mib": given.mib,
         "bare_gbps": bare,
         "rigproof": arms,
         "ratio": {
             way: mean([arm["gbps"] for arm in arms], f"{ENGINE} {way}") / mean(bare, way) for way in WAYS
         },
         "stored_by": stored_by(cards) if on_gpus and direct else [],
+    }
+
+
+def main() -> None:
+    """Print and write what all pairs measured, and their least ratio, by way."""
+    given = arguments()
+    pairs = list(itertools.combinations(range(given.gpus), 2))
+    found = [compared(pair, given) for pair in pairs]
+    result = {
+        "device": torch.cuda.get_device_name(0) if given.device == "cuda" else "CPU",
+        "torch": torch.__version__,
+        "mib": given.mib,
+        "pairs": {"+".join(map(str, pair)): one for pair, one in zip(pairs, found, strict=True)},
+        "least_ratio": {way: min(one["ratio"][way] for one in found) for way in WAYS},
     }
     tell(result, given.out)
 
