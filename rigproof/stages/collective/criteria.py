@@ -78,6 +78,7 @@ OF_PAIRS = (
 WRONG = "see `dmesg` for IOMMU and ACS"
 SLOW = "compare `nvidia-smi topo -m` with the node's manual; between nodes `export` what lan.route prints"
 PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
+NO_WAY = "see whom collective.all_reduce names: each way between the cards fails"
 RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
 MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
 
@@ -265,6 +266,9 @@ def path(team: SharedEvidence) -> Finding:
     if troubles:  # whatever ended another arm
         bad = [f"{arm}: {found}" for arm, found in troubles.items()]
         fine = _measured(team, [arm for arm in (AS_IT_IS, *ran) if arm not in troubles])
+        if troubles.keys() >= {AS_IT_IS, *ARMS}:
+            detail = "; ".join([*bad, "so it is none of the ways between them"])
+            return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=NO_WAY)
         return Finding(Outcome.FAIL, detail="; ".join([*bad, *filter(None, [_way_out(fine)])]), source=RIGHT)
     if excuses:
         raise excuses[0]

@@ -328,6 +328,15 @@ def test_any_arm_may_be_the_one_that_lies(arms, arm):
     assert (arms.found().outcome is FAIL) == (arm == "as it is")
 
 
+def test_where_each_arm_lies_no_way_is_to_blame(arms):
+    for arm in ("as it is", P2P_OFF, SHM_OFF):
+        data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": arm}
+        arms.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[1], data))
+    found = arms.found("path")
+    assert (found.outcome, found.detail.endswith("; so it is none of the ways between them")) == (FAIL, True)
+    assert found.remedy.startswith("see whom collective.all_reduce names")
+
+
 def test_an_arm_that_hangs_fails(arms):
     for rank in (0, 1):
         stuck(arms, rank, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF)
