@@ -29,7 +29,7 @@ ALIKE: Mapping[str, Callable[[StoredRate], str | None]] = {
 def earlier_events(folder: Path, report_dir: Path, recording: Recording, t_s: float) -> Iterator[Event]:
     """For each card found, what the runs of a history measured of it; none if there were no runs.
 
-    Runs count that ended ACCEPTED, as far as their verdict is still there, each once; never this run.
+    Runs count that ended ACCEPTED, as far as the history or their verdict says, each once; never this run.
     """
     history = read_history(folder)
     heads = islice(verdicts(report_dir), RUNS_MOST)
@@ -38,7 +38,7 @@ def earlier_events(folder: Path, report_dir: Path, recording: Recording, t_s: fl
     found = {
         (one.kept.run_id, one.kept.gpu_uuid, figure_key(one)): one
         for one in sorted(history.rates, key=lambda one: one.measured_at)
-        if one.kept.run_id is not None and one.kept.run_id not in bad
+        if one.kept.run_id is not None and one.kept.run_id not in bad and one.kept.accepted
     }
     for gpu in recording.gpus.values():
         own = [one for one in found.values() if one.kept.gpu_uuid == gpu.uuid]

@@ -22,7 +22,8 @@ def keep_good(
     which pytest-benchmark's own statistics need not agree with. A benchmark without such a rate is dropped,
     and so are all benchmarks of a `simulated` run that has no history of its own, and those that others may
     have disturbed: a rate that was good enough all the same would make the next one look like a change.
-    `stages_of` a criterion: those that it judges. `output_json` itself is not changed.
+    `stages_of` a criterion: those that it judges. `output_json` itself is not changed. Where a criterion
+    failed or was not measured, each has `accepted: false`: no later run is judged by them.
     """
     disturbed = [
         (one.subject, set(stages_of(one.criterion)))
@@ -35,12 +36,13 @@ def keep_good(
         if verdict.outcome in GOOD and not _concerned(verdict, disturbed, stages_of)
         for rate in verdict.rates
     }
-    kept = []
+    bad = any(one.outcome in (Outcome.FAIL, Outcome.NOT_MEASURED) for one in verdicts)
+    of_run, kept = {"accepted": False} if bad else {}, []
     for one in () if simulated else output_json["benchmarks"]:
         extra = one.get("extra_info") or {}
         rate = judged.get((extra.get("criterion"), extra.get("subject"), extra.get("figure")))
         if rate is not None:
-            kept.append({**one, "extra_info": {**extra, "rate": rate}})
+            kept.append({**one, "extra_info": {**extra, "rate": rate, **of_run}})
     return {**output_json, "benchmarks": kept}
 
 

@@ -45,6 +45,7 @@ class Kept(_Stored):
     level: Text | None = None
     simulated: bool = False
     imported: bool = False
+    accepted: bool = True  # its run, as far as is known
     tags: list[Text] = []
     shortened: Text = ""
     length_s: Known = None  # planned, of its stage

@@ -124,6 +124,12 @@ def test_only_accepted_runs_count_as_far_as_their_verdict_is_there(keep, found, 
     assert found()[0] == [[650.0, 640.0]]
 
 
+def test_what_was_not_accepted_counts_no_more_once_its_folder_is_gone(keep, found):
+    keep(1, verdict=None)
+    keep(2, 600.0, verdict=None, accepted=False)
+    assert found()[0] == [[650.0]]
+
+
 def test_a_copy_of_a_run_is_no_other_run(keep, found, tmp_path):
     keep(1)
     history = tmp_path / "history" / "lab"

@@ -23,8 +23,8 @@ def stored(criterion="throughput.gemm_bf16", subject="pc1/gpu0"):
     return {"name": "x", "extra_info": extra, "stats": {"ops": 70}}
 
 
-def kept_as(rate, benchmark):
-    return benchmark | {"extra_info": benchmark["extra_info"] | {"rate": rate}}
+def kept_as(rate, benchmark, **more):
+    return benchmark | {"extra_info": benchmark["extra_info"] | {"rate": rate} | more}
 
 
 def verdict(outcome, criterion="throughput.gemm_bf16", subject="pc1/gpu0"):
@@ -56,8 +56,15 @@ def test_each_card_is_kept_or_dropped_for_itself():
         verdict(Outcome.FAIL, subject="pc1/gpu1"),
         verdict(Outcome.PASS, "throughput.sustained"),
     ]
-    kept = [kept_as(71.5, one) for one in (stored(), stored("throughput.sustained"))]
+    kept = [kept_as(71.5, one, accepted=False) for one in (stored(), stored("throughput.sustained"))]
     assert keep_good(content, verdicts)["benchmarks"] == kept
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAIL, Outcome.NOT_MEASURED])
+def test_what_a_run_that_was_not_accepted_keeps_says_so(outcome):
+    verdicts = [verdict(Outcome.PASS), Verdict("history.regression", "pc1/gpu0", outcome)]
+    kept = keep_good({"benchmarks": [stored()]}, verdicts)["benchmarks"]
+    assert kept == [kept_as(71.5, stored(), accepted=False)]
 
 
 def test_a_benchmark_without_a_judged_rate_is_not_kept():
