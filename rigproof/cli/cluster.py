@@ -16,8 +16,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
 from rigproof.stages.registry import KINDS
 
-LEFT = 1  # exit status: some processes did not end
-MISSING = 1  # exit status: not all nodes are in the cluster
+NOT_ALL = 1  # exit status: some processes did not end, or not all nodes are in the cluster
 
 app = typer.Typer(
     help="Start, look at or end the Ray cluster of a rig's machines, or print the commands for it.",
@@ -70,7 +69,7 @@ def end(rig: Rig, *, port: Port = GCS_PORT, ssh_user: User = None, ssh_key: Key 
     """End the cluster that `up` started, and no other Ray of those machines."""
     left = down(_launch(rig, port, ssh_user, ssh_key), say=typer.echo)
     if left:
-        raise typer.Exit(LEFT)
+        raise typer.Exit(NOT_ALL)
 
 
 @app.command()
@@ -89,7 +88,7 @@ def status(rig: Rig, *, port: Port = GCS_PORT) -> None:
         if there:
             typer.echo(f"end what is there with: {_cluster_line('down', rig, port)}")
         typer.echo(f"start it with: {_cluster_line('up', rig, port)}")
-        raise typer.Exit(MISSING)
+        raise typer.Exit(NOT_ALL)
     _say_next(head, rig, port)
 
 

@@ -133,8 +133,8 @@ def _floor(every: Sequence[Measured], wanted: Calibration, alarms: float, lower:
 def spread(cards: Iterable[Sequence[float]]) -> float:
     """The standard deviation of the logarithm of a run of any card, from the runs of two cards or more.
 
-    The variance between cards and that between the runs of one card, added (random effects with unweighted
-    means: Burdick and Graybill, Confidence Intervals on Variance Components, 1992). At least LEAST_SPREAD.
+    The variances between cards and between runs of one card, added: random effects, unweighted means (Burdick
+    and Graybill, Confidence Intervals on Variance Components, 1992). At least LEAST_SPREAD.
     """
     every = list(cards)
     within = spread_of(every)

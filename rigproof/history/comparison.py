@@ -57,12 +57,11 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison for programs; `answer` of each figure is what people read."""
-        rows = {card: [one.as_json() for one in every] for card, every in self.cards.items()}
         return {
             "simulated": bool(self.sides[0][0].mark),
             "runs": [sorted({one.file for one in side}) for side in self.sides],
             "differs": self.differs,
-            "cards": rows,
+            "cards": {card: [one.as_json() for one in every] for card, every in self.cards.items()},
             "left_out": self.left_out,
         }
 

@@ -1,6 +1,6 @@
 """What may enter the history: measurements that a criterion accepted, from real devices, undisturbed."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rigproof.profiles.planning.subjects import RIG
@@ -30,10 +30,16 @@ def keep_good(
         for one in verdicts
         if one.outcome is Outcome.NOT_MEASURED and one.remedy and not one.follows
     ]
+
+    def concerned(one: Verdict) -> bool:
+        """Whether others disturbed its device, its node or the rig in one of its stages."""
+        about, own = (one.subject, one.subject.partition("/")[0], RIG), {*stages_of(one.criterion)}
+        return any(subject in about and stages & own for subject, stages in disturbed)
+
     judged: dict[tuple[Any, Any, Any], float] = {
         (verdict.criterion, verdict.subject, rate.figure): rate.value
         for verdict in verdicts
-        if verdict.outcome in GOOD and not _concerned(verdict, disturbed, stages_of)
+        if verdict.outcome in GOOD and not concerned(verdict)
         for rate in verdict.rates
     }
     bad = any(one.outcome in (Outcome.FAIL, Outcome.NOT_MEASURED) for one in verdicts)
@@ -44,13 +50,3 @@ def keep_good(
         if rate is not None:
             kept.append({**one, "extra_info": {**extra, "rate": rate, **of_run}})
     return {**output_json, "benchmarks": kept}
-
-
-def _concerned(
-    verdict: Verdict,
-    disturbed: Iterable[tuple[str, set[str]]],
-    stages_of: Callable[[str], Collection[str]],
-) -> bool:
-    """Whether others disturbed its device, its node or the rig in one of its stages."""
-    about = (verdict.subject, verdict.subject.partition("/")[0], RIG)
-    return any(subject in about and stages & {*stages_of(verdict.criterion)} for subject, stages in disturbed)

@@ -88,9 +88,7 @@ def listing_lines(
 
 
 def trend_lines(rates: Sequence[StoredRate], *, color: bool = False, skus: Skus = NO_SKUS) -> Iterator[str]:
-    """A rig's conditions, what changed in which run, a line for each figure of each card, and whether the
-    card is normal for its model.
-    """
+    """A rig's conditions, what changed in which run, its cards' figures, and whether these are normal."""
     styled = painter(color)
     trends = _trends(rates)
     told = _told(rates, trends)
@@ -242,10 +240,7 @@ def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> I
 
 def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
     """The champions of each rig in the folder `champions`, or of one. An unreadable file is named."""
-    folders = sorted(path for path in champions.glob("*") if path.is_dir()) if champions.is_dir() else []
-    for folder in folders:
-        if rig not in (None, folder.name):
-            continue
+    for folder in sorted(path for path in champions.glob("*") if path.is_dir() and rig in (None, path.name)):
         try:
             yield from champion_lines(read_champions(folder), folder.name)
         except ChampionError as error:

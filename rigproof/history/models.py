@@ -50,13 +50,12 @@ class Beside:
 
 def skus_with(own: Path | None) -> dict[str, Sku]:
     """Every SKU by its file's stem; that of the file `own`, by its path, for all its cards. ProfileError."""
-    found = all_skus(KINDS)
     if own is None:
-        return found
+        return all_skus(KINDS)
     sku = checked(models_of(KINDS).sku, read_toml(own), str(own))
     if problems := lint_sku(str(own), sku, KINDS):
         raise ProfileError(problems)
-    others = {stem: one for stem, one in found.items() if not {*one.nvml_names} & {*sku.nvml_names}}
+    others = {stem: one for stem, one in all_skus(KINDS).items() if not {*one.nvml_names} & {*sku.nvml_names}}
     return {**others, str(own): sku}
 
 
@@ -64,9 +63,8 @@ def half_width(known: Figure, figures: int) -> float | None:
     """How far a run of another card may be from the median, as a logarithm, in any of so many figures.
 
     The prediction interval that holds as many new observations with the probability TOGETHER (NIST Dataplot,
-    PREDICTION BOUNDS, after Hahn and Meeker), with the cards as the sample and logarithms as normal. The
-    median, in place of the mean, has up to π/2 of its variance. None for fewer than FEWEST_CARDS, and where
-    their spread is not known.
+    PREDICTION BOUNDS, after Hahn and Meeker): cards are the sample, logarithms normal, and the median, in
+    place of the mean, has up to π/2 of its variance. None for too few cards, or without their spread.
     """
     if known.cards is None or known.cards < FEWEST_CARDS or known.spread is None:
         return None

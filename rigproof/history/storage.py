@@ -16,7 +16,7 @@ from pytest_benchmark.utils import safe_dumps
 
 from rigproof.history.names import IMPORTED, SIMULATED
 from rigproof.records.disk.durable import replacing
-from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
+from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, open_plain, require_inside
 
 Keep = Callable[[Mapping[str, Any]], dict[str, Any]]
 COMPARE = pytest.StashKey[Any]()  # the option --benchmark-compare
@@ -55,7 +55,7 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
         return str(self.path)
 
     def query(self, *globs_or_files: str) -> list[Path]:
-        """The files that pytest-benchmark may read. Too large or linked ones are left out, with a warning."""
+        """The files that pytest-benchmark may read. Others are left out, with a warning."""
         return [path for path in super().query(*globs_or_files) if self._fits(path)]
 
     def load(self, *globs_or_files: str) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -67,17 +67,11 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
     def _fits(self, path: Path) -> bool:
         try:
             require_inside(path, self.path)
-            size = path.stat().st_size
+            open_plain(path, HISTORY_BYTES_MAX).close()
         except FileRefusedError as refused:
             self.logger.warning(f"{path}: left out: {refused.reason}")
             return False
-        except OSError:
-            return True  # opening it reports the error
-        if size > HISTORY_BYTES_MAX:
-            self.logger.warning(
-                f"{path}: left out: {size} bytes are more than the {HISTORY_BYTES_MAX} it can have"
-            )
-        return size <= HISTORY_BYTES_MAX
+        return True
 
     def save(self, output_json: Mapping[str, Any], save: str) -> None:
         """Store the run's own copy with all rounds, and the good measurements in the history."""

@@ -264,3 +264,11 @@ def test_a_link_out_of_the_folder_is_not_compared_with(tmp_path):
     storage = RigStorage(folder, logger, run_json=None, keep=dict)
     assert [str(path) for path, _ in storage.load()] == ["0001_run-1.json"]
     assert "0002_run-2.json: left out: a symbolic link leads out of" in warned[0]
+
+
+def test_what_would_hang_who_reads_it_is_not_compared_with(tmp_path):
+    warned = []
+    logger = type("Logger", (), {"warning": staticmethod(warned.append)})
+    os.mkfifo(tmp_path / "0001_run-1.json")
+    assert list(RigStorage(tmp_path, logger, run_json=None, keep=dict).load()) == []
+    assert warned == [f"{tmp_path / '0001_run-1.json'}: left out: is not a regular file"]
