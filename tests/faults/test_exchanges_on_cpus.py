@@ -5,7 +5,7 @@ name = "three-cpus"
 [cpu]
 enabled = false
 [stages.collective]
-length_s.standard = 2
+length_s.standard = 0.3
 least_s = 10
 [[nodes]]
 name = "here"
