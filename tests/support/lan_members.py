@@ -1,9 +1,4 @@
-"""Members of a crew of nodes, each a process on a host of a network: the route stage between real hosts.
-
-    python -m support.lan_members '{"rank": …, "nodes": […], "rendezvous": [host, port], "gloo": true}'
-
-prints what the workload emits, a JSON line each. Without `gloo` nothing is reduced, and no torch is loaded.
-"""
+"""Members of a crew of nodes, each a process on a host of a network: the route stage between real hosts."""
 
 import json
 import subprocess
@@ -13,16 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.records.crews import Member
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Verdict
-from rigproof.stages.route import workload
 from rigproof.stages.route.criteria import route
-from rigproof.stages.route.stage import LanArm, LanInterface, LanNode, LanProbe, RouteSpec
+from rigproof.stages.route.stage import LanArm, LanInterface, LanNode, LanProbe
 from support.acceptance import CHECKOUT
 from support.equal_hosts import HostRun, host_rig
 from support.network_hosts import PATIENCE_S, Network
-from support.printing import Printing, printed
+from support.printing import printed
+from support.real_runs import INSIDE
 
 KINDS = {one.__name__: one for one in (LanArm, LanInterface, LanNode, LanProbe, Round)}
 PORT = 7007
@@ -38,9 +32,9 @@ def met(
     for rank, name in enumerate(names):
         host = network[name]
         told = json.dumps({"rank": rank, "nodes": names, "rendezvous": place, "gloo": gloo})
-        own = {"PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'tests'}"} | dict(environment.get(name, {}))
+        own = {"PYTHONPATH": f"{INSIDE}:{CHECKOUT}:{CHECKOUT / 'tests'}"} | dict(environment.get(name, {}))
         process = subprocess.Popen(
-            host.command(sys.executable, "-m", "support.lan_members", told),
+            host.command(sys.executable, "-m", "support.lan_member", told),
             env=host.environment(own),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -73,18 +67,3 @@ def renamed(loaded: LoadedRig, names: Sequence[str]) -> LoadedRig:
         node.model_copy(update={"name": name}) for node, name in zip(loaded.rig.nodes, names, strict=True)
     ]
     return replace(loaded, rig=loaded.rig.model_copy(update={"nodes": tuple(nodes)}))
-
-
-def main() -> None:
-    """One member."""
-    told = json.loads(sys.argv[1])
-    nodes = tuple(told["nodes"])
-    if not told["gloo"]:
-        workload.prepare = workload.reduce_all = lambda *_: None  # type: ignore[assignment,misc]
-    member = Member("rig", told["rank"], len(nodes), tuple(told["rendezvous"]))
-    context = Printing(f"{nodes[told['rank']]}/gpu0#0", member)
-    workload.run_route(RouteSpec("route", nodes, 4.0), None, context)  # type: ignore[arg-type]
-
-
-if __name__ == "__main__":
-    main()
