@@ -177,7 +177,7 @@ class Limits(Table):
     # Four runs have three degrees of freedom: a loss would have to be twenty times the spread.
     regression_runs: AtLeastOne | None = optional(
         "Fewest earlier runs of a card under the same conditions that a rate of it is compared with.",
-        Meaningful(lowest=5, below="says too little about how far a card's runs spread"),
+        Meaningful(5, 50, "says too little about how far a card's runs spread", "may never be reached"),
     )
     # Rates of one card over days differ by 1.5 %.
     regression_share: Share | None = optional(
