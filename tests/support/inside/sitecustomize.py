@@ -13,21 +13,16 @@ the last element of its large answers, `here/cpu1=all_to_all` of its answers of 
 `here/gpu1=gradient` one bit of its own gradients, `here/gpu1=p2p` takes P2P from it alone.
 
 pandas is not there, as for most users: pyarrow loads it wherever it finds it, for half a second of each run.
-Without a GPU nothing compiles: torch does without what only that needs, half a second of each process, and
-two more of one that trains.
 """
 
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
 import time
-import types
 
 HEALTHY_ROUNDS = 3
 NAP_S = 2.5
-ON_GPUS = os.access("/dev/nvidiactl", os.F_OK)
 REST_S = 0.1  # twice as long as a round of the short profiles
 
 
@@ -201,42 +196,12 @@ PATCHES = {
 }
 
 
-def make_generator(_module):
-    """Do what the real module leads to, without which there is no torch.Generator."""
-    base = importlib.import_module("torch._opaque_base").OpaqueBaseMeta
-    sys.modules["torch"]._C._set_generator_metaclass(base)
-
-
-def compile_nothing(module):
-    """Give what optimizers and DistributedDataParallel ask for."""
-    module.disable = lambda function, *_, **__: function
-    module.graph_break = lambda: None
-    module.utils = types.SimpleNamespace(get_optimize_ddp_mode=lambda: "ddp_optimizer")  # its default
-
-
-STAND_INS = {
-    "torch._meta_registrations": make_generator,
-    "torch._dynamo": compile_nothing,
-    "torch._inductor": lambda _: None,
-    "torch._inductor.config": lambda _: None,
-}
-
-
-class StandIn(importlib.abc.Loader):
-    """Makes a module that has nothing else."""
-
-    def exec_module(self, module):
-        STAND_INS[module.__name__](module)
-
-
 class Finder:
     """Finds the modules of PATCHES as everybody does, and patches them once they are loaded."""
 
     def find_spec(self, name, path, target=None):
         if name == "pandas":
             raise ModuleNotFoundError("not in these runs", name=name)
-        if name in STAND_INS and not ON_GPUS:
-            return importlib.machinery.ModuleSpec(name, StandIn(), is_package=True)
         patch = PATCHES.pop(name, None)
         if patch is None:
             return None
