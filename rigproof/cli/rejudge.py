@@ -228,8 +228,11 @@ def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
         if subject.startswith(f"{here.name}/") and gpu.device == "cuda"
     ]
     found = HostInventory(
-        *((node.hostname, node.cpus, node.ram_gib) if node else (here.name, 0.0, 0.0)),
-        *((node.driver_version, node.nvml_error) if node else (None, None)),
+        hostname=node.hostname if node else here.name,
+        cpus=node.cpus if node else 0.0,
+        ram_gib=node.ram_gib if node else 0.0,
+        driver_version=node.driver_version if node else None,
+        nvml_error=node.nvml_error if node else None,
         gpus=tuple(sorted(gpus, key=lambda gpu: gpu.index)),
     )
     return completed(loaded, found)

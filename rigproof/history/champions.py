@@ -9,7 +9,7 @@ silently ignoring a champion would lower a floor.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -112,7 +112,14 @@ class GpuFigure(_Stored):
 
     def rate(self) -> ChampionRate:
         """The rate as criteria compare it."""
-        return ChampionRate(**{one.name: getattr(self, one.name) for one in fields(ChampionRate)})
+        return ChampionRate(
+            value=self.value,
+            unit=self.unit,
+            power_limit_w=self.power_limit_w,
+            labels=self.labels,
+            workers=self.workers,
+            run_id=self.run_id,
+        )
 
 
 class Card(_Stored):

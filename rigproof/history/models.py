@@ -25,7 +25,6 @@ from rigproof.stages.registry import KINDS
 
 FEWEST_CARDS = FEWEST_FREEDOM + 1
 OF_MODEL = {one.name: one for one in KINDS.figures.values() if one.peak is not None}  # not of the slot
-ONLY = "only"  # calibrate --sku takes no other runs, so its file would not help
 Answer = Literal["slower", "faster", "normal", "not known"]
 
 
@@ -34,7 +33,8 @@ class Beside:
     """A rate beside those of `cards` others of its model: `low` to `high`, in its unit, is normal.
 
     `sku`: the SKU file's stem, or its path; None: there is none. `why` it is not known. `far`: how far the
-    rate is from the middle, as a share of the way to the limit there.
+    rate is from the middle, as a share of the way to the limit there. `usual`: whether its run is one that
+    `calibrate --sku` takes, so that a file of such runs would tell.
     """
 
     sku: str | None
@@ -46,6 +46,7 @@ class Beside:
     low: float | None = None
     high: float | None = None
     far: float = 0.0
+    usual: bool = True
 
 
 def skus_with(own: Path | None) -> dict[str, Sku]:
@@ -88,17 +89,18 @@ def beside(kept: Kept, skus: Mapping[str, Sku]) -> Beside | None:
         return Beside(stem, sku.name, "not known", why)
     half = half_width(known, len(measured))
     few = "" if half else f"on {known.cards} cards; it takes {FEWEST_CARDS}, and their spread"
-    why = "; ".join(filter(None, (*_unlike(kept, known, sku), few)))
+    unusual = list(_unusual(kept, sku))
+    why = "; ".join(filter(None, (*_otherwise(kept, known), *unusual, few)))
     if why or half is None:
         why = f"{sku.name} was measured {why}"
-        return Beside(stem, sku.name, "not known", why, known.cards, known.runs)
+        return Beside(stem, sku.name, "not known", why, known.cards, known.runs, usual=not unusual)
     low, high = known.value * math.exp(-half), known.value * math.exp(half)
     far = (math.log(kept.rate) - math.log(known.value)) / half
     answer: Answer = "slower" if far < -1 else "faster" if far > 1 else "normal"
     return Beside(stem, sku.name, answer, "", known.cards, known.runs, low, high, far)
 
 
-def _unlike(kept: Kept, known: Figure, sku: Sku) -> Iterator[str]:
+def _otherwise(kept: Kept, known: Figure) -> Iterator[str]:
     """In what the model's figure was measured otherwise than the rate."""
     sole = {name: values[0] for name, values in kept.labels.items() if len(values) == 1}
     work = (sole.get("size"), kept.workers, sole.get("batch"))
@@ -108,11 +110,15 @@ def _unlike(kept: Kept, known: Figure, sku: Sku) -> Iterator[str]:
         yield text.replace("here 0", "here unknown")
     if known.precision not in (None, sole.get("precision")):
         yield f"in {known.precision}, here {sole.get('precision', 'unknown')}"
+
+
+def _unusual(kept: Kept, sku: Sku) -> Iterator[str]:
+    """Why `calibrate --sku` would not take the rate's run."""
     if not same_power(kept.power_limit_w, sku.power_limit_w):
         own = figure(kept.power_limit_w, "W") if kept.power_limit_w else "unknown"
-        yield f"{ONLY} at {sku.power_limit_w:g} W, here {own}"
+        yield f"only at {sku.power_limit_w:g} W, here {own}"
     if kept.shortened:
-        yield f"{ONLY} in full length"
+        yield "only in full length"
 
 
 def beside_lines(last: Iterable[tuple[Kept, Beside]]) -> Iterator[tuple[Answer, str]]:
@@ -138,9 +144,7 @@ def beside_lines(last: Iterable[tuple[Kept, Beside]]) -> Iterator[tuple[Answer, 
 
 def way_out(every: Iterable[Beside]) -> Iterator[str]:
     """What to type to know more, for each model of which something is not known."""
-    for stem, model in dict.fromkeys(
-        (one.sku, one.model) for one in every if one.why and ONLY not in one.why
-    ):
+    for stem, model in dict.fromkeys((one.sku, one.model) for one in every if one.why and one.usual):
         if stem is not None and not stem.endswith(".toml"):
             yield f"what is normal for {model}, by runs of {FEWEST_CARDS} such cards, also of others:"
             yield f"  rigproof calibrate --sku {stem} --out ./{stem}.toml reports/runs/*"

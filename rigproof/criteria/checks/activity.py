@@ -32,9 +32,8 @@ ACTIVE_POWER_SHARE = LIMITS.key(lambda limits: limits.active_power_share)
 ACTIVE_UTILIZATION_SHARE = LIMITS.key(lambda limits: limits.active_utilization_share)
 
 WINDOW_S = 1.0  # the meaning of "a second with work"
-FILLED_SHARE = (
-    0.5  # of a piece's time with rounds; between those of a warm-up memory is filled, at little power
-)
+# Of a piece's time, with rounds: else its power says nothing. Between those of a warm-up memory is filled.
+FILLED_SHARE = 0.5
 FED = "a fed device may wait, which feeding.idle_gaps judges"
 
 

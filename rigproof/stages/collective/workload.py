@@ -41,9 +41,8 @@ MODULE = "rigproof.stages.collective.workload"
 FEWEST_ROUNDS = 3
 FEWEST = 1 + 2 * FEWEST_ROUNDS  # operations of a case: one to warm up, then rounds of two at least
 OVERTIME_S = 30.0  # that what is due may take beyond the length; the driver waits for `timeouts.task_s`, 60
-CONNECTING_S = (
-    2.0  # of an operation's first one, at most, costs no size its time; all-to-all of four H200: 1.4
-)
+# At most so much of an operation's first one costs no size its time: all-to-all connects four H200 for 1.4 s.
+CONNECTING_S = 2.0
 STOPPED = -math.inf  # in place of the time that is left
 PROBE_BYTES = 2**16
 PROBES = 3  # the least counts: 18 ms without a CPU would foretell 4.6 s for 16 MiB, which is then left out
