@@ -78,6 +78,16 @@ def test_each_operation_has_a_limit_of_its_own(bench, operation):
     assert bench.outcomes() == dict.fromkeys(OPERATIONS, PASS) | {operation: FAIL}
 
 
+@pytest.mark.parametrize(("by", "outcome"), [(0.9, PASS), (0.8, FAIL)])
+def test_four_are_held_against_figures_of_four(by, outcome):
+    node = {"name": TEAM, "cpus": 64, "ram_gib": 1024, "gpus": [{"sku": "h200-sxm"}] * 4}
+    loaded = over_defaults({"name": "four", "nodes": [node]}, "four.toml", KINDS)
+    bench = CollectiveBench(simulated_recording(loaded, "quick"), loaded, STAGE)
+    bench.one_rank(1, by, operation=ALL_REDUCE, mib=16)
+    found = bench.found()
+    assert (found.outcome, found.limit) == (outcome, pytest.approx(0.85 * 257))
+
+
 @pytest.mark.parametrize("mib", [16, 1024])
 def test_one_slow_rank_at_one_size_fails_the_group(bench, mib):
     bench.one_rank(1, 0.8, operation=ALL_REDUCE, mib=mib)
