@@ -28,7 +28,7 @@ length_s.quick = 8
 [stages.ddp]
 length_s.quick = 12
 [stages.replay]
-length_s.quick = 3
+length_s.quick = 4
 [[nodes]]
 name = "here"
 """
