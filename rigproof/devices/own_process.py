@@ -66,24 +66,23 @@ class Apart(Child):
         )
 
 
-_ready: list[Apart] = []  # at most one
-_refill = False  # whether another one is started as soon as it is taken
+_ready: list[Apart] = []  # the oldest, which has loaded the most, first
+_wanted = 0  # how many later tasks need one
 
 
-def make_ready(*, wanted: bool = True) -> None:
-    """Start a process that loads torch for a later `run_apart`, if there is none; another once it is taken.
+def make_ready(number: int) -> None:
+    """Start processes that load torch for the `run_apart` of so many later tasks; others as they are taken.
 
-    `wanted`: whether there is a later one. The process ends with the thread that calls this.
+    They end with the thread that calls this.
     """
-    global _refill  # noqa: PLW0603 - of this process's one device
-    _refill = wanted
-    if wanted:
-        prepare()
+    global _wanted  # noqa: PLW0603 - of this process's one device
+    _wanted = number
+    prepare(number)
 
 
-def prepare() -> None:
-    """Start a process that loads torch for this task's own `run_apart`, if there is none."""
-    if not _ready:
+def prepare(number: int = 1) -> None:
+    """Start processes that load torch until there are so many: by default for this task alone."""
+    while len(_ready) < number:
         _ready.append(Apart(READY))
 
 
@@ -91,8 +90,8 @@ def _taken(module: str, told: str, environment: Mapping[str, str]) -> Apart | No
     """The process that is ready, given this task; None if there is none, or it has ended."""
     if not _ready:
         return None
-    process = _ready.pop()
-    make_ready(wanted=_refill)
+    process = _ready.pop(0)
+    make_ready(_wanted)
     if process.tell(module=module, arguments=[told], environment=dict(environment)):
         return process
     process.stop(0)

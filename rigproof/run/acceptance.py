@@ -16,7 +16,7 @@ from rigproof.profiles.planning.subjects import RIG, turns_of, without
 from rigproof.records.identity import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
-from rigproof.run.planned_load import planned_load
+from rigproof.run.planned_load import planned_load, processes_ahead
 from rigproof.stages.kind import StageKind, StageWork
 from rigproof.stages.registry import KINDS
 
@@ -148,20 +148,14 @@ class AcceptanceRun:
             lap=lap,
             further=lambda: self._further(stage, work),
             host_load=self._host_load() if stage.host_load else None,
-            ahead=self._ahead(planned),
+            ahead=processes_ahead(self._loaded, self._plan, self._later(planned)),
             on_tick=self._on_tick,
         )
 
-    def _ahead(self, planned: StagePlan) -> frozenset[str]:
-        """The workers that will need a process of their own in a later stage.
-
-        None whose device is the CPU: what that process loads would take it from the load that is measured.
-        """
+    def _later(self, planned: StagePlan) -> list[StageKind[Any]]:
+        """The stages after this one that will be judged."""
         names = self._plan.stage_names
-        later = (name for name in names[names.index(planned.name) + 1 :] if name in self._needed)
-        if not any(KINDS[name].apart for name in later):
-            return frozenset()
-        return frozenset(one.worker for one in self._plan.first_workers() if one.device != "cpu")
+        return [KINDS[name] for name in names[names.index(planned.name) + 1 :] if name in self._needed]
 
     def _further(self, kind: StageKind[Any], work: StageWork) -> Further | None:
         """What the stage asks for; a mistake in that must not cost what was measured."""

@@ -54,7 +54,7 @@ class RigproofWorker:
         self._error: str | None = None
         self._crew = Member("")
         self._stop = threading.Event()
-        self._tasks: queue.SimpleQueue[tuple[Spec, float, bool]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Spec, float, int]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="rigproof-device", daemon=True)
         self._thread.start()
 
@@ -111,10 +111,10 @@ class RigproofWorker:
     def stopped(self) -> bool:
         return self._stop.is_set()
 
-    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member, ahead: bool = False) -> None:
+    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member, ahead: int = 0) -> None:
         """Begin a task at run time `start_at_s`, so that all workers begin together.
 
-        `ahead`: also make a process ready that a later task will use.
+        `ahead`: also make so many processes ready, which later tasks will use.
         """
         with self._lock:
             self._crew = crew
@@ -142,7 +142,7 @@ class RigproofWorker:
 
         while True:
             spec, start_at_s, ahead = self._tasks.get()
-            make_ready(wanted=ahead)
+            make_ready(ahead)
             while not self.stopped() and (left_s := start_at_s - self.now_s()) > 0:
                 time.sleep(min(left_s, 0.05))
 

@@ -1,7 +1,7 @@
 """Crews of workers as the driver sees them: where they meet, and how a crew that loses a member ends."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rigproof.cluster.driver.agents import Agents
 from rigproof.cluster.driver.ground import Driving
@@ -70,7 +70,7 @@ def begin_turn(
     driving: Driving,
     *,
     head_start_s: float,
-    ahead: Collection[str] = (),
+    ahead: Mapping[str, int] = {},
 ) -> tuple[float, list[CrewAtWork]]:
     """Let the crews of a turn begin together. Returns when (run time, s), and the crews that do.
 
@@ -89,7 +89,7 @@ def begin_turn(
         elif not missing[crew]:
             for rank, name in enumerate(crew.workers):
                 member = Member(crew.subject, rank, len(crew.workers), places.get(crew), start_at_s)
-                workers.begin(name, specs[name], start_at_s, member, ahead=name in ahead)
+                workers.begin(name, specs[name], start_at_s, member, ahead=ahead.get(name, 0))
             begun.append(CrewAtWork(crew, workers, driving.timeouts.stop_s / 2))
     return start_at_s, begun
 

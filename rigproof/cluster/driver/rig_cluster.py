@@ -4,7 +4,7 @@ import dataclasses
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from types import TracebackType
 from typing import Literal, Self
 
@@ -166,14 +166,14 @@ class RigCluster:
         lap: int = 1,
         further: Callable[[], Further | None] = lambda: None,
         host_load: Mapping[str, HostLoad] | None = None,
-        ahead: Collection[str] = (),
+        ahead: Mapping[str, int] = {},
         on_tick: Callable[[], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Stage:
         """Run the specs (by worker) turn by turn, the CPU loads (by node) beside them, until all have ended.
 
-        Without `turns` all work at the same time, each by itself. `further`: as of StageRun. Workers `ahead`
-        also make a process ready that a later stage will use.
+        Without `turns` all work at the same time, each by itself. `further`: as of StageRun. By `ahead`,
+        workers also make so many processes ready, which later stages will use.
 
         Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
         ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from rigproof.cluster.driver.agents import Agents
@@ -155,7 +155,7 @@ class StageRun:
         turns: Sequence[Turn],
         host_load: Mapping[str, HostLoad],
         *,
-        ahead: Collection[str] = (),
+        ahead: Mapping[str, int] = {},
         lap: int = 1,
         further: Callable[[], Further | None] = lambda: None,
     ) -> None:

@@ -127,9 +127,7 @@ class Workers:
         slot = self.slots.get(worker)
         return slot is not None and slot.poller is not None and slot.state in ("ready", "finished")
 
-    def begin(
-        self, worker: str, spec: Spec, start_at_s: float, member: Member, *, ahead: bool = False
-    ) -> None:
+    def begin(self, worker: str, spec: Spec, start_at_s: float, member: Member, *, ahead: int = 0) -> None:
         """Give a ready worker its task of the stage, and its place in a crew; `ahead` as `run_stage` says."""
         slot = self.slots[worker]
         assert slot.poller is not None

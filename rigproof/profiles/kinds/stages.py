@@ -184,7 +184,8 @@ class StageFacts(Generic[S]):
     - `spawns`: from its settings, how many processes a worker starts on its device at most at once. None: its
       workers start no processes.
     - `arms`: what its arms differ in, such as "precision"; empty if it has no arms.
-    - `apart`: whether its tasks use torch in a process of their own, which is made ready in an earlier stage.
+    - `apart`: whether its tasks use torch in a process of their own, which is made ready in an earlier stage:
+      that of each crew member, or of the first alone.
     - `host_load`: whether each host's CPU use is held in its band during the stage.
     - `unit`: of the work of its rounds; a round in another unit is no valid measurement.
     - `labels`: the labels of its rounds. A label that several stages have means the same in all of them.
@@ -209,7 +210,7 @@ class StageFacts(Generic[S]):
     exchanges: bool = False
     spawns: Callable[[S], int] | None = None
     arms: str = ""
-    apart: bool = False
+    apart: Literal["none", "first", "each"] = "none"
     host_load: bool = False
     unit: str = TFLOP
     labels: tuple[Label, ...] = ()

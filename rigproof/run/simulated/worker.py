@@ -69,7 +69,7 @@ class SimulatedWorker:
         """Be this worker from now on."""
         self._setup = setup
 
-    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member, _ahead: bool = False) -> None:
+    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member, _ahead: int = 0) -> None:
         """Begin a task at run time `start_at_s`."""
         self._task, self._progress, self._error, self._state = task, 0, None, "working"
         self._stopping = False

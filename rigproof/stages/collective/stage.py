@@ -283,7 +283,7 @@ KIND = StageKind(
     further=further,
     crew="teams",
     exchanges=True,
-    apart=True,
+    apart="each",
     unit=GB,
     labels=(
         Label("operation", str, values=OPERATIONS, work=True),

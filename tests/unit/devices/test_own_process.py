@@ -151,11 +151,11 @@ def test_nothing_is_left_where_whoever_listens_fails(heard):
 @pytest.fixture
 def ready():
     """A process that has loaded torch, or is about to."""
-    own_process.make_ready()
+    own_process.make_ready(1)
     (process,) = own_process._ready
-    own_process.make_ready()
+    own_process.make_ready(1)
     assert own_process._ready == [process]
-    own_process._refill = False
+    own_process.make_ready(0)
     yield process
     for one in (process, *own_process._ready):
         one.stop(0)
@@ -180,10 +180,19 @@ def test_a_process_that_is_ready_takes_the_task_and_one_that_has_ended_does_not(
 
 
 def test_another_is_started_as_it_is_taken_where_a_later_task_needs_one(heard, ready):
-    own_process.make_ready()
+    own_process.make_ready(1)
     heard(TELL, torch=True)
     (another,) = own_process._ready
     assert another.pid != ready.pid
+
+
+def test_the_one_that_has_loaded_for_longest_is_taken_of_two(heard, ready):
+    own_process.make_ready(2)
+    _, younger = own_process._ready
+    own_process.make_ready(1)
+    (told,) = heard(TELL, torch=True)
+    assert told.data["pid"] == ready.pid
+    assert own_process._ready == [younger]
 
 
 def test_what_needs_no_torch_leaves_it_for_those_that_do(heard, ready):

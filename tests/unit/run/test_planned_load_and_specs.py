@@ -4,7 +4,7 @@ from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.run.planned_load import planned_load
+from rigproof.run.planned_load import planned_load, processes_ahead
 from rigproof.stages.gemm.stage import GemmSpec
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
@@ -75,3 +75,22 @@ def test_a_node_may_do_without_the_cpu_load():
 def test_threads_suffice_for_the_band(cpus):
     load = planned_load(rig(), "pc1", cpus)
     assert load.threads >= load.target_percent / 100 * cpus
+
+
+def stages(*names):
+    return [KINDS[name] for name in names]
+
+
+def test_the_worker_that_copies_for_its_host_has_a_process_ready_for_that_and_one_to_be_a_rank():
+    loaded = rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200"}, {"sku": "h200"}]}])
+    plan = make_plan(loaded, "extended")
+    assert processes_ahead(loaded, plan, stages("peer", "training")) == {"pc1/gpu0#0": 1}
+    assert processes_ahead(loaded, plan, stages("peer", "collective")) == {"pc1/gpu0#0": 2, "pc1/gpu1#0": 1}
+    every = processes_ahead(loaded, plan, stages("peer", "collective", "ddp"))
+    assert every == {"pc1/gpu0#0": 2, "pc1/gpu1#0": 2}  # that is enough: another is started as one is taken
+    assert processes_ahead(loaded, plan, stages("training")) == {}
+
+
+def test_no_process_is_made_ready_on_a_device_that_is_the_cpu():
+    loaded = rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "device": "cpu", "memory_gib": 8}] * 2}])
+    assert processes_ahead(loaded, make_plan(loaded, "extended"), stages("collective")) == {}

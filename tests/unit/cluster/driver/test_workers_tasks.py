@@ -14,12 +14,12 @@ def test_a_task_is_given_to_who_is_ready_for_it(staff):
     staff.answers(FIRST, "ready")
     assert staff.workers.ready(FIRST)
     staff.workers.begin(FIRST, "spec", 1.5, alone)
-    assert staff.made[0][2].calls[1:] == [("start", 1, "spec", 1.5, alone, False)]
+    assert staff.made[0][2].calls[1:] == [("start", 1, "spec", 1.5, alone, 0)]
     assert not staff.workers.ready(FIRST)  # at work
     staff.answers(FIRST, "finished", progress=1)
     assert staff.workers.ready(FIRST)
-    staff.workers.begin(FIRST, "other", 3.0, alone, ahead=True)
-    assert staff.made[0][2].calls[-1] == ("start", 2, "other", 3.0, alone, True)
+    staff.workers.begin(FIRST, "other", 3.0, alone, ahead=2)
+    assert staff.made[0][2].calls[-1] == ("start", 2, "other", 3.0, alone, 2)
     staff.workers.lost("pc1", "off")
     assert not staff.workers.ready(FIRST)
 
