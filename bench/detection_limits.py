@@ -181,6 +181,8 @@ def healthy(level: LevelName, rig: str, each: Each = map) -> list[Ended]:
 def ladders(kind: FaultKind, rig: LoadedRig) -> Iterator[tuple[str, Sequence[str]]]:
     """For each key that is a magnitude or a length its values, as typed, from weak to strong."""
     home = kind.home({stage.name: stage.duty for stage in KINDS})
+    if kind.soak:  # no level of LEVELS looks for it
+        return
     if "by" in kind.keys:
         yield "by", [f"by={one}" for one in SHARES]
     if "to" in kind.keys and kind.name in TO:
@@ -312,9 +314,9 @@ INTRODUCTION = """\
 What ACCEPTED does not prove: level `quick` has no stage that would show {no_stage}. One card of a model that
 nobody measured has no twin and no past: {alone} does not show on it, and neither does a loss that was there
 before its first run and leaves it above what its architecture must reach at least; its champion shows only
-what is lost later. What only two of a larger team do with each other, where no ring of all passes them, is
-looked for by a soak alone ([what only one pair does](blame.md#what-only-one-pair-does)). {missed} Limits of
-real cards also depend on their own noise.
+what is lost later. What only two of a larger team do with each other, where no ring of all passes them
+(`pair-slow`), is looked for by a soak alone ([what only one pair does](blame.md#what-only-one-pair-does)).
+{missed} Limits of real cards also depend on their own noise.
 
 Written by `python3 bench/detection_limits.py --page --out reports/samples/bench/detection.json`. Do not edit
 it by hand.

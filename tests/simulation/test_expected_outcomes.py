@@ -134,7 +134,7 @@ def rig_for(one: Run) -> LoadedRig:
 @pytest.mark.parametrize("one", TOGETHER, ids=str)
 def test_a_fault_changes_the_verdicts_that_are_listed_and_no_other(one):
     texts = [typed(case, subject) for case, subject in one.hurt]
-    verdicts = judge_all(simulated_recording(rig_for(one), LEVEL, texts))
+    verdicts = judge_all(simulated_recording(rig_for(one), one.level, texts))
     expected = [case.changes(subject, one.rig) for case, subject in one.hurt]
     assert changes_of(verdicts) == dict(chain.from_iterable(map(dict.items, expected))), ANEW
     assert all(map(agrees, verdicts))

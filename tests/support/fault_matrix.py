@@ -7,13 +7,16 @@ from pathlib import Path
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.stages.registry import KINDS
+from support.equal_hosts import NONE
+from support.lengths import lengths
 
 PROFILE = Path(__file__).parent / "fault_matrix.toml"
-LEVEL = "extended"  # the first one with every stage
+LEVEL: LevelName = "extended"  # the first one with every stage
 FIRST, SECOND, OTHER = "n1/gpu0", "n1/gpu1", "n2/gpu0"
 GOOD = (Outcome.PASS, Outcome.NO_LIMIT, Outcome.NOT_APPLICABLE)
 
@@ -36,6 +39,16 @@ def geforce_rig() -> LoadedRig:
 
 
 @cache
+def ring_rig(level: LevelName = "soak", sku: str = "h200-sxm") -> LoadedRig:
+    """Four cards in one node, whose ring does not pass each two; a soak has one lap."""
+    exchange = {"sustained": 16, "peer": 0.5, "collective": 4}
+    tables = lengths(level, settle_s=4, measure_s=2, **(NONE | exchange))
+    tables["levels"]["soak_s"] = 30
+    node = {"name": "n1", "cpus": 32, "ram_gib": 1024, "gpus": [{"sku": sku}] * 4}
+    return over_defaults({"name": "fault-matrix-ring", **tables, "nodes": [node]}, "ring", KINDS)
+
+
+@cache
 def rig_with(stages: frozenset[str]) -> LoadedRig:
     """The matrix's rig with these stages, and those that no profile leaves out."""
     tables = tomllib.loads(PROFILE.read_text(encoding="utf-8"))
@@ -47,7 +60,13 @@ def rig_with(stages: frozenset[str]) -> LoadedRig:
 
 def rig_of(fault: FaultKind) -> LoadedRig:
     """The first of these rigs on which it can be noticed."""
-    return next(one for one in (rig(), geforce_rig()) if fault.scope == "node" or subjects_of(fault, one))
+    rigs = (rig(), geforce_rig(), ring_rig())
+    return next(one for one in rigs if fault.scope == "node" or subjects_of(fault, one))
+
+
+def level_of(fault: FaultKind) -> LevelName:
+    """The level of its runs."""
+    return "soak" if fault.soak else LEVEL
 
 
 def subject_of(fault: FaultKind) -> str:
@@ -84,9 +103,11 @@ __all__ = [
     "SECOND",
     "changes_of",
     "geforce_rig",
+    "level_of",
     "rig",
     "rig_of",
     "rig_with",
+    "ring_rig",
     "run",
     "run_changes",
     "subject_of",

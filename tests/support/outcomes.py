@@ -37,10 +37,9 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.stages.registry import FORMS, KINDS
-from support.fault_matrix import changes_of, rig_of, subject_of
+from support.fault_matrix import LEVEL, changes_of, level_of, rig_of, subject_of
 from support.lengths import lengths
 
-LEVEL: LevelName = "extended"
 DUTIES = {kind.name: kind.duty for kind in KINDS}
 CONTINUOUS = next(name for name, duty in DUTIES.items() if duty == "continuous")
 LATE = f"stage={CONTINUOUS},after="  # how the keys of a case begin that is late in the continuous stage
@@ -79,10 +78,15 @@ class Run:
             return stage_rig(self.stage, "h200-sxm", "h200-sxm", beside="h200-sxm")
         return stage_rig(self.stage, *(sku_of(case.fault) for case, _ in self.hurt), "h200-sxm")
 
+    @property
+    def level(self) -> LevelName:
+        """The level at which its faults show."""
+        return level_of(self.hurt[0][0].fault)
+
     def judged(self) -> tuple[Recording, list[Verdict]]:
         """Its recording, and all verdicts."""
         texts = [typed(case, subject) for case, subject in self.hurt]
-        recording = simulated_recording(self.rig, LEVEL, texts)
+        recording = simulated_recording(self.rig, self.level, texts)
         return recording, judge_all(recording)
 
     def found_in(self, verdicts: Sequence[Verdict]) -> list[Case]:
@@ -248,10 +252,11 @@ HEAD = """\
 # A person writes only `why` and `keys`: for a fault with other keys than its defaults, add a table with these
 # keys, and the command fills in the rest. Without a stage in its keys a fault is in a whole run at level
 # extended on the rig of tests/support/fault_matrix.toml, on the first subject that can have it, or on two
-# RTX 3090 if an H200 cannot; with a stage, it is in a run that is about that stage. Criteria are those of the
-# fault's own subject, its node, each GPU of it, or the rig; those of others stand behind their subject. In
-# the run of a stage, which faults of several cards may share, only the verdicts of the card are listed, and
-# what is not measured only if nothing fails or warns, or if that is how the fault shows.
+# RTX 3090 if an H200 cannot; what only a soak looks for is in a soak of four H200 in one node. With a stage,
+# it is in a run that is about that stage. Criteria are those of the fault's own subject, its node, each GPU
+# of it, or the rig; those of others stand behind their subject. In the run of a stage, which faults of
+# several cards may share, only the verdicts of the card are listed, and what is not measured only if nothing
+# fails or warns, or if that is how the fault shows.
 """
 
 

@@ -102,11 +102,12 @@ def _stages(rig: str, stage: str) -> tuple[StagePlan, ...]:
 
 
 def faults_in(stage: str) -> list[str]:
-    """The faults that can act in a stage; without one, those that take none."""
+    """The faults that can act in a stage; without one, those that take none. None that only a soak shows."""
     return [
         name
         for name, kind in FAULTS.items()
         if name != HANGS
+        and not kind.soak
         and (("stage" in kind.keys and stage in kind.acts_in(DUTIES)) if stage else "stage" not in kind.keys)
     ]
 

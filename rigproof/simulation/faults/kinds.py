@@ -58,6 +58,7 @@ class FaultKind:
     in_memory: bool = False  # at one place of it: only stages that fill and compare the memory notice it
     of_task: bool = False  # it hits a worker's task in its stage, and nothing later
     delays: bool = False  # `by` can also be a delay
+    soak: bool = False  # only a soak looks for it
 
     def acts_in(self, stages: Stages) -> tuple[str, ...]:
         """The stages, of those given, in which it can act."""

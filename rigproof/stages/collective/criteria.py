@@ -18,7 +18,7 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.collective.pairs import number_of_pairs
+from rigproof.stages.collective.pairs import number_of_pairs, units_of
 from rigproof.stages.collective.rates import (
     FLOOR_GBPS,
     GROUP_SHARE,
@@ -76,7 +76,8 @@ OF_PAIRS = (
     "they are slow: a ring passes few pairs, and what only another one does, no other level looks for"
 )
 WRONG = "see `dmesg` for IOMMU and ACS"
-SLOW = "compare `nvidia-smi topo -m` with the node's manual; between nodes `export` what lan.route prints"
+IN_NODE = "compare `nvidia-smi topo -m` with the node's manual"
+SLOW = f"{IN_NODE}; between nodes `export` what lan.route prints"
 PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
 NO_WAY = "see whom collective.all_reduce names: each way between the cards fails"
 RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
@@ -86,10 +87,16 @@ MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib
 def judged(operation: str, team: SharedEvidence) -> Finding:
     """How a team did an operation, and at level soak its pairs an all-reduce. NotMeasured if it did not."""
     found = of_team(operation, team)
-    if operation != ALL_REDUCE or found.outcome is Outcome.FAIL or team.evidence.plan.level != "soak":
+    if operation != ALL_REDUCE or found.outcome is Outcome.FAIL:
         return found
-    several = number_of_pairs(tuple(one.subject for one in team.members))
-    return _with_pairs(team, found) if several else found
+    members = tuple(one.subject for one in team.members)
+    several, passed = number_of_pairs(members), len(units_of(members))
+    if team.evidence.plan.level == "soak":
+        return _with_pairs(team, found) if several else found
+    if several <= passed:
+        return found
+    blind = f"its ring passes {passed} of its {several} pairs, and only a soak tests the others"
+    return found._replace(detail=f"{found.detail}; {blind}")
 
 
 def _with_pairs(team: SharedEvidence, found: Finding) -> Finding:
@@ -101,8 +108,10 @@ def _with_pairs(team: SharedEvidence, found: Finding) -> Finding:
     failed, unknown = (event.data.get(name) or [] for name in ("failed", "unknown"))
     if failed:
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        detail = f"{failed[0]}{more}{_blamed(team)}"
-        return Finding(Outcome.FAIL, detail=detail, source=EACH_TWO, remedy=SLOW, from_s=event.t_s)
+        pair, _, _ = failed[0].partition(" alone")
+        detail = f"{failed[0]}{more}{_blamed(team).replace(f'joins {pair} is', 'joins them is')}"
+        remedy = SLOW if team.subject == RIG else IN_NODE
+        return Finding(Outcome.FAIL, detail=detail, source=EACH_TWO, remedy=remedy, from_s=event.t_s)
     if unknown:
         raise NotMeasured(f"{unknown[0]} were not tested by themselves", team.cause())
     return found._replace(detail=f"{found.detail}; {event.message}")

@@ -36,10 +36,27 @@ def _without_team(loaded: LoadedRig, device: PromisedDevice) -> str:
     return "" if any(device.subject in one.members for one in teams) else "the rig has no other device"
 
 
+def team_of(loaded: LoadedRig, subject: str) -> tuple[str, ...]:
+    """The members of that team, in the order of its ring; none if there is no such team."""
+    return next((one.members for one in subjects(loaded, "team") if one.text == subject), ())
+
+
+def opposite(loaded: LoadedRig, subject: str) -> str:
+    """The device across the ring of its node; empty if that ring passes each two, as it does of three."""
+    members = team_of(loaded, subject.rpartition("/")[0])
+    apart = len(members) // 2
+    return members[members.index(subject) - apart] if apart > 1 else ""
+
+
+def _without_opposite(loaded: LoadedRig, device: PromisedDevice) -> str:
+    """Lacks a device that it does not follow in the ring of its node."""
+    return "" if opposite(loaded, device.subject) else "the ring of its node passes each two of its devices"
+
+
 EVERY = tuple(f"collective.{one}" for one in OPERATIONS)
 FIRST = f"collective.{ALL_REDUCE}"
 WRONG, HANG, SLOW = "collective-wrong", "collective-hang", "collective-slow"
-RANK_KILLED, RANK_FROZEN = "rank-killed", "rank-frozen"
+PAIR_SLOW, RANK_KILLED, RANK_FROZEN = "pair-slow", "rank-killed", "rank-frozen"
 FAULTS = (
     FaultKind(
         WRONG,
@@ -69,6 +86,17 @@ FAULTS = (
         fields=OPERATIONS,
         stage=STAGE,
         lacks=_without_team,
+    ),
+    FaultKind(
+        PAIR_SLOW,
+        "what the card exchanges with the one across its node's ring takes longer, although the two copy as "
+        "fast as they should; every level takes it, but only a soak looks for it",
+        (FIRST,),
+        keys=("stage", "by"),
+        defaults={"by": "80%"},
+        stage=STAGE,
+        lacks=_without_opposite,
+        soak=True,
     ),
     FaultKind(
         RANK_KILLED,
@@ -120,22 +148,20 @@ class Rank:
     spec: CollectiveSpec
     members: tuple[str, ...]
 
-    def hit(self, name: str, operation: str = "") -> InjectedFault | None:
-        """The fault of a member in this lap, in the operation if given; None if none has it."""
+    def hits(self, name: str, operation: str = "") -> list[InjectedFault]:
+        """The faults of its members in this lap, in the operation if given."""
         rig, stages = self.task.node.rig, self.task.node.stages
-        for fault in (rig.fault(name, one) for one in self.members):
-            if (
-                fault is not None
-                and fault.hits_task(stages)
-                and fault.field in (None, operation or fault.field)
-            ):
-                return fault
-        return None
+        every = (rig.fault(name, one) for one in self.members)
+        found = [one for one in every if one is not None and one.hits_task(stages)]
+        return [one for one in found if one.field in (None, operation or one.field)]
 
     def rate_gbps(self, case: Case) -> float:
-        """Its bus bandwidth: as fast as its links and its slowest member are."""
-        slow = self.hit(SLOW, case.operation)
-        return self._linked_gbps(case) * (1 - (slow.by or 0.0 if slow is not None else 0.0))
+        """Its bus bandwidth: as fast as its links, its slowest member and the slowest two in its ring are."""
+        loaded, after = self.task.node.rig.loaded, (*self.members[1:], self.members[0])
+        ring = [{one, other} for one, other in zip(self.members, after, strict=True)]
+        pairs = [one for one in self.hits(PAIR_SLOW) if {one.subject, opposite(loaded, one.subject)} in ring]
+        slow = [*self.hits(SLOW, case.operation), *pairs]
+        return self._linked_gbps(case) * min((1 - (one.by or 0.0) for one in slow), default=1.0)
 
     def _linked_gbps(self, case: Case) -> float:
         """That of the SKU file, or of its slowest link."""
@@ -150,7 +176,7 @@ class Rank:
         if not inside:
             lan_share = next((share for mib, share in LAN_AT_SIZE if case.mib <= mib), 0.97)
             return LAN_GBPS * lan_share * KIND_SHARE.get(case.operation, OTHER_SHARE)
-        if self.hit("nvlink-down") or card.sku.nvlinks is None:
+        if self.hits("nvlink-down") or card.sku.nvlinks is None:
             return HOST_SHARE * self._slowest_link_gbps() * share
         known = stated.get((case.operation, task.crew.size, case.mib))
         return known or LINK_GBPS * card.sku.nvlinks * share
@@ -184,8 +210,9 @@ class Rank:
         """What it reports if a fault ends the group in this operation; nothing if none does."""
         rank, subject = self.task.crew.rank, self.task.plan.subject
         for name in (HANG, RANK_KILLED, RANK_FROZEN):
-            if (fault := self.hit(name, case.operation)) is None:
+            if not (faults := self.hits(name, case.operation)):
                 continue
+            fault = faults[0]
             own = subject == fault.subject
             died = own and name == RANK_KILLED
             inside = not own or died
@@ -275,8 +302,7 @@ def _round(rank: Rank, case: Case, t_s: float, each_s: float) -> Round:
 
 def _members(task: Task, spec: CollectiveSpec) -> tuple[str, ...]:
     """The devices of its group."""
-    teams = {one.text: one.members for one in subjects(task.node.rig.loaded, "team")}
-    return tuple(spec.group.split()) or teams[task.crew.subject]
+    return tuple(spec.group.split()) or team_of(task.node.rig.loaded, task.crew.subject)
 
 
 SIMULATED = SimulatedForm(segments, records)

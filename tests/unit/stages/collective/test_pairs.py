@@ -4,17 +4,21 @@ import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.judge import judge
+from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, decide, sentence
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.simulation.faults.parsing import FaultError
 from rigproof.stages.collective import simulated
 from rigproof.stages.collective.criteria import CRITERIA
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament, units_of
 from rigproof.stages.registry import KINDS
 from support.blamed_teams import of, team
 from support.equal_hosts import NONE
+from support.fault_matrix import ring_rig
 from support.lengths import lengths
+from support.sentences import check_sentences
 
 STAGE = "collective"
 
@@ -57,27 +61,53 @@ def pairs_of(recording, subject):
     return [one.data for one in recording.events if one.kind == "pairs_tested" and one.subject == subject]
 
 
-def test_a_pair_of_eight_that_no_ring_uses_is_found_in_a_soak_and_the_link_is_named(bad_pair):
-    bad_pair("n0/gpu1", "n0/gpu4")
+def test_a_pair_of_eight_that_no_ring_uses_is_found_in_a_soak_and_the_link_is_named():
     loaded = rig(1, 8, "soak")
-    recording = simulated_recording(loaded, "soak")
+    recording = simulated_recording(loaded, "soak", ("pair-slow@n0/gpu5",))
     found = judged(recording, loaded, "n0")
     assert found.outcome is Outcome.FAIL
-    assert found.detail.startswith("n0/gpu1 and n0/gpu4 alone: ")
+    assert found.detail.startswith("n0/gpu1 and n0/gpu5 alone: ")
     assert "the median of 27 other pairs" in found.detail
-    assert found.detail.endswith("what joins n0/gpu1 and n0/gpu4 is to blame: each is fine with others")
-    assert len(found.detail) <= 255
+    assert found.detail.endswith("; what joins them is to blame: each is fine with others")
     turns = [one for one in recording.events if one.kind == "groups_tested"]
     assert [len(one.data["groups"]) for one in turns] == [4] * 7 + [1]  # and once more by themselves
 
 
-def test_a_shorter_run_does_not_look_for_it_and_says_so(bad_pair):
-    bad_pair("n0/gpu1", "n0/gpu4")
-    loaded = rig(1, 8, "quick")
-    recording = simulated_recording(loaded, "quick")
-    assert judged(recording, loaded, "n0").outcome is Outcome.PASS
+@pytest.mark.parametrize("sku", ["h200-sxm", "unknown"])
+def test_a_soak_rejects_a_slow_pair_of_four_by_the_other_pairs_also_of_cards_that_nobody_listed(sku):
+    verdicts = judge_all(simulated_recording(ring_rig("soak", sku), "soak", ("pair-slow@n1/gpu1",)))
+    assert decide(verdicts).value == "REJECTED"
+    (failed,) = (sentence(one) for one in verdicts if one.outcome is Outcome.FAIL)
+    assert "n1/gpu1 and n1/gpu3 alone: " in failed
+    assert "the median of 5 other pairs" in failed
+    check_sentences(verdicts)
+
+
+@pytest.mark.parametrize("sku", ["h200-sxm", "unknown"])
+@pytest.mark.parametrize("level", ["quick", "standard", "extended"])
+def test_a_shorter_run_does_not_look_for_it_and_says_so(level, sku):
+    recording = simulated_recording(ring_rig(level, sku), level, ("pair-slow",))
+    verdicts = judge_all(recording)
+    assert decide(verdicts).value == "ACCEPTED"
+    (team,) = (one for one in verdicts if one.criterion == "collective.all_reduce" and one.subject == "n1")
+    assert team.detail.endswith("; its ring passes 4 of its 6 pairs, and only a soak tests the others")
     assert not [one for one in recording.events if one.kind == "groups_tested"]
-    assert "what only another one does, no other level looks for" in CRITERIA[0].limit
+
+
+def test_a_ring_of_three_passes_each_two_and_has_no_such_pair():
+    with pytest.raises(FaultError, match="pair-slow on n0/gpu0: the ring of its node passes each two"):
+        simulated_recording(rig(1, 3, "soak"), "soak", ("pair-slow",))
+    loaded = rig(1, 3, "quick")
+    assert "pairs" not in judged(simulated_recording(loaded, "quick"), loaded, "n0").detail
+
+
+@pytest.mark.parametrize("gpus", range(4, 10))
+def test_a_slow_pair_does_not_follow_each_other_in_the_ring(gpus):
+    loaded = rig(1, gpus, "quick")
+    ring = team(1, gpus)
+    for place, one in enumerate(ring):
+        apart = (ring.index(simulated.opposite(loaded, one)) - place) % gpus
+        assert 2 <= apart <= gpus - 2
 
 
 def test_of_three_nodes_each_pair_is_in_the_ring_so_that_every_level_finds_it(bad_pair):
