@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rigproof.stages.collective.blame import Culprit, Members, Trial, next_step, node_of
+from rigproof.stages.collective.blame import next_step
+from rigproof.stages.collective.results import Culprit, Members, Trial, node_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "blame.md"
 BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"

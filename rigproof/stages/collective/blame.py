@@ -13,70 +13,21 @@ cluster-readiness-engine (ADR-054 to 056).
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
 from itertools import combinations, pairwise, product
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from rigproof.profiles.planning.subjects import round_robin
+from rigproof.stages.collective.results import Culprit, Members, Results, Trial, node_of
 
-Result = Literal["fine", "wrong", "stuck", "slow", "unknown"]
-Kind = Literal["gpu", "port", "node", "link", "switch", "all", "unknown"]
-Members = tuple[str, ...]  # devices, in the team's order
 Items = Sequence[Members]  # units (devices, or whole nodes), or blocks of them that are fine
 Answers = Mapping[Members, bool]  # whether each group is fine
 T = TypeVar("T")
 Walk = Generator[Sequence[Members], Answers, T]  # asks for groups, all of which are then answered
 ROUNDS = 40  # with the planned ones; more are not worth a rig's time
 PAIRINGS = 4  # rounds in which a first pair that is fine is looked for
-FEW = 4  # blocks of which each two are tested with each other; of more only neighbours
 ALL_FROM = 5  # units none of which is fine with another: fewer may each be bad by itself
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A group that was tested; `missing` are the devices that others waited for, if it was stuck."""
-
-    members: Members
-    result: Result
-    missing: Members = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Culprit:
-    """What is to blame, or what cannot be told.
-
-    `one`: its devices. `other`: those that they fail with; empty if they do with all (`gpu`), with each other
-    (`all`), or if it cannot be told (`unknown`). `port`: one device's way out of its node. `why`: in words.
-    """
-
-    kind: Kind
-    one: Members
-    other: Members = ()
-    why: str = ""
-
-    @property
-    def subject(self) -> str:
-        """What it is called: devices, or nodes if it is about whole ones."""
-        between = len(set(map(node_of, (*self.one, *self.other)))) > 1
-        nodes = self.kind == "node" or (self.kind in ("switch", "all", "link") and between)
-        sides = (dict.fromkeys(map(node_of, side) if nodes else side) for side in (self.one, self.other))
-        one, other = map(_names, map(list, sides))
-        if self.kind == "link":
-            return f"{one} and {other}"
-        return f"{one} from the rest" if self.kind == "switch" else one
-
-    def shows_in(self, group: Iterable[str]) -> bool:
-        """Whether a group with these members is bad because of it."""
-        members = frozenset(group)
-        if self.kind == "unknown":
-            return False
-        if self.kind == "gpu":
-            return not members.isdisjoint(self.one)
-        if self.kind == "all":
-            inside = members.intersection(self.one)
-            return len(inside if _scope(self.one) else set(map(node_of, inside))) > 1
-        return not (members.isdisjoint(self.one) or members.isdisjoint(self.other))
+TOO_MANY = "too few of them are fine together, so nobody can say which ones are right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +36,6 @@ class Step:
 
     groups: tuple[Members, ...] = ()
     culprits: tuple[Culprit, ...] = ()
-
-
-def node_of(device: str) -> str:
-    """The node of a device."""
-    return device.rpartition("/")[0]
 
 
 def next_step(devices: Members, results: Iterable[Trial], *, rounds: int = ROUNDS) -> Step:
@@ -143,8 +89,7 @@ class _Search:
             self.nodes.setdefault(node_of(device), []).append(device)
         self._place = {device: place for place, device in enumerate(devices)}
         self._left = left  # results that were not asked for yet
-        self._fine: list[frozenset[str]] = []
-        self._bad: list[frozenset[str]] = []
+        self._results = Results(devices)
         self._hints: dict[str, None] = {}
         self._found: list[Culprit] = []
         alone = [one for one in left if len(one.members) == 1]
@@ -160,13 +105,14 @@ class _Search:
             self._left.remove(one)
         answers[group] = told is not None and own[told].result == "fine" and answers.get(group, True)
         if told is not None:
-            (self._fine if own[told].result == "fine" else self._bad).append(frozenset(group))
+            same = self._results.fine if own[told].result == "fine" else self._results.bad
+            same.append(frozenset(group))
             self._hints |= dict.fromkeys(own[told].missing)
         return True
 
     def given_up(self, rounds: int) -> tuple[Culprit, ...]:
         """What it knows if it is not allowed to go on."""
-        told = (one for one in self._concluded(self._found) if one.kind != "unknown")
+        told = (one for one in self._results.concluded(self._found) if one.kind != "unknown")
         return (*told, Culprit("unknown", self.devices, why=f"the search was given up after {rounds} rounds"))
 
     def walk(self) -> Walk[tuple[Culprit, ...]]:
@@ -189,7 +135,7 @@ class _Search:
         found += [one for some in (yield from _in_step(searches)) for one in some]
         if len(self.nodes) > 1:
             found += yield from self._between_nodes(found)
-        return self._concluded(found)
+        return self._results.concluded(found)
 
     def _between_nodes(self, found: Sequence[Culprit]) -> Walk[list[Culprit]]:
         """What is wrong between nodes, without the devices that are bad inside their own."""
@@ -435,141 +381,32 @@ class _Search:
         for place, culprit in enumerate(found):
             ends = (culprit.one, culprit.other)
             partners = [unit for unit in [*good[place:], *good[:place]] if unit not in ends]
-            if culprit.kind == "gpu" and not _only(self._evidence(culprit, found), frozenset(culprit.one)):
+            if culprit.kind == "gpu" and not self._results.pinned(culprit, found):
                 pairs = [self._union([culprit.one, one]) for one in partners]
-                new = [pair for pair in pairs if frozenset(pair) not in self._bad]
+                new = [pair for pair in pairs if frozenset(pair) not in self._results.bad]
                 wanted += new[:2] or pairs[:2]
             if culprit.kind == "switch":
                 for side in ends:
-                    had = sum(group.issuperset(side) for group in self._fine)
-                    wanted += [side] * max(0, 2 - had)
+                    wanted += [side] * max(0, 2 - self._results.times_fine(side))
             if culprit.kind == "link" and partners:
                 pair = self._union(ends)
-                wanted += [pair] * max(0, 2 - self._bad.count(frozenset(pair)))
-                if not self._meet(ends):
+                wanted += [pair] * max(0, 2 - self._results.bad.count(frozenset(pair)))
+                if not self._results.meet(ends):
                     wanted += [self._union([end, one]) for one in (partners * 2)[:2] for end in ends]
-        if found and sum(group.issuperset(main) for group in self._fine) < 2:
+        if found and self._results.times_fine(main) < 2:
             wanted.append(main)  # that all others are fine is what makes them partners
         yield from self._ask(wanted, fresh=True)
 
-    def _meet(self, ends: tuple[Members, Members]) -> bool:
-        """Whether both ends of a link are fine with one other, even if any one result is left out."""
-        own = [
-            [group for group in self._fine if frozenset(end) < group and group.isdisjoint(away)]
-            for end, away in (ends, ends[::-1])
-        ]
-        for dropped in (group for groups in own for group in groups):
-            met = [{one for group in groups if group is not dropped for one in group} for groups in own]
-            if not (met[0] & met[1]).difference(*ends):
-                return False
-        return all(own)
-
-    def _evidence(self, culprit: Culprit, found: Iterable[Culprit]) -> list[frozenset[str]]:
-        """The bad groups in which no other finding shows."""
-        others = [one for one in found if one != culprit]
-        return [
-            group
-            for group in self._bad
-            if culprit.shows_in(group) and not any(one.shows_in(group) for one in others)
-        ]
-
     def _ask(self, groups: Sequence[Members], *, fresh: bool = False) -> Walk[dict[Members, bool]]:
         """Whether each group is fine; those of which other results tell are tested only if `fresh`."""
-        new = [group for group in groups if fresh or self._known(group) is None]
+        known = self._results.known
+        new = [group for group in groups if fresh or known(group) is None]
         answers = dict((yield new)) if new else {}
-        return {group: answers[group] if group in answers else bool(self._known(group)) for group in groups}
-
-    def _known(self, group: Members) -> bool | None:
-        members = frozenset(group)
-        if any(one <= members for one in self._bad):
-            return False
-        return True if any(members <= one for one in self._fine_like(members)) else None
-
-    def _fine_like(self, group: Iterable[str]) -> list[frozenset[str]]:
-        """The fine groups that can speak for a group: where nodes are slow together, none for its inside."""
-        node = _scope(group)
-        return [one for one in self._fine if not node or _scope(one) == node]
+        return {group: answers[group] if group in answers else bool(known(group)) for group in groups}
 
     def _union(self, items: Iterable[Members]) -> Members:
         members = {one for item in items for one in item}
         return tuple(sorted(members, key=self._place.__getitem__))
-
-    def _concluded(self, found: Sequence[Culprit]) -> tuple[Culprit, ...]:
-        """What all results bear out, with the reasons; at the end what cannot be told.
-
-        Where a result is left that nothing explains, nobody is named.
-        """
-        sure = [one for one in found if self._holds(one, found)]
-        told = [replace(one, why=one.why or WHY[one.kind]) for one in sure]
-        told += [one for one in found if one.kind == "unknown" and one.why]
-        doubtful = [one for one in found if one not in sure and not one.why]
-        unexplained = [group for group in self._bad if not self._explained(group, told)]
-        if not doubtful and not unexplained:
-            return tuple(told)
-        smallest = min(unexplained or [frozenset((*one.one, *one.other)) for one in doubtful], key=len)
-        scopes = {_scope(group) for group in unexplained}
-        suspects = [one for one in told if one not in found and _scope((*one.one, *one.other)) in scopes]
-        told = [one for one in told if one not in suspects]
-        why = self._why_not(smallest)
-        if suspects:
-            why += f"; most speak against {' and against '.join(one.subject for one in suspects)}"
-        return (*told, Culprit("unknown", self._union([tuple(smallest)]), why=why))
-
-    def _explained(self, group: frozenset[str], told: Iterable[Culprit]) -> bool:
-        """Whether a finding shows in a bad group. Nobody knows on which side of a switch a bad one is."""
-        about = {node_of(device) for one in told if one.kind != "switch" for device in one.one}
-        return any(
-            one.shows_in(group)
-            or (one.kind == "unknown" and not group.isdisjoint(one.one))
-            or (one.kind == "switch" and not about.isdisjoint(map(node_of, group)))
-            for one in told
-        )
-
-    def _why_not(self, group: frozenset[str]) -> str:
-        if not any(one & group for one in self._fine):
-            return "there is nobody else that is fine and that they could be tested with"
-        times = self._bad.count(group)
-        often = "once" if times == 1 else f"{times} times"
-        return f"results contradict each other: together they failed {often}, and nothing explains that"
-
-    def _holds(self, culprit: Culprit, found: Sequence[Culprit]) -> bool:
-        """Whether all results bear it out, and would if any one of them were wrong."""
-        if culprit.why:  # by what it does alone
-            return culprit.kind != "unknown"
-        doubted = (bad for bad in self._bad if any(bad <= fine for fine in self._fine_like(bad)))
-        about = self._fine_like((*culprit.one, *culprit.other))
-        contradicted = any(culprit.shows_in(group) for group in about)
-        if (
-            culprit.kind == "unknown"
-            or contradicted
-            or any(not bad.isdisjoint(culprit.one) for bad in doubted)
-        ):
-            return False
-        own = self._evidence(culprit, found)
-        ends = (culprit.one, culprit.other)
-        if culprit.kind in ("switch", "all"):
-            twice = (sum(group.issuperset(side) for group in self._fine) > 1 for side in ends)
-            return len(own) > 2 and (culprit.kind == "all" or all(twice))
-        if culprit.kind == "link" and not self._meet(ends):
-            return False
-        return _only(own, frozenset((*culprit.one, *(culprit.other if culprit.kind == "link" else ()))))
-
-
-def _scope(devices: Iterable[str]) -> str:
-    """The node of these devices; empty if they are on several."""
-    nodes = {node_of(device) for device in devices}
-    return nodes.pop() if len(nodes) == 1 else ""
-
-
-def _only(groups: Sequence[frozenset[str]], ends: frozenset[str]) -> bool:
-    """Whether these are all that the groups share, and are so without any one of them."""
-    if len(groups) < 2:
-        return False
-    for dropped in range(len(groups)):
-        left = [group for place, group in enumerate(groups) if place != dropped]
-        if reduce(frozenset.__and__, left) - ends:
-            return False
-    return True
 
 
 def _in_step(walks: Sequence[Walk[T]]) -> Walk[list[T]]:
@@ -601,21 +438,3 @@ def _inside(block: Members, units: Items) -> list[Members]:
 def _halves(items: Items) -> list[Items]:
     middle = (len(items) + 1) // 2
     return [half for half in (items[:middle], items[middle:]) if half]
-
-
-TOO_MANY = "too few of them are fine together, so nobody can say which ones are right"
-WHY = {
-    "gpu": "it fails with each partner",
-    "port": "of its node it alone fails with other nodes, and inside its node it is fine: its own way out",
-    "node": "it fails with each other node: its network card, cable, settings",
-    "link": "each is fine with others",
-    "switch": "they are fine with each other and fail with all others: what joins them to the rest",
-    "all": "no two of them are fine together: what all of them share",
-}
-
-
-def _names(names: Sequence[str]) -> str:
-    """Up to four names; of more the first and the last, with the number."""
-    if len(names) <= 4:
-        return ", ".join(names)
-    return f"{names[0]} … {names[-1]} ({len(names)})"

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from rigproof.profiles.planning.subjects import round_robin
-from rigproof.stages.collective.blame import WHY, Culprit, Kind, Members, Result, in_turns, node_of
+from rigproof.stages.collective.blame import in_turns
+from rigproof.stages.collective.results import WHY, Culprit, Kind, Members, Result, node_of
 
 FEWEST_UNITS = 3  # two are the team itself
 

@@ -14,7 +14,7 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.profiles.tables.base import LimitKey
 from rigproof.records.verdict import figure
-from rigproof.stages.collective.blame import Members
+from rigproof.stages.collective.results import Members
 from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, GLOO, KIND, NCCL, ONE_MIB, STAGE
 
 FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)

@@ -20,10 +20,11 @@ from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.collective.blame import Culprit, Members, Result, Trial, next_step, node_of
+from rigproof.stages.collective.blame import next_step
 from rigproof.stages.collective.criteria import of_team
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
 from rigproof.stages.collective.rates import UNIT, limited, limits_of_pairs, speeds
+from rigproof.stages.collective.results import Culprit, Members, Result, Trial, node_of
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     AS_IT_IS,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from rigproof.criteria.evidence.fronts import halt
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.collective.blame import Members, Trial
+from rigproof.stages.collective.results import Members, Trial
 from rigproof.stages.collective.stage import AS_IT_IS
 
 Rates = Mapping[tuple[str, int], float]  # bus bandwidth, GB/s, by operation and MiB

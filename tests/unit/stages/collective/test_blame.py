@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from rigproof.stages.collective.blame import Culprit, Trial, next_step
+from rigproof.stages.collective.blame import next_step
+from rigproof.stages.collective.results import Culprit, Trial
 from support.blamed_teams import (
     LARGE,
     PAGE,
