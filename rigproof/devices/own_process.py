@@ -4,13 +4,14 @@ The process runs the workload with a context of its own, whose records the worke
 """
 
 import json
+import os
 import queue
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from rigproof.devices.specs import Spec, WorkerContext
 from rigproof.host import parent
@@ -62,6 +63,7 @@ class Apart(Child):
             *arguments,
             hear=self.inbox.put,
             ended=lambda status: self.inbox.put({"what": "gone", "status": status}),
+            keep_stderr=True,
             environment=environment,
         )
 
@@ -159,7 +161,7 @@ def run_apart(
                     raise ApartError("failed", f"the {test} failed: {message['message']}")
                 case "gone":
                     status = message["status"]
-                    why = KILLED if status == -signal.SIGKILL else ""
+                    why = KILLED if status == -signal.SIGKILL else child.last_words()
                     raise ApartError("died", f"the {test} ended with status {status}{why}", status=status)
                 case _:
                     hear(message)
@@ -167,10 +169,13 @@ def run_apart(
         child.stop()
 
 
-def serve_apart(work: Callable[[Task, WorkerContext], None], kind: type[Task]) -> int:
-    """Do the work that `run_apart` started this process for; returns the exit status."""
+def serve_apart(work: Callable[[Task, WorkerContext], None], kind: type[Task]) -> NoReturn:
+    """Do the work that `run_apart` started this process for, and end it.
+
+    At once: a group's threads would wait for other ranks, and what torch takes down the kernel does, too.
+    """
     told = json.loads(sys.argv[1])
-    return parent.serve(lambda orders: work(kind(**told["spec"]), _ApartContext(told, orders)))
+    os._exit(parent.serve(lambda orders: work(kind(**told["spec"]), _ApartContext(told, orders))))
 
 
 class _ApartContext:

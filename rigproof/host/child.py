@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from rigproof.host.package import ROOT
+from rigproof.records.message_text import one_line
 
 # The package's folder goes to the end of the path: the package is found even if the environment does not
 # lead to it, and the child finds the standard library, torch and Ray where this process found them.
@@ -124,6 +125,11 @@ class Child:
             self._keeper.join(KILLED_S)
         return self._complaint.decode(errors="replace").strip()
 
+    def last_words(self, before: str = ": ") -> str:
+        """The last line of its stderr, behind `before`; empty if that has none, or is not kept."""
+        *_, last = self.complaint().splitlines() or [""]
+        return before + one_line(last) if last else ""
+
     def _in_thread(self, read: Callable[..., None], *arguments: object) -> threading.Thread:
         name = f"rigproof-child-{self.pid}"
         thread = threading.Thread(target=read, args=arguments, name=name, daemon=True)
@@ -167,8 +173,7 @@ def ask(module: str, *arguments: str, limit_s: float) -> Answer:
         status = child.wait(limit_s)
     finally:
         child.stop(0)
-    complaint = child.complaint().splitlines()[-1:] or [""]
-    return Answer(messages[-1] if messages else None, status, complaint[0])
+    return Answer(messages[-1] if messages else None, status, child.last_words(""))
 
 
 def _message(line: bytes) -> Message | None:

@@ -6,6 +6,7 @@ if TYPE_CHECKING:  # where pydantic is missing, messages say so
     from pydantic import ValidationError
 
 WIDTH = 200
+IMPORT_ERRORS = ("ModuleNotFoundError: ", "ImportError: ", "SyntaxError: ")
 
 
 def one_line(text: str, width: int = WIDTH) -> str:
@@ -14,6 +15,14 @@ def one_line(text: str, width: int = WIDTH) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[: width + 1]
     )
     return plain if len(plain) <= width else plain[: width - 1] + "…"
+
+
+def not_loaded(error: str) -> bool:
+    """Whether Python could not load what a process runs: a package is missing, or its files were changed.
+
+    That says nothing about hardware.
+    """
+    return any(one in error for one in IMPORT_ERRORS)
 
 
 def cause_and_step(text: str) -> tuple[str, str]:

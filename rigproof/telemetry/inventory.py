@@ -154,8 +154,8 @@ class Detection:
             return inventory_from(self._messages[0] if self._messages else {})
         except (KeyError, TypeError):
             ended = _ending(self._status or 0)
-            output = (self._child.complaint().splitlines()[-1:] or ["no output"])[0]
-            return _host_alone(f"GPU detection ended with {ended}: {output}; {WAY_OUT}")
+            output = self._child.last_words() or ": no output"
+            return _host_alone(f"GPU detection ended with {ended}{output}; {WAY_OUT}")
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """Let the child end, and kill it after `timeout_s`."""

@@ -77,17 +77,19 @@ class ForkedPopen:
         stderr: int,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        assert (stdin, stdout, stderr) == (subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL)
+        assert stdin == stdout == stderr == subprocess.PIPE
         place = command.index(child.BOOT) + 1
         its_stdin, orders = os.pipe()
         answers, its_stdout = os.pipe()
+        complaints, its_stderr = os.pipe()
         self._ended, its_end = os.pipe()
         self.stdin: IO[bytes] = os.fdopen(orders, "wb")
         self.stdout: IO[bytes] | None = os.fdopen(answers, "rb")
-        self.stderr = None
+        self.stderr: IO[bytes] | None = os.fdopen(complaints, "rb")
         told = json.dumps([command[place:], dict(os.environ if env is None else env)]).encode()
-        socket.send_fds(server, [told], [its_stdin, its_stdout, its_end])
-        for one in (its_stdin, its_stdout, its_end):
+        given = its_stdin, its_stdout, its_stderr, its_end
+        socket.send_fds(server, [told], given)
+        for one in given:
             os.close(one)
         self.pid = int(os.read(self._ended, 8))
         self._status: int | None = None
@@ -119,7 +121,7 @@ def serve(server: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave no zombies
     gc.freeze()
     while True:
-        told, streams, _, _ = socket.recv_fds(server, REQUEST_BYTES, 3)
+        told, streams, _, _ = socket.recv_fds(server, REQUEST_BYTES, 4)
         if not told:
             return
         if os.fork() == 0:
@@ -133,16 +135,15 @@ def _keep(told: Any, streams: Sequence[int]) -> None:
     """Fork the child, tell its id, and, once it has ended, how."""
     _die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    stdin, stdout, ended = streams
+    *streams, ended = streams
     pid = os.fork()
     if pid == 0:
         os.close(ended)
-        os.dup2(stdin, 0)
-        os.dup2(stdout, 1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        for number, one in enumerate(streams):
+            os.dup2(one, number)
         _become(*told)
-    os.close(stdin)
-    os.close(stdout)
+    for one in streams:
+        os.close(one)
     os.write(ended, b"%-8d" % pid)
     os.write(ended, b"%-8d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     os._exit(0)

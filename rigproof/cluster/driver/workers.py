@@ -16,16 +16,18 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.black_box import step_of
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
+from rigproof.records.message_text import not_loaded
 
 NEVER_UP = "read in Ray's logs on that node what kept it from starting, correct that, and run again"
-INSTALL = "install on that node, for the Python of its Ray, what is missing, and run again"
+INSTALL = (
+    "install on that node, for the Python of its Ray, what is missing or was changed meanwhile, and run again"
+)
 # What is said of a process that a worker has started (`devices/own_process.py`); no card sends signal 9.
 SIGKILLED = f"ended with status {-signal.SIGKILL:d}"
 FIND_KILLER = (
     "find out who killed it (`dmesg` names what the kernel's OOM killer ended; earlyoom, systemd-oomd and "
     "batch systems have logs of their own), and run again"
 )
-IMPORT_ERRORS = ("ModuleNotFoundError:", "ImportError:")
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once is not replaced endlessly
 
 
@@ -265,9 +267,7 @@ class Workers:
                 )
                 slot.replacing = None
         elif reply.state == "broken":
-            # A process that cannot load torch says nothing about its card.
-            unloaded = (reply.error or "").startswith(IMPORT_ERRORS)
-            disturbed = {"disturbed": INSTALL} if unloaded else {}
+            disturbed = _no_fault(reply.error or "")
             message = f"its device did not open: {reply.error}"
             self.event("worker_failed", slot, message, error=reply.error, **disturbed)
             self._vacate(slot)
@@ -280,7 +280,7 @@ class Workers:
             slot.finished_s = slot.last_round_s or self._now_s()
         elif reply.state == "failed":
             slot.outcome = "failed"
-            disturbed = {"disturbed": FIND_KILLER} if SIGKILLED in (reply.error or "") else {}
+            disturbed = _no_fault(reply.error or "")
             message = f"its task failed: {reply.error}"
             self.event("worker_failed", slot, message, error=reply.error, **disturbed)
             # Some CUDA errors persist in the process, and so may its memory.
@@ -330,3 +330,10 @@ class Workers:
             self._agents.kill(slot.plan.node, slot.process)
         if slot.poller is not None:
             self._driving.kill(slot.poller)
+
+
+def _no_fault(error: str) -> dict[str, str]:
+    """The remedy, as `data` of a failure, for an error that says nothing about hardware; empty for others."""
+    if not_loaded(error):
+        return {"disturbed": INSTALL}
+    return {"disturbed": FIND_KILLER} if SIGKILLED in error else {}

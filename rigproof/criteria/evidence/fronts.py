@@ -10,6 +10,7 @@ from typing import Literal
 
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.records.measurements import Event
+from rigproof.records.message_text import not_loaded
 
 KILLED = -9  # the exit status of a process that SIGKILL ended: no card sends it
 # What a rank says whose peer is gone: it is not the one to blame.
@@ -26,11 +27,17 @@ LEFT_ALONE = (
     "Network is unreachable",
 )
 SHORT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "CUDA error: out of memory")
-# The next step.
-STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
-CABLE = "run `ping` from one of them to the other; see cables, switch, `sudo ufw status`"
 SHOWN = 3  # ranks that a sentence names
-How = Literal["stuck", "died", "killed", "held", "failed", "memory", "lost", "unreached"]
+How = Literal["stuck", "died", "killed", "held", "failed", "memory", "unloaded", "lost", "unreached"]
+SENDER = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
+NEXT_STEPS: dict[How, str] = {
+    "killed": SENDER,
+    "held": SENDER,
+    "memory": "free memory on that device, and run again",
+    "unloaded": "install there what is missing, or was changed meanwhile, and run again",
+    "unreached": "run `ping` from one of them to the other; see cables, switch, `sudo ufw status`",
+}
+STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +57,12 @@ class Halt:
     @property
     def next_step(self) -> str:
         """What to do about it."""
-        return CABLE if self.how == "unreached" else STUCK
+        return NEXT_STEPS.get(self.how, STUCK)
 
     @property
     def by_others(self) -> bool:
-        """Whether a signal did it, or there was too little memory: no card or link does that."""
-        return self.how in ("killed", "held", "memory")
+        """Whether a signal did it, or memory or code was lacking: no card or link does that."""
+        return self.how in ("killed", "held", "memory", "unloaded")
 
 
 def halt_of(team: SharedEvidence, stage: str, **which: str) -> Halt | None:
@@ -102,7 +109,7 @@ def _death(died: Sequence[Event]) -> Halt | None:
         return _halt(
             "memory", causes, first, f"memory ran short on {_ranks(causes)} {_where(first)}: {error}"
         )
-    how: How = "failed" if status is None else "died"
+    how: How = "unloaded" if not_loaded(error) else "failed" if status is None else "died"
     return _halt(how, causes, first, f"{_ranks(causes)} ended {_where(first)}: {error}")
 
 

@@ -80,7 +80,6 @@ IN_NODE = "compare `nvidia-smi topo -m` with the node's manual"
 SLOW = f"{IN_NODE}; between nodes `export` what lan.route prints"
 PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
 NO_WAY = "see whom collective.all_reduce names: each way between the cards fails"
-RUN_AGAIN = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
 MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
 
 
@@ -163,7 +162,7 @@ def _wrong(team: SharedEvidence, **which: str) -> tuple[str, float] | None:
 def _excuse(halt: Halt) -> None:
     """Disturbed if no card or link did it."""
     if halt.by_others:
-        raise Disturbed(halt.words, MORE_MEMORY if halt.how == "memory" else RUN_AGAIN, halt.t_s)
+        raise Disturbed(halt.words, MORE_MEMORY if halt.how == "memory" else halt.next_step, halt.t_s)
 
 
 def _blamed(team: SharedEvidence) -> str:

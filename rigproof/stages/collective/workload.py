@@ -299,9 +299,8 @@ class RankWork:
 
 
 def serve(work: Callable[[CollectiveSpec, WorkerContext], RankWork]) -> None:
-    """Do this rank's work; then end without waiting for the group's threads, which wait for others."""
-    status = serve_apart(lambda spec, context: work(spec, context).run(), CollectiveSpec)
-    os._exit(status)
+    """Do this rank's work."""
+    serve_apart(lambda spec, context: work(spec, context).run(), CollectiveSpec)
 
 
 if __name__ == "__main__":

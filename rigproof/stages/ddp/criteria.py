@@ -17,7 +17,6 @@ NORM_SHARE = KIND.key(lambda own: own.norm_share)
 
 LITTLE = 0.25  # of a step: the exchange costs no more with as many accumulated gradients as a remedy names
 MOST_SHARES = 8  # devices whose examples a sentence names
-RUN_AGAIN = "find out who sent the signal, or free memory on that device, and run again"
 WRONG = "do not train on this device; run it in another slot, and replace it if it is wrong there"
 
 
@@ -67,7 +66,7 @@ def training(rig: Evidence) -> Finding:
         )
     if (halted := halt_in(rig)) is not None:
         if halted.by_others:
-            raise Disturbed(halted.words, RUN_AGAIN, halted.t_s)
+            raise Disturbed(halted.words, halted.next_step, halted.t_s)
         return Finding(
             Outcome.FAIL,
             detail=halted.words,

@@ -1,6 +1,5 @@
 """The workload of training together: each worker's rank trains in a process of its own."""
 
-import sys
 from typing import Any
 
 from rigproof.devices.device import Device
@@ -50,4 +49,4 @@ def _serve(spec: DdpSpec, context: WorkerContext) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve_apart(_serve, DdpSpec))
+    serve_apart(_serve, DdpSpec)

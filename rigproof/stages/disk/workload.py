@@ -7,7 +7,6 @@ that process and not the worker.
 import errno
 import mmap
 import os
-import sys
 from contextlib import closing
 from typing import Literal
 
@@ -159,4 +158,4 @@ def wrong_text(offset: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(serve_apart(lambda spec, context: DiskWork(spec, context).run(), DiskSpec))
+    serve_apart(lambda spec, context: DiskWork(spec, context).run(), DiskSpec)

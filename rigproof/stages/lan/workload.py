@@ -3,7 +3,6 @@
 It runs in a process of its own, since a library that waits for the other node cannot be told to stop.
 """
 
-import sys
 import time
 
 from rigproof.devices.device import Device
@@ -154,4 +153,4 @@ def _serve(spec: LanSpec, context: WorkerContext) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve_apart(_serve, LanSpec))
+    serve_apart(_serve, LanSpec)

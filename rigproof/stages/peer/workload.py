@@ -4,7 +4,6 @@ It runs in a process of its own, which sees all GPUs of the host: a copy that ha
 host's first worker starts it; the others have nothing to do.
 """
 
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -204,4 +203,4 @@ class PairWork:
 
 
 if __name__ == "__main__":
-    sys.exit(serve_apart(serve, PeerSpec))
+    serve_apart(serve, PeerSpec)

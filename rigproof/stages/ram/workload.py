@@ -4,7 +4,6 @@ It runs in a process of its own, which may take most of the host's memory: all o
 process ends, however it does, and if memory runs out, the kernel ends that process before others.
 """
 
-import sys
 from contextlib import suppress
 from threading import Barrier
 
@@ -194,4 +193,4 @@ def _serve(spec: RamSpec, context: WorkerContext) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve_apart(_serve, RamSpec))
+    serve_apart(_serve, RamSpec)

@@ -5,7 +5,6 @@ Each arm begins when all of the group are there.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -137,4 +136,4 @@ def _first_line(error: RuntimeError) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(serve_apart(_serve, TrafficSpec))
+    serve_apart(_serve, TrafficSpec)

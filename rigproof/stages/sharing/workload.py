@@ -54,6 +54,7 @@ class SharingProcess(Child):
             json.dumps(settings),
             hear=lambda message: inbox.put((self, message)),
             ended=lambda status: inbox.put((self, {"what": "gone", "status": status})),
+            keep_stderr=True,
         )
 
 
@@ -176,7 +177,7 @@ class SharedWork:
             case "error":
                 self._give_up(process, message["message"])
             case "gone":
-                self._give_up(process, f"ended with status {message['status']}")
+                self._give_up(process, f"ended with status {message['status']}{process.last_words()}")
 
     def _report(self, process: SharingProcess, message: dict[str, Any]) -> None:
         self._reporter.round(

@@ -97,6 +97,10 @@ def test_its_records_are_the_workers_and_each_is_a_sign_of_life(heard, monkeypat
             "the lab test ended with status -9; the kernel killed it since memory ran out, or somebody did",
         ),
         ("    os._exit(3)", "the lab test ended with status 3"),
+        (
+            "    os.write(2, b'Traceback:\\nImportError: libcudart.so.13\\n'); os._exit(1)",
+            "the lab test ended with status 1: ImportError: libcudart.so.13",
+        ),
     ],
 )
 def test_one_that_fails_or_dies_is_an_error_that_says_how(heard, work, error):

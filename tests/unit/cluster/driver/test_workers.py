@@ -208,11 +208,19 @@ def test_a_task_that_failed_is_reported_and_its_process_replaced(lonely):
 
 
 @pytest.mark.parametrize(
-    ("status", "remedy"), [(-signal.SIGKILL, FIND_KILLER), (-signal.SIGSEGV, None), (1, None)]
+    ("how", "remedy"),
+    [
+        (f"{-signal.SIGKILL:d}", FIND_KILLER),
+        (f"{-signal.SIGSEGV:d}", None),
+        ("1", None),
+        ("1: RuntimeError: CUDA error 719", None),
+        ("1: ModuleNotFoundError: No module named 'rigproof.stages'", INSTALL),
+        ("1: SyntaxError: '(' was never closed", INSTALL),
+    ],
 )
-def test_a_task_whose_own_process_was_killed_is_not_the_rigs_failure(lonely, status, remedy):
+def test_a_task_whose_own_process_was_killed_or_not_loaded_is_not_the_rigs_failure(lonely, how, remedy):
     lonely.works()
-    lonely.answers(state="failed", error=f"RuntimeError: the memory test ended with status {status:d}")
+    lonely.answers(state="failed", error=f"RuntimeError: the memory test ended with status {how}")
     assert lonely.events[0].data.get("disturbed") == remedy
 
 

@@ -102,6 +102,12 @@ def test_one_that_was_left_alone_is_not_to_blame_for_a_death(peer):
     )
 
 
+def test_a_rank_whose_code_could_not_be_loaded_says_nothing_about_its_card():
+    how, devices, words = halt(died(1, 1, "it ended with status 1: ImportError: libnccl.so.2"), event(2))
+    assert (how, devices) == ("unloaded", ("n1/gpu1",))
+    assert words.endswith("it ended with status 1: ImportError: libnccl.so.2")
+
+
 def test_an_error_of_all_names_all_and_what_it_said():
     found = halt(*(died(rank, message="it failed: ValueError: no NCCL") for rank in range(5)), size=5)
     assert found[0] == "failed"

@@ -171,6 +171,7 @@ for step in plan:
     elif step == "full": say("out_of_memory", message="no room"); say("error", message="no room"); sys.exit(1)
     elif step == "broken": say("error", message="CUDA error 719"); sys.exit(1)
     elif step == "die": os.kill(os.getpid(), 9)
+    elif step == "unloaded": import no_such_module
     elif step == "noise": print("a library's word"); print("[1]"); print(chr(123), flush=True)
     elif step == "hang": time.sleep(600)
 while sys.stdin.readline(): pass
@@ -203,6 +204,7 @@ def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
     [
         (["die"], r"process 1 of 1 that share host/cpu0 \(pid \d+\): ended with status -9"),
         (["opened", "die"], "ended with status -9"),
+        (["unloaded"], "ended with status 1: ModuleNotFoundError: No module named 'no_such_module'"),
         (["opened", "ready", "die"], "ended with status -9"),
         (["opened", "ready", "broken"], "CUDA error 719"),
         (["elsewhere"], "uses GPU-other, not CPU-"),
