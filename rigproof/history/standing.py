@@ -5,6 +5,7 @@ milliseconds and cannot hang: nothing here imports torch, Ray, NVML or pydantic,
 asked for.
 """
 
+import os
 import re
 import socket
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 from rigproof.history.verdicts import ended_at, verdicts, was_on
 from rigproof.host.nvidia import KernelDriver, kernel_driver
 from rigproof.host.proc import boot_id
-from rigproof.host.visible import own_setting, shown, visible_gpus
+from rigproof.host.visible import BY_BUS, ORDER, by_speed, own_setting, shown, visible_gpus
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.files import digest, profile_folder, read_toml
 from rigproof.profiles.tables.level_names import LEVELS
@@ -42,13 +43,14 @@ class NotAcceptedError(RuntimeError):
 class Here:
     """This machine, as its kernel tells. `boot_id`: None if it is not the host's own.
 
-    `visible`: CUDA_VISIBLE_DEVICES of who asks; None if not set.
+    `visible` and `order`: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER of who asks; None if not set.
     """
 
     hostname: str = field(default_factory=socket.gethostname)
     boot_id: str | None = field(default_factory=lambda: boot_id().value)
     driver: KernelDriver = field(default_factory=kernel_driver)
     visible: str | None = field(default_factory=own_setting)
+    order: str | None = field(default_factory=lambda: os.environ.get(ORDER))
 
     @property
     def uuids(self) -> dict[str, str]:
@@ -270,15 +272,22 @@ def _changed(head: Mapping[str, Any], node: Mapping[str, Any], here: Here, wante
 
 
 def _untested(gpus: list[dict[str, Any]], here: Here) -> str:
-    """The first card that CUDA_VISIBLE_DEVICES gives who asks, in PCI bus order, and the run did not test."""
+    """The first card that CUDA_VISIBLE_DEVICES gives who asks and the run did not test; empty if none.
+
+    Of unlike cards CUDA counts the fastest first, unless it is told otherwise: an index may be any of them.
+    """
     tested = {*map(_address, gpus), *(str(one.get("uuid")) for one in gpus)}
     cards = [
         GpuIdentity(address, "cuda", here.uuids.get(address, ""), "", index, 0.0)
         for index, address in enumerate(here.driver.expected)
     ]
     visible = () if here.visible is None else visible_gpus(cards, here.visible, lambda _: None)
-    untested = [one.subject for one in visible if not tested & {one.subject, one.uuid}]
-    return f"{shown(here.visible or '')} names {untested[0]}, not tested" if untested else ""
+    unsure = by_speed(here.visible, here.order) and len(here.driver.models) > 1
+    untested = [one.subject for one in (cards if unsure else visible) if not tested & {one.subject, one.uuid}]
+    if not untested:
+        return ""
+    what = f"needs {ORDER}={BY_BUS}" if unsure else f"names {untested[0]}, not tested"
+    return f"{shown(here.visible or '')} {what}"
 
 
 def _other_profile(head: Mapping[str, Any]) -> str:

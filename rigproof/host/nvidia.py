@@ -16,6 +16,7 @@ VERSION = re.compile(r"^NVRM version:.*?\s(\d{3,}(?:\.\d+)+)\s", re.MULTILINE)
 UUID = re.compile(
     r"^GPU UUID:\s*(GPU-[0-9a-f-]{36})\s*$", re.MULTILINE
 )  # question marks before its first use
+MODEL = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
 MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 EXCLUDED = re.compile(r"^GPU Excluded:\s*Yes", re.MULTILINE)  # by its administrator: NVreg_ExcludedGpus
 
@@ -25,7 +26,8 @@ class KernelDriver:
     """NVIDIA's driver in the kernel. Cards are PCI addresses as in sysfs, `0000:65:00.0`, sorted.
 
     `expected`: those that this process, in its container, was given too (their /dev/nvidiaN is there), so
-    that NVML should list them. `uuids` are as NVML has them, of the cards that have told theirs.
+    that NVML should list them. `uuids` are as NVML has them, of the cards that have told theirs. `models`:
+    how all driven cards are called, each name once.
     """
 
     loaded: bool = False
@@ -33,6 +35,7 @@ class KernelDriver:
     expected: tuple[str, ...] = ()
     version: str | None = None
     uuids: tuple[tuple[str, str], ...] = ()  # card and UUID
+    models: tuple[str, ...] = ()
 
 
 def kernel_driver(
@@ -56,6 +59,7 @@ def kernel_driver(
         tuple(
             (address, found[1]) for address, text in sorted(driven.items()) if (found := UUID.search(text))
         ),
+        tuple(sorted({found[1] for text in driven.values() if (found := MODEL.search(text))})),
     )
 
 

@@ -16,6 +16,8 @@ INDEX = re.compile(r"0|[1-9][0-9]*")
 END = "-1"  # ends the list on purpose: NVIDIA's own example for an index that no GPU has
 HIDING = frozenset({"", END, "none", "void", "nodevfiles"})  # whole values, in any case, that hide every GPU
 # Of a container, read when it was started (NVIDIA Container Toolkit, Docker Specialized Configurations).
+ORDER = "CUDA_DEVICE_ORDER"
+BY_BUS = "PCI_BUS_ID"  # its default, FASTEST_FIRST, is no other order where all cards are of one model
 CONTAINER_NAME = "NVIDIA_VISIBLE_DEVICES"
 SHOWN_UUIDS = 8  # in a message
 
@@ -64,6 +66,12 @@ def visible_gpus(
             return ()
         named[uuid] = mig
     return tuple(gpu for gpu in gpus if gpu.uuid in named)
+
+
+def by_speed(setting: str | None, order: str | None) -> bool:
+    """Whether CUDA counts from the fastest card, so that nobody but CUDA knows which card an index means."""
+    entries = map(str.strip, (setting or "").split(","))
+    return order != BY_BUS and any(INDEX.fullmatch(one) for one in entries)
 
 
 def hides_all(setting: str | None) -> bool:

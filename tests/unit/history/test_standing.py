@@ -279,6 +279,28 @@ def test_a_card_that_was_not_tested_is_no_ones_to_train_on(write, stand, setting
 
 
 @pytest.mark.parametrize(
+    ("setting", "order", "models", "status"),
+    [
+        ("0", None, ("RTX 3070", "RTX 3090"), 6),  # the 3090, wherever it is
+        ("0", "FASTEST_FIRST", ("RTX 3070", "RTX 3090"), 6),
+        ("0", "PCI_BUS_ID", ("RTX 3070", "RTX 3090"), 0),
+        ("0", None, ("RTX 3090",), 0),
+        (UUID, None, ("RTX 3070", "RTX 3090"), 0),
+        (None, None, ("RTX 3070", "RTX 3090"), 0),
+    ],
+)
+def test_an_index_may_mean_any_of_unlike_cards(write, stand, setting, order, models, status) -> None:
+    write()
+    slots = (CARD, "0000:ca:00.0")
+    uuids = ((CARD, UUID), (slots[1], OTHER))
+    more = replace(DRIVER, cards=slots, expected=slots, uuids=uuids, models=models)
+    found = stand(Here("pc1", BOOT, more, setting, order))
+    assert found.exit_status == status, found.line
+    needs = "none that holds: CUDA_VISIBLE_DEVICES=0 needs CUDA_DEVICE_ORDER=PCI_BUS_ID"
+    assert not status or found.line.startswith(needs)
+
+
+@pytest.mark.parametrize(
     ("here", "why"),
     [
         (Here("pc1", "b01", DRIVER), "this machine was restarted since ACCEPTED"),

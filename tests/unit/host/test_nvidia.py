@@ -21,11 +21,22 @@ def look(tmp_path: Path):
     return found
 
 
-def card(root: Path, address: str, minor: int | None, *, excluded: bool = False, node: bool = True) -> None:
+UNKNOWN = ("Unknown",)
+
+
+def card(
+    root: Path,
+    address: str,
+    minor: int | None,
+    *,
+    excluded: bool = False,
+    node: bool = True,
+    model: str = "Unknown",
+) -> None:
     """A card that the driver has taken, as /proc/driver/nvidia/gpus tells of it."""
     folder = root / "proc" / "driver" / "nvidia" / "gpus" / address
     folder.mkdir(parents=True)
-    text = "Model: \t\t Unknown\nGPU UUID: \t GPU-????????-????-????-????-????????????\n"
+    text = f"Model: \t\t {model}\nGPU UUID: \t GPU-????????-????-????-????-????????????\n"
     text += "" if minor is None else f"Device Minor: \t {minor}\n"
     text += f"GPU Excluded:\t {'Yes' if excluded else 'No'}\n"
     (folder / "information").write_text(text)
@@ -55,19 +66,27 @@ def test_a_machine_without_the_driver(look, tmp_path):
     assert look() == KernelDriver()
 
 
+def test_the_models_of_all_cards_are_told_once_each(look, tmp_path):
+    for number, (address, model) in enumerate(
+        {GOOD: "RTX 3090", DEAD: "RTX 3070", OTHER: "RTX 3090"}.items()
+    ):
+        card(tmp_path, address, number, model=f"NVIDIA GeForce {model}")
+    assert look().models == ("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 3090")
+
+
 def test_every_card_of_the_driver_is_expected(look, tmp_path):
     card(tmp_path, GOOD, 0)
     card(tmp_path, DEAD, 1)
     bound(tmp_path, GOOD)
     bound(tmp_path, DEAD)
-    assert look() == KernelDriver(True, (GOOD, DEAD), (GOOD, DEAD))
+    assert look() == KernelDriver(True, (GOOD, DEAD), (GOOD, DEAD), models=UNKNOWN)
 
 
 def test_a_container_is_told_of_cards_that_it_was_not_given(look, tmp_path):
     card(tmp_path, GOOD, 0)
     card(tmp_path, DEAD, 1, node=False)
     card(tmp_path, OTHER, None)
-    assert look() == KernelDriver(True, (GOOD, DEAD, OTHER), (GOOD,))
+    assert look() == KernelDriver(True, (GOOD, DEAD, OTHER), (GOOD,), models=UNKNOWN)
 
 
 def test_a_card_that_its_administrator_excluded_is_none(look, tmp_path):
