@@ -175,7 +175,7 @@ EVENT_KINDS = {
     "crew_failed": "workers that work together did not begin, or lost one of them; data.workers, size",
     "rank_stuck": "a rank of a group was silent past its deadline; data.rank, sequence, operation, inside, …",
     "rank_died": "the process of a rank of a group failed or was killed; data.rank, status, sequence, …",
-    "blamed": "a device, node or link spoils what others exchange with it; data.kind, devices, apart",
+    "blamed": "a device, node or link spoils what others exchange with it; data.kind, devices, named, apart",
     "set_apart": "a device takes no part in what others exchange, since an earlier stage blamed it",
     "not_told": "devices do not exchange data as they should, and which one is to blame cannot be told",
     "timeout": "a wait passed its deadline; data.limit_s holds it",

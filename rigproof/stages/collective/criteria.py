@@ -166,11 +166,19 @@ def _excuse(halt: Halt) -> None:
 
 
 def _blamed(team: SharedEvidence) -> str:
-    """Who of the team is to blame, as further tests of the stage found, or that it cannot be told."""
+    """Who of the team is to blame, as further tests of the stage found, or that it cannot be told.
+
+    Of several the names alone: with the reasons it would be no sentence that anybody reads.
+    """
     members = {one.subject for one in team.members}
     events = [*team.evidence.events.of_kind("blamed"), *team.evidence.events.of_kind("not_told")]
     own = [one for one in events if one.stage == STAGE and members.issuperset(one.data.get("devices", ()))]
-    return "".join(f"; {message}" for message in dict.fromkeys(one.message for one in own))
+    names = dict.fromkeys(str(one.data.get("named", one.message)) for one in own if one.kind == "blamed")
+    if len(names) > 1:
+        own = [one for one in own if one.kind == "not_told"]
+    messages = dict.fromkeys(one.message for one in own)
+    several = [f"to blame are {', '.join(names)}"] if len(names) > 1 else []
+    return "".join(f"; {text}" for text in (*several, *messages))
 
 
 def _about(halt: Halt) -> str:

@@ -319,10 +319,10 @@ def _team_of(members: Iterable[str], teams: Sequence[Subject]) -> str:
 
 def _said(culprit: Culprit, teams: Sequence[Subject]) -> Event:
     """What was found, as an event of the team that it is about."""
-    data: dict[str, Any] = {"kind": culprit.kind, "devices": list(culprit.one)}
-    data["apart"] = list(culprit.one) if culprit.kind in OWN_FAULT else []
     told = culprit.kind != "unknown"
     named = f"what joins {culprit.subject}" if culprit.kind == "link" else culprit.subject
+    data: dict[str, Any] = {"kind": culprit.kind, "devices": list(culprit.one), "named": named}
+    data["apart"] = list(culprit.one) if culprit.kind in OWN_FAULT else []
     whom = f"{named} is to blame" if told else "who is to blame cannot be told"
     message = f"{whom}: {culprit.why}"
     subject = _team_of((*culprit.one, *culprit.other), teams)

@@ -16,6 +16,7 @@ from rigproof.stages.collective.stage import OPERATIONS
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
+from support.sentences import check_sentences
 
 STAGE = "collective"
 LEVELS = ("quick", "standard", "extended", "soak")
@@ -67,6 +68,18 @@ def test_a_card_that_spoils_its_team_is_found_and_named_in_the_verdict(nodes, gp
     assert failed == failing
     assert all(why in found[one].detail for one in failed)
     assert max(len(found[one].detail) for one in failed) <= 255
+
+
+def test_of_several_to_blame_the_verdict_has_all_names_in_one_sentence() -> None:
+    loaded = rig(1, 8)
+    recording = simulated_recording(loaded, "quick", ("collective-wrong@n0/gpu5", "collective-wrong@n0/gpu2"))
+    assert {message for _, _, message in said(recording)} == {
+        f"n0/gpu{place} is to blame: it fails with each partner" for place in (2, 5)
+    }
+    verdict = judge(CRITERIA[0], "n0", Evidence(recording, loaded))
+    named = verdict.detail.partition("to blame are ")[2]
+    assert set(named.split(", ")) == {"n0/gpu2", "n0/gpu5"}
+    check_sentences([verdict])
 
 
 @pytest.mark.parametrize(
