@@ -21,9 +21,7 @@ from rigproof.plugin.options import (
     select_hardware,
     wants_hardware,
 )
-from rigproof.plugin.options import (
-    only_asks as only_asks,
-)
+from rigproof.plugin.options import only_asks as only_asks
 
 LAST_WORD = "rigproof-last-word"
 

@@ -6,12 +6,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rigproof.cluster.ray.folder import (
-    LONGEST_ROOT_BYTES,
-    OBJECT_STORE_BYTES,
-    SOCKET_PATH_BYTES,
-    temp_root,
-)
+from rigproof.cluster.ray.folder import LONGEST_ROOT_BYTES, OBJECT_STORE_BYTES, SOCKET_PATH_BYTES, temp_root
 from rigproof.cluster.ray.matching import local_node
 from rigproof.host.offers import SHARED_MEMORY
 from rigproof.host.room import MIB, ThreadRoom, free_mib, localhost_elsewhere, loopback_problem, thread_room

@@ -7,13 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
-from rigproof.criteria.evidence.counters import (
-    EXPLAINS_LOW_CLOCK,
-    NAMES,
-    POWER_CAP,
-    SET_BY_USER,
-    names_of,
-)
+from rigproof.criteria.evidence.counters import EXPLAINS_LOW_CLOCK, NAMES, POWER_CAP, SET_BY_USER, names_of
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.fed import idled, remedy_if_waited
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, PieceReadings, over_loads

@@ -5,14 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import (
-    Criterion,
-    Finding,
-    Limit,
-    NotApplicable,
-    NotMeasured,
-    pass_or_fail,
-)
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.clocks import MOVED_S
 from rigproof.criteria.evidence.comparable import (
     UNDECIDED,

@@ -8,12 +8,7 @@ from rigproof.host.addresses import same_host
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.lint.inherited import inherited_warnings
-from rigproof.profiles.lint.limits import (
-    card_limit_problems,
-    length_problems,
-    level_problems,
-    limit_problems,
-)
+from rigproof.profiles.lint.limits import card_limit_problems, length_problems, level_problems, limit_problems
 from rigproof.profiles.lint.memory import policy_problems
 from rigproof.profiles.lint.sku import floor_problems, lint_sku
 from rigproof.profiles.lint.stated import rig_problem

@@ -29,13 +29,7 @@ from rigproof.records.limits import (
     open_plain,
     require_inside,
 )
-from rigproof.records.measurements import (
-    BootReading,
-    Event,
-    ForeignMemory,
-    GpuCounters,
-    Stage,
-)
+from rigproof.records.measurements import BootReading, Event, ForeignMemory, GpuCounters, Stage
 from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import RecordedPlan, Recording, RecordingError

@@ -18,12 +18,7 @@ from rigproof.records.verdict import (
     limit_text,
     meets,
 )
-from rigproof.report.content.order import (
-    READING_ORDER,
-    folded,
-    good_until_the_end,
-    not_measured_groups,
-)
+from rigproof.report.content.order import READING_ORDER, folded, good_until_the_end, not_measured_groups
 
 COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
 LISTED_MAX = 3  # subjects that are no column and have each its own figure; of more, also the range

@@ -7,14 +7,7 @@ from rigproof.simulation.nvml.abi import answers, milli, target, write, write_bu
 from rigproof.simulation.nvml.links import LINK_FIELDS, link_counter
 from rigproof.simulation.nvml.model import ON_DEVICE, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.library import plain
-from rigproof.telemetry.nvml.protocol import (
-    SUCCESS,
-    TEMPERATURE_SENSOR_GPU,
-    Clock,
-    Code,
-    Field,
-    Threshold,
-)
+from rigproof.telemetry.nvml.protocol import SUCCESS, TEMPERATURE_SENSOR_GPU, Clock, Code, Field, Threshold
 
 # nvmlValueType_t, and the member of nvmlValue_t that holds a value of it.
 UNSIGNED_INT, UNSIGNED_LONG_LONG, SIGNED_INT = (1, "uiVal"), (3, "ullVal"), (5, "siVal")

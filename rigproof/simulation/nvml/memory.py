@@ -5,13 +5,7 @@ from typing import Any
 
 from rigproof.simulation.nvml.abi import MIB, answers, target, write, write_list, write_struct
 from rigproof.simulation.nvml.model import ON_DEVICE, SimulatedDriver, SimulatedGpu, SimulatedProcess
-from rigproof.telemetry.nvml.protocol import (
-    ECC_UNCORRECTED,
-    ECC_VOLATILE,
-    RETIRED_DOUBLE_BIT,
-    SUCCESS,
-    Code,
-)
+from rigproof.telemetry.nvml.protocol import ECC_UNCORRECTED, ECC_VOLATILE, RETIRED_DOUBLE_BIT, SUCCESS, Code
 
 NONE = 2**64 - 1  # NVML's "not available"
 

@@ -14,17 +14,7 @@ from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
-from rigproof.stages.ddp.stage import (
-    ALONE,
-    APART,
-    COMPARED,
-    EXCHANGED,
-    KIND,
-    OWN,
-    STAGE,
-    TOGETHER,
-    Gradients,
-)
+from rigproof.stages.ddp.stage import ALONE, APART, COMPARED, EXCHANGED, KIND, OWN, STAGE, TOGETHER, Gradients
 
 EXCHANGE_SHARE = KIND.key(lambda own: own.exchange_share)
 MIB_BYTES = 2**20

@@ -14,15 +14,7 @@ from rigproof.host import parent
 from rigproof.host.addresses import free_ports
 from rigproof.host.child import Message
 from rigproof.stages.lan.objects import Transfer
-from rigproof.stages.lan.stage import (
-    GLOO,
-    NCCL,
-    TCP,
-    LanEnd,
-    LanLatency,
-    LanSpec,
-    LanTraffic,
-)
+from rigproof.stages.lan.stage import GLOO, NCCL, TCP, LanEnd, LanLatency, LanSpec, LanTraffic
 from rigproof.stages.lan.streams import SILENT_S, Streams, other_node
 
 MODULE = "rigproof.stages.lan.workload"

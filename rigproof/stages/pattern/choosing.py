@@ -11,15 +11,7 @@ from pathlib import Path
 import torch
 
 from rigproof.devices.device import Device
-from rigproof.stages.pattern.passes import (
-    NUMBERS,
-    Chunk,
-    Compared,
-    Content,
-    Found,
-    Passes,
-    TorchPasses,
-)
+from rigproof.stages.pattern.passes import NUMBERS, Chunk, Compared, Content, Found, Passes, TorchPasses
 
 VARIABLE = "TRITON_CACHE_DIR"
 PREFIX = "rigproof-triton-"

@@ -3,14 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from rigproof.criteria.criterion import (
-    Criterion,
-    Finding,
-    Limit,
-    NotApplicable,
-    NotMeasured,
-    pass_or_fail,
-)
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by

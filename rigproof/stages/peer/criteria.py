@@ -34,17 +34,7 @@ from rigproof.stages.peer.floors import (
     nvlink_gbps,
     nvlinks_between,
 )
-from rigproof.stages.peer.stage import (
-    ARMS,
-    BACK,
-    BOTH,
-    ENGINE,
-    KIND,
-    STAGE,
-    THERE,
-    WORDS,
-    PeerLink,
-)
+from rigproof.stages.peer.stage import ARMS, BACK, BOTH, ENGINE, KIND, STAGE, THERE, WORDS, PeerLink
 from rigproof.stages.tables import NO_RATE, StageTable, rate_of
 
 PEER_SHARE = KIND.key(lambda own: own.peer_share)

@@ -16,17 +16,7 @@ from rigproof.devices.specs import WorkerContext
 from rigproof.host import parent
 from rigproof.records.measurements import GB, Phase
 from rigproof.stages.peer.copies import Card, Lane, copied, odd_words
-from rigproof.stages.peer.stage import (
-    ARMS,
-    BACK,
-    BOTH,
-    ENGINE,
-    STAGE,
-    THERE,
-    WORDS,
-    PeerLink,
-    PeerSpec,
-)
+from rigproof.stages.peer.stage import ARMS, BACK, BOTH, ENGINE, STAGE, THERE, WORDS, PeerLink, PeerSpec
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
 from rigproof.telemetry.nvml.peers import Connection, connections
 from rigproof.telemetry.nvml.session import open_nvml

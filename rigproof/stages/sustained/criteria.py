@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from itertools import islice
 from statistics import median
 
-from rigproof.criteria.criterion import (
-    Criterion,
-    Finding,
-    Limit,
-    NotMeasured,
-    pass_or_fail,
-)
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOOR_LIMITS, FLOORS, SLOW, Measured, against

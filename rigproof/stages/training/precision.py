@@ -5,14 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from rigproof.criteria.criterion import (
-    Criterion,
-    Finding,
-    Limit,
-    NotApplicable,
-    NotMeasured,
-    pass_or_fail,
-)
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds

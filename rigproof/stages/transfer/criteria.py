@@ -7,14 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from rigproof.criteria.criterion import (
-    Criterion,
-    Finding,
-    Limit,
-    NotApplicable,
-    NotMeasured,
-    pass_or_fail,
-)
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotApplicable, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import CHAMPION_SHARE, Measured, NoFloor, floor_of, torch_of
 from rigproof.criteria.evidence.link import (
@@ -32,17 +25,7 @@ from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds
-from rigproof.stages.transfer.stage import (
-    ALONE,
-    BOTH,
-    D2H,
-    FIGURES,
-    H2D,
-    KIND,
-    MEANINGS,
-    STAGE,
-    TOGETHER,
-)
+from rigproof.stages.transfer.stage import ALONE, BOTH, D2H, FIGURES, H2D, KIND, MEANINGS, STAGE, TOGETHER
 
 FLOOR_X16_GBPS = KIND.key(lambda own: own.floor_x16_gbps)
 TOGETHER_SHARE = KIND.key(lambda own: own.together_share)
