@@ -11,7 +11,7 @@ from rigproof.devices.cpu import CpuMark
 from rigproof.devices.cuda import CudaMark
 from rigproof.devices.device import Mark
 from rigproof.host.parent import tell
-from rigproof.records.crews import Address, Member
+from rigproof.records.crews import Member
 
 JOIN = "join"
 NCCL, GLOO = "nccl", "gloo"
@@ -56,7 +56,7 @@ class Place:
 @contextmanager
 def meeting_place(crew: Member) -> Iterator[None]:
     """In the worker: rank 0's keeps the place where its crew's processes meet, whatever becomes of them."""
-    host, port = _rendezvous(crew)
+    host, port = crew.meets_at
     store = (
         dist.TCPStore(host, port, is_master=True, wait_for_workers=False, timeout=PATIENCE)
         if crew.rank == 0
@@ -71,7 +71,7 @@ def join(crew: Member, place: Place, steps: Steps, limit_s: float, group: str = 
 
     The group is not taken down: whoever waits for others to leave, too, could hang once more.
     """
-    host, port = _rendezvous(crew)
+    host, port = crew.meets_at
     with steps.step(JOIN, 0, limit_s):
         store = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)
         dist.init_process_group(
@@ -82,8 +82,3 @@ def join(crew: Member, place: Place, steps: Steps, limit_s: float, group: str = 
             timeout=PATIENCE,
             device_id=place.where if place.backend == NCCL else None,
         )
-
-
-def _rendezvous(crew: Member) -> Address:
-    assert crew.rendezvous is not None, "a crew of several has a place to meet"
-    return crew.rendezvous

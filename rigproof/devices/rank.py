@@ -17,7 +17,7 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.child import Message
 from rigproof.host.interfaces import interfaces
-from rigproof.records.crews import Address, Member
+from rigproof.records.crews import Member
 
 START = "start"  # the step of a process that has not told any
 # Deadlines are ours, so the library's own watchdogs, which dump for a minute before they end a process, rest.
@@ -36,14 +36,9 @@ def group_environment(crew: Member) -> dict[str, str]:
     The libraries would take another one where a host's name, or the order of its interfaces, misleads them;
     that is not what collectives are to show. An interface that the user has named stays.
     """
-    name = _interface_to(_meeting_place(crew)[0])
+    name = _interface_to(crew.meets_at[0])
     named = {key: mark + name for key, mark in BY_NAME.items() if name and key not in os.environ}
     return {**WATCHDOGS, **named}
-
-
-def _meeting_place(crew: Member) -> Address:
-    assert crew.rendezvous is not None, "a crew of several has a place to meet"
-    return crew.rendezvous
 
 
 def _interface_to(host: str) -> str:
@@ -63,7 +58,7 @@ def _unreached(crew: Member) -> str:
     """How this host fails to reach that of rank 0, where the crew met; empty if it reaches it, or is it."""
     if crew.rank == 0:
         return ""
-    host, port = _meeting_place(crew)
+    host, port = crew.meets_at
     try:
         socket.create_connection((host, port), REACH_S).close()
     except ConnectionRefusedError:  # the host answers; rank 0's worker has left

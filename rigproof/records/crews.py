@@ -41,5 +41,11 @@ class Member:
     rendezvous: Address | None = None
     begins_s: float = 0.0
 
+    @property
+    def meets_at(self) -> Address:
+        """Where the processes of a crew of several meet."""
+        assert self.rendezvous is not None, "a crew of several has a place to meet"
+        return self.rendezvous
+
 
 Turn = tuple[Crew, ...]  # crews that work at the same time: no worker is in two of them

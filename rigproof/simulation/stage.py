@@ -42,6 +42,11 @@ def always_noticed(_fault: "InjectedFault", _work: CardWork) -> str:
     return ""
 
 
+def paced_by_memory(fault: "InjectedFault", _work: CardWork) -> str:
+    """For a stage whose rates are those of the card's memory, which a slower core does not slow down."""
+    return "its rates follow the memory, not the core" if fault.name == "throughput-sag" else ""
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedForm:
     """How simulated silicon runs a stage.

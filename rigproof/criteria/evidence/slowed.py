@@ -51,6 +51,11 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
     return next(filter(None, (ran_short(device, trouble) for device in devices)), None)
 
 
+def rate_slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
+    """The same for a criterion that also finds wrong results: those are no rate, and have no such excuse."""
+    return None if trouble.finding.measured is None else slowed_by(about, trouble)
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """What others can have taken of a device's work at a time, at most: its share, who, and a lost worker.

@@ -18,7 +18,13 @@ from rigproof.records.verdict import (
     limit_text,
     meets,
 )
-from rigproof.report.content.order import READING_ORDER, folded, good_until_the_end, not_measured_groups
+from rigproof.report.content.order import (
+    READING_ORDER,
+    folded,
+    good_until_the_end,
+    loudness,
+    not_measured_groups,
+)
 
 COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
 LISTED_MAX = 3  # subjects that are no column and have each its own figure; of more, also the range
@@ -166,8 +172,8 @@ def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
             partly.append(row.title)
         loudest = [one for one in own if one.outcome in LOUD and not one.good_so_far]
         if loudest:
-            first = min(loudest, key=_loudness)
-            loud.append((_loudness(first), row))
+            first = min(loudest, key=loudness)
+            loud.append((loudness(first), row))
         elif known is not None and known.key_figure:
             key.append(row)
         elif not own:
@@ -182,10 +188,6 @@ def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
         tuple(_notes(quiet, partly, explained=bool(explained))),
         tuple(_last_notes(absent, inapplicable, partly)),
     )
-
-
-def _loudness(verdict: Verdict) -> tuple[int, bool]:
-    return READING_ORDER.index(verdict.outcome), verdict.follows
 
 
 def _explained_together(verdicts: Sequence[Verdict]) -> set[int]:

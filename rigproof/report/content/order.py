@@ -43,7 +43,12 @@ def reading_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
     Failures that follow from others come after them.
     """
-    return sorted(verdicts, key=lambda verdict: (READING_ORDER.index(verdict.outcome), verdict.follows))
+    return sorted(verdicts, key=loudness)
+
+
+def loudness(verdict: Verdict) -> tuple[int, bool]:
+    """A verdict's place in `reading_order`."""
+    return READING_ORDER.index(verdict.outcome), verdict.follows
 
 
 def word(verdict: Verdict) -> str:

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import GB, Labels, Phase
-from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedForm
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm, paced_by_memory
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.bandwidth.stage import FIGURES, BandwidthSpec
@@ -21,11 +20,6 @@ FAULTS = (
         stage="bandwidth",
     ),
 )
-
-
-def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
-    """A slower core does not slow the memory down."""
-    return "its rates follow the memory, not the core" if fault.name == "throughput-sag" else ""
 
 
 # An H200 with buffers of 1 GiB: 472, 596, 567 and 562 W of 700 at 1980 MHz.
@@ -66,4 +60,4 @@ def records(task: Task, spec: BandwidthSpec) -> Records:
             yield task.round(t_s, phase, seconds, work, unit=GB, labels=labels)
 
 
-SIMULATED = SimulatedForm(segments, records, unnoticed=unnoticed)
+SIMULATED = SimulatedForm(segments, records, unnoticed=paced_by_memory)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, Trouble, pass_or_fail
+from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.slowed import slowed_by
+from rigproof.criteria.evidence.slowed import rate_slowed_by
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.ddp.evidence import EXCHANGE_SHARE, Team, differences, halt_in, require_reported, team_of
@@ -18,11 +18,6 @@ NORM_SHARE = KIND.key(lambda own: own.norm_share)
 LITTLE = 0.25  # of a step: the exchange costs no more with as many accumulated gradients as a remedy names
 MOST_SHARES = 8  # devices whose examples a sentence names
 WRONG = "do not train on this device; run it in another slot, and replace it if it is wrong there"
-
-
-def _slowed(rig: Evidence, trouble: Trouble) -> str | None:
-    """Explains a low rate by others; wrong gradients are nobody else's."""
-    return None if trouble.finding.measured is None else slowed_by(rig, trouble)
 
 
 @Criterion(
@@ -44,7 +39,7 @@ def _slowed(rig: Evidence, trouble: Trouble) -> str | None:
     headline=True,
     idling="not measured",
     stages=(STAGE,),
-    caused_by_others=_slowed,
+    caused_by_others=rate_slowed_by,
 )
 def training(rig: Evidence) -> Finding:
     """Training steps with DistributedDataParallel over all devices, as a multiple of the fastest one's alone.

@@ -8,9 +8,8 @@ from typing import Literal
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import GB, Labels, Phase
-from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FROM, FaultKind
-from rigproof.simulation.stage import CardWork, Records, SimulatedForm
+from rigproof.simulation.stage import CardWork, Records, SimulatedForm, paced_by_memory
 from rigproof.simulation.timetable import FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.pattern.stage import (
@@ -59,11 +58,6 @@ FAULTS = (
         lacks=_has_sensor,
     ),
 )
-
-
-def unnoticed(fault: InjectedFault, _work: CardWork) -> str:
-    """A slower core does not slow the memory down."""
-    return "its rates follow the memory, not the core" if fault.name == "throughput-sag" else ""
 
 
 # As the writes and reads of the bandwidth stage, which do the same: 472 and 596 W of 700 on an H200.
@@ -203,4 +197,4 @@ def _steps(number: int) -> Iterator[Step]:
     yield from [(SWEPT[0], "check", HOT)] * PROBES
 
 
-SIMULATED = SimulatedForm(segments, records, holds="most", verifies_memory=True, unnoticed=unnoticed)
+SIMULATED = SimulatedForm(segments, records, holds="most", verifies_memory=True, unnoticed=paced_by_memory)

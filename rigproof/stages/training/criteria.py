@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble, pass_or_fail
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.floors import CHAMPION_SHARE, SLOW, Measured, against, sku_floor
 from rigproof.criteria.evidence.rates import GroupOf, peers_of, precision_rate
 from rigproof.criteria.evidence.repeated import paced_by_host
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
-from rigproof.criteria.evidence.slowed import slowed_by
+from rigproof.criteria.evidence.slowed import rate_slowed_by
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import Event, Labels, Round
@@ -45,11 +45,6 @@ WRONG = "do not train on this card; see compute.exact, and try it in another slo
 def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
     """All of them, since the others' steps are part of each one's floor."""
     return devices
-
-
-def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
-    """What slowed the step down, if a rate was missed; wrong losses are no rate, and have no such excuse."""
-    return None if trouble.finding.measured is None else slowed_by(device, trouble)
 
 
 @Criterion(
@@ -91,7 +86,7 @@ def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     eligible=_with_the_others,
     rate=True,
     figures=(STEP,),
-    caused_by_others=_slowed,
+    caused_by_others=rate_slowed_by,
 )
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), from the model's operation count.
