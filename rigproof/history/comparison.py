@@ -118,10 +118,6 @@ def _is_version(known: str | None, value: str) -> bool:
     return known is not None and (known == value or known.startswith((f"{value}.", f"{value}+")))
 
 
-def _is_limit(known_w: float | None, value: str) -> bool:
-    return known_w is not None and _is_whole(value) and same_power(known_w, float(value))
-
-
 def _is_date(text: str) -> bool:
     try:
         return bool(date.fromisoformat(text))
@@ -143,7 +139,7 @@ TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
     "level": lambda one, value: one.kept.level == value,
     "tag": lambda one, value: value in one.kept.tags,
     "figure": lambda one, value: value in one.kept.title,
-    "power": lambda one, value: _is_limit(one.kept.power_limit_w, value),
+    "power": lambda one, value: _is_whole(value) and same_power(one.kept.power_limit_w, float(value)),
     "since": lambda one, value: one.measured_at >= value,
     "before": lambda one, value: one.measured_at < value,
 }
@@ -153,7 +149,7 @@ DATES = ("since", "before")
 def _known(rates: Sequence[StoredRate], key: str) -> str:
     """The values that there are in the place of one that there is not."""
     places = {"cuda": "CUDA", "power": "power limit", "card": "slot", "tag": "tags"}
-    read = CONDITIONS.get(places.get(key, key), _numbered)
+    read = CONDITIONS.get(places.get(key, key), lambda one: f"{one.number} of {one.measured_at[:10]}")
     values = sorted({text for one in rates if (text := read(one))})
     return f"there are: {', '.join(values[:SHOWN])}{' …' if len(values) > SHOWN else ''}"
 
@@ -228,10 +224,6 @@ def _place(one: StoredRate) -> tuple[str, str, str]:
     return one.file, one.measured_at, one.kept.gpu_uuid or ""
 
 
-def _numbered(one: StoredRate) -> str:
-    return f"{one.number} of {one.measured_at[:10]}"
-
-
 def _of(rates: Sequence[StoredRate], key: Key) -> list[StoredRate]:
     return [one for one in rates if figure_key(one) == key]
 
@@ -283,17 +275,14 @@ def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = F
         yield "no condition that is kept differs"
     for card, rows in found.cards.items():
         yield styled(heading(mark, card), "bold")
+        works = Counter(row.title for row in rows)
         for row in rows:
-            title = f"{row.title}{f' ({row.labels})' if _has_twin(row, rows) else ''}"
+            title = f"{row.title}{f' ({row.labels})' if works[row.title] > 1 else ''}"
             yield f"  {styled(title, 'bold')}: {figure(row.before)} → {figure(row.after, row.unit)}"
             answer = f"{row.change.answer}{_interval(row)}"
             yield f"    {styled(answer, row.change.answer)}{_readings(row)}"
     yield from found.left_out
     yield _sum(found)
-
-
-def _has_twin(row: Row, rows: Sequence[Row]) -> bool:
-    return sum(one.title == row.title for one in rows) > 1
 
 
 def _interval(row: Row) -> str:

@@ -132,7 +132,9 @@ def limit(device: DeviceEvidence) -> Finding:
     require_power_limit(device)
     require_possible(device, "power_limit_w", "power limit")
     in_force = sorted({enforced_power_w(device), *device.readings("power_limit_w").values.tolist()})
-    changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
+    lowest_w, highest_w = in_force[0], in_force[-1]
+    same = highest_w - lowest_w <= ROUNDING_W
+    changed = "" if same else f"between {lowest_w:.0f} and {highest_w:.0f} W during the run"
     allowed, file = device.stated(POWER_LIMIT_W)
     if allowed is not None:
         return _in_range(in_force, allowed, file, changed)
@@ -185,10 +187,6 @@ def require_power_limit(device: DeviceEvidence) -> None:
     if device.identity.power_limit_w is None and has_no_power_limit(device):
         raise NotApplicable("this card's driver reports no power limit")
     assert enforced_power_w(device) > 0
-
-
-def _same(in_force: list[float]) -> bool:
-    return in_force[-1] - in_force[0] <= ROUNDING_W
 
 
 def _joined(*parts: str) -> str:

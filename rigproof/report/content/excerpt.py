@@ -39,8 +39,8 @@ class Excerpt:
         )
 
 
-def excerpt_of(result: RunResult, most: int = DEVICES_MAX, shown: int = DEVICES_SHOWN) -> Excerpt:
-    """The whole result if it has at most `most` devices; otherwise `shown` of them, failed ones first."""
+def excerpt_of(result: RunResult, most: int = DEVICES_MAX) -> Excerpt:
+    """The whole result if it has at most `most` devices; else DEVICES_SHOWN of them, failed ones first."""
     devices = [device.subject for device in result.facts.devices]
     if len(devices) <= most:
         return Excerpt(result, tuple(devices), len(devices))
@@ -50,7 +50,7 @@ def excerpt_of(result: RunResult, most: int = DEVICES_MAX, shown: int = DEVICES_
     troubled.sort(key=lambda verdict: order[verdict.outcome])
     subjects = dict.fromkeys(verdict.subject for verdict in troubled)
     troubled_devices = [subject for subject in subjects if subject in promised]
-    chosen = set(list(dict.fromkeys([*troubled_devices, *devices]))[: min(most, shown)])
+    chosen = set(list(dict.fromkeys([*troubled_devices, *devices]))[: min(most, DEVICES_SHOWN)])
     nodes = tuple(
         replace(node, devices=tuple(device for device in node.devices if device.subject in chosen))
         for node in result.facts.nodes

@@ -22,7 +22,6 @@ ALONE, TOGETHER = "alone", "together"  # while nothing, or the same, goes the ot
 LIBRARIES = (GLOO, NCCL)
 LATENCY_BYTES = (4, 1024)
 BITS = 8
-TCP_PARTS = 4  # latency, out, back, both at once
 SETUP_S = 1.0  # for two processes to start and meet
 LIBRARY_SETUP_S = 4.0  # for both to load torch and to connect
 

@@ -89,7 +89,9 @@ class Streams:
         data, sent, end_s = TWICE.data, 0, time.monotonic() + length_s
         while time.monotonic() < end_s:
             chunk = data[sent % PERIOD :][:CHUNK]
-            sent += self._meeting.patiently(partial(line.send, chunk), self._nothing_taken, SILENT_S)
+            sent += self._meeting.patiently(
+                partial(line.send, chunk), lambda: f"{self.other} took nothing", SILENT_S
+            )
         line.shutdown(socket.SHUT_WR)
         answer = bytearray(8)
         if self.some(line, memoryview(answer)) != len(answer):
@@ -107,9 +109,6 @@ class Streams:
         return self._meeting.patiently(
             lambda: line.recv_into(room), lambda: f"nothing came from {self.other}", SILENT_S
         )
-
-    def _nothing_taken(self) -> str:
-        return f"{self.other} took nothing"
 
     def _receive(self, line: socket.socket, direction: str, company: str, length_s: float) -> None:
         """Receive until the other end has sent all; a round for each window of time. Verifies every byte."""

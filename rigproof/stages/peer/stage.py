@@ -154,7 +154,8 @@ def planned(settings: PeerSettings, level: LevelName, round_s: float) -> StagePl
 
 def spec(work: StageWork, worker: WorkerPlan, own: PeerSettings) -> Spec:
     """The same for all workers of a host, of which the first one has the work done."""
-    on_host = [one.subject for one in work.on_host[worker.node] if _is_gpu(work, one)]
+    everyone = (one.subject for one in work.on_host[worker.node])
+    on_host = [one for one in everyone if work.devices[one].gpu.device == "cuda"]
     texts = {one.members: one.text for one in subjects(work.loaded, "peers")}
     return PeerSpec(
         STAGE,
@@ -168,10 +169,6 @@ def spec(work: StageWork, worker: WorkerPlan, own: PeerSettings) -> Spec:
         pair_s=work.stage.measure_s,
         setup_s=own.setup_s,
     )
-
-
-def _is_gpu(work: StageWork, worker: WorkerPlan) -> bool:
-    return work.devices[worker.subject].gpu.device == "cuda"
 
 
 def _one_process(_own: PeerSettings) -> int:

@@ -57,7 +57,7 @@ def arms_of(gpus: int, settings: "TransientSettings", length_s: float) -> tuple[
     steps, frequencies = steps_of(gpus, settings.most_steps), sorted(set(settings.frequencies_hz))
     if not steps or not frequencies:
         return ()
-    prepare_s = _prepare_s(length_s)
+    prepare_s = min(PREPARE_S, PREPARE_SHARE * length_s)
     least_s = _least_step_s(settings, frequencies)
     spare_s = max(0.0, (length_s - prepare_s) / len(steps) - least_s) / len(frequencies)
     found = []
@@ -81,10 +81,6 @@ def least_length_s(gpus: int, settings: "TransientSettings") -> float:
     steps = len(steps_of(gpus, settings.most_steps))
     waves_s = steps * _least_step_s(settings, sorted(set(settings.frequencies_hz)))
     return waves_s + min(PREPARE_S, waves_s * PREPARE_SHARE / (1 - PREPARE_SHARE))
-
-
-def _prepare_s(length_s: float) -> float:
-    return min(PREPARE_S, PREPARE_SHARE * length_s)
 
 
 def _least_step_s(settings: "TransientSettings", frequencies: Sequence[int]) -> float:
