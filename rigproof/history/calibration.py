@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from rigproof.criteria.changes import LEAST_SPREAD, TOGETHER, spread_of
 from rigproof.profiles.planning.floor_basis import major_minor
 from rigproof.profiles.tables.rig import Calibration
+from rigproof.records.grouping import grouped
 from rigproof.records.measurements import FigureRate
 from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording
@@ -104,9 +105,7 @@ def floors(rates: Iterable[Measured], wanted: Calibration, *, lower: bool) -> li
     1963), below which an unchanged rig falls in `false_alarm_share` of its runs, all floors together; both
     with confidence TOGETHER. No floor is above `closest_share` of the mean.
     """
-    groups: dict[tuple[str, str], list[Measured]] = {}
-    for one in rates:
-        groups.setdefault((one.subject, one.rate.figure), []).append(one)
+    groups = grouped(rates, lambda one: (one.subject, one.rate.figure))
     return [_floor(every, wanted, wanted.false_alarm_share / len(groups), lower) for every in groups.values()]
 
 

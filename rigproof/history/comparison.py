@@ -11,6 +11,7 @@ from typing import Any
 from rigproof.criteria.changes import Change, change
 from rigproof.history.reading import CONDITIONS, Key, StoredRate, figure_key, heading, in_words, once, painter
 from rigproof.records.champions import same_power
+from rigproof.records.grouping import grouped
 from rigproof.records.verdict import figure
 
 SHOWN = 4  # values of a condition that a line names
@@ -149,7 +150,7 @@ DATES = ("since", "before")
 def _known(rates: Sequence[StoredRate], key: str) -> str:
     """The values that there are in the place of one that there is not."""
     places = {"cuda": "CUDA", "power": "power limit", "card": "slot", "tag": "tags"}
-    read = CONDITIONS.get(places.get(key, key), lambda one: f"{one.number} of {one.measured_at[:10]}")
+    read = CONDITIONS.get(places.get(key, key), _numbered)
     values = sorted({text for one in rates if (text := read(one))})
     return f"there are: {', '.join(values[:SHOWN])}{' …' if len(values) > SHOWN else ''}"
 
@@ -206,12 +207,9 @@ def _pairs(
     before: Sequence[StoredRate], after: Sequence[StoredRate]
 ) -> dict[str, tuple[list[StoredRate], list[StoredRate]]]:
     """The sides of each card that both have; if they share none, of all cards of a side, which are alike."""
-    cards: list[dict[str | None, list[StoredRate]]] = [{}, {}]
-    for side, found in zip((before, after), cards, strict=True):
-        for one in side:
-            found.setdefault(one.kept.gpu_uuid, []).append(one)
-    if common := [uuid for uuid in cards[0] if uuid in cards[1]]:
-        return {cards[1][uuid][-1].card: (cards[0][uuid], cards[1][uuid]) for uuid in common}
+    first, second = (grouped(side, lambda one: one.kept.gpu_uuid) for side in (before, after))
+    if common := [uuid for uuid in first if uuid in second]:
+        return {second[uuid][-1].card: (first[uuid], second[uuid]) for uuid in common}
     names = {one.kept.gpu_name or "" for one in (*before, *after)}
     if len(names) > 1:
         raise SelectionError(
@@ -222,6 +220,10 @@ def _pairs(
 
 def _place(one: StoredRate) -> tuple[str, str, str]:
     return one.file, one.measured_at, one.kept.gpu_uuid or ""
+
+
+def _numbered(one: StoredRate) -> str:
+    return f"{one.number} of {one.measured_at[:10]}"
 
 
 def _of(rates: Sequence[StoredRate], key: Key) -> list[StoredRate]:
@@ -235,17 +237,15 @@ def _row(
     others: Sequence[StoredRate],
     comparisons: int,
 ) -> Row:
-    groups: dict[tuple[str | None, ...], list[float]] = {}
-    for one in others:
-        alike = (one.kept.gpu_uuid, *(CONDITIONS[name](one) for name in ALIKE))
-        groups.setdefault(alike, []).append(one.kept.rate)
+    alike = grouped(others, lambda one: (one.kept.gpu_uuid, *(CONDITIONS[name](one) for name in ALIKE)))
+    spreads = [[one.kept.rate for one in every] for every in alike.values()]
     first, second = ([one.kept.rate for one in side] for side in (before, after))
     return Row(
         *key,
         before=geometric_mean(first),
         after=geometric_mean(second),
         runs=(len(first), len(second)),
-        change=change(first, second, groups.values(), comparisons),
+        change=change(first, second, spreads, comparisons),
         clock_mhz=_shift(before, after, "sm_clock_mean_mhz"),
         temperature_c=_shift(before, after, "core_temperature_mean_c"),
     )

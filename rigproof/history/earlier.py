@@ -6,12 +6,13 @@ from itertools import islice
 from pathlib import Path
 
 from rigproof.criteria.steps import LOOKED_AT
-from rigproof.history.reading import CONDITIONS, Kept, Key, StoredRate, figure_key, read_history
+from rigproof.history.reading import CONDITIONS, Kept, StoredRate, figure_key, read_history
 from rigproof.history.rejections import RUNS_MOST
 from rigproof.history.rounds import conditions
 from rigproof.history.verdicts import verdicts
 from rigproof.records.champions import same_power
 from rigproof.records.earlier import Earlier, EarlierRate, EarlierRates, earlier_event
+from rigproof.records.grouping import grouped
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
@@ -48,10 +49,7 @@ def earlier_events(folder: Path, report_dir: Path, recording: Recording, t_s: fl
 
 
 def _figures(own: Sequence[StoredRate], gpu: GpuIdentity, recording: Recording) -> Iterator[EarlierRates]:
-    of_work: dict[tuple[str | None, Key], list[StoredRate]] = {}
-    for one in own:
-        of_work.setdefault((one.kept.figure, figure_key(one)), []).append(one)
-    for (figure, _), every in of_work.items():
+    for (figure, _), every in grouped(own, lambda one: (one.kept.figure, figure_key(one))).items():
         if figure is None or figure not in KINDS.figures:
             continue
         here = {"title": figure, "rate": 1.0, **conditions(recording, KINDS.figures[figure], gpu.subject)}

@@ -32,6 +32,7 @@ from rigproof.history.reading import (
 )
 from rigproof.history.trends import Trend, shared_and_changed, trend_of
 from rigproof.profiles.tables.sku import Sku
+from rigproof.records.grouping import grouped
 from rigproof.records.message_text import one_line
 from rigproof.records.verdict import figure
 
@@ -191,9 +192,7 @@ def csv_rows(rates: Sequence[StoredRate]) -> Iterator[dict[str, Any]]:
 
 
 def _trends(rates: Sequence[StoredRate]) -> Trends:
-    figures: dict[tuple[str | None, Key], list[StoredRate]] = {}
-    for one in once(rates):
-        figures.setdefault((one.kept.gpu_uuid, figure_key(one)), []).append(one)
+    figures = grouped(once(rates), lambda one: (one.kept.gpu_uuid, figure_key(one)))
     return {place: trend_of(own, len(figures)) for place, own in figures.items()}
 
 
@@ -216,9 +215,7 @@ def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> I
     counted = f"{figure(len(shown), 'measurements')} of {figure(runs, 'runs')}"
     mark = history.rates[0].mark
     yield f"{styled(mark + history.rig, 'bold')}: {counted}{AGAINST if runs > 1 else ''}"
-    groups: dict[tuple[str | None, str, str], list[StoredRate]] = {}
-    for one in shown:
-        groups.setdefault((one.kept.gpu_uuid, one.kept.title, one.kept.unit), []).append(one)
+    groups = grouped(shown, lambda one: (one.kept.gpu_uuid, one.kept.title, one.kept.unit))
     for (uuid, title, _), group in groups.items():
         subject, model = group[-1].kept.subject, group[-1].kept.gpu_name or ""
         yield f"  {styled(f'{mark}{subject} {title}', 'bold')}  {model} {uuid}"

@@ -11,6 +11,7 @@ from rigproof.judging.fault_page import faults_page, filled
 from rigproof.profiles.documents.keys import keys_page, rig_schema, sku_schema, xids_schema
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.profiles.planning.subjects import Scope
+from rigproof.records.grouping import grouped
 from rigproof.records.verdict import SEVERITIES, Outcome
 from rigproof.stages.registry import KINDS
 
@@ -69,9 +70,7 @@ def _severities() -> Iterator[str]:
 
 def _criteria() -> str:
     """A heading for each family, wherever its criteria are in the code, and its criteria."""
-    families: dict[str, list[Criterion]] = {}
-    for criterion in CATALOGUE.values():
-        families.setdefault(criterion.family, []).append(criterion)
+    families = grouped(CATALOGUE.values(), lambda one: one.family)
     sections = [[f"## {family}", *map(_entry, members)] for family, members in families.items()]
     return "\n\n".join(text for section in sections for text in section)
 

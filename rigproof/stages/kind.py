@@ -1,6 +1,5 @@
 """A stage as a whole: what its folder provides to the rest of rigproof."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import S, StageFacts, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
+from rigproof.records.grouping import grouped
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
@@ -42,10 +42,7 @@ class StageWork:
     @cached_property
     def on_host(self) -> dict[str, list[WorkerPlan]]:
         """The first worker of each device, by node, in the profile's order."""
-        found: dict[str, list[WorkerPlan]] = defaultdict(list)
-        for worker in self.plan.first_workers():
-            found[worker.node].append(worker)
-        return found
+        return grouped(self.plan.first_workers(), lambda worker: worker.node)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

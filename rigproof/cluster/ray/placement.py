@@ -17,6 +17,7 @@ from rigproof.cluster.ray.gpu_probe import Probed
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.bounded import Background
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.grouping import grouped
 
 NODE_LABEL = "ray.io/node-id"
 STEP_S = 0.5
@@ -135,10 +136,7 @@ class Reservations:
         A bundle that turned out to be on another GPU is kept for now, so that Ray assigns the next GPU. A
         node is asked for no more bundles than it has GPUs.
         """
-        by_node: dict[str, list[WantedGpu]] = {}
-        for gpu in left.values():
-            by_node.setdefault(gpu.node.node_id, []).append(gpu)
-        for node_id, gpus in by_node.items():
+        for node_id, gpus in grouped(left.values(), lambda gpu: gpu.node.node_id).items():
             bundles = [bundle for bundle in self._bundles if bundle.node.node_id == node_id]
             granted = [bundle for bundle in self._granted if bundle.node.node_id == node_id]
             held = len(granted) + len(bundles)
@@ -204,10 +202,7 @@ def wanted_gpus(
     workers: Iterable[WorkerPlan], found: Mapping[str, FoundNode], uuids: Mapping[str, str] | None = None
 ) -> list[WantedGpu]:
     """The GPUs to reserve for these workers. `uuids` are by subject; None: they are not known yet."""
-    by_subject: dict[str, list[WorkerPlan]] = {}
-    for worker in workers:
-        if worker.device == "cuda":
-            by_subject.setdefault(worker.subject, []).append(worker)
+    by_subject = grouped((one for one in workers if one.device == "cuda"), lambda one: one.subject)
     return [
         WantedGpu(subject, (uuids or {}).get(subject, ""), found[own[0].node], sum(one.cpus for one in own))
         for subject, own in by_subject.items()

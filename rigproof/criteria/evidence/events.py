@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 
-from rigproof.criteria.evidence.series import grouped
+from rigproof.records.grouping import grouped
 from rigproof.records.measurements import Event
 
 KILLABLE = ("worker_died", "worker_failed", "agent_died")  # a worker's task fails if its child was killed
@@ -73,7 +73,7 @@ class EventIndex:
     def _subjects_of(self, kind: str) -> dict[str, list[Event]]:
         """The events of this kind by subject."""
         if kind not in self._by_subject:
-            self._by_subject[kind] = grouped(self.of_kind(kind))
+            self._by_subject[kind] = grouped(self.of_kind(kind), lambda event: event.subject)
         return self._by_subject[kind]
 
 

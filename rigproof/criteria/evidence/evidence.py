@@ -4,7 +4,6 @@ Missing data raises NotMeasured with the reason, so that a criterion cannot pass
 """
 
 import math
-from collections import defaultdict
 from copy import copy
 from functools import cached_property
 from typing import TypeVar
@@ -28,6 +27,7 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.subjects import RIG, SHARED_SCOPES, SharedScope, subjects
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.fields import table_name
+from rigproof.records.grouping import grouped
 from rigproof.records.measurements import FigureRate, Stage
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.samples import HostSample
@@ -106,9 +106,7 @@ class Evidence(IndexedRecording):
 
     @cached_property
     def _by_node(self) -> dict[str, tuple[DeviceEvidence, ...]]:
-        found: dict[str, list[DeviceEvidence]] = defaultdict(list)
-        for device in self._devices.values():
-            found[device.node_name].append(device)
+        found = grouped(self._devices.values(), lambda device: device.node_name)
         return {node: tuple(devices) for node, devices in found.items()}
 
     def single(self, subject: str) -> DeviceEvidence | NodeEvidence:

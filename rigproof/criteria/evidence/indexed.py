@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import grouped
+from rigproof.records.grouping import grouped
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, GpuCounters, Round, Stage
 from rigproof.records.recording import Recording, StageRecord
@@ -46,12 +46,12 @@ class IndexedRecording:
 
     def counters(self, subject: str) -> list[GpuCounters]:
         """The error counters of one device, in the order of time."""
-        index = self.cached("counters", lambda: grouped(self.recording.counters))
+        index = self.cached("counters", lambda: grouped(self.recording.counters, attrgetter("subject")))
         return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def boots(self, subject: str) -> list[BootReading]:
         """The boot ids read on one node, in the order of time."""
-        index = self.cached("boots", lambda: grouped(self.recording.boots))
+        index = self.cached("boots", lambda: grouped(self.recording.boots, attrgetter("subject")))
         return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def rounds(self, subject: str) -> Rounds:
@@ -74,15 +74,12 @@ class IndexedRecording:
     @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:
         """The workers by the device that they were planned for."""
-        return grouped(self.recording.workers)
+        return grouped(self.recording.workers, attrgetter("subject"))
 
     @cached_property
     def workers_by_uuid(self) -> dict[str, list[WorkerIdentity]]:
         """The workers by the UUID of the device that they really got."""
-        found: dict[str, list[WorkerIdentity]] = defaultdict(list)
-        for worker in self.recording.workers:
-            found[worker.uuid].append(worker)
-        return found
+        return grouped(self.recording.workers, lambda worker: worker.uuid)
 
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:

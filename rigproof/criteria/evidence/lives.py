@@ -15,6 +15,7 @@ from rigproof.criteria.criterion import NotApplicable
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import Window
+from rigproof.records.grouping import grouped
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.processes import GpuProcess
 
@@ -109,10 +110,7 @@ def _worker_pids(evidence: Evidence) -> dict[str, frozenset[int]]:
 
 def _seen(evidence: Evidence) -> dict[str, list[GpuProcess]]:
     """The processes by node."""
-    found: dict[str, list[GpuProcess]] = defaultdict(list)
-    for one in evidence.recording.processes:
-        found[one.subject.partition("/")[0]].append(one)
-    return found
+    return grouped(evidence.recording.processes, lambda one: one.subject.partition("/")[0])
 
 
 def _agree(evidence: Evidence, node: str, own: frozenset[int]) -> bool:

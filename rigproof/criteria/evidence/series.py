@@ -1,9 +1,8 @@
 """The readings of one sensor of one subject, in the order of time."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,16 +84,6 @@ class Readings:
         ]
 
 
-class OfSubject(Protocol):
-    """A record about a subject."""
-
-    @property
-    def subject(self) -> str: ...
-
-
-Item = TypeVar("Item", bound=OfSubject)
-
-
 def places_within(samples: Rows[Any], window: Window) -> slice:
     """The places of a subject's samples inside a window, its ends included; they are in the order of time."""
     times_s = samples.column("t_s")
@@ -105,11 +94,3 @@ def require_finite(field: str, values: Floats) -> None:
     """NotMeasured if one of these values of a field is infinite."""
     if np.isinf(values).any():
         raise NotMeasured(f"a reading of {field} is not a finite number")
-
-
-def grouped(records: Iterable[Item]) -> dict[str, list[Item]]:
-    """The records by subject, in the order recorded."""
-    groups: dict[str, list[Item]] = defaultdict(list)
-    for one in records:
-        groups[one.subject].append(one)
-    return groups

@@ -6,16 +6,15 @@ explains what a stranger cannot cause: a wrong result, a killed worker, a lost c
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rigproof.criteria.criterion import NotApplicable, NotMeasured, Trouble
 from rigproof.criteria.evidence.devices import LOSSES, DeviceEvidence
-from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import Foreign, Life, State, foreign_lives, lives_of
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.tables.limits import LIMITS
+from rigproof.records.grouping import grouped
 from rigproof.records.processes import (
     MIB_PER_GIB,
     READINGS,
@@ -269,20 +268,14 @@ def _most(values: Iterable[float | None]) -> float | None:
 
 def _foreign(device: DeviceEvidence) -> Foreign:
     def made() -> Foreign:
-        records = _by_device(device.evidence).get(device.subject, ())
+        evidence = device.evidence
+        seen = evidence.cached(
+            "processes", lambda: grouped(evidence.recording.processes, lambda one: one.subject)
+        )
+        records = seen.get(device.subject, ())
         return foreign_lives(device, lives_of(records), _begin_s(device))
 
     return device.cached("foreign processes", made)
-
-
-def _by_device(evidence: Evidence) -> Mapping[str, list[GpuProcess]]:
-    def made() -> dict[str, list[GpuProcess]]:
-        found: dict[str, list[GpuProcess]] = defaultdict(list)
-        for one in evidence.recording.processes:
-            found[one.subject].append(one)
-        return found
-
-    return evidence.cached("processes", made)
 
 
 def _watch(device: DeviceEvidence) -> ProcessWatch:

@@ -25,6 +25,7 @@ from rigproof.profiles.planning.planning import (
     unknown_memory,
 )
 from rigproof.profiles.tables.levels import LEVELS, LevelName
+from rigproof.records.grouping import grouped
 from rigproof.records.verdict import count_of
 
 ROUNDING = 1e-6  # sums of shares in binary
@@ -201,9 +202,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
     uuids: dict[str, str] = {}
     addresses: dict[str, str] = {}
     names: dict[str, str] = {}
-    by_node: dict[str, list[PromisedDevice]] = {}
-    for device in loaded.devices():
-        by_node.setdefault(device.node, []).append(device)
+    by_node = grouped(loaded.devices(), lambda device: device.node)
     for node in loaded.rig.nodes:
         devices, key = by_node.get(node.name, []), f"nodes.{node.name}"
         plans = [device_plan(loaded, one) for one in devices]

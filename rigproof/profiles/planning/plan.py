@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.tables.levels import LevelName
+from rigproof.records.grouping import grouped
 from rigproof.records.identity import DeviceKind
 from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.recording import RecordedPlan
@@ -75,9 +76,7 @@ class Plan:
 
     @cached_property
     def _by_subject(self) -> dict[str, tuple[WorkerPlan, ...]]:
-        found: dict[str, list[WorkerPlan]] = {}
-        for worker in self.workers:
-            found.setdefault(worker.subject, []).append(worker)
+        found = grouped(self.workers, lambda worker: worker.subject)
         return {subject: tuple(workers) for subject, workers in found.items()}
 
     def vram_mib_beside(self, worker: WorkerPlan) -> float:

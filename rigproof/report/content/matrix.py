@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.planning.subjects import RIG
+from rigproof.records.grouping import grouped
 from rigproof.records.verdict import (
     SIGNS,
     Decision,
@@ -152,9 +153,7 @@ def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
     """The matrix of all verdicts. `devices`: the subjects of all devices, in the order of the columns."""
     columns = tuple(devices) if len(devices) <= COLUMNS_MAX else ()
     explained = _explained_together(verdicts)
-    by_criterion: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        by_criterion.setdefault(verdict.criterion, []).append(verdict)
+    by_criterion = grouped(verdicts, lambda verdict: verdict.criterion)
     loud: list[tuple[tuple[int, bool], Row]] = []
     key: list[Row] = []
     quiet: list[Row] = []

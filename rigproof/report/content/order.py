@@ -1,9 +1,10 @@
 """The order in which verdicts are shown (failures first), and the sentences about all of them."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 
+from rigproof.records.grouping import grouped
 from rigproof.records.verdict import (
     SEVERITIES,
     Decision,
@@ -74,9 +75,9 @@ def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
         yield good
         missing = [one for one in missing if not one.good_so_far]
     missing.sort(key=lambda one: not one.remedy or one.follows)
-    by_subject = _grouped(missing, lambda verdict: (verdict.subject, _cause(verdict)))
+    by_subject = grouped(missing, lambda verdict: (verdict.subject, _cause(verdict)))
     rest = [verdict for group in by_subject.values() if not folded(group) for verdict in group]
-    by_criterion = _grouped(rest, lambda verdict: (verdict.criterion, _cause(verdict)))
+    by_criterion = grouped(rest, lambda verdict: (verdict.criterion, _cause(verdict)))
     for group in by_subject.values():
         if folded(group):
             yield group
@@ -97,15 +98,6 @@ def folded(group: Sequence[Verdict]) -> bool:
 def _cause(verdict: Verdict) -> str:
     """The reason why it was not measured: the failure that it follows from, else its own."""
     return verdict.remedy if verdict.follows else verdict.detail
-
-
-def _grouped(
-    verdicts: Iterable[Verdict], key: Callable[[Verdict], tuple[str, str]]
-) -> dict[tuple[str, str], list[Verdict]]:
-    groups: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in verdicts:
-        groups.setdefault(key(verdict), []).append(verdict)
-    return groups
 
 
 def not_measured_sentence(group: list[Verdict]) -> str:
@@ -171,7 +163,7 @@ def not_measured_sentences(
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
     """Verdicts "not applicable" with their reasons, one sentence for all subjects with the same reason."""
     inapplicable = of_outcome(verdicts, Outcome.NOT_APPLICABLE)
-    groups = _grouped(inapplicable, lambda verdict: (verdict.criterion, verdict.detail))
+    groups = grouped(inapplicable, lambda verdict: (verdict.criterion, verdict.detail))
     return [
         sentence(group[0])
         if len(group) == 1

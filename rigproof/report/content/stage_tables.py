@@ -1,10 +1,11 @@
 """The tables of summary.md and report.html: what stages measured, memory, and why clocks were lowered."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator
 
 from rigproof.criteria.evidence.counters import COUNTERS, NAMES, counted_s
-from rigproof.records.measurements import Event, GpuCounters, MemoryReading
+from rigproof.records.grouping import grouped
+from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
 from rigproof.stages.registry import KINDS
@@ -82,13 +83,8 @@ def memory_tables(recording: Recording) -> Iterator[StageTable]:
 
 
 def _held(recording: Recording) -> Iterator[tuple[str, ...]]:
-    readings: dict[tuple[str, str], list[MemoryReading]] = defaultdict(list)
-    for reading in recording.memory:
-        readings[reading.worker, reading.stage].append(reading)
-    failures: dict[tuple[str, str], int] = defaultdict(int)
-    for event in recording.events:
-        if event.kind == "oom" and event.worker and event.stage:
-            failures[event.worker, event.stage] += 1
+    readings = grouped(recording.memory, lambda reading: (reading.worker, reading.stage))
+    failures = Counter((event.worker, event.stage) for event in recording.events if event.kind == "oom")
     for (worker, stage), own in readings.items():
         free = [reading.device_free_mib for reading in own if reading.device_free_mib is not None]
         yield (

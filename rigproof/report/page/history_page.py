@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rigproof.records.disk.durable import replacing
+from rigproof.records.grouping import grouped
 from rigproof.records.measurements import Stage
 from rigproof.report.page.page import library, templates
 from rigproof.report.page.plots import LINE_COLORS, Chart, Model, TimePlots, document_of, hover
@@ -41,9 +42,7 @@ def write_history_page(path: Path, content: Mapping[str, Any], notes: Sequence[s
     line = Model("Span", dimension="height", line_color=FIRST)
     cross = Model("CrosshairTool", dimensions="height", overlay=line)
     names = plots.plot((0, 2), [plots.stage_names()], [cross], (), height=110, axis=False)
-    cards: dict[str | None, list[Trend]] = {}
-    for trend in content["trends"]:
-        cards.setdefault(trend["gpu_uuid"], []).append(trend)
+    cards: dict[str | None, list[Trend]] = grouped(content["trends"], lambda trend: trend["gpu_uuid"])
     charts = [_charts(own, f"card-{n}", places, plots, cross) for n, own in enumerate(cards.values())]
     first = [Chart("changes", "Changes, from run to run", names)] if content["changes"] else []
     text = templates().get_template("history.html.jinja").render(

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
-from rigproof.records.measurements import Stage
+from rigproof.records.grouping import grouped
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import (
     SEVERITIES,
@@ -154,9 +154,7 @@ def _first_anchors(anchors: Mapping[tuple[str, str], str]) -> dict[str, str]:
 
 def _stages(recording: Recording) -> Iterator[str]:
     """The stages that ran, in order; of a soak its laps together: `24 × gemm, 2 min each`."""
-    of_a_kind: dict[tuple[str, int, str], list[Stage]] = {}
-    for stage in recording.attempts:
-        of_a_kind.setdefault((stage.name, len(stage.workers), stage.status), []).append(stage)
+    of_a_kind = grouped(recording.attempts, lambda one: (one.name, len(one.workers), one.status))
     apart = recording.earlier_laps == []
     for (name, workers, status), alike in of_a_kind.items():
         lengths_s = [stage.end_s - stage.start_s for stage in alike if stage.end_s is not None]

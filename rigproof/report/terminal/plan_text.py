@@ -13,6 +13,7 @@ from rigproof.profiles.planning.floor_basis import planned_basis
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.node import Node
+from rigproof.records.grouping import grouped
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import SIGNS, Outcome, figure, limit_text
 from rigproof.report.content.clock_times import duration
@@ -112,9 +113,7 @@ def _briefly(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig, width
 
 def _short(criterion: Criterion, subjects: Sequence[str], loaded: LoadedRig) -> str:
     """The limit in a few words."""
-    alike: dict[str, list[str]] = {}  # subjects by their limits
-    for subject in subjects:
-        alike.setdefault(short_limit(criterion, subject, loaded), []).append(subject)
+    alike = grouped(subjects, lambda subject: short_limit(criterion, subject, loaded))
     if len(alike) < 2:
         return next(iter(alike), "")
     unit = f" {criterion.unit}"

@@ -8,6 +8,7 @@ from itertools import product
 from statistics import median
 
 from rigproof.host.interfaces import Interface, InterfaceKind
+from rigproof.records.grouping import grouped
 from rigproof.stages.route.stage import GLOO, NCCL
 
 ROUTED = "routed"  # the network of two addresses that share none
@@ -175,9 +176,7 @@ def best_of(found: Sequence[Found]) -> Best:
     Of those about as fast as the fastest, that of Ray. The same on every node, since each of them knows what
     all have found.
     """
-    networks: dict[str, list[Found]] = defaultdict(list)
-    for one in found:
-        networks[one.network].append(one)
+    networks = grouped(found, lambda one: one.network)
     plans = {name: _plan(own) for name, own in networks.items()}
     used = {name: [one for one in networks[name] if _uses(one, plan)] for name, plan in plans.items()}
     used = {name: own for name, own in used.items() if own}

@@ -1,6 +1,5 @@
 """What is known of one node's ways to the others: interfaces, what libraries take, and what was probed."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from statistics import median
 
 from rigproof.criteria.criterion import NotApplicable, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.records.grouping import grouped
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
 from rigproof.stages.route.choice import GOOD
@@ -267,7 +267,4 @@ def share_of(arm: LanArm, name: str) -> str:
 
 
 def _by_target(recording: Recording) -> dict[str, list[LanProbe]]:
-    found: dict[str, list[LanProbe]] = defaultdict(list)
-    for one in recording.of(LanProbe):
-        found[one.to].append(one)
-    return found
+    return grouped(recording.of(LanProbe), lambda one: one.to)

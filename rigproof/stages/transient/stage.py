@@ -17,6 +17,7 @@ from rigproof.profiles.tables.base import Flag, Meaningful, Positive, Share
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.grouping import grouped
 from rigproof.records.identity import GpuIdentity
 from rigproof.stages.kind import StageKind, StageWork
 
@@ -217,10 +218,7 @@ def remarks(loaded: LoadedRig, _level: LevelName, found: Mapping[str, GpuIdentit
     yield f"the load of all GPUs of a host is switched on and off at once, at {frequencies} Hz;"
     yield "a weak power supply may reset the host"
     hosts = Counter(device.node for device in gpus if device.subject not in left_out)
-    alike: dict[int, list[str]] = {}
-    for node, count in hosts.items():
-        alike.setdefault(count, []).append(node)
-    for count, nodes in alike.items():
+    for count, nodes in grouped(hosts, lambda node: hosts[node]).items():
         yield f"{_some(nodes)}: {_steps(steps_of(count, settings.most_steps))}"
     for subject, why in left_out.items():
         yield f"{subject} is left out: {why}"
