@@ -8,7 +8,6 @@ import time
 import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from rich.console import Console, Group
@@ -70,9 +69,7 @@ class TerminalView:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # a closed terminal
             self._live.stop()
 

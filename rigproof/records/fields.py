@@ -22,11 +22,6 @@ class FieldKind:
     optional: bool  # may be None
     default: Any  # None if it has none
 
-    @property
-    def required(self) -> bool:
-        """Whether every record has a value for it."""
-        return not self.optional
-
 
 @cache
 def table_name(record: type) -> str:

@@ -1,5 +1,6 @@
 """The text of messages: untrusted text as one short printable line, and a message's cause and next step."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # where pydantic is missing, messages say so
@@ -15,6 +16,11 @@ def one_line(text: str, width: int = WIDTH) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[: width + 1]
     )
     return plain if len(plain) <= width else plain[: width - 1] + "…"
+
+
+def some(names: Sequence[str]) -> str:
+    """The names, or of more than four the first three and how many more there are."""
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
 
 
 def not_loaded(error: str) -> bool:

@@ -323,7 +323,7 @@ def _fitting(kinds: Mapping[str, type], columns: Mapping[str, Column], record: t
             column = Numbers(column.array, optional=True)
         elif isinstance(column, Coded) and not len(column.array):
             column = Coded.of(())
-        if one.required and column.gaps:
+        if not one.optional and column.gaps:
             raise TableError(f"a row has no {one.name}")
         if one.choices and isinstance(column, Coded):
             strange = [value for value in column.distinct if value is not None and value not in one.choices]

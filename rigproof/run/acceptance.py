@@ -1,7 +1,6 @@
 """One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
 
 from collections.abc import Callable, Collection, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from rigproof.cluster.driver.ground import Ground
@@ -82,13 +81,8 @@ class AcceptanceRun:
         self.cluster.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.cluster.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self.cluster.close()
 
     def stage(self, name: str) -> Stage | None:
         """Run the stage, after the needed ones before it. None if the plan has no such stage.

@@ -1,7 +1,6 @@
 """Is there enough memory for the work, and did the work end well?"""
 
 import math
-from collections import defaultdict
 from operator import attrgetter
 
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, NotMeasured, pass_or_fail
@@ -16,6 +15,7 @@ from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import IDLE_MIB, ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.limits import LIMITS
+from rigproof.records.grouping import grouped
 from rigproof.records.verdict import Outcome, count_of, figure_and_limit
 from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 
@@ -197,14 +197,12 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     wrong: dict[tuple[str | None, str | None], float] = {}
     for event in device.events("wrong_result"):
         wrong.setdefault((event.stage, event.worker), event.t_s)
-    overflows: dict[tuple[str | None, str | None], list[float]] = defaultdict(list)
-    for event in device.events("overflow"):
-        overflows[event.stage, event.worker].append(event.t_s)
+    overflows = grouped(device.events("overflow"), lambda event: (event.stage, event.worker))
     for one in unverified.records():
         where = (one.stage, one.worker)
         if wrong.get(where, math.inf) <= one.t_s + REPORT_DELAY_S:
             continue
-        if any(abs(t_s - one.t_s) <= OVERFLOW_BEFORE_S for t_s in overflows.get(where, ())):
+        if any(abs(it.t_s - one.t_s) <= OVERFLOW_BEFORE_S for it in overflows.get(where, ())):
             continue
         raise NotMeasured(
             f"a round of {one.worker} in the {one.stage} stage was not verified, and no event explains it "

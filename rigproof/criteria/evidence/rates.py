@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -173,10 +173,7 @@ def with_peers(loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[Pro
     Empty for recordings whose profile is from before `limits.peer_share` existed.
     """
     works = [None if device.limits.peer_share is None else work_of(loaded, device) for device in devices]
-    number: dict[Work, int] = defaultdict(int)
-    for work in works:
-        if work is not None:
-            number[work] += 1
+    number = Counter(works)
     return [
         device for device, work in zip(devices, works, strict=True) if work is not None and number[work] > 1
     ]

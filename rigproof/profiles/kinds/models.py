@@ -6,7 +6,6 @@ from functools import cache
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, Field, create_model
-from pydantic.fields import FieldInfo
 
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageFacts, StageKinds
@@ -97,7 +96,8 @@ def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "")
             continue
         for metadata in field.metadata:
             kind = Annotated[kind, metadata]
-        fields[name] = (kind | None, _without_default(field))
+        own = Field(default=None, description=field.description, json_schema_extra=field.json_schema_extra)
+        fields[name] = (kind | None, own)
     name = f"{model.__name__}{suffix}"
     made: type[Overlay] = create_model(name, __base__=Overlay, __doc__=model.__doc__, **fields)
     return made
@@ -129,10 +129,6 @@ def _optional(model: type[Table], name: str, kind: type[Table]) -> tuple[type[Ta
 
 def _figure(kind: FigureKind, value: Any) -> tuple[Any, Any]:
     return value | None, Field(default=None, description=f"{kind.unit}: {kind.description}.")
-
-
-def _without_default(field: FieldInfo) -> Any:
-    return Field(default=None, description=field.description, json_schema_extra=field.json_schema_extra)
 
 
 def _is_table(annotation: Any) -> bool:

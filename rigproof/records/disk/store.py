@@ -37,7 +37,6 @@ from rigproof.records.disk.tables import (
     KINDS,
     TABLE,
     batches,
-    part_file,
     schema_of,
     telemetry_schema,
     write_table,
@@ -81,7 +80,7 @@ class GrowingTable:
         if self._last is not None:
             part = pa.concat_tables([self._last, part], promote_options="default").combine_chunks()
         self._folder.mkdir(exist_ok=True)
-        write_table(part_file(self._folder, self._number), part.schema, part.to_batches())
+        write_table(self._folder / f"{self._number:06}{TABLE}", part.schema, part.to_batches())
         sync_folder(self._folder)
         full = len(part) >= PART_ROWS
         self._number, self._last = (self._number + 1, None) if full else (self._number, part)

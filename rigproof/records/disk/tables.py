@@ -172,11 +172,6 @@ def part_files(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(path.stem), path) for path in found)
 
 
-def part_file(folder: Path, number: int) -> Path:
-    """The part with that number."""
-    return folder / f"{number:06}{TABLE}"
-
-
 def _is_name(name: str) -> bool:
     first, dot, label = name.partition(".")
     return bool(NAME.fullmatch(first)) and (not dot or (first == LABELS and bool(NAME.fullmatch(label))))

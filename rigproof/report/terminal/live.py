@@ -46,10 +46,6 @@ def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
     return os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", buffering=1)
 
 
-def _at_the_left() -> int:
-    return 0
-
-
 class LiveView:
     """Shows a growing Recording on `stream`; nothing if that is None.
 
@@ -65,7 +61,7 @@ class LiveView:
         plan: Plan,
         stream: TextIO | None,
         now_s: Callable[[], float],
-        column: Callable[[], int] = _at_the_left,
+        column: Callable[[], int] = lambda: 0,
     ) -> None:
         self._recording = recording
         self._plan = plan

@@ -15,6 +15,7 @@ from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.node import Node
 from rigproof.records.grouping import grouped
 from rigproof.records.identity import GpuIdentity
+from rigproof.records.message_text import some
 from rigproof.records.verdict import SIGNS, Outcome, figure, limit_text
 from rigproof.report.content.clock_times import duration
 from rigproof.report.terminal.terminal import header_lines
@@ -88,14 +89,14 @@ def _in_full(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig) -> It
     for criterion, subjects in judged.items():
         short = _short(criterion, subjects, loaded)
         said = short in f"{criterion.limit} ".replace("`", "")
-        yield f"  {criterion.name} ({_some(subjects)}){'' if said else f': {short}'}"
+        yield f"  {criterion.name} ({some(subjects)}){'' if said else f': {short}'}"
         if criterion.limit == rule:
             yield "    the same rule"
         elif _says_more_than_keys(criterion):
             yield f"    {criterion.limit.replace('`', '')}"
         rule = criterion.limit
         for limit, having in _limits(criterion, subjects, loaded).items():
-            yield f"    {_some(having)}: {limit.full}"
+            yield f"    {some(having)}: {limit.full}"
         if criterion.name == "compute.exact":
             yield from _alone(subjects, loaded)
 
@@ -260,7 +261,7 @@ def _workers(plan: Plan) -> Iterator[str]:
         )
         alike.setdefault(has, []).append(worker.worker)
     for has, workers in alike.items():
-        yield f"  {_some(workers)}: {has}{' each' if len(workers) > 1 else ''}"
+        yield f"  {some(workers)}: {has}{' each' if len(workers) > 1 else ''}"
 
 
 def _alone(subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
@@ -270,7 +271,7 @@ def _alone(subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
     del models["unknown"]
     alone = [subject for subject in subjects if models[devices[subject].gpu.sku] == 1]
     if alone:
-        yield f"    {_some(alone)}: the only card of its model, so no other card to compare its products with"
+        yield f"    {some(alone)}: the only card of its model, so no other card to compare its products with"
 
 
 def _says_more_than_keys(criterion: Criterion) -> bool:
@@ -353,8 +354,3 @@ def _plain(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_plain(item) for item in value)}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _some(subjects: Iterable[str]) -> str:
-    names = list(subjects)
-    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"

@@ -35,7 +35,7 @@ from rigproof.stages.peer.floors import (
     nvlinks_between,
 )
 from rigproof.stages.peer.stage import ARMS, BACK, BOTH, ENGINE, KIND, STAGE, THERE, WORDS, PeerLink
-from rigproof.stages.tables import NO_RATE, StageTable, rate_of
+from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds
 
 PEER_SHARE = KIND.key(lambda own: own.peer_share)
 CEILING_SHARE = LIMITS.key(lambda limits: limits.ceiling_share)
@@ -347,10 +347,8 @@ CRITERIA = (peer,)
 def tables(recording: Recording) -> Iterator[StageTable]:
     """One row per pair with a column for each arm; of many pairs the slowest ones, and the median."""
     rows: list[tuple[float, tuple[str, ...]]] = []
-    for subject in recording.rounds.subjects():
-        rounds = Rounds.of_subject(recording.rounds, subject)
-        own = rounds.only(rounds.same("stage", STAGE)).verified.measured
-        if len(own):
+    for subject, verified in verified_rounds(recording, STAGE):
+        if len(own := verified.measured):
             ways = [one.rate() for way in (THERE, BACK) if len(one := own.having(by=ENGINE, way=way))]
             links = recording.of(PeerLink).of(subject)
             cells = [rate_of(own, by=by, way=way) for by, way in ARMS]

@@ -19,6 +19,7 @@ from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.grouping import grouped
 from rigproof.records.identity import GpuIdentity
+from rigproof.records.message_text import some
 from rigproof.stages.kind import StageKind, StageWork
 
 # Until the first wave: each GPU makes its operands and their references, and learns how long a product takes.
@@ -219,7 +220,7 @@ def remarks(loaded: LoadedRig, _level: LevelName, found: Mapping[str, GpuIdentit
     yield "a weak power supply may reset the host"
     hosts = Counter(device.node for device in gpus if device.subject not in left_out)
     for count, nodes in grouped(hosts, lambda node: hosts[node]).items():
-        yield f"{_some(nodes)}: {_steps(steps_of(count, settings.most_steps))}"
+        yield f"{some(nodes)}: {_steps(steps_of(count, settings.most_steps))}"
     for subject, why in left_out.items():
         yield f"{subject} is left out: {why}"
     unknown = [one for one in gpus if one.subject not in found]
@@ -233,10 +234,6 @@ def _steps(steps: tuple[int, ...]) -> str:
     if steps == tuple(range(1, len(steps) + 1)):
         return f"1 to {steps[-1]} GPUs, one more at each step"
     return f"{', '.join(map(str, steps))} GPUs"
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
 
 
 def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
