@@ -94,7 +94,7 @@ def judged(operation: str, team: SharedEvidence) -> Finding:
         return _with_pairs(team, found) if several else found
     if several <= passed:
         return found
-    blind = f"its ring passes {passed} of its {several} pairs, and only a soak tests the others"
+    blind = f"its ring passes {passed} of its {several} pairs; only a soak has the others do all-reduces"
     return found._replace(detail=f"{found.detail}; {blind}")
 
 
