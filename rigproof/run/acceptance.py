@@ -27,9 +27,10 @@ class AcceptanceRun:
 
     `another_attempt` is called with the name of each stage that has ended, if there is only one lap. It
     returns why the stage must be attempted once more, and is asked again after that, or an empty text. `sink`
-    adds to `recording`. `needed` are the names of the stages that will be judged. `on_tick` is called about
-    twice a second while a stage runs, `say` with what is done before, and `ended` with each part of that,
-    once it is over. `here`: what was found on this machine, if known. `claim` and `wait_s`: as of RigCluster.
+    adds to `recording`. `needed` are the names of the stages that will be judged. `on_tick` is called twice
+    a second or more often while a stage runs, `say` with what is done before, and `ended` with each part of
+    that, once it is over. `here`: what was found on this machine, if known. `claim` and `wait_s`: as of
+    RigCluster.
     """
 
     def __init__(

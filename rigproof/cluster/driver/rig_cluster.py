@@ -175,8 +175,9 @@ class RigCluster:
         Without `turns` all work at the same time, each by itself. `further`: as of StageRun. By `ahead`,
         workers also make so many processes ready, which later stages will use.
 
-        Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
-        ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.
+        Every record reaches the sink while it runs. `on_tick` is called twice a second or more often; the
+        stage ends early once `should_stop` returns true. It ends at the latest `task_s` after its
+        planned end.
         """
         if self._polling is None:  # no promised node is here, or nothing on it that could work
             failed = Stage(stage.name, self._now_s(), self._now_s(), "failed", lap=lap)

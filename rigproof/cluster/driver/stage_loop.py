@@ -18,6 +18,8 @@ from rigproof.records.crews import Turn
 from rigproof.records.measurements import Stage
 
 TICK_S = 0.5
+# A beat is no longer than this share of its turn, whose end is noticed with the next beat.
+TICK_SHARE, LEAST_TICK_S = 0.05, 0.1
 # If a beat takes this much longer than it may, the driver itself stalled (SIGSTOP, a suspended machine, a
 # disk that accepts no writes), and no one else counts as late because of it.
 PAUSE_S = 2.0
@@ -259,11 +261,12 @@ class StageRun:
     ) -> bool:
         """Wait for the end of a turn; False if it was aborted."""
         planned_end_s, paused_before_s = start_at_s + self._turn_s, self._polling.paused_s
+        tick_s = min(TICK_S, max(TICK_SHARE * self._turn_s, LEAST_TICK_S))
         shared = [crew for crew in self._began if len(crew.slots) > 1]
         self._polling.rest()
         while self._working():
             paused_s = self._polling.paused_s
-            self._polling.beat(working=self._working)
+            self._polling.beat(tick_s, working=self._working)
             if on_tick is not None:
                 on_tick()
             if should_stop is not None and should_stop():

@@ -7,7 +7,7 @@ import pytest
 
 from rigproof.cluster.driver import stage_loop
 from rigproof.cluster.driver.ground import Driving
-from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageRun, loaded_window
+from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, TICK_S, StageRun, loaded_window
 from rigproof.cluster.driver.workers import Slot
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
@@ -32,6 +32,7 @@ class Team:
     def __init__(self, refuse=()):
         self.now_s, self.beats, self.at, self.calls, self.recorded = 0.0, 0, {}, [], []
         self.to_be_waited_for = []  # by beat
+        self.lengths_s = []  # likewise
         self.paused_s = 0.0
         self.stage = None
         plans = [WorkerPlan(name, "pc1/gpu0", "pc1", "cuda", 0.5, 1.0, 64.0, 256) for name in (FIRST, SECOND)]
@@ -50,8 +51,9 @@ class Team:
 
     # the beat
 
-    def beat(self, working=lambda: True):
+    def beat(self, length_s=TICK_S, working=lambda: True):
         self.beats += 1
+        self.lengths_s.append(length_s)
         self.now_s += 1.0
         self.at.get(self.beats, lambda: None)()
         self.to_be_waited_for.append(working())
@@ -121,10 +123,10 @@ class Team:
         for name in (FIRST, SECOND):
             self.ends(name)
 
-    def run(self, on_tick=None, should_stop=None, turns=EACH):
+    def run(self, on_tick=None, should_stop=None, turns=EACH, expected_s=EXPECTED_S):
         stage_run = StageRun(
             self,
-            dataclasses.replace(PLAN, turns=len(turns)),
+            dataclasses.replace(PLAN, turns=len(turns), expected_s=expected_s),
             dict.fromkeys(self.slots, SPEC),
             turns,
             LOADS,
@@ -139,6 +141,13 @@ class Team:
 def team():
     """Two workers that take their tasks."""
     return Team()
+
+
+@pytest.mark.parametrize(("expected_s", "beat_s"), [(100.0, 0.5), (10.0, 0.5), (4.0, 0.2), (0.5, 0.1)])
+def test_the_end_of_a_short_turn_is_not_noticed_late(team, expected_s, beat_s):
+    team.at = {2: team.all_end}
+    team.run(expected_s=expected_s)
+    assert team.lengths_s == pytest.approx([beat_s] * 2)
 
 
 def test_a_stage_is_recorded_at_its_begin_and_at_its_end(team):
