@@ -1,6 +1,6 @@
 """Ranks on two hosts whose cable is pulled out in the middle of each collective operation, without Ray."""
 
-from rigproof.criteria.evidence.fronts import CABLE, halt
+from rigproof.criteria.evidence.fronts import NEXT_STEPS, halt
 from rigproof.records.measurements import Event
 from rigproof.stages.collective.stage import OPERATIONS
 from support.network_hosts import Network
@@ -26,4 +26,4 @@ def test_a_cable_that_is_pulled_out_inside_any_operation_is_what_is_named() -> N
         assert found is not None
         assert (found.how, found.operation, found.missing) == ("unreached", operation, ()), found
         assert found.words.startswith("rank 1 (pc2/gpu0) could not reach rank 0's host 10.77.0.1 (")
-        assert (found.by_others, found.next_step) == (False, CABLE)
+        assert (found.by_others, found.next_step) == (False, NEXT_STEPS["unreached"])
