@@ -20,7 +20,8 @@ from rigproof.records.message_text import not_loaded
 
 NEVER_UP = "read in Ray's logs on that node what kept it from starting, correct that, and run again"
 INSTALL = (
-    "install on that node, for the Python of its Ray, what is missing or was changed meanwhile, and run again"
+    "install on that node what the Python of its Ray lacks, change none of its files during a run, and run "
+    "again"
 )
 # What is said of a process that a worker has started (`devices/own_process.py`); no card sends signal 9.
 SIGKILLED = f"ended with status {-signal.SIGKILL:d}"

@@ -34,7 +34,7 @@ NEXT_STEPS: dict[How, str] = {
     "killed": SENDER,
     "held": SENDER,
     "memory": "free memory on that device, and run again",
-    "unloaded": "install there what is missing, or was changed meanwhile, and run again",
+    "unloaded": "install what that Python lacks, change none of its files during a run, and run again",
     "unreached": "run `ping` from one of them to the other; see cables, switch, `sudo ufw status`",
 }
 STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
