@@ -57,7 +57,7 @@ SETTINGS = {
     "gemm": "settle_s.{level} = 0.5\nmeasure_s.{level} = 0.6\n",
     "sustained": "settle_s.{level} = 0.5\nstability_drop_share = 0.5\n",
     "collective": "nodes_share = 0.1\nnodes_tcp_share = 0.05\n",
-    "ddp": "batch = 64\nown_share = 0.3\nexchange_share = 0.1\n",
+    "ddp": "batch = 64\n",
 }
 CPU_DEVICE = """
 [[nodes.gpus]]

@@ -27,7 +27,8 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     unit="×",
     direction="at_least",
     limit="as fast as each device's steps by itself and an exchange of the gradients alone would be, one "
-    "after another, times `stages.ddp.own_share`; an exchange at less than `stages.ddp.exchange_share` of "
+    "after another, times `stages.ddp.own_share` (none where a CPU is the device: whoever else uses it slows "
+    "some of the steps); an exchange at less than `stages.ddp.exchange_share` of "
     "the rate of the run's all-reduces is not taken as given. After it all ranks must hold the same bits; of "
     "a micro-batch that up to three ranks compute by themselves, equal GPUs must get the same bits (two that "
     "agree outvote the third), all others norms within `stages.ddp.norm_share`",
@@ -72,7 +73,7 @@ def training(rig: Evidence) -> Finding:
     team = team_of(rig)
     require_reported(rig, team)
     share, file = rig.loaded.stated(OWN_SHARE)
-    if share is None:
+    if share is None or any(one.is_cpu for one in rig.devices):
         return Finding(Outcome.NO_LIMIT, team.times_alone, detail=in_words(team))
     source = f"{share:g} ({file}) of what steps and an exchange take one after the other"
     limit = Limit(share * team.expected_times_alone, source)
