@@ -8,7 +8,6 @@ import importlib.util
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 import pytest
@@ -140,9 +139,7 @@ class CannedRig:
             self._sink(worker)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._open = False
         if self._memory is not None:
             self._memory.end()
