@@ -43,8 +43,7 @@ def list_rates(
         str | None, typer.Argument(help="a rig's name, or the file of its profile; default: all rigs")
     ] = None,
     runs: Annotated[
-        list[str] | None,
-        typer.Argument(help="numbers of kept runs, such as 0001 0007: every rate of these"),
+        list[str] | None, typer.Argument(help="numbers of kept runs, such as 0001 0007: every rate of these")
     ] = None,
     *,
     of: Annotated[

@@ -251,8 +251,7 @@ def monitor(
         ),
     ] = False,
     inject: Annotated[
-        list[str] | None,
-        typer.Option(help="give the simulated rig this fault; can be repeated"),
+        list[str] | None, typer.Option(help="give the simulated rig this fault; can be repeated")
     ] = None,
 ) -> None:
     """Show the state of every node and GPU, next to the profile's limits, until Ctrl-C. Loads nothing."""

@@ -46,13 +46,7 @@ class Pool:
     its neighbour's result, which is detected.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        size: int,
-        precision: str,
-        data: Data | None = None,
-    ) -> None:
+    def __init__(self, device: Device, size: int, precision: str, data: Data | None = None) -> None:
         """`data`: by default random normal data."""
         self._device = device
         self._size = size

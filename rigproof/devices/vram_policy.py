@@ -171,12 +171,7 @@ class VramPolicy:
         self._given_back_mib += max(0.0, before_mib - self._device.memory().reserved_mib)
 
     def decided(
-        self,
-        technique: str,
-        before: float | str | None,
-        after: float | str | None,
-        unit: str,
-        reason: str,
+        self, technique: str, before: float | str | None, after: float | str | None, unit: str, reason: str
     ) -> None:
         """Record a decision: the old and the new value, in `unit`, and the reason."""
         change = " -> ".join(_text(value) for value in (before, after) if value is not None)

@@ -167,13 +167,7 @@ def standing(
 
 
 def _held(
-    run: Path,
-    head: Mapping[str, Any],
-    node: Mapping[str, Any],
-    wanted: Wanted,
-    here: Here,
-    *,
-    now: datetime,
+    run: Path, head: Mapping[str, Any], node: Mapping[str, Any], wanted: Wanted, here: Here, *, now: datetime
 ) -> Standing:
     """The verdict of a run that counts, if it still holds."""
     notes = (f"see {run}", *_unseen(head, node, here))

@@ -130,12 +130,7 @@ class CpuLoad:
         decision = self._controller.step(usage)
         self._share = decision.share
         self._readings.append(
-            LoadReading(
-                clock_s=clock_s,
-                usage=usage,
-                share=decision.share,
-                short_cpus=decision.short_cpus,
-            )
+            LoadReading(clock_s=clock_s, usage=usage, share=decision.share, short_cpus=decision.short_cpus)
         )
 
 

@@ -171,12 +171,7 @@ def _require_figures(finding: Finding) -> None:
             raise NotMeasured(f"the figure is {value}, which is not a valid measurement")
 
 
-def _require_own_trouble(
-    criterion: Criterion,
-    about: About,
-    finding: Finding,
-    evidence: Evidence,
-) -> None:
+def _require_own_trouble(criterion: Criterion, about: About, finding: Finding, evidence: Evidence) -> None:
     """A finding caused by another process is no finding about the subject."""
     if criterion.caused_by_others is None:
         return

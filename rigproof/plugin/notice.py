@@ -36,11 +36,7 @@ def unreadable(command: str) -> str:
 
 def _shell(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        ["/bin/sh", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=CHECK_S,
-        check=False,
+        ["/bin/sh", *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_S, check=False
     )
 
 

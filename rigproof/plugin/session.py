@@ -47,11 +47,7 @@ class HardwareSession:
     """A pytest plugin that knows the promised rig, and collects the verdicts of the tests."""
 
     def __init__(
-        self,
-        config: pytest.Config,
-        prepared: Prepared,
-        folder: Path | None,
-        start_up: StartUp,
+        self, config: pytest.Config, prepared: Prepared, folder: Path | None, start_up: StartUp
     ) -> None:
         self.config = config
         self._start_up = start_up

@@ -109,11 +109,7 @@ class SimulatedNode:
         for device in devices:
             assert device.sku is not None, "a simulated card has a known SKU"
             card = SimulatedCard(
-                device,
-                device.sku,
-                rig.faults_of(device.subject),
-                rig=rig.loaded.rig.name,
-                seed=rig.seed,
+                device, device.sku, rig.faults_of(device.subject), rig=rig.loaded.rig.name, seed=rig.seed
             )
             card.work = timetable(rig.plan.stages, rig.forms, CardWork(rig.loaded, device))
             self.cards[device.subject] = card

@@ -280,14 +280,7 @@ class NodeAgent:
         return offers()
 
     def _sense(self, duty: AgentDuty) -> Senses:
-        return Sensing(
-            duty,
-            self._nvml,
-            self._silent,
-            HostReader(),
-            self._now_s,
-            own_pids=self._own_pids,
-        )
+        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s, own_pids=self._own_pids)
 
     def _own_pids(self) -> frozenset[int]:
         return frozenset(process.pid for process in tuple(self._ours))

@@ -87,11 +87,7 @@ class Remembering:
     """
 
     def __init__(
-        self,
-        node: str,
-        run_id: str,
-        now_s: Callable[[], float],
-        gpus: Callable[[], Mapping[str, GpuSample]],
+        self, node: str, run_id: str, now_s: Callable[[], float], gpus: Callable[[], Mapping[str, GpuSample]]
     ) -> None:
         self._node = node
         self._run_id = run_id

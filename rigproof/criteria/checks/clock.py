@@ -199,10 +199,7 @@ def _worst(
 
 
 def _cap_of_all(
-    device: DeviceEvidence,
-    places: Sequence[int],
-    reasons: Sequence[int | None],
-    drawn_w: Sequence[float],
+    device: DeviceEvidence, places: Sequence[int], reasons: Sequence[int | None], drawn_w: Sequence[float]
 ) -> float | None:
     """The power limit, W, if it never changed, and the power cap alone explains every piece; else None."""
     enforced_w = device.identity.power_limit_w

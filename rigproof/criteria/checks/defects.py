@@ -69,11 +69,7 @@ def defects(device: DeviceEvidence) -> Finding:
             if defect.read(one):
                 detail = f"{defect.what} {one.moment} the load"
                 return Finding(
-                    Outcome.FAIL,
-                    detail=detail,
-                    remedy=defect.remedy,
-                    severity=defect.severity,
-                    source=SOURCE,
+                    Outcome.FAIL, detail=detail, remedy=defect.remedy, severity=defect.severity, source=SOURCE
                 )
     known = [defect for defect in DEFECTS if any(defect.read(one) is not None for one in read)]
     if not known:
@@ -106,9 +102,5 @@ FAULTS = (
         duties=DUTIES,
         lacks=LACKS,
     ),
-    FaultKind(
-        "inforom-corrupt",
-        "the checksum of the card's InfoROM is wrong",
-        ("health.defects",),
-    ),
+    FaultKind("inforom-corrupt", "the checksum of the card's InfoROM is wrong", ("health.defects",)),
 )

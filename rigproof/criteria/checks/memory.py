@@ -267,11 +267,7 @@ def _others_gib(device: DeviceEvidence) -> float:
 
 
 FAULTS = (
-    FaultKind(
-        "oom",
-        "allocations fail (out of memory)",
-        ("memory.no_oom",),
-    ),
+    FaultKind("oom", "allocations fail (out of memory)", ("memory.no_oom",)),
     FaultKind(
         "oom-retry",
         "allocations succeed only after the cache was emptied",

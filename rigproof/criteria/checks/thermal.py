@@ -238,12 +238,7 @@ def throttle(device: DeviceEvidence) -> Finding:
         allowed = "1 slowdown" if most == 1 else f"{most:g} slowdowns"
         detail += f"; allowed: {allowed} of {longest_s:g} s, the longest was {longest:.1f} s"
         return Finding(
-            Outcome.FAIL,
-            worst.share,
-            detail=detail,
-            remedy=remedy,
-            source=limit.source,
-            from_s=first.from_s,
+            Outcome.FAIL, worst.share, detail=detail, remedy=remedy, source=limit.source, from_s=first.from_s
         )
     for stage in stages:
         if stage not in loaded and device.evidence.stage(stage).status == "failed":

@@ -89,13 +89,7 @@ class Measured:
 
     @classmethod
     def of(
-        cls,
-        device: DeviceEvidence,
-        figure: FigureKind,
-        precision: str,
-        *,
-        workers: int,
-        rounds: Rounds,
+        cls, device: DeviceEvidence, figure: FigureKind, precision: str, *, workers: int, rounds: Rounds
     ) -> "Measured":
         """Products of the planned size."""
         planned = device.evidence.plan.workers_of(device.subject)

@@ -34,11 +34,7 @@ def floor_problem(floor: float, peak: float, unit: str, lowest_share: float) -> 
 
 def lint_sku(file: str, sku: Sku, kinds: StageKinds) -> list[str]:
     """Problems of one SKU table, each naming `file`; empty where there are none."""
-    return [
-        *_rate_problems(file, sku, kinds),
-        *_temperature_problems(file, sku),
-        *_curve_problems(file, sku),
-    ]
+    return [*_rate_problems(file, sku, kinds), *_temperature_problems(file, sku), *_curve_problems(file, sku)]
 
 
 def _rate_problems(file: str, sku: Sku, kinds: StageKinds) -> Iterator[str]:

@@ -204,11 +204,7 @@ def _sensed(card: SimulatedCard, state: CardState) -> dict[str, Any]:
 
 
 def _misread(
-    card: SimulatedCard,
-    gpu: SimulatedGpu,
-    values: dict[str, Any],
-    t_s: float,
-    stages: Sequence[StageWindow],
+    card: SimulatedCard, gpu: SimulatedGpu, values: dict[str, Any], t_s: float, stages: Sequence[StageWindow]
 ) -> dict[str, Any]:
     """The readings of broken sensors instead."""
     misread: dict[str, Any] = {}

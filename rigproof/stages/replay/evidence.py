@@ -88,9 +88,7 @@ def first_differences(
     return found
 
 
-def _compared(
-    evidence: Evidence,
-) -> dict[Kind, tuple[dict[str, Trajectory], dict[str, FirstDifference]]]:
+def _compared(evidence: Evidence) -> dict[Kind, tuple[dict[str, Trajectory], dict[str, FirstDifference]]]:
     """The cards that are comparable with each other, and the differences between them."""
     by_kind: dict[Kind, dict[str, Trajectory]] = defaultdict(dict)
     places: dict[Kind, tuple[Place, ...]] = {}

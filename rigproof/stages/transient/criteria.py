@@ -242,11 +242,7 @@ def tables(recording: Recording) -> Iterator[StageTable]:
         rows += [_row(recording, node, own, gpus, hz) for gpus, hz in sorted(labels)]
     if rows:
         yield StageTable(
-            section="Power",
-            title="Load switched on and off",
-            columns=COLUMNS,
-            rows=tuple(rows),
-            note=NOTE,
+            section="Power", title="Load switched on and off", columns=COLUMNS, rows=tuple(rows), note=NOTE
         )
 
 

@@ -65,8 +65,4 @@ def read_fabric(gpu: Gpu) -> dict[str, Any]:
     if info is None:
         return {}
     name = next((one.name.lower() for one in FabricState if one == info.state), f"unknown ({info.state})")
-    return {
-        "fabric_state": name,
-        "fabric_status": int(info.status),
-        "fabric_health": int(info.healthMask),
-    }
+    return {"fabric_state": name, "fabric_status": int(info.status), "fabric_health": int(info.healthMask)}
