@@ -1,8 +1,7 @@
 """Connects an acceptance run with pytest-benchmark: device clocks, the rig's identity, its history."""
 
 from collections.abc import Callable, Collection, Generator, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -16,32 +15,16 @@ from rigproof.history.storage import (
     remove_if_empty,
 )
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.plugin.conclusion import Key
 from rigproof.plugin.guest import HEADER
 from rigproof.plugin.keys import SESSION, criterion_and_subject
-from rigproof.plugin.preparation import Prepared
+from rigproof.plugin.session import HardwareSession
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.records.recording import Recording
-from rigproof.records.verdict import Verdict
-
-
-class MeasuredSession(Protocol):
-    """The part of an acceptance session that this module uses."""
-
-    config: pytest.Config
-    prepared: Prepared
-    folder: Path | None
-    verdicts: dict[Key, Verdict]
-
-    @property
-    def recording(self) -> Recording | None:
-        """What was measured so far; None before the run."""
 
 
 class BenchmarkHooks:
     """pytest-benchmark's hooks for one acceptance session."""
 
-    def __init__(self, session: MeasuredSession) -> None:
+    def __init__(self, session: HardwareSession) -> None:
         self._session = session
         self._storage: RigStorage | None = None
         prepared = session.prepared

@@ -220,38 +220,12 @@ def meaning(
     problem: str = "",
     short: str = "",
     apart: str = "",
-    not_tested: str = "",
-    headlines: Sequence[str] = (),
     simulated: bool,
 ) -> str:
     """The decision's meaning for someone who wants to train, in one sentence.
 
     `problem`: what else than the rig kept it from being accepted. `short`, `apart`: as in `instead`.
-    `not_tested`: what was found beside the rig. `headlines`: what else is said of an accepted one.
     """
-    sense = _meaning(
-        decision,
-        verdicts,
-        interrupted=interrupted,
-        problem=problem,
-        short=short,
-        apart=apart,
-        simulated=simulated,
-    )
-    found = headlines if decision is Decision.ACCEPTED else ()
-    return "; ".join((sense, *found, *([f"not tested: {not_tested}"] if not_tested else [])))
-
-
-def _meaning(
-    decision: Decision,
-    verdicts: Iterable[Verdict],
-    *,
-    interrupted: bool,
-    problem: str,
-    short: str,
-    apart: str,
-    simulated: bool,
-) -> str:
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
@@ -280,6 +254,12 @@ def _meaning(
     if what:
         return f"{cpu}nothing failed, but {what}; the rig is not proven fit"
     return "nothing failed, but nothing proves the rig fit either"
+
+
+def with_more(sense: str, decision: Decision, headlines: Sequence[str] = (), not_tested: str = "") -> str:
+    """The meaning with what else is said of an accepted rig, and what was found beside the rig."""
+    found = headlines if decision is Decision.ACCEPTED else ()
+    return "; ".join((sense, *found, *([f"not tested: {not_tested}"] if not_tested else [])))
 
 
 def _some(number: int, singular: str, plural: str = "") -> str:

@@ -11,7 +11,7 @@ from rigproof.profiles.planning.subjects import Subject
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Outcome, Verdict
 from rigproof.report.content.facts import RunFacts, not_tested, remarks, restored, run_facts
-from rigproof.report.content.order import instead, meaning
+from rigproof.report.content.order import instead, meaning, with_more
 from rigproof.stages.registry import KINDS
 
 FOUND = (Outcome.PASS, Outcome.NO_LIMIT)
@@ -71,17 +71,16 @@ class RunResult:
     @property
     def meaning(self) -> str:
         """The decision's meaning for someone who wants to train, in one sentence."""
-        return meaning(
+        sense = meaning(
             self.decision,
             self.verdicts,
             interrupted=self.interrupted,
             problem=next(iter(self.problems), ""),
             short=self.short,
             apart=self.apart,
-            not_tested=self.not_tested,
-            headlines=self.headlines,
             simulated=self.simulated,
         )
+        return with_more(sense, self.decision, self.headlines, self.not_tested)
 
     @property
     def exit_status(self) -> int:

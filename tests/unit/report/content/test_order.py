@@ -12,6 +12,7 @@ from rigproof.report.content.order import (
     not_measured_sentence,
     not_measured_sentences,
     reading_order,
+    with_more,
     word,
 )
 
@@ -97,12 +98,11 @@ def test_of_a_simulated_rig_nobody_is_told_to_train_on_it_or_not_to(decision, ve
 
 
 def test_what_is_worth_a_headline_is_said_of_a_rig_that_is_accepted():
-    said = meaning(
-        Decision.ACCEPTED, of(Outcome.PASS), headlines=["together 1.3 × n1/gpu0 alone"], simulated=False
-    )
+    fit = meaning(Decision.ACCEPTED, of(Outcome.PASS), simulated=False)
+    said = with_more(fit, Decision.ACCEPTED, ["together 1.3 × n1/gpu0 alone"])
     assert said == "this rig is fit for training; together 1.3 × n1/gpu0 alone"
     for decision in (Decision.REJECTED, Decision.INCOMPLETE):
-        assert "1.3" not in meaning(decision, of(Outcome.FAIL), headlines=["together 1.3 ×"], simulated=False)
+        assert "1.3" not in with_more("", decision, ["together 1.3 ×"])
 
 
 def test_one_reason_why_something_does_not_apply_is_reported_once():
@@ -140,8 +140,8 @@ def test_a_rig_whose_gpus_were_not_tested_together_is_not_called_fit():
 
 @pytest.mark.parametrize("decision", list(Decision))
 def test_what_was_not_tested_ends_every_verdict_line(decision):
-    said = meaning(decision, of(Outcome.PASS), simulated=False, not_tested="pc2 (no GPU)")
-    assert said == f"{meaning(decision, of(Outcome.PASS), simulated=False)}; not tested: pc2 (no GPU)"
+    sense = meaning(decision, of(Outcome.PASS), simulated=False)
+    assert with_more(sense, decision, not_tested="pc2 (no GPU)") == f"{sense}; not tested: pc2 (no GPU)"
 
 
 def test_an_interrupted_run_says_so():
