@@ -10,6 +10,7 @@ from typing import TextIO
 
 from rigproof import __version__
 from rigproof.cluster.driver.ground import Ground
+from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.history.earlier import earlier_events
 from rigproof.history.rejections import rejected_cards
 from rigproof.history.storage import history_folder
@@ -73,24 +74,33 @@ class Run:
 
     def open(self, needed: Collection[str]) -> AcceptanceRun:
         """Start the rig for these stages. Raises ClusterError if it does not start."""
-        request = self._prepared.request
-        rig = AcceptanceRun(
-            self._prepared.loaded,
-            self._prepared.plan,
-            self.recording,
-            self._sink(),
+        request, run_id, sink = self._prepared.request, self.recording.run.run_id, self._sink()
+        loaded, plan = self._prepared.loaded, self._prepared.plan
+        cluster = RigCluster(
+            loaded,
+            plan,
             ray_address=request.ray_address,
             allow_open=request.allow_open,
-            needed=needed,
+            sink=sink,
             now_s=self.now_s,
-            on_tick=self._view.tick,
+            run_id=run_id,
+            ground=self._ground(),
             say=self._view.say,
             ended=self._start_up.ended,
             here=self._prepared.inventory,
-            ground=self._ground(),
-            claim=None if self._clock else Claim.of(self.recording.run.run_id, self.writer.folder),
+            claim=None if self._clock else Claim.of(run_id, self.writer.folder),
             wait_s=request.wait_s,
-            another_attempt=lambda stage: another_attempt(self.recording, self._prepared.loaded, stage),
+        )
+        rig = AcceptanceRun(
+            loaded,
+            plan,
+            self.recording,
+            sink,
+            cluster,
+            needed=needed,
+            now_s=self.now_s,
+            on_tick=self._view.tick,
+            another_attempt=lambda stage: another_attempt(self.recording, loaded, stage),
         )
         opened = self._resources.enter_context(rig)
         if self._clock is None:

@@ -3,16 +3,13 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Self
 
-from rigproof.cluster.driver.ground import Ground
-from rigproof.cluster.driver.rig_cluster import RigCluster, Say, say_nothing
+from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.devices.further import Further
 from rigproof.host.cpu_band import HostLoad
-from rigproof.host.run_lock import Claim
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.profiles.planning.subjects import RIG, turns_of, without
-from rigproof.records.identity import HostInventory
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.planned_load import planned_load, processes_ahead
@@ -23,14 +20,12 @@ Sink = Callable[[Record | Sample], None]
 
 
 class AcceptanceRun:
-    """Owns the cluster during a run. Each stage runs in the plan's order, once in each lap.
+    """Opens the `cluster` for a run, and closes it. Each stage runs in the plan's order, once in each lap.
 
     `another_attempt` is called with the name of each stage that has ended, if there is only one lap. It
     returns why the stage must be attempted once more, and is asked again after that, or an empty text. `sink`
     adds to `recording`. `needed` are the names of the stages that will be judged. `on_tick` is called twice
-    a second or more often while a stage runs, `say` with what is done before, and `ended` with each part of
-    that, once it is over. `here`: what was found on this machine, if known. `claim` and `wait_s`: as of
-    RigCluster.
+    a second or more often while a stage runs.
     """
 
     def __init__(
@@ -39,19 +34,12 @@ class AcceptanceRun:
         plan: Plan,
         recording: Recording,
         sink: Sink,
+        cluster: RigCluster,
         *,
-        ray_address: str | None,
-        allow_open: bool = False,
         needed: Collection[str],
         now_s: Callable[[], float],
         on_tick: Callable[[], None],
-        ground: Ground | None = None,
-        another_attempt: Callable[[str], str] = lambda _stage: "",
-        say: Say = say_nothing,
-        ended: Say = say_nothing,
-        here: HostInventory | None = None,
-        claim: Claim | None = None,
-        wait_s: float = 0.0,
+        another_attempt: Callable[[str], str],
     ) -> None:
         self._loaded = loaded
         self._plan = plan
@@ -62,21 +50,7 @@ class AcceptanceRun:
         self._now_s = now_s
         self._another_attempt = another_attempt
         self._counted = False
-        self.cluster = RigCluster(
-            loaded,
-            plan,
-            ray_address=ray_address,
-            allow_open=allow_open,
-            sink=sink,
-            now_s=now_s,
-            run_id=recording.run.run_id,
-            ground=ground,
-            say=say,
-            ended=ended,
-            here=here,
-            claim=claim,
-            wait_s=wait_s,
-        )
+        self.cluster = cluster
 
     def __enter__(self) -> Self:
         self.cluster.__enter__()

@@ -14,12 +14,12 @@ import pytest
 
 from rigproof.cluster.actors.remembering import Remembering
 from rigproof.cluster.ray.preconditions import ClusterStartFailed
+from rigproof.plugin import run
 from rigproof.profiles.loading import load as loading
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.matching import sku_of
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.samples import PcieErrors
-from rigproof.run import acceptance
 from rigproof.stages.feeding.stage import RewardBatch
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
@@ -217,6 +217,6 @@ def pytest_configure(config: pytest.Config) -> None:
     def rig(*promised: object, **settings: Any) -> CannedRig:
         return CannedRig(scenario, *promised, **settings)
 
-    acceptance.RigCluster = rig  # type: ignore[misc, assignment]
+    run.RigCluster = rig  # type: ignore[misc, assignment]
     own = RIG | {"nodes": []}
     loading.default_layers = lambda **_: [("own", own)]  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -56,16 +57,19 @@ def simulated_recording(
         command=(),
     )
     recording = Recording(run, recorded(plan))
+    sink, ground = heard_by(clock, plan, recording.add), simulated_ground(rig, clock, inline=True)
+    cluster = RigCluster(
+        loaded, plan, ray_address=None, sink=sink, now_s=clock.now_s, run_id=NAME, ground=ground
+    )
     acceptance = AcceptanceRun(
         loaded,
         plan,
         recording,
-        heard_by(clock, plan, recording.add),
-        ray_address=None,
+        sink,
+        cluster,
         needed=plan.stage_names,
         now_s=clock.now_s,
         on_tick=_nothing_to_show,
-        ground=simulated_ground(rig, clock, inline=True),
         another_attempt=lambda stage: another_attempt(recording, loaded, stage),
     )
     with acceptance:
