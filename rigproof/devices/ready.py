@@ -1,4 +1,6 @@
-"""A process that has loaded torch, and waits for the module to be: `python -m rigproof.devices.ready`.
+"""A process that has loaded torch, and what stages' modules load, and waits for the module to be.
+
+`python -m rigproof.devices.ready`.
 
 Its one order has the `module` to run, its `arguments`, and an `environment`, which libraries read when the
 module first uses them: this process touches no device.
@@ -18,6 +20,9 @@ def main() -> int:
     die_with_parent()
     with without_collections(lasting=True):
         import torch.distributed  # noqa: F401, PLC0415 - what takes seconds
+
+        import rigproof.devices.process_group  # noqa: PLC0415 - a fifth of a second
+        import rigproof.profiles.kinds.stages  # noqa: F401, PLC0415
     line = b""
     while not line.endswith(b"\n"):  # byte by byte: the rest of stdin is the module's
         byte = os.read(0, 1)
