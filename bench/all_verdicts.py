@@ -26,6 +26,7 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
 
 from rigproof.judging.attempts import another_attempt  # noqa: E402
 from rigproof.judging.catalogue import FAULTS  # noqa: E402
+from rigproof.judging.expected_outcomes import whole_runs  # noqa: E402
 from rigproof.judging.laps import judge_all  # noqa: E402
 from rigproof.profiles.auto import completed  # noqa: E402
 from rigproof.profiles.loading.files import profile_folder  # noqa: E402
@@ -33,11 +34,10 @@ from rigproof.profiles.loading.load import load_rig, over_defaults  # noqa: E402
 from rigproof.profiles.loading.loaded import LoadedRig  # noqa: E402
 from rigproof.records.disk.store import read_recording  # noqa: E402
 from rigproof.records.verdict import Verdict  # noqa: E402
+from rigproof.run.simulated.trial import simulated_recording  # noqa: E402
 from rigproof.simulation.faults.parsing import FaultError  # noqa: E402
 from rigproof.simulation.host import simulated_inventory  # noqa: E402
 from rigproof.stages.registry import KINDS  # noqa: E402
-from support.expected_outcomes import whole_runs  # noqa: E402
-from support.trial import simulated_recording  # noqa: E402
 
 LEVELS = ("quick", "standard", "extended")
 IN_REAL_TIME = "nvml-hang"  # takes ten real seconds, as its deadline does

@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rigproof.judging.catalogue import FAULTS
@@ -29,10 +28,10 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Outcome, Verdict, decide
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.parsing import FaultError
 from rigproof.stages.registry import KINDS
-from support.trial import simulated_recording
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "detection.md"
 SEEDS = 20

@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 from typing import get_args
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rigproof.judging.laps import judge_all
@@ -19,8 +18,8 @@ from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.verdict import Outcome, Verdict, decide, sentence
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from support.trial import simulated_recording
 
 
 def rigs_with_gpus() -> list[str]:

@@ -17,6 +17,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
 
 from rigproof.judging.laps import judge_all  # noqa: E402
+from rigproof.run.simulated.trial import simulated_recording  # noqa: E402
 from support.silent_faults import (  # noqa: E402
     LOUD,
     RIGS,
@@ -29,7 +30,6 @@ from support.silent_faults import (  # noqa: E402
     texts_of,
     together,
 )
-from support.trial import simulated_recording  # noqa: E402
 
 
 def swept(place: tuple[str, str]) -> tuple[str, str, int, list[str], list[str]]:

@@ -130,9 +130,9 @@ def lint(
     if faults:
         if profiles:
             raise Refused(f"--faults: the list is the same for every rig; leave out {' '.join(profiles)}")
-        from rigproof.judging.catalogue import fault_lines  # noqa: PLC0415
+        from rigproof.judging.fault_page import listing  # noqa: PLC0415
 
-        typer.echo("\n".join(fault_lines()))
+        typer.echo("\n".join(listing()))
         return
     from rigproof.profiles.documents.text import summary_lines  # noqa: PLC0415
     from rigproof.profiles.lint.rig import lint_all, lint_doubts  # noqa: PLC0415

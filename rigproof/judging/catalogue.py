@@ -84,12 +84,3 @@ FAULTS: Faults = MappingProxyType(
         )
     }
 )
-
-
-def fault_lines() -> Iterator[str]:
-    """Plain lines: each fault with its keys and their defaults, its description, and what it trips."""
-    for fault in FAULTS.values():
-        keys = f":{','.join(fault.with_defaults)}" if fault.keys else ""
-        yield f"{fault.name}[@{fault.hits}]{keys}"
-        yield f"    {fault.what}"
-        yield f"    {fault.ends}: {', '.join(fault.trips)}"

@@ -7,9 +7,9 @@ import pytest
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import decide
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
 from rigproof.stages.registry import KINDS
-from support.trial import simulated_recording
 
 TWO_PCS, TWO_H200 = "dual-3090-3070", "h200-x2"
 

@@ -13,9 +13,9 @@ from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, decide
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 FOUR = over_defaults(
     {

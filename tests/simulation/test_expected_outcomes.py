@@ -12,13 +12,15 @@ import pytest
 
 from rigproof.criteria.evidence.fed import WAITED
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
+from rigproof.judging.expected_outcomes import ENDS, PATH, Case, cases, shown, shown_by, whole_runs
+from rigproof.judging.fault_page import PAGE, SYMPTOMS, faults_page
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.verdict import Outcome, sentence
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.directions import agrees
-from support.expected_outcomes import ENDS, PATH, Case, cases, shown, shown_by, whole_runs
 from support.fault_matrix import (
     FIRST,
     OTHER,
@@ -33,11 +35,9 @@ from support.fault_matrix import (
     subject_of,
     subjects_of,
 )
-from support.fault_page import PAGE, SYMPTOMS, faults_page
 from support.lengths import lengths
 from support.outcomes import DUTIES, LATE, LEVEL, NODE, Run, runs, stage_rig, typed, wanted, written
 from support.sentences import check_sentences
-from support.trial import simulated_recording
 
 ANEW = "write docs/faults.toml anew: PYTHONPATH=.:tests python -m support.generated"
 COOLER = ("clock-locked", "clock-drops-idle")  # than the second card's own working range lets it be

@@ -10,8 +10,8 @@ from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import all_skus, load_rig
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from support.trial import simulated_recording
 
 RIGS = sorted(
     name for name in stems("rigs") if all(one.gpu.device == "cuda" for one in load_rig(name, KINDS).devices())

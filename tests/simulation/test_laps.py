@@ -19,11 +19,11 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, decide
 from rigproof.report.content.matrix import matrix_of
 from rigproof.report.terminal.terminal import summary_lines
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.fault_matrix import PROFILE
 from support.lengths import lengths
 from support.results import result_with
-from support.trial import simulated_recording
 
 FAIL, WARN, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED
 SUSTAINED, PEER = "throughput.sustained", "throughput.peer_outlier"

@@ -6,8 +6,8 @@ from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.verdict import Decision, decide
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from support.trial import simulated_recording
 
 LEVEL = "extended"
 OPTIONAL = [kind.name for kind in KINDS if issubclass(kind.settings, OptionalSettings)]

@@ -112,8 +112,7 @@ def _environment() -> dict[str, str]:
 PRELOADED = (
     *("pytest", "ray", "pynvml", "pyarrow.parquet", "prometheus_client"),
     *("pyarrow.compute", "rich.live", "rich.markup", "tomlkit", "unittest", "xml.etree.ElementTree"),
-    *("rigproof.run.acceptance", "rigproof.run.simulated.ground", "rigproof.simulation.faults.parsing"),
-    *("rigproof.simulation.host", "rigproof.judging.judge", "rigproof.report.files.files"),
+    *("rigproof.run.simulated.trial", "rigproof.judging.judge", "rigproof.report.files.files"),
     *("rigproof.report.page.page", "rigproof.profiles.lint.rig"),
     *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal"),
     *("rigproof.report.files.metrics", "rigproof.report.files.summary_md", "rigproof.records.disk.store"),

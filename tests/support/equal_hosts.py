@@ -13,10 +13,10 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 NONE = dict.fromkeys((kind.name for kind in KINDS if "length_s" in kind.settings.model_fields), 0)
 

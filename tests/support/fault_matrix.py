@@ -9,11 +9,11 @@ from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.verdict import Outcome, Verdict
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 PROFILE = Path(__file__).parent / "fault_matrix.toml"
 LEVEL: LevelName = "extended"  # the first one with every stage

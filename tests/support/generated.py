@@ -8,8 +8,8 @@ import argparse
 import subprocess
 import sys
 
+from rigproof.judging.document import documents
 from support import judged
-from support.document import documents
 
 
 def main() -> None:

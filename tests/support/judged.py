@@ -18,8 +18,8 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.disk.store import read_recording
 from rigproof.records.recording import Recording
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
-from support.trial import simulated_recording
 
 RIG, LEVELS = "dual-3090-3070", ("standard", "extended")
 SAMPLES = ("h200-x2-standard", "h100-extended")

@@ -15,6 +15,7 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.lan.criteria import bandwidth
 from rigproof.stages.lan.stage import STAGE, LanEnd, LanLatency, LanTraffic
 from rigproof.stages.registry import KINDS
@@ -23,7 +24,6 @@ from support.equal_hosts import NONE
 from support.lengths import lengths
 from support.network_hosts import PATIENCE_S, Host, Network
 from support.printing import printed
-from support.trial import simulated_recording
 
 RECORDS = {one.__name__: one for one in (Round, Event, LanEnd, LanLatency, LanTraffic)}
 TCP_S = 1.2

@@ -16,17 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
-from rigproof.judging.laps import judge_all
-from rigproof.profiles.loading.load import over_defaults
-from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.levels import LevelName
-from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict
-from rigproof.simulation.faults.kinds import FaultKind
-from rigproof.simulation.faults.parsing import FaultError, parse_faults
-from rigproof.stages.registry import FORMS, KINDS
-from support.expected_outcomes import (
+from rigproof.judging.expected_outcomes import (
     ENDS,
     OTHERS,
     OTHERS_OF_GPUS,
@@ -36,9 +26,19 @@ from support.expected_outcomes import (
     hits,
     others,
 )
+from rigproof.judging.laps import judge_all
+from rigproof.profiles.loading.load import over_defaults
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, Verdict
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.parsing import FaultError, parse_faults
+from rigproof.stages.registry import FORMS, KINDS
 from support.fault_matrix import LEVEL, changes_of, level_of, rig_of, subject_of
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 DUTIES = {kind.name: kind.duty for kind in KINDS}
 CONTINUOUS = next(name for name, duty in DUTIES.items() if duty == "continuous")

@@ -20,10 +20,10 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.simulation.host import simulated_inventory
 from rigproof.stages.registry import FORMS, KINDS
-from support.trial import simulated_recording
 
 LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
 DUTIES = {kind.name: kind.duty for kind in KINDS}

@@ -60,16 +60,6 @@ class FaultKind:
     delays: bool = False  # `by` can also be a delay
     soak: bool = False  # only a soak looks for it
 
-    @property
-    def hits(self) -> str:
-        """What it hits, in words."""
-        return "GPU" if self.scope == "gpu" else self.scope
-
-    @property
-    def with_defaults(self) -> list[str]:
-        """Each key, with its default if it has one."""
-        return [f"{key}={self.defaults.get(key, '…')}" for key in self.keys]
-
     def acts_in(self, stages: Stages) -> tuple[str, ...]:
         """The stages, of those given, in which it can act."""
         if self.stage is not None:

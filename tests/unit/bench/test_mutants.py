@@ -112,9 +112,9 @@ def test_the_nearest_tests_have_the_files_name_or_import_it():
 
 
 def test_what_whole_simulated_runs_show_is_near_too():
-    nearest, folders = mutants.tests_of(mutants.ROOT, "rigproof/judging/laps.py")
-    assert nearest == ["tests/unit/judging/test_laps.py"]
-    assert folders[-1] == "tests/simulation/test_laps.py"
+    nearest, folders = mutants.tests_of(mutants.ROOT, "rigproof/judging/expected_outcomes.py")
+    assert nearest == ["tests/unit/judging/test_blame.py"]
+    assert folders[-1] == "tests/simulation/test_expected_outcomes.py"
     _, folders = mutants.tests_of(mutants.ROOT, "rigproof/stages/gemm/simulated.py")
     assert folders[-1] == "tests/simulation/test_expected_outcomes.py"
     _, folders = mutants.tests_of(mutants.ROOT, "rigproof/stages/gemm/stage.py")

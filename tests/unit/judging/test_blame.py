@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.expected_outcomes import shown_by
 from rigproof.records.verdict import Decision, Outcome, decide
-from support.expected_outcomes import shown_by
 from support.fault_changes import (
     GPU,
     OTHER,

@@ -2,8 +2,8 @@ import pytest
 
 from rigproof.host.package import suite_folder
 from rigproof.judging.catalogue import CATALOGUE
-from support.document import criteria_page, documents
-from support.fault_page import filled
+from rigproof.judging.document import criteria_page, documents
+from rigproof.judging.fault_page import filled
 
 
 def test_what_is_made_from_the_code_is_committed_as_it_is_made():

@@ -1,8 +1,8 @@
 """What kind of action a failure or warning asks for."""
 
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.document import criteria_page
 from rigproof.records.verdict import SEVERITIES, Outcome, sentence, sentence_and_severity
-from support.document import criteria_page
 from support.recordings import HEALTH
 
 GPU = "pc1/gpu0"

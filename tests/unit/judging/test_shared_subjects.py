@@ -8,10 +8,10 @@ from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
+from rigproof.judging.document import _entry
 from rigproof.judging.judge import judge, promised
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
-from support.document import _entry
 from support.exchange import NAME, done, messages
 from support.rig_profile import RIG, loaded_rig
 

@@ -25,10 +25,10 @@ from rigproof.report.files.summary_md import summary_text
 from rigproof.report.terminal import plan_text
 from rigproof.report.terminal.terminal import summary_lines
 from rigproof.run import acceptance
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import FORMS, KINDS
 from support.exchange import EXCHANGE, NAME, ExchangeKind, messages, plan, spec
 from support.simulated import rig_from
-from support.trial import simulated_recording
 
 
 def gpus(*counts: int) -> str:

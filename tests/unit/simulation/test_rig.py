@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from rigproof.records.recording import Recording
+from rigproof.run.simulated.trial import simulated_recording
 from support.simulated import DUAL, STAGES, rig_named, simulated
-from support.trial import simulated_recording
 
 
 def recorded(seed: int) -> Recording:

@@ -9,9 +9,9 @@ import pytest
 import rigproof
 from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.rig_profile import CANNED, RIG, loaded_rig, stage_changes
-from support.trial import simulated_recording
 
 PACKAGE = Path(rigproof.__file__).parent
 EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least

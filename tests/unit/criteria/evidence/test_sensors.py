@@ -6,8 +6,8 @@ import pytest
 
 from rigproof.judging.laps import judge_all
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from support.simulated import rig_named
-from support.trial import simulated_recording
 
 GPU = "pc1/gpu0"
 DRAW, ACTIVE, CORE, CLOCK = "power.draw", "activity.gpu_active", "thermal.core_temperature", "clock.ratio"

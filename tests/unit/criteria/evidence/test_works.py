@@ -3,9 +3,9 @@
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.works import beside_itself
 from rigproof.profiles.loading.load import over_defaults
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 ABSENT = {kind.name: 0 for kind in KINDS if "length_s" in kind.settings.model_fields}
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from rigproof.judging.catalogue import JUDGED_BY
+from rigproof.profiles.documents.keys import keys_page
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.files import profile_folder
 from rigproof.profiles.loading.load import default_rig
@@ -14,7 +15,6 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.stages.gemm.stage import GemmSettings
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.stage import SustainedSettings
-from support.keys_page import keys_page
 
 PAGE = (profile_folder().parent / "docs" / "profiles.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -13,9 +13,9 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.limits import Limits
 from rigproof.records.verdict import limit_text
 from rigproof.report.terminal.plan_text import plan_lines, short_limit
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.rig_profile import MODELS
-from support.trial import simulated_recording
 
 
 def lines_of(loaded, level="quick", **options):

@@ -22,12 +22,12 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.run import acceptance
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import FORMS, KINDS
 from support.exchange import EXCHANGE, NAME, TURN_S, messages, plan
 from support.simulated import rig_from
-from support.trial import simulated_recording
 
 NODE = """
 [[nodes]]

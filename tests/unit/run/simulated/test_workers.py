@@ -8,8 +8,8 @@ import pytest
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.run.simulated.actors import FIRST_PID
+from rigproof.run.simulated.trial import simulated_recording
 from support.simulated import DUAL, rig_named
-from support.trial import simulated_recording
 
 Recorded = Callable[..., Recording]
 

@@ -8,11 +8,11 @@ from rigproof.history.champion_keeping import gpu_figures
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.bandwidth.criteria import tables
 from rigproof.stages.bandwidth.stage import FIGURES
 from rigproof.stages.registry import KINDS
 from support.simulated_bench import SimulatedBench
-from support.trial import simulated_recording
 
 NAME, GPU, OTHER = "memory.bandwidth", "localhost/gpu0", "localhost/gpu1"
 PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED

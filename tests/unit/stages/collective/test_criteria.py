@@ -8,13 +8,13 @@ import pytest
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import tables
 from rigproof.stages.collective.stage import ALL_REDUCE, BROADCAST, OPERATIONS, STAGE
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
 from support.simulated_bench import SimulatedBench
-from support.trial import simulated_recording
 
 TEAM, RANKS = "localhost", ("localhost/gpu0#0", "localhost/gpu1#0")
 PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED

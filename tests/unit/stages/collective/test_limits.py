@@ -13,11 +13,11 @@ from rigproof.judging.roots import with_roots
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
 from support.simulated_bench import SimulatedBench
-from support.trial import simulated_recording
 
 ALL_REDUCE = "collective.all_reduce"
 

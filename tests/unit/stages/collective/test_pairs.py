@@ -8,6 +8,7 @@ from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome, decide, sentence
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
 from rigproof.stages.collective import simulated
 from rigproof.stages.collective.criteria import CRITERIA
@@ -18,7 +19,6 @@ from support.equal_hosts import NONE
 from support.fault_matrix import ring_rig
 from support.lengths import lengths
 from support.sentences import check_sentences
-from support.trial import simulated_recording
 
 STAGE = "collective"
 

@@ -10,13 +10,13 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import CRITERIA
 from rigproof.stages.collective.stage import OPERATIONS
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
 from support.sentences import check_sentences
-from support.trial import simulated_recording
 
 STAGE = "collective"
 LEVELS = ("quick", "standard", "extended", "soak")

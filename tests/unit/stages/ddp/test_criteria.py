@@ -12,13 +12,13 @@ from rigproof.judging.judge import judge, promised
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.ddp.criteria import in_words, tables, training
 from rigproof.stages.ddp.evidence import Team, team_of
 from rigproof.stages.ddp.stage import ALONE, OWN, TOGETHER, Gradients
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 GPUS = tuple(f"pc1/gpu{number}" for number in range(3))
 

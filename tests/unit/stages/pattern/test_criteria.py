@@ -9,11 +9,11 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Round
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Outcome, sentence
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.pattern.criteria import tables
 from rigproof.stages.pattern.stage import MEANINGS, OPERATIONS, VramError
 from rigproof.stages.registry import KINDS
 from support.simulated_bench import SimulatedBench
-from support.trial import simulated_recording
 
 PATTERN, HOT = "memory.pattern", "memory.hot"
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"

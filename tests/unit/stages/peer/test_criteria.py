@@ -11,12 +11,12 @@ from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.verdict import Outcome
 from rigproof.report.terminal.plan_text import plan_lines
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.peer.criteria import tables
 from rigproof.stages.peer.stage import BACK, BOTH, ENGINE, KERNEL, THERE, PeerLink
 from rigproof.stages.registry import KINDS
 from support.sentences import check_sentences
 from support.simulated_bench import SimulatedBench
-from support.trial import simulated_recording
 
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
 PAIR = f"{GPU}-{OTHER}"

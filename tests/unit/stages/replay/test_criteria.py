@@ -10,12 +10,12 @@ from rigproof.judging.judge import judge
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.replay.criteria import loss, replay, tables
 from rigproof.stages.replay.evidence import first_differences
 from rigproof.stages.replay.stage import Place, StepDigest, places_of
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 CARDS = [f"n1/gpu{number}" for number in range(3)]
 GPU = CARDS[1]

@@ -12,10 +12,10 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.report.content.stage_tables import tables_of
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.shapes.criteria import tables
 from rigproof.stages.shapes.rates import ModelRates, _of_tokens, advice, rates_by_model
-from support.trial import simulated_recording
 
 CARDS = ("localhost/gpu0", "localhost/gpu1")
 

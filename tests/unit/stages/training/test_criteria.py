@@ -8,12 +8,12 @@ from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.training.stage import STEP
 from support.fault_changes import GPU, OTHER
 from support.peers import make_peers, subject_of
 from support.rig_profile import H200, loaded_rig, stage_changes
-from support.trial import simulated_recording
 
 NAME = "training.step"
 SPEEDUP = "precision.speedup"

@@ -15,11 +15,11 @@ from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.verdict import Outcome
 from rigproof.report.terminal.plan_text import plan_lines
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transfer.criteria import measured, tables
 from rigproof.stages.transfer.stage import ALONE, MEANINGS, TOGETHER
 from support.simulated_bench import SimulatedBench
-from support.trial import simulated_recording
 
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
 DIRECTIONS = tuple(MEANINGS)

@@ -12,6 +12,7 @@ from rigproof.profiles.loading.load import default_rig, over_defaults
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transient.made import Waves
@@ -20,7 +21,6 @@ from rigproof.stages.transient.stage import KIND, Arm, TransientSettings, arms_o
 from support.lengths import lengths
 from support.sentences import check_sentences
 from support.simulated_bench import SimulatedBench
-from support.trial import simulated_recording
 
 NODE, FIRST, SECOND = "n1", "n1/gpu0", "n1/gpu1"
 PASS, FAIL, WARN, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED

@@ -16,12 +16,12 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Round
 from rigproof.records.samples import GpuSample
 from rigproof.report.terminal.plan_text import plan_lines
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transient.criteria import COLUMNS, NONE, tables
 from rigproof.stages.transient.made import together
 from rigproof.stages.transient.stage import _steps
 from support.lengths import lengths
-from support.trial import simulated_recording
 
 ABSENT = {kind.name: 0 for kind in KINDS if "length_s" in kind.settings.model_fields}
 

@@ -1,4 +1,4 @@
-"""The pages and schemas that are made from the code; `support.generated` writes them."""
+"""The pages and schemas that are made from the code; tests/support/generated.py writes them."""
 
 import json
 from collections.abc import Iterator
@@ -6,15 +6,14 @@ from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE, JUDGED_BY
-from rigproof.profiles.documents.keys import rig_schema, sku_schema, xids_schema
+from rigproof.judging.expected_outcomes import shown_by
+from rigproof.judging.fault_page import faults_page, filled
+from rigproof.profiles.documents.keys import keys_page, rig_schema, sku_schema, xids_schema
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.profiles.planning.subjects import Scope
 from rigproof.records.grouping import grouped
 from rigproof.records.verdict import SEVERITIES, Outcome
 from rigproof.stages.registry import KINDS
-from support.expected_outcomes import shown_by
-from support.fault_page import faults_page, filled
-from support.keys_page import keys_page
 
 CHECKOUT = Path(__file__).parents[2]
 SCOPES: dict[Scope, str] = {

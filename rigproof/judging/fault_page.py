@@ -1,13 +1,13 @@
-"""The faults for readers: docs/faults.md."""
+"""The faults for readers: docs/faults.md, and `rigproof lint --faults`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
+from rigproof.judging.expected_outcomes import ENDS, OTHERS, OTHERS_OF_GPUS, Case, cases, whole_runs
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.stages.registry import KINDS
-from support.expected_outcomes import ENDS, OTHERS, OTHERS_OF_GPUS, Case, cases, whole_runs
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 # In an owner's words: the faults that show so, the criteria that tell them, and where more is said.
@@ -92,6 +92,15 @@ def faults_page() -> str:
     return filled(PAGE, parts)
 
 
+def listing() -> Iterator[str]:
+    """Plain lines: each fault with its keys and their defaults, its description, and what it trips."""
+    for fault in FAULTS.values():
+        keys = f":{','.join(_keys(fault))}" if fault.keys else ""
+        yield f"{fault.name}[@{_hits(fault)}]{keys}"
+        yield f"    {fault.what}"
+        yield f"    {fault.ends}: {', '.join(fault.trips)}"
+
+
 def _symptoms() -> Iterator[str]:
     yield "| What you see | What to do, by the criterion that fails | To try it |"
     yield "|---|---|---|"
@@ -106,13 +115,22 @@ def _table() -> Iterator[str]:
     yield "| Fault | Hits | What happens | Acts in | Keys | Trips |"
     yield "|---|---|---|---|---|---|"
     for fault in FAULTS.values():
-        keys = ", ".join(f"`{key}`" for key in fault.with_defaults)
+        keys = ", ".join(f"`{key}`" for key in _keys(fault))
         trips = f"{fault.ends}: {_named(fault.trips)}"
-        yield f"| `{fault.name}` | {fault.hits} | {fault.what} | {_acts(fault)} | {keys} | {trips} |"
+        yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {_acts(fault)} | {keys} | {trips} |"
 
 
 def _named(criteria: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in criteria)
+
+
+def _keys(fault: FaultKind) -> list[str]:
+    """Each key, with its default if it has one."""
+    return [f"{key}={fault.defaults.get(key, '…')}" for key in fault.keys]
+
+
+def _hits(fault: FaultKind) -> str:
+    return "GPU" if fault.scope == "gpu" else fault.scope
 
 
 def _acts(fault: FaultKind) -> str:
