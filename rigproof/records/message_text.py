@@ -1,5 +1,6 @@
 """The text of messages: untrusted text as one short printable line, and a message's cause and next step."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,8 @@ if TYPE_CHECKING:  # where pydantic is missing, messages say so
     from pydantic import ValidationError
 
 WIDTH = 200
-IMPORT_ERRORS = ("ModuleNotFoundError: ", "ImportError: ", "SyntaxError: ")
+# As what ended a task, or a process: one that crashed may have warned of such an error before.
+NOT_LOADED = re.compile(r"(?:^|status 1: |failed: )(?:ModuleNotFound|Import|Syntax)Error: ")
 
 
 def one_line(text: str, width: int = WIDTH) -> str:
@@ -28,7 +30,7 @@ def not_loaded(error: str) -> bool:
 
     That says nothing about hardware.
     """
-    return any(one in error for one in IMPORT_ERRORS)
+    return NOT_LOADED.search(error) is not None
 
 
 def cause_and_step(text: str) -> tuple[str, str]:

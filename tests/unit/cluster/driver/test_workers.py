@@ -216,6 +216,7 @@ def test_a_task_that_failed_is_reported_and_its_process_replaced(lonely):
         ("1: RuntimeError: CUDA error 719", None),
         ("1: ModuleNotFoundError: No module named 'rigproof.stages'", INSTALL),
         ("1: SyntaxError: '(' was never closed", INSTALL),
+        (f"{-signal.SIGSEGV:d}: ImportError: no tqdm, so no bar is shown", None),  # a warning, then a crash
     ],
 )
 def test_a_task_whose_own_process_was_killed_or_not_loaded_is_not_the_rigs_failure(lonely, how, remedy):
