@@ -107,8 +107,7 @@ def _with_pairs(team: SharedEvidence, found: Finding) -> Finding:
     failed, unknown = (event.data.get(name) or [] for name in ("failed", "unknown"))
     if failed:
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        pair, _, _ = failed[0].partition(" alone")
-        detail = f"{failed[0]}{more}{_blamed(team).replace(f'joins {pair} is', 'joins them is')}"
+        detail = f"{failed[0]}{more}{_blamed(team, why=False)}"
         remedy = SLOW if team.subject == RIG else IN_NODE
         return Finding(Outcome.FAIL, detail=detail, source=EACH_TWO, remedy=remedy, from_s=event.t_s)
     if unknown:
@@ -165,20 +164,19 @@ def _excuse(halt: Halt) -> None:
         raise Disturbed(halt.words, MORE_MEMORY if halt.how == "memory" else halt.next_step, halt.t_s)
 
 
-def _blamed(team: SharedEvidence) -> str:
+def _blamed(team: SharedEvidence, *, why: bool = True) -> str:
     """Who of the team is to blame, as further tests of the stage found, or that it cannot be told.
 
-    Of several the names alone: with the reasons it would be no sentence that anybody reads.
+    Of several the names alone: with each `why` it would be no sentence that anybody reads.
     """
     members = {one.subject for one in team.members}
     events = [*team.evidence.events.of_kind("blamed"), *team.evidence.events.of_kind("not_told")]
     own = [one for one in events if one.stage == STAGE and members.issuperset(one.data.get("devices", ()))]
     names = dict.fromkeys(str(one.data.get("named", one.message)) for one in own if one.kind == "blamed")
-    if len(names) > 1:
-        own = [one for one in own if one.kind == "not_told"]
-    messages = dict.fromkeys(one.message for one in own)
-    several = [f"to blame are {', '.join(names)}"] if len(names) > 1 else []
-    return "".join(f"; {text}" for text in (*several, *messages))
+    brief = len(names) > 1 or (bool(names) and not why)
+    messages = dict.fromkeys(one.message for one in own if not brief or one.kind == "not_told")
+    found = [f"to blame {'is' if len(names) == 1 else 'are'} {', '.join(names)}"] if brief else []
+    return "".join(f"; {text}" for text in (*found, *messages))
 
 
 def _about(halt: Halt) -> str:
