@@ -16,6 +16,7 @@ from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.simulation.faults.kinds import FROM, SENSORS, TIMES, FaultKind, Stages
 
 ENERGY_SHARE, BLOCK_S = 0.10, 10.0  # by how much they may differ over so long; see rule 3 in sensors.py
+CHANCE = 3.0  # standard errors: a power that comes and goes is hit by chance where it is read once a second
 ADJACENT_S = 1e-6  # apart: stretches that are one, except for rounding
 STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it
 CHANGE_SHARE, CHANGE_MEAN_S = 0.50, 5  # of the highest mean over so long: pauses between stages are as short
@@ -57,7 +58,9 @@ def against_energy(device: DeviceEvidence, field: str) -> tuple[float, float, fl
         if length_s > 0:
             drawn_j = (own.times_s[1:] - own.times_s[:-1]) * (own.values[1:] + own.values[:-1]) / 2
             power_w = float(drawn_j.sum() / length_s)
-            if abs(power_w - by_energy_w) > ENERGY_SHARE * by_energy_w:
+            # The error of the mean by successive differences: small where readings follow the power.
+            error_w = math.sqrt(float(np.square(np.diff(own.values)).mean()) / 2 / len(own))
+            if abs(power_w - by_energy_w) > ENERGY_SHARE * by_energy_w + CHANCE * error_w:
                 return block.from_s, power_w, by_energy_w
     return None
 

@@ -54,6 +54,26 @@ def test_only_the_card_whose_power_differs_is_found(bench):
     assert mean_by_energy(other, 60.0, 68.0) / mean_by_energy(one, 60.0, 68.0) == pytest.approx(1.5, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("every", "drawn_w", "doubted"), [(10, 420, False), (10, 150, True), (1, 420, False), (1, 330, True)]
+)
+def test_power_that_comes_and_goes_may_be_read_by_chance_as_far_as_its_readings_vary(
+    bench, every, drawn_w, doubted
+):
+    """Two readings of 700 W and one of 100 W in turns, 500 W on average, and a counter of another power."""
+    bench.recording.gpu_samples = [
+        one for subject in (GPU, OTHER) for one in bench.recording.gpu_samples.of(subject)[::every]
+    ]
+    places = {one.t_s: place for place, one in enumerate(bench.recording.gpu_samples.of(GPU))}
+    bench.samples(
+        GPU,
+        power_w=lambda one: 700.0 if places[one.t_s] % 3 else 100.0,
+        energy_j=lambda one: drawn_w * one.t_s,
+    )
+    one, _ = devices(bench)
+    assert (against_energy(one, "power_w") is not None) is doubted
+
+
 def test_a_counter_that_never_counted_or_is_infinite_says_nothing_about_the_card_beside_it(bench):
     with_energy(bench, GPU, 1.3)
     bench.samples(OTHER, energy_j=7.0)
