@@ -106,12 +106,17 @@ def among(rates: Sequence[StoredRate], selection: str | None) -> tuple[StoredRat
 def _matches(one: StoredRate, term: str) -> bool:
     key, given, value = term.partition("=")
     if not given:
-        first, _, last = term.partition("-")
-        numbered = _is_whole(first) and _is_whole(one.number)
-        return numbered and int(first) <= int(one.number) <= int(last if _is_whole(last) else first)
+        return _has_number(one, term)
     if key not in TERMS:
         raise SelectionError(f"{term}: unknown; use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}")
     return TERMS[key](one, value)
+
+
+def _has_number(one: StoredRate, numbers: str) -> bool:
+    """Whether its run's number is that, such as 0003, or within those, such as 0001-0007."""
+    first, _, last = numbers.partition("-")
+    numbered = _is_whole(first) and _is_whole(one.number)
+    return numbered and int(first) <= int(one.number) <= int(last if _is_whole(last) else first)
 
 
 def _is_version(known: str | None, value: str) -> bool:
@@ -131,7 +136,7 @@ def _is_whole(text: str) -> bool:
 
 
 TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
-    "run": lambda one, value: (one.kept.run_id or "").startswith(value),
+    "run": lambda one, value: _has_number(one, value) or (one.kept.run_id or "").startswith(value),
     "rig": lambda one, value: one.rig == value,
     "card": lambda one, value: one.kept.subject == value or (one.kept.gpu_uuid or "").startswith(value),
     "driver": lambda one, value: _is_version(one.kept.driver, value),

@@ -110,6 +110,7 @@ def test_runs_alike_show_no_difference(two_drivers) -> None:
         ("3", [3]),
         ("0002-0004", [2, 3, 4]),
         ("run=20260105", [5]),
+        ("rig=lab,run=0002-0004", [2, 3, 4]),
         ("rig=lab,driver=580", [6, 7, 8, 9]),
         ("driver=580.159", [6, 7, 8, 9]),
         ("card=pc1/gpu0,0001", [1]),
