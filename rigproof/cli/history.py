@@ -76,6 +76,7 @@ def list_rates(
     With --each, or numbers of runs, list rates, oldest first, each with its change.
     """
     from rigproof.history import comparison, listing, models, reading  # noqa: PLC0415 - imports scipy
+    from rigproof.records.grouping import grouped  # noqa: PLC0415
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     if json + csv + (html is not None) > 1:
@@ -94,12 +95,9 @@ def list_rates(
     if rig is not None and (unknown := [one for one in numbers if one not in {it.number for it in rates}]):
         raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
     try:
-        if of is not None and rates:
-            comparison.chosen(rates, of)  # refused if nothing of any rig is selected
-        chosen = (comparison.among(own.everything, of) for own in histories)
-        every = [
-            rates for own in chosen if (rates := [it for it in own if not numbers or it.number in numbers])
-        ]
+        selected = rates if of is None or not rates else comparison.chosen(rates, of)
+        shown = (one for one in selected if not numbers or one.number in numbers)
+        every = grouped(shown, lambda one: one.rig).values()
         if html is not None:
             contents = [listing.history_content(rates, skus) for rates in every]
             _write_page(html, report_dir, histories, contents)

@@ -24,10 +24,6 @@ class SelectionError(Exception):
     """A set of runs that cannot be compared; the message says why, and the way out."""
 
 
-class NothingSelectedError(SelectionError):
-    """A selection that no kept run fits."""
-
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """One figure on both sides. `clock_mhz` and `temperature_c`: how their means changed; None if unknown."""
@@ -41,10 +37,6 @@ class Row:
     change: Change
     clock_mhz: float | None
     temperature_c: float | None
-
-    def as_json(self) -> dict[str, Any]:
-        """The row for programs, with the answer."""
-        return {**asdict(self), "change": {**asdict(self.change), "answer": self.change.answer}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +54,13 @@ class Compared:
             "simulated": bool(self.sides[0][0].mark),
             "runs": [sorted({one.file for one in side}) for side in self.sides],
             "differs": self.differs,
-            "cards": {card: [one.as_json() for one in every] for card, every in self.cards.items()},
+            "cards": {
+                card: [
+                    {**asdict(one), "change": {**asdict(one.change), "answer": one.change.answer}}
+                    for one in every
+                ]
+                for card, every in self.cards.items()
+            },
             "left_out": self.left_out,
         }
 
@@ -82,25 +80,14 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
             raise SelectionError(f"{term}: write a value behind it")
         kept = tuple(one for one in found if _matches(one, term))
         if not kept:
-            raise NothingSelectedError(
-                f"{selection}: no kept run is of {term or 'an empty term'}; {_known(found, key)}"
-            )
+            nothing = f"no kept run is of {term or 'an empty term'}"
+            raise SelectionError(f"{selection}: {nothing}; {_known(found, key)}")
         if not given and len(rigs := {one.rig for one in kept}) > 1:
             raise SelectionError(
                 f"{selection}: {', '.join(sorted(rigs))} have such runs; write rig=NAME,{term}"
             )
         found = kept
     return found
-
-
-def among(rates: Sequence[StoredRate], selection: str | None) -> tuple[StoredRate, ...]:
-    """The same of one rig among several: none if nothing of it is selected."""
-    if selection is None:
-        return tuple(rates)
-    try:
-        return chosen(rates, selection)
-    except NothingSelectedError:
-        return ()
 
 
 def _matches(one: StoredRate, term: str) -> bool:
@@ -155,8 +142,9 @@ DATES = ("since", "before")
 def _known(rates: Sequence[StoredRate], key: str) -> str:
     """The values that there are in the place of one that there is not."""
     places = {"cuda": "CUDA", "power": "power limit", "card": "slot", "tag": "tags"}
-    read = CONDITIONS.get(places.get(key, key), _numbered)
-    values = sorted({text for one in rates if (text := read(one))})
+    read = CONDITIONS.get(places.get(key, key))
+    texts = (read(one) if read else f"{one.number} of {one.measured_at[:10]}" for one in rates)
+    values = sorted({*filter(None, texts)})
     return f"there are: {', '.join(values[:SHOWN])}{' …' if len(values) > SHOWN else ''}"
 
 
@@ -167,30 +155,25 @@ def compare(
 
     SelectionError if both have a run in common, or cards that are not of one kind.
     """
-    before, after, rates = once(before), once(after), once(rates)
-    places = {*map(_place, before)}, {*map(_place, after)}
+    sides = tuple(once(before)), tuple(once(after))
+    places = [{*map(_place, side)} for side in sides]
     if both := places[0] & places[1]:
         raise SelectionError(f"{min(both)[0]} is on both sides; name sets that have no run in common")
-    compared = places[0] | places[1]
-    sides = tuple(before), tuple(after)
+    others = [one for one in once(rates) if _place(one) not in places[0] | places[1]]
     pairs = _pairs(*sides)
     figures = {
-        name: {
-            key: (_of(one, key), _of(other, key)) for key in dict.fromkeys(map(figure_key, (*one, *other)))
-        }
-        for name, (one, other) in pairs.items()
+        name: (grouped(one, figure_key), grouped(other, figure_key)) for name, (one, other) in pairs.items()
     }
-    comparisons = sum(all(two) for every in figures.values() for two in every.values())
+    comparisons = sum(len(one.keys() & other.keys()) for one, other in figures.values())
     cards, alone = {}, []
-    for name, every in figures.items():
-        own = {one.kept.gpu_uuid for side in pairs[name] for one in side}
-        others = [one for one in rates if one.kept.gpu_uuid in own and _place(one) not in compared]
+    for name, (one, other) in figures.items():
+        uuids = {rate.kept.gpu_uuid for side in pairs[name] for rate in side}
+        more = grouped((rate for rate in others if rate.kept.gpu_uuid in uuids), figure_key)
         cards[name] = tuple(
-            _row(key, *two, _of(others, key), comparisons) for key, two in every.items() if all(two)
+            _row(key, one[key], other[key], more.get(key, ()), comparisons) for key in one if key in other
         )
-        for place, letter in enumerate("AB"):
-            missing = (key for key, two in every.items() if not two[1 - place])
-            only = [" ".join(filter(None, (title, labels))) for title, _, labels in missing]
+        for letter, own, its in (("A", one, other), ("B", other, one)):
+            only = [f"{key[0]} {key[2]}".rstrip() for key in own if key not in its]
             alone += [f"only in {letter}, of {name}: {', '.join(only)}"] if only else []
     differs = {
         name if len(pairs) == 1 else f"{name} of {card.partition(' ')[0]}": values
@@ -225,14 +208,6 @@ def _pairs(
 
 def _place(one: StoredRate) -> tuple[str, str, str]:
     return one.file, one.measured_at, one.kept.gpu_uuid or ""
-
-
-def _numbered(one: StoredRate) -> str:
-    return f"{one.number} of {one.measured_at[:10]}"
-
-
-def _of(rates: Sequence[StoredRate], key: Key) -> list[StoredRate]:
-    return [one for one in rates if figure_key(one) == key]
 
 
 def _row(
@@ -287,7 +262,10 @@ def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = F
             answer = f"{row.change.answer}{_interval(row)}"
             yield f"    {styled(answer, row.change.answer)}{_readings(row)}"
     yield from found.left_out
-    yield _sum(found)
+    answers = Counter(row.change.answer for rows in found.cards.values() for row in rows)
+    counted = ", ".join(f"{answer} in {number}" for answer, number in answers.items())
+    of = figure(answers.total(), "figures")
+    yield f"B against A: {counted}, of {of}" if answers else "nothing to compare"
 
 
 def _interval(row: Row) -> str:
@@ -310,12 +288,3 @@ def _readings(row: Row) -> str:
         if value is not None and round(value)
     )
     return "".join(f", {part}" for part in parts)
-
-
-def _sum(found: Compared) -> str:
-    """How many figures are slower, faster, and so on, in B."""
-    answers = [row.change.answer for rows in found.cards.values() for row in rows]
-    counted = ", ".join(f"{answer} in {answers.count(answer)}" for answer in dict.fromkeys(answers))
-    return (
-        f"B against A: {counted}, of {figure(len(answers), 'figures')}" if answers else "nothing to compare"
-    )

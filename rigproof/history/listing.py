@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -15,11 +16,10 @@ from rigproof.history.champions import (
     StoredChampions,
     read_champions,
 )
-from rigproof.history.comparison import among
+from rigproof.history.comparison import chosen
 from rigproof.history.models import Beside, beside, beside_lines, way_out
 from rigproof.history.names import SIMULATED
 from rigproof.history.reading import (
-    History,
     Kept,
     Key,
     StoredRate,
@@ -73,18 +73,19 @@ def listing_lines(
         nothing = NOTHING_SIMULATED if history.name == SIMULATED else NOTHING
         what = f"{rig}: no such rig; there are: {known}" if rig and known else nothing
         yield f"{history}: {what}"
-    for folder in folders_shown:
-        found = read_history(folder)
-        rates = among(found.everything, of)
-        if of and not rates:
+    histories = [read_history(folder) for folder in folders_shown]
+    rates = [one for found in histories for one in found.everything]
+    rates_of = grouped(chosen(rates, of) if of and rates else rates, lambda one: one.rig)
+    for found in histories:
+        own = rates_of.get(found.rig, [])
+        if own and (each or numbers):
+            yield from _rate_lines(own, numbers, color=color)
+        elif own:
+            yield from trend_lines(own, color=color, skus=skus)
+        elif of:
             continue
-        found = replace(found, rates=rates, imported=())
-        if not found.rates:
-            yield f"{found.rig}: {'no kept run can be read' if found.problems else NOTHING}"
-        elif each or numbers:
-            yield from _rate_lines(found, numbers, color=color)
         else:
-            yield from trend_lines(found.rates, color=color, skus=skus)
+            yield f"{found.rig}: {'no kept run can be read' if found.problems else NOTHING}"
         yield from (f"  {problem}" for problem in found.problems)
 
 
@@ -126,8 +127,7 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False, skus: Skus 
 
 def history_content(rates: Sequence[StoredRate], skus: Skus = NO_SKUS) -> dict[str, Any]:
     """The same for a page: what the lines above the figures say, and `trends` as `trends_json` has them."""
-    trends = _trends(rates)
-    return {**_told(rates, trends), "trends": trends_json(rates, trends, skus)}
+    return {**_told(rates, _trends(rates)), "trends": trends_json(rates, skus)}
 
 
 def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
@@ -142,8 +142,7 @@ def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
             f"{name} {in_words(name, before)} → {in_words(name, now)}"
             for name, before, now in changed.get(file, ())
         )
-        own = {"number": runs[file].number, "measured_at": runs[file].measured_at}
-        changes.append({**own, "text": every or "no condition that is kept changed"})
+        changes.append({**runs[file].run, "text": every or "no condition that is kept changed"})
     alike = (f"{name} {value}" for name, value in shared.items() if name not in SHOWN_ELSEWHERE)
     return {
         "mark": rates[0].mark,
@@ -155,26 +154,13 @@ def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
     }
 
 
-def trends_json(
-    rates: Sequence[StoredRate], trends: Trends | None = None, skus: Skus = NO_SKUS
-) -> list[dict[str, Any]]:
+def trends_json(rates: Sequence[StoredRate], skus: Skus = NO_SKUS) -> list[dict[str, Any]]:
     """The same for programs, with every run of each figure."""
     found = []
-    trends = _trends(rates) if trends is None else trends
-    for (uuid, (title, unit, labels)), trend in trends.items():
-        steps = [
-            {
-                "number": trend.runs[one.place].number,
-                "measured_at": trend.runs[one.place].measured_at,
-                "run_id": trend.runs[one.place].kept.run_id,
-                **asdict(one.change),
-            }
-            for one in trend.steps
-        ]
-        runs = [
-            {"number": one.number, "measured_at": one.measured_at, **one.kept.model_dump(exclude=OF_FIGURE)}
-            for one in trend.runs
-        ]
+    for (uuid, (title, unit, labels)), trend in _trends(rates).items():
+        begun = [(trend.runs[one.place], one.change) for one in trend.steps]
+        steps = [{**one.run, "run_id": one.kept.run_id, **asdict(change)} for one, change in begun]
+        runs = [{**one.run, **one.kept.model_dump(exclude=OF_FIGURE)} for one in trend.runs]
         figures = {"last": trend.rates[-1], "median": trend.median, "spread_percent": trend.spread_percent}
         place = {"rig": rates[0].rig, "gpu_uuid": uuid, "title": title, "unit": unit, "labels": labels}
         one = beside(trend.runs[-1].kept, skus)
@@ -186,9 +172,8 @@ def trends_json(
 def csv_rows(rates: Sequence[StoredRate]) -> Iterator[dict[str, Any]]:
     """A row for each kept rate."""
     for one in rates:
-        labels = figure_key(one)[2]
-        place = {"rig": one.rig, "number": one.number, "measured_at": one.measured_at}
-        yield {**place, **one.kept.model_dump(), "labels": labels, "tags": " ".join(one.kept.tags)}
+        as_text = {"labels": figure_key(one)[2], "tags": " ".join(one.kept.tags)}
+        yield {"rig": one.rig, **one.run, **one.kept.model_dump(), **as_text}
 
 
 def _trends(rates: Sequence[StoredRate]) -> Trends:
@@ -207,26 +192,21 @@ def _in_words(trend: Trend) -> str:
     return f"{found}{'' if spread is None else f' ±{spread:.2g} %'} n {len(trend.runs)}"
 
 
-def _rate_lines(history: History, numbers: Collection[str], *, color: bool) -> Iterator[str]:
+def _rate_lines(rates: Sequence[StoredRate], numbers: Collection[str], *, color: bool) -> Iterator[str]:
     """Every rate of these runs, each with its change."""
-    styled = painter(color)
-    shown = [one for one in history.rates if not numbers or one.number in numbers]
+    styled, mark = painter(color), rates[0].mark
+    shown = [one for one in rates if not numbers or one.number in numbers]
     runs = len({one.file for one in shown})
     counted = f"{figure(len(shown), 'measurements')} of {figure(runs, 'runs')}"
-    mark = history.rates[0].mark
-    yield f"{styled(mark + history.rig, 'bold')}: {counted}{AGAINST if runs > 1 else ''}"
+    yield f"{styled(mark + rates[0].rig, 'bold')}: {counted}{AGAINST if runs > 1 else ''}"
     groups = grouped(shown, lambda one: (one.kept.gpu_uuid, one.kept.title, one.kept.unit))
     for (uuid, title, _), group in groups.items():
         subject, model = group[-1].kept.subject, group[-1].kept.gpu_name or ""
         yield f"  {styled(f'{mark}{subject} {title}', 'bold')}  {model} {uuid}"
-        before: float | None = None
-        for one in group:
-            percent = 0.0 if before is None else (one.kept.rate / before - 1) * 100
-            change = "" if before is None else f"{percent:+.1f} %"
-            style = (
-                "slower" if percent <= -NOTABLE_PERCENT else "faster" if percent >= NOTABLE_PERCENT else ""
-            )
-            before = one.kept.rate
+        for before, one in pairwise((group[0], *group)):
+            percent = (one.kept.rate / before.kept.rate - 1) * 100
+            change = "" if one is group[0] else f"{percent:+.1f} %"
+            style = "" if abs(percent) < NOTABLE_PERCENT else "slower" if percent < 0 else "faster"
             versions = f"driver {one.kept.driver or 'none'}, torch {one.kept.torch or 'unknown'}"
             when = one.measured_at[:16].replace("T", " ")
             origin = "imported" if one.kept.imported else ""

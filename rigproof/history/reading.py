@@ -83,6 +83,11 @@ class StoredRate:
         return self.file.partition("_")[0]
 
     @property
+    def run(self) -> dict[str, str]:
+        """Its run, for programs."""
+        return {"number": self.number, "measured_at": self.measured_at}
+
+    @property
     def mark(self) -> str:
         """What stands before its rig and card where they are shown, if it was simulated."""
         return "SIMULATED " if self.kept.simulated else ""
@@ -171,10 +176,9 @@ def read_history(folder: Path) -> History:
             content = StoredFile.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
             if any(one.extra_info.simulated is not simulated for one in content.benchmarks):
                 raise FileRefusedError(path, "simulated and real rates are kept apart")
-        except FileRefusedError as refused:
-            problems.append(_left_out(path, refused.reason))
-        except ValidationError as error:
-            problems.append(_left_out(path, first_problem(error)))
+        except (FileRefusedError, ValidationError) as error:
+            reason = error.reason if isinstance(error, FileRefusedError) else first_problem(error)
+            problems.append(f"{path}: left out: {reason}; move it out of this folder")
         else:
             rates += [
                 StoredRate(folder.name, path.name, content.datetime, one.extra_info)
@@ -193,7 +197,3 @@ def unreadable(histories: Iterable[History], champions: Path, rig: str | None = 
     except ChampionError:
         return True
     return any(one.problems for one in histories)
-
-
-def _left_out(path: Path, reason: str) -> str:
-    return f"{path}: left out: {reason}; move it out of this folder"
