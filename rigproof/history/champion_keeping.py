@@ -47,7 +47,16 @@ def champion_run(recording: Recording, command: str) -> ChampionRun:
         folder=f"runs/{run.run_id}",
         command=command,
         rigproof_version=run.rigproof_version,
-        software={name: _software(recording, name) for name in recording.nodes},
+        software={
+            name: Software(
+                driver=node.driver_version,
+                torch=node.torch_version,
+                cuda=next((one.cuda_version for one in recording.workers if one.node == name), None),
+                ray=node.ray_version,
+                python=node.python_version,
+            )
+            for name, node in recording.nodes.items()
+        },
         profile=run.rig,
     )
 
@@ -152,16 +161,13 @@ def _better(stored: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_F
 def _same_conditions(one: GpuFigure | RigFigure, other: GpuFigure | RigFigure) -> bool:
     """Whether two rates of one file compete: the same work, or cards, under the same power limits."""
     if isinstance(one, GpuFigure) and isinstance(other, GpuFigure):
-        return _work(one) == _work(other) and same_power(one.power_limit_w, other.power_limit_w)
+        same_work = (one.figure, one.labels, one.workers) == (other.figure, other.labels, other.workers)
+        return same_work and same_power(one.power_limit_w, other.power_limit_w)
     if isinstance(one, RigFigure) and isinstance(other, RigFigure) and one.criterion == other.criterion:
         mine = {card.uuid: card.power_limit_w for card in one.cards.values()}
         theirs = {card.uuid: card.power_limit_w for card in other.cards.values()}
         return mine.keys() == theirs.keys() and all(same_power(mine[uuid], theirs[uuid]) for uuid in mine)
     return False
-
-
-def _work(one: GpuFigure) -> tuple[str, dict[str, str | int], int]:
-    return one.figure, one.labels, one.workers
 
 
 def _runs(
@@ -193,18 +199,6 @@ def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: Fi
             **{name: mean for name, mean in means.items() if name in GpuFigure.model_fields},
         )
     ]
-
-
-def _software(recording: Recording, node: str) -> Software:
-    identity = recording.nodes[node]
-    cuda = next((one.cuda_version for one in recording.workers if one.node == node), None)
-    return Software(
-        driver=identity.driver_version,
-        torch=identity.torch_version,
-        cuda=cuda,
-        ray=identity.ray_version,
-        python=identity.python_version,
-    )
 
 
 def _profile_text(recording: Recording) -> str:
