@@ -103,13 +103,15 @@ class Verdict:
 
 
 def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
-    """A number for people to read: about three significant digits, then its unit.
+    """A number for people to read: about three significant digits, under a tenth two, then its unit.
 
     A unit that is a plural word loses its "s" after 1: `1 worker`, but `1 s`, `1 TFLOP/s`.
     """
     if not math.isfinite(value):
         return f"{value} {unit}".rstrip()
     digits = 0 if abs(value) >= 99.95 or value == int(value) else (1 if abs(value) >= 9.995 else 2)
+    if abs(value) < 0.0995 and round(value, 2) != value:
+        digits = min(4, 1 - math.floor(math.log10(abs(value))))
     if value == 1 and len(unit) > 2 and unit.isalpha():
         unit = _singular(unit)
     return f"{value:.{digits + more_digits}f} {unit}".rstrip()

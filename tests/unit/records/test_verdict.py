@@ -93,6 +93,10 @@ def test_neither_number_is_rounded_past_the_other(one, other):
         (84, "°C", "84 °C"),
         (53.42, "TFLOP/s", "53.4 TFLOP/s"),
         (0.5, "GiB", "0.50 GiB"),
+        (0.0743, "TFLOP/s", "0.074 TFLOP/s"),
+        (0.00873, "TFLOP/s", "0.0087 TFLOP/s"),
+        (0.05, "%", "0.05 %"),
+        (1e-9, "s", "0.0000 s"),
         (1003.2, "W", "1003 W"),
         (3, "", "3"),
         (1, "workers", "1 worker"),
@@ -102,7 +106,7 @@ def test_neither_number_is_rounded_past_the_other(one, other):
         (float("inf"), "W", "inf W"),
     ],
 )
-def test_a_figure_has_three_digits_and_its_unit(value, unit, text):
+def test_a_figure_has_three_digits_under_a_tenth_two_and_its_unit(value, unit, text):
     assert figure(value, unit) == text
 
 
