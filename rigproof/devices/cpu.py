@@ -36,6 +36,9 @@ class CpuMark:
     def wait(self) -> None:
         """Nothing to wait for."""
 
+    def reached(self) -> bool:
+        return False
+
     def seconds_since(self, earlier: Mark) -> float:
         assert isinstance(earlier, CpuMark)
         return self.clock_s - earlier.clock_s

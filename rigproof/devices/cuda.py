@@ -32,6 +32,9 @@ class CudaMark:
     def wait(self) -> None:
         self.event.synchronize()
 
+    def reached(self) -> bool:
+        return bool(self.event.query())
+
     def seconds_since(self, earlier: Mark) -> float:
         assert isinstance(earlier, CudaMark)
         return float(earlier.event.elapsed_time(self.event)) / 1e3

@@ -31,6 +31,9 @@ class Mark(Protocol):
     def wait(self) -> None:
         """Block until the device has done all work queued before the mark; later work continues."""
 
+    def reached(self) -> bool:
+        """Whether the device is as far by now; not on a CPU, which works as it launches. Does not wait."""
+
     def seconds_since(self, earlier: "Mark") -> float:
         """Device time between two marks that are both done."""
 

@@ -1,7 +1,7 @@
 """Operands that fill a device's memory, random normal ones or others, and what their products must be."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rigproof.devices.device import Checksums, Device, Matrix, Product
@@ -19,6 +19,9 @@ from rigproof.profiles.planning.operands import matrix_mib, result_mib
 
 LEAST_MATRICES = 2
 RECORDED_PAIRS = 16  # whose checksums are recorded: a difference between two cards shows in any product
+# Of a round, or half of it: a device that has so few products left when all are launched waits for its host.
+# Their kernels are fewer than the 1024 of CUDA's launch queue: if that is full, it is the host that waits.
+LAST_PRODUCTS = 64
 REPETITIONS = 3  # of a product that was wrong: does it happen again?
 
 
@@ -35,6 +38,14 @@ class Data(Protocol):
 
     def key(self, seeds: tuple[int, int]) -> str:
         """The name under which the product's checksum is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A round's pairs, in order; and whether the device had nearly run out of work when all were launched."""
+
+    pairs: tuple[int, ...]
+    host_paced: bool
 
 
 class Pool:
@@ -103,17 +114,20 @@ class Pool:
         del self._operands[max(count, 0) :]
         self._device.empty_cache()
 
-    def launch(self, products: int, sums: Checksums) -> tuple[int, ...]:
-        """Queue the next products, each with its checksum; returns their pairs."""
-        used = []
-        for _ in range(products):
+    def launch(self, products: int, sums: Checksums) -> Launched:
+        """Queue the next products, each with its checksum."""
+        used: list[int] = []
+        near_end = None
+        for left in range(products, 0, -1):
+            if left == min(LAST_PRODUCTS, products // 2):
+                near_end = self._device.mark()
             pair = self._next_pair % self.pairs
             product = self._product(pair, self._operands)
             self._device.multiply(product.a, product.b, product.out)
             sums.add(product.out)
             used.append(pair)
             self._next_pair = pair + 1
-        return tuple(used)
+        return Launched(tuple(used), near_end is not None and near_end.reached())
 
     def release(self) -> None:
         """Free all matrices and the result."""

@@ -13,7 +13,7 @@ from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import TFLOP, Event, Labels, MemoryReading, Phase, Round
 
 if TYPE_CHECKING:  # it loads torch, which the driver and the simulated stages that report do without
-    from rigproof.devices.pool import Pool
+    from rigproof.devices.pool import Launched, Pool
 from rigproof.devices.specs import Spec
 
 WRONG_RESULT_EVERY_S = 10.0
@@ -53,6 +53,7 @@ class Reporter:
         unit: str = TFLOP,
         t_s: float | None = None,
         device: DeviceKind | None = None,
+        host_paced: bool | None = None,
     ) -> None:
         """Report a round that ended at run time `t_s` (None: now). `device`: if not the promised one."""
         self.context.emit(
@@ -68,6 +69,7 @@ class Reporter:
                 verified=verified,
                 labels=labels,
                 device=device,
+                host_paced=host_paced,
             )
         )
 
@@ -129,13 +131,13 @@ class Reporter:
             self._wrong_product(pool, precision, made.wrong)
 
     def products(
-        self, pool: "Pool", precision: str, number: int, finished: FinishedRound[tuple[int, ...]]
+        self, pool: "Pool", precision: str, number: int, finished: "FinishedRound[Launched]"
     ) -> bool:
         """Report the wrong products of a stage's round of that number, and where; whether all were right.
 
         A wrong product is multiplied again, so no round may be measured meanwhile.
         """
-        verified, wrong = differing(pool.references, finished.work, finished.checksums)
+        verified, wrong = differing(pool.references, finished.work.pairs, finished.checksums)
         for result in wrong:
             self._wrong_product(pool, precision, {"round": number, **result})
         return verified

@@ -239,7 +239,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         severity=(finding.severity or criterion.severity) if troubled else None,
         from_s=_finite(finding.from_s),
         length_s=_finite(finding.length_s),
-        rates=finding.rates,
+        rates=tuple(one for one in finding.rates if not one.host_paced),
         of_run=finding.of_run,
     )
 

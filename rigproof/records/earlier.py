@@ -37,9 +37,10 @@ class EarlierRates:
     others: str = ""
 
     def same_work(self, rate: FigureRate) -> bool:
-        """Whether a rate is one of this work."""
+        """Whether a rate is one of this work, and the card's own."""
         known = ((self.labels[name], value) for name, value in rate.labels.items() if name in self.labels)
-        return rate.unit == self.unit and all(list(values) == [value] for values, value in known)
+        alike = rate.unit == self.unit and all(list(values) == [value] for values, value in known)
+        return alike and not rate.host_paced
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class Round:
     verified: bool
     labels: Labels = field(default_factory=dict)
     device: DeviceKind | None = None  # the one that did the work, if it is not the promised one
+    host_paced: bool | None = None  # whether the device waited for its host to launch it; None: not observed
 
     def label(self, name: str) -> str | int | None:
         """The label of that name; None if it has none."""
@@ -221,6 +222,7 @@ class FigureRate(NamedTuple):
 
     `labels`: what the rounds of another rate must have, too, for the two to be comparable. `workers`:
     processes that did the work together. `floor`: what the rate was held against; None if there was none.
+    `host_paced`: it is the host's, and no champion or earlier rate of the card's.
     """
 
     figure: str  # FigureKind.name
@@ -229,6 +231,7 @@ class FigureRate(NamedTuple):
     labels: Labels
     workers: int
     floor: float | None = None
+    host_paced: bool = False
 
 
 def unit_of_rate(unit: str) -> str:

@@ -262,9 +262,11 @@ def against(
     bounded = device.is_cpu or not measured.figure.counts_work
     unbounded = not bounded and device.silicon.ceiling(measured.here.precision) is None
     notes = [NO_CEILING] if unbounded else []
-    rates = (measured.rate(rate, floor),)
+    host_paced = measured.rounds is not None and measured.rounds.host_paced
+    rates = (measured.rate(rate, floor)._replace(host_paced=host_paced),)
     if isinstance(floor, NoFloor):
-        detail = "; ".join([floor.why, "this is its baseline", *notes])
+        baseline = "its host set the pace, so this is no baseline" if host_paced else "this is its baseline"
+        detail = "; ".join([floor.why, baseline, *notes])
         return Finding(Outcome.NO_LIMIT, rate, detail=detail, rates=rates)
     good = rate >= floor.value
     detail = "; ".join(filter(None, ["" if good else device.cause(), *notes]))

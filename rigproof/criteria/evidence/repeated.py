@@ -12,6 +12,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.launches import launched_in_ms
 from rigproof.criteria.evidence.loads import BOOST_S
 from rigproof.criteria.evidence.rounds import JOINING_S, Mask, Rounds, unbroken
 from rigproof.criteria.evidence.series import Floats
@@ -57,7 +58,7 @@ def deepest_falls(device: DeviceEvidence) -> Mapping[str, Fall]:
 
     A continuous load is not counted: it has windows of its own (`throughput.stability`). Nor are the first
     BOOST_S after a break: before the power cap holds, a card does more than it can keep up. Nor is work
-    whose pace the host sets.
+    whose pace the host sets, nor a part that is slow because the host launched its products slowly.
     """
     found: dict[str, Fall] = {}
     continuous = device.evidence.stages_with("continuous")
@@ -89,8 +90,12 @@ def _falls(device: DeviceEvidence, stage: str) -> Iterator[Fall]:
             work = ", ".join(
                 f"{name} {one}" for name, one in zip(names, values, strict=True) if one is not None
             )
+            waited = bool(own.same("host_paced", True).any())  # else there may be thousands, with a span each
             for part in _slowest_parts(own.t_s, own.seconds, own.rates):
-                yield Fall(stage, work, kind.unit, *part)
+                fall = Fall(stage, work, kind.unit, *part)
+                spans = fall.over or ((fall.from_s, fall.from_s + fall.length_s),)
+                if not waited or launched_in_ms(device, own.during(spans)) is None:
+                    yield fall
     if short:
         rates = [one.rates * one.seconds.sum() / one.work.sum() for one in short]
         t_s, seconds = ([getattr(one, name) for one in short] for name in ("t_s", "seconds"))

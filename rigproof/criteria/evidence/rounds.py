@@ -214,6 +214,19 @@ class Rounds:
         """From when to when rounds of the same work ran, with breaks of at most JOINING_S, in order."""
         return unbroken(self.begins_s, self.t_s, self.work_ids(kinds))
 
+    def during(self, spans: Sequence[tuple[float, float]]) -> "Rounds":
+        """The rounds whose middle is in one of these spans of run time."""
+        middle_s = self.t_s - self.seconds / 2
+        inside = np.zeros(len(self), np.bool_)
+        for from_s, to_s in spans:
+            inside |= (from_s <= middle_s) & (middle_s <= to_s)
+        return self.only(inside)
+
+    @cached_property
+    def host_paced(self) -> bool:
+        """Whether their pace is the host's: the device waited for it in at least half of them."""
+        return 0 < len(self) <= 2 * int(self.same("host_paced", True).sum())
+
     def all(self, name: str) -> list[Any]:
         """A field of each round."""
         return self._column(name).plain(slice(None))

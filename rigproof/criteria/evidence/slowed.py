@@ -14,6 +14,7 @@ from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import SEEN_BEFORE_S
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.launches import disturbed
 from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
 from rigproof.criteria.evidence.strangers import NOT_BY_STRANGERS, Stranger, explanation, stages_of, suspects
@@ -38,7 +39,7 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
     How much of the SMs they used is not asked: a few can fill the link, or the memory's bandwidth. Or it is
     explained if one left too little memory for the work. Raises Disturbed if others ended a worker, or kept
     it from starting, and the work that it did not do is what the rate lacks; or if they left a GPU's host so
-    much less CPU time than the run needs.
+    much less CPU time than the run needs; or if its host launches products more slowly than it does them.
     """
     devices = about.devices if isinstance(about, Evidence) else (about,)
     taken = [(device, _taken(device, trouble)) for device in devices]
@@ -48,12 +49,25 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
                 raise one.lost
             if one.strangers:
                 return explanation(one.strangers, "computed on this card")
+    for device in devices:
+        if (paced := _paced_by_host(device, trouble)) is not None:
+            raise paced
     return next(filter(None, (ran_short(device, trouble) for device in devices)), None)
 
 
 def rate_slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
     """The same for a criterion that also finds wrong results: those are no rate, and have no such excuse."""
     return None if trouble.finding.measured is None else slowed_by(about, trouble)
+
+
+def _paced_by_host(device: DeviceEvidence, trouble: Trouble) -> Disturbed | None:
+    """What the trouble is, if the pace of the products measured at the time was their host's."""
+    if _hurt(device):
+        return None
+    rounds = device.evidence.rounds(device.subject).measured.verified
+    stages = stages_of(device, trouble)
+    spans = [one[:2] for stage in stages.values() for one in _during(trouble.finding, stage)]
+    return disturbed(device, rounds.only(rounds.same("stage", *stages)).during(spans), trouble.finding)
 
 
 @dataclass(frozen=True, slots=True)

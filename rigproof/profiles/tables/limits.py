@@ -151,6 +151,12 @@ class Limits(Table):
         "rate. A hypervisor can stop a virtual machine like that for a moment.",
         Meaningful(highest=0.15, above="calls a card slow whose host stood still"),
     )
+    # A product of 16-bit operands of size 8192 takes 1.7 ms on an H200.
+    launch_ms: Positive | None = optional(
+        "A low rate of products for which the card waited is its host's, and not measured, if launching each "
+        "took less than this, in ms. A host that takes longer is too slow itself.",
+        Meaningful(highest=1.0, above="excuses a card whose products last long"),
+    )
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
     peer_share: Share | None = optional(
         "Smallest sustained rate, as a share of the median of the other GPUs of the same SKU "

@@ -13,6 +13,7 @@ from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.lint.stated import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.planning.planning import device_plan
 from rigproof.profiles.tables.levels import EveryLevel, LevelName
 from rigproof.profiles.tables.sku import PRECISIONS
 from rigproof.profiles.tables.stages import StageSettings
@@ -62,6 +63,7 @@ FEWEST_ROUNDS = 4
 # One round in so many multiplies golden operands, whose products are held against exact arithmetic.
 EXACT_EVERY = 10
 PRECISIONS_AT_MOST = len(PRECISIONS)
+SHORT_MS = 0.15  # of a product: virtual CPUs of a shared host took 0.14 to 0.30 ms to launch one
 
 
 def plan(settings: GemmSettings, level: LevelName, round_s: float) -> StagePlan:
@@ -120,6 +122,27 @@ def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
         yield rig_problem(loaded, key, round_s, wrong, f"write {measure_s / FEWEST_ROUNDS:g} or less")
 
 
+def doubts(loaded: LoadedRig) -> Iterator[str]:
+    """Remarks on cards whose products may be over before their host has launched the next one.
+
+    None where the profile states a floor: that is for products of its size.
+    """
+    found: dict[str, None] = {}
+    for device in loaded.devices():
+        if device.sku is None or device.gpu.device != "cuda":
+            continue
+        size, own = device_plan(loaded, device).gemm_size, device.gpu.gemm_size is not None
+        free = [one for one in FIGURES if getattr(device.gpu.floors, FIGURES[one].name) is None]
+        rates = {one: rate.value for one in free if (rate := device.sku.steady.of_products(one))}
+        short = [one for one, tflops in rates.items() if 2e-9 * size**3 / tflops < SHORT_MS]
+        if short:
+            wrong = f"a product in {', '.join(short)} lasts less than {SHORT_MS:g} ms, in which a busy host "
+            wrong += "may not launch the next one: a low rate is then not measured"
+            key = f"{device.key}.gemm_size" if own else "gpu_defaults.gemm_size"
+            found[rig_problem(loaded, key, size, wrong, "write a larger gemm_size")] = None
+    yield from found
+
+
 KIND = StageKind(
     "gemm",
     "arms",
@@ -130,4 +153,5 @@ KIND = StageKind(
     arms="precision",
     labels=(Label("precision", str, PRECISIONS, work=True), Label("size", int, told=True)),
     lint=problems,
+    doubts=doubts,
 )

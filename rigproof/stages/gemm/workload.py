@@ -8,7 +8,7 @@ from itertools import islice
 from rigproof.devices.device import Device
 from rigproof.devices.golden import GoldenData
 from rigproof.devices.out_of_memory import within_memory
-from rigproof.devices.pool import LEAST_MATRICES, NormalData, Pool
+from rigproof.devices.pool import LEAST_MATRICES, Launched, NormalData, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.devices.specs import WorkerContext
@@ -125,7 +125,7 @@ class SteadyRate:
                 self._device, self._precision, self._spec.size, pool.checksums, golden=pool.data.golden
             )
 
-    def _calibrated(self, queue: RoundQueue[tuple[int, ...]]) -> int:
+    def _calibrated(self, queue: RoundQueue[Launched]) -> int:
         """The number of products in a round, from batches that double until they last a quarter of one."""
         products, seconds = 1, 0.0
         while seconds < self._spec.round_s / 4 and products < MOST_PRODUCTS:
@@ -138,7 +138,7 @@ class SteadyRate:
             seconds = finished.seconds
         return products_for(self._spec.round_s, seconds / products)
 
-    def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
+    def _report_round(self, finished: FinishedRound[Launched]) -> None:
         pool = self._golden if finished.phase == "exact" else self._pool
         verified = self._reporter.products(pool, self._precision, self._count, finished)
         self._count += 1
@@ -148,6 +148,7 @@ class SteadyRate:
             work=finished.products * product_tflop(self._spec.size),
             verified=verified,
             labels={"precision": self._precision, "size": self._spec.size},
+            host_paced=finished.work.host_paced,
         )
 
 

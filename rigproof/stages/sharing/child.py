@@ -21,7 +21,7 @@ from typing import Any
 from rigproof.devices.device import Device
 from rigproof.devices.golden import GoldenData
 from rigproof.devices.opening import open_device
-from rigproof.devices.pool import Pool, matrices_in
+from rigproof.devices.pool import Launched, Pool, matrices_in
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.devices.verification import differing
 from rigproof.host.parent import ERROR_CHARACTERS, Orders, serve, tell
@@ -89,19 +89,28 @@ class SharedPool:
         """Free the operands."""
         self._pool.release()
 
-    def _check(self, finished: FinishedRound[tuple[int, ...]], end_s: float) -> None:
+    def _check(self, finished: FinishedRound[Launched], end_s: float) -> None:
         ended_s = time.monotonic()
-        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
+        pairs, host_paced = finished.work.pairs, finished.work.host_paced
+        verified, wrong = differing(self._pool.references, pairs, finished.checksums)
         for result in wrong[:MOST_REPORTED]:
             self._report_wrong_product(result)
         phase: Phase = finished.phase if ended_s <= end_s else "warmup"
-        self._report_round(ended_s, finished.seconds, finished.products, phase, verified=verified)
+        done = (ended_s, finished.seconds, finished.products, phase)
+        self._report_round(*done, verified=verified, host_paced=host_paced)
 
     def _report_round(
-        self, ended_s: float, seconds: float, products: int, phase: Phase, *, verified: bool
+        self,
+        ended_s: float,
+        seconds: float,
+        products: int,
+        phase: Phase,
+        *,
+        verified: bool,
+        host_paced: bool | None = None,
     ) -> None:
         done = {"t_s": ended_s, "seconds": seconds, "products": products, "phase": phase}
-        tell(what="round", verified=verified, **done)
+        tell(what="round", verified=verified, host_paced=host_paced, **done)
 
     def _report_wrong_product(self, result: dict[str, Any]) -> None:
         message = f"{self._precision} product {result['pair']} is not exact"

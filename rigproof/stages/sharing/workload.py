@@ -192,6 +192,7 @@ class SharedWork:
                 "processes": self._number,
                 "process": process.number,
             },
+            host_paced=message["host_paced"],
         )
 
     def _give_up(self, process: SharingProcess, why: str) -> None:

@@ -8,6 +8,7 @@ from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, 
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOOR_LIMITS, FLOORS, SLOW, Measured, against
+from rigproof.criteria.evidence.launches import LAUNCH_MS
 from rigproof.criteria.evidence.rates import precision_rate, settled, steady, sustained_rate
 from rigproof.criteria.evidence.repeated import FIFTH, QUARTER, deepest_falls
 from rigproof.criteria.evidence.slowed import slowed_by
@@ -139,7 +140,8 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
     "and all but a fifth of its rounds `limits.slow_fifth_share` of what the fastest fifth reaches; and in "
     "stages without a figure of their own the fastest work `own_share` of what follows from its other stages "
     "(docs/judged.md); the first 2 s after a break, before the power cap holds, are not counted, nor steps "
-    "whose pace the host sets (`stages.training.host_paced_share`). "
+    "whose pace the host sets (`stages.training.host_paced_share`), nor products that it launches slowly "
+    "(`limits.launch_ms`). "
     "None for the CPU as the device, which others also use",
     limits=(
         STABILITY_DROP_SHARE,
@@ -148,6 +150,7 @@ def _parts(rig: Evidence, floor: float) -> dict[str, float]:
         FLOOR_SHARING_SHARE,
         BEST_QUARTER_SHARE,
         SLOW_FIFTH_SHARE,
+        LAUNCH_MS,
     ),
     severity="reseat",
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "

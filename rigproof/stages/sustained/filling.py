@@ -89,7 +89,9 @@ class Filling:
         """Free the pool."""
         self.pool.release()
 
-    def report(self, phase: Phase, seconds: float, products: int, *, verified: bool) -> None:
+    def report(
+        self, phase: Phase, seconds: float, products: int, *, verified: bool, host_paced: bool | None = None
+    ) -> None:
         """Report a round of this pool's products."""
         size, part = self.attempt.size, self.attempt.part
         labels: Labels = {"precision": self.precision, "size": size, **({"part": part} if part else {})}
@@ -100,6 +102,7 @@ class Filling:
             verified=verified,
             labels=labels,
             device=self.stands_in,
+            host_paced=host_paced,
         )
 
     def _grow(self) -> str:

@@ -4,6 +4,7 @@ from functools import partial
 
 from rigproof.devices.device import Device
 from rigproof.devices.out_of_memory import failed_allocation
+from rigproof.devices.pool import Launched
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted
 from rigproof.devices.specs import WorkerContext
@@ -90,19 +91,25 @@ class SustainedLoad:
             self._policy.after_round()
         self._finish_all(queue)
 
-    def _queue(self) -> RoundQueue[tuple[int, ...]]:
+    def _queue(self) -> RoundQueue[Launched]:
         return RoundQueue(self._filling.device, self._filling.pool.launch)
 
-    def _add_rounds(self, queue: RoundQueue[tuple[int, ...]], phase: Phase) -> None:
+    def _add_rounds(self, queue: RoundQueue[Launched], phase: Phase) -> None:
         while not queue.full:
             queue.add(self._filling.products, phase)
 
-    def _finish_all(self, queue: RoundQueue[tuple[int, ...]]) -> None:
+    def _finish_all(self, queue: RoundQueue[Launched]) -> None:
         while queue:
             self._report_round(queue.finish())
 
-    def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
+    def _report_round(self, finished: FinishedRound[Launched]) -> None:
         precision = self._filling.precision
         verified = self._reporter.products(self._filling.pool, precision, self._count, finished)
         self._count += 1
-        self._filling.report(finished.phase, finished.seconds, finished.products, verified=verified)
+        self._filling.report(
+            finished.phase,
+            finished.seconds,
+            finished.products,
+            verified=verified,
+            host_paced=finished.work.host_paced,
+        )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rigproof.devices.device import Checksums, Device, Mark
 from rigproof.devices.golden import GoldenData
 from rigproof.devices.out_of_memory import within_memory
-from rigproof.devices.pool import LEAST_MATRICES, Pool
+from rigproof.devices.pool import LEAST_MATRICES, Launched, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound
 from rigproof.devices.specs import WorkerContext
@@ -134,16 +134,16 @@ class Bursts:
 
     def _burst(
         self, pool: Pool, products: int, sums: Checksums, phase: Phase
-    ) -> tuple[Mark, FinishedRound[tuple[int, ...]]]:
+    ) -> tuple[Mark, FinishedRound[Launched]]:
         """Do so many products, and wait for them. Returns the mark before them, too."""
         start = self._device.mark()
-        pairs = pool.launch(products, sums)
+        launched = pool.launch(products, sums)
         sums.fetch()
         end = self._device.mark()
         end.wait()
-        return start, FinishedRound(end.seconds_since(start), products, phase, sums.take(), pairs)
+        return start, FinishedRound(end.seconds_since(start), products, phase, sums.take(), launched)
 
-    def _report(self, arm: Arm, burst: FinishedRound[tuple[int, ...]], begun_s: float, pool: Pool) -> None:
+    def _report(self, arm: Arm, burst: FinishedRound[Launched], begun_s: float, pool: Pool) -> None:
         precision = self._device.half
         verified = self._reporter.products(pool, precision, self._count, burst)
         self._count += 1

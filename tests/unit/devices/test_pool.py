@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import torch
 
+from rigproof.devices.cpu import CpuMark
 from rigproof.devices.device import Product
 from rigproof.devices.golden import MATRICES, GoldenData, Numbers, exact_blocks, fill
-from rigproof.devices.pool import Pool, matrices_in
+from rigproof.devices.pool import Launched, Pool, matrices_in
 from rigproof.devices.torch_device import DTYPES, integer_view
 from rigproof.devices.verification import placed
 
@@ -31,7 +32,7 @@ def grown(cpu, count):
 
 def launched(cpu, pool, products):
     sums = cpu.checksums(products)
-    pairs = pool.launch(products, sums)
+    pairs = pool.launch(products, sums).pairs
     sums.fetch()
     return pairs, sums.take()
 
@@ -249,3 +250,62 @@ def test_an_exact_product_that_contradicts_its_sums_is_no_reference(cpu, monkeyp
     assert {one.reference.flaw for one in pool.grow()} == {
         "the exact product's sums of rows or columns are not those of its operands"
     }
+
+
+# Who sets the pace
+
+
+class PacedMark(CpuMark):
+    def __init__(self, reached):
+        super().__init__()
+        self._reached = reached
+
+    def reached(self):
+        return self._reached
+
+
+@pytest.fixture
+def paced(cpu, monkeypatch):
+    """A device that is that far whenever it is asked; and the numbers of products before its marks."""
+
+    def made(*, reached):
+        count, multiply, before = [0], cpu.multiply, []
+
+        def counted(a, b, out):
+            count[0] += 1
+            multiply(a, b, out)
+
+        def mark():
+            before.append(count[0])
+            return PacedMark(reached)
+
+        pool = grown(cpu, 2)
+        monkeypatch.setattr(cpu, "multiply", counted)
+        monkeypatch.setattr(cpu, "mark", mark)
+        return pool, before
+
+    return made
+
+
+@pytest.mark.parametrize("reached", [True, False])
+@pytest.mark.parametrize(("products", "before"), [(2, 1), (3, 2), (7, 4), (128, 64), (129, 65), (1000, 936)])
+def test_a_device_that_is_near_the_end_of_a_round_once_it_is_launched_waits_for_its_host(
+    cpu, paced, products, before, reached
+):
+    pool, marked = paced(reached=reached)
+    assert pool.launch(products, cpu.checksums(products)).host_paced is reached
+    assert marked == [before]
+    pool.release()
+
+
+def test_one_product_says_nothing_of_the_pace(cpu, paced):
+    pool, marked = paced(reached=True)
+    assert pool.launch(1, cpu.checksums(1)) == Launched((0,), host_paced=False)
+    assert marked == []
+    pool.release()
+
+
+def test_a_cpu_that_works_as_it_launches_waits_for_no_host(cpu):
+    pool = grown(cpu, 2)
+    assert not pool.launch(8, cpu.checksums(8)).host_paced
+    pool.release()

@@ -1,6 +1,6 @@
 import pytest
 
-from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.lint.rig import lint_doubts, lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.stages.registry import KINDS
 
@@ -39,3 +39,33 @@ def test_each_precision_needs_some_rounds(tmp_path, round_s, found):
         "write 0.25 or less"
         for one in found
     ]
+
+
+@pytest.mark.parametrize(
+    ("sku", "size", "short"),
+    [
+        ("h200-sxm", 4096, "fp8"),  # 0.118 ms of products of size 4096, 0.210 in bf16
+        ("h200-sxm", 4440, None),  # 0.1503
+        ("h200-sxm", 2048, "tf32, fp16, bf16, fp8"),
+        ("h200-sxm", 8192, None),
+        ("rtx-3090", 4096, None),
+    ],
+)
+def test_products_that_are_over_before_a_busy_host_launches_the_next_are_pointed_out(
+    tmp_path, sku, size, short
+):
+    path = tmp_path / "lab.toml"
+    path.write_text(f'{RIG}sku = "{sku}"\ngemm_size = {size}\n')
+    found = [line for line in lint_doubts(load_rig(str(path), KINDS)) if "gemm_size" in line]
+    assert found == [
+        f"{path}: nodes[0].gpus[0].gemm_size = {size}: a product in {one} lasts less than 0.15 ms, in which "
+        "a busy host may not launch the next one: a low rate is then not measured; write a larger gemm_size"
+        for one in [short]
+        if one
+    ]
+
+
+def test_a_floor_that_is_stated_is_for_products_of_that_size(tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(f'{RIG}sku = "h200-sxm"\ngemm_size = 4096\nfloors = {{ gemm_fp8_tflops = 600 }}\n')
+    assert not [line for line in lint_doubts(load_rig(str(path), KINDS)) if "gemm_size" in line]

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from rigproof.devices.cpu import CpuMark
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.verification import placed
 from rigproof.stages.gemm.stage import EXACT_EVERY, FEWEST_ROUNDS, GemmSpec
@@ -57,6 +58,15 @@ def test_a_round_reports_its_work_and_the_device_s_own_seconds(cpu, context):
         assert round_.seconds > 0
         assert (round_.stage, round_.worker, round_.subject) == ("gemm", context.worker, context.subject)
         assert (round_.label("precision"), round_.label("size")) == ("fp32", 128)
+
+
+def test_a_round_says_whether_the_device_waited_for_its_host(cpu, context, monkeypatch):
+    run_gemm(SPEC, cpu, context)
+    assert {round_.host_paced for round_ in context.rounds} == {False}
+    context.records.clear()
+    monkeypatch.setattr(CpuMark, "reached", lambda mark: True)
+    run_gemm(SPEC, cpu, context)
+    assert {round_.host_paced for round_ in context.rounds} == {True}
 
 
 def test_a_busy_device_gets_the_time_for_the_rounds_that_a_rate_needs(cpu, context):

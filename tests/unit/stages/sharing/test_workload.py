@@ -157,7 +157,8 @@ plan = {plan!r}
 def say(what, **more):
     print(json.dumps(dict(what=what, **more)), flush=True)
 def a_round(phase, verified=True):
-    say("round", t_s=time.monotonic(), seconds=0.01, products=3, phase=phase, verified=verified)
+    done = dict(t_s=time.monotonic(), seconds=0.01, products=3, host_paced=True)
+    say("round", phase=phase, verified=verified, **done)
 for step in plan:
     if step == "opened": say("opened", uuid={uuid!r})
     elif step == "elsewhere": say("opened", uuid="GPU-other")
@@ -197,6 +198,7 @@ def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
     run_sharing(SPEC, cpu, context)
     measured = sorted(process_of(one) for one in context.rounds if one.phase == "measure")
     assert measured == [(1, 0), (2, 0), (2, 1)]
+    assert {one.host_paced for one in context.rounds} == {True}
 
 
 @pytest.mark.parametrize(
