@@ -82,7 +82,7 @@ def list_rates(
     if json + csv + (html is not None) > 1:
         raise Refused("--json, --csv and --html: choose one of them")
     report_dir = there(report_dir)
-    folder, numbers = _folder(report_dir, simulated=simulated), runs or []
+    folder, numbers = report_dir / (SIMULATED if simulated else "history"), runs or []
     if rig is not None and ("/" in rig or rig.endswith(".toml")):
         from rigproof.profiles.loading.load import load_rig  # noqa: PLC0415
         from rigproof.stages.registry import KINDS  # noqa: PLC0415
@@ -117,10 +117,6 @@ def list_rates(
         raise Refused(str(error)) from None
     if reading.unreadable(histories, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
-
-
-def _folder(report_dir: Path, *, simulated: bool) -> Path:
-    return report_dir / (SIMULATED if simulated else "history")
 
 
 def _print_history(report_dir: Path, folder: Path, rig: str | None, lines: str, *, alone: bool) -> None:
@@ -186,7 +182,7 @@ def compare(
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     names = _sides(before, after, driver, split)
-    folder = _folder(there(report_dir), simulated=simulated)
+    folder = there(report_dir) / (SIMULATED if simulated else "history")
     nothing = listing.NOTHING_SIMULATED if simulated else listing.NOTHING
     histories = [read_history(path) for path in sorted(folder.glob("*")) if path.is_dir()]
     rates = [one for history in histories for one in history.everything]
@@ -222,7 +218,7 @@ def import_files(
     from rigproof.history import importing  # noqa: PLC0415
     from rigproof.records.limits import FileRefusedError  # noqa: PLC0415
 
-    folder = _folder(there(report_dir), simulated=False)
+    folder = there(report_dir) / "history"
     try:
         found = importing.checked(files, folder, rig)
         for line in importing.write(found, folder):

@@ -74,8 +74,10 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
     found = tuple(rates)
     for term in map(str.strip, selection.split(",")):
         key, given, value = term.partition("=")
-        if key in DATES and not _is_date(value):
-            raise SelectionError(f"{value or term}: no date; write it like 2026-11-27")
+        try:
+            date.fromisoformat(value if key in ("since", "before") else "2026-11-27")
+        except ValueError:
+            raise SelectionError(f"{value or term}: no date; write it like 2026-11-27") from None
         if given and not value:
             raise SelectionError(f"{term}: write a value behind it")
         kept = tuple(one for one in found if _matches(one, term))
@@ -111,13 +113,6 @@ def _is_version(known: str | None, value: str) -> bool:
     return known is not None and (known == value or known.startswith((f"{value}.", f"{value}+")))
 
 
-def _is_date(text: str) -> bool:
-    try:
-        return bool(date.fromisoformat(text))
-    except ValueError:
-        return False
-
-
 def _is_whole(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
@@ -136,7 +131,6 @@ TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
     "since": lambda one, value: one.measured_at >= value,
     "before": lambda one, value: one.measured_at < value,
 }
-DATES = ("since", "before")
 
 
 def _known(rates: Sequence[StoredRate], key: str) -> str:

@@ -104,25 +104,29 @@ def trend_lines(rates: Sequence[StoredRate], *, color: bool = False, skus: Skus 
         yield from wrap(line, 80, initial_indent="  ", subsequent_indent="    ")
     width = max(len(key[0]) for _, key in trends)
     twins = Counter((uuid, key[0]) for uuid, key in trends)
-    cards: dict[str | None, list[str]] = {}
-    models: dict[str | None, list[tuple[Kept, Beside]]] = {}
-    for (uuid, (title, unit, labels)), trend in trends.items():
-        style = trend.steps[-1].change.answer if trend.steps else ""
-        work = f" ({labels})" if twins[uuid, title] > 1 else ""
-        last = figure(trend.rates[-1], unit)
-        line = f"  {title:<{width}} {trend.sparkline} {last} {styled(_in_words(trend), style)}{work}"
-        cards.setdefault(uuid, []).append(line)
-        if skus and (one := beside(trend.runs[-1].kept, skus)) is not None:
-            models.setdefault(uuid, []).append((trend.runs[-1].kept, one))
     latest = {one.kept.gpu_uuid: one for one in rates}
-    for uuid, lines in cards.items():
+    every: list[Beside] = []
+    for uuid, own in grouped(trends.items(), lambda item: item[0][0]).items():
         yield styled(heading(told["mark"], latest[uuid].card), "bold")
-        yield from lines
-        for answer, text in beside_lines(models.get(uuid, ())):
+        known: list[tuple[Kept, Beside]] = []
+        for (_, (title, unit, labels)), trend in own:
+            last, spread = trend.runs[-1].kept, trend.spread_percent
+            words, answer = f"median {figure(trend.median)}", ""
+            if trend.steps:
+                since, change = trend.runs[trend.steps[-1].place].number, trend.steps[-1].change
+                words, answer = f"{change.percent:+.2g} % since {since}", change.answer
+            words += f"{'' if spread is None else f' ±{spread:.2g} %'} n {len(trend.runs)}"
+            work = f" ({labels})" if twins[uuid, title] > 1 else ""
+            line = f"  {title:<{width}} {trend.sparkline} {figure(last.rate, unit)} "
+            yield f"{line}{styled(words, answer)}{work}"
+            if skus and (one := beside(last, skus)) is not None:
+                known.append((last, one))
+        for normal, text in beside_lines(known):
             for line in wrap(text, 80, initial_indent="  ", subsequent_indent="    "):
-                yield styled(line, answer)
+                yield styled(line, normal)
+        every += [one for _, one in known]
     if not told["mark"]:
-        yield from way_out(one for own in models.values() for _, one in own)
+        yield from way_out(every)
 
 
 def history_content(rates: Sequence[StoredRate], skus: Skus = NO_SKUS) -> dict[str, Any]:
@@ -179,17 +183,6 @@ def csv_rows(rates: Sequence[StoredRate]) -> Iterator[dict[str, Any]]:
 def _trends(rates: Sequence[StoredRate]) -> Trends:
     figures = grouped(once(rates), lambda one: (one.kept.gpu_uuid, figure_key(one)))
     return {place: trend_of(own, len(figures)) for place, own in figures.items()}
-
-
-def _in_words(trend: Trend) -> str:
-    """How the last run stands to those before: what it changed, the spread of a run, the number of runs."""
-    if trend.steps:
-        step = trend.steps[-1]
-        found = f"{step.change.percent:+.2g} % since {trend.runs[step.place].number}"
-    else:
-        found = f"median {figure(trend.median)}"
-    spread = trend.spread_percent
-    return f"{found}{'' if spread is None else f' ±{spread:.2g} %'} n {len(trend.runs)}"
 
 
 def _rate_lines(rates: Sequence[StoredRate], numbers: Collection[str], *, color: bool) -> Iterator[str]:

@@ -3,11 +3,10 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from rigproof.history.verdicts import verdicts
 from rigproof.records.limits import MIB, FileRefusedError, read_bounded
@@ -61,7 +60,9 @@ def rejected_cards(report_dir: Path, rig: str | None = None) -> dict[str, Card]:
     for run, head in islice(verdicts(report_dir), RUNS_MOST):
         if head is None or head.get("simulated") or rig not in (None, head["rig"].get("name")):
             continue
-        took_part = {str(gpu.get("subject")): gpu for gpu in _gpus(head)}
+        every = (gpu for node in head["rig"]["nodes"] for gpu in node["gpus"])
+        cuda = (gpu for gpu in every if gpu.get("device") == "cuda" and gpu.get("uuid"))
+        took_part = {str(gpu.get("subject")): gpu for gpu in cuda}
         failed = _failed(run / "verdict.json") if head.get("verdict") == Decision.REJECTED else {}
         for subject, gpu in took_part.items():
             card = cards.setdefault(str(gpu["uuid"]), Card(subject, str(gpu.get("name")), str(gpu["uuid"])))
@@ -82,12 +83,6 @@ def rejection_lines(report_dir: Path, rig: str | None = None) -> Iterator[str]:
         yield "rejected cards"
     for card in cards.values():
         yield one_line(f"  {card.subject} {card.name} {card.uuid}: {card.sentence}", LINE)
-
-
-def _gpus(head: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The CUDA GPUs that a run found."""
-    for node in head["rig"]["nodes"]:
-        yield from (gpu for gpu in node["gpus"] if gpu.get("device") == "cuda" and gpu.get("uuid"))
 
 
 def _failed(file: Path) -> dict[str, tuple[str, ...]]:

@@ -5,7 +5,6 @@ column, rounds over total seconds, is the rate in TFLOP/s or GB/s.
 """
 
 import copy
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 from statistics import fmean
@@ -16,6 +15,7 @@ import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.kinds.figures import FigureKind
+from rigproof.records.grouping import grouped
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.stages.registry import KINDS
@@ -32,20 +32,14 @@ class ReplayClock:
 
     def __init__(self) -> None:
         self._now_s = 0.0
-        self._round_s = 0.0
 
     def __call__(self) -> float:
         """Seconds since the replayed round began."""
         return self._now_s
 
-    def begin(self, seconds: float) -> None:
-        """Start a round that takes `seconds`. It starts at zero, so that no digit is lost."""
-        self._now_s = 0.0
-        self._round_s = seconds
-
-    def end(self) -> None:
-        """Let the round's time pass."""
-        self._now_s = self._round_s
+    def set(self, now_s: float) -> None:
+        """Begin a round at zero, so that no digit is lost, or end it."""
+        self._now_s = now_s
 
     def __str__(self) -> str:
         return "device timer"
@@ -88,8 +82,8 @@ def replay(
     # The last one is repeated for a profiler, which makes one more call.
     upcoming = chain(seconds, repeat(seconds[-1]))
     own.pedantic(
-        clock.end,
-        setup=lambda: clock.begin(next(upcoming)),
+        lambda: clock.set(next(upcoming)),
+        setup=lambda: clock.set(0.0),
         rounds=len(seconds),
         iterations=1,
         warmup_rounds=0,
@@ -107,11 +101,9 @@ def seconds_per_unit(rounds: Sequence[Round]) -> list[float]:
     workers = {one.worker for one in timed}
     if len(workers) < 2:
         return [one.seconds / one.work for one in timed]
-    windows: dict[int, dict[str, list[Round]]] = defaultdict(lambda: defaultdict(list))
-    for one in timed:
-        windows[int(one.t_s)][one.worker].append(one)
-    shared = [by_worker for _, by_worker in sorted(windows.items()) if by_worker.keys() == workers]
-    return [1 / sum(map(_rate, by_worker.values())) for by_worker in shared]
+    windows = grouped(sorted(timed, key=lambda one: int(one.t_s)), lambda one: int(one.t_s)).values()
+    shared = [grouped(window, lambda one: one.worker) for window in windows]
+    return [1 / sum(map(_rate, own.values())) for own in shared if own.keys() == workers]
 
 
 def _rate(rounds: Sequence[Round]) -> float:
@@ -149,14 +141,12 @@ def extra_info(
 
     `unit` is that of OPS. `labels` has the values of the rounds' labels, by name.
     """
-    values: dict[str, set[str | int]] = defaultdict(set)
-    for one in rounds:
-        for name, value in one.labels.items():
-            values[name].add(value)
+    labels = {label for one in rounds for label in one.labels.items()}
+    values = grouped(sorted(labels, key=lambda label: (label[0], str(label[1]))), lambda label: label[0])
     return {
         "criterion": criterion,
         "title": figure_title(criterion, figure),
-        "labels": {name: sorted(values[name], key=str) for name in sorted(values)},
+        "labels": {name: [value for _, value in every] for name, every in values.items()},
         **conditions(recording, figure, subject),
         **means_of(recording, subject, rounds),
     }

@@ -28,7 +28,6 @@ from rigproof.records.verdict import EXIT_STATUS, Decision
 LINE_MAX = 80
 DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-NAMES = {"s": "s", "m": "min", "h": "h", "d": "d"}
 FUTURE_S = 60.0  # by so much a clock that was set back since is not noticed
 ASK_S = 5.0
 SLACK_W = 0.5
@@ -153,17 +152,13 @@ def standing(
             passed_over.append(f"{run.name} does not count: {why}")
             continue
         found = _held(run, head, node, wanted, here, now=now)
-        worse = ""
-        if found.decision is Decision.ACCEPTED:
-            worse = _rejected(of_others, {}, here)
-            worse = worse or _rejected(every, dict.fromkeys(_cards(node), _length(head)), here)
+        if found.decision is not Decision.ACCEPTED:
+            return found
+        tested = dict.fromkeys(_cards(node), _length(head))
+        worse = _rejected(of_others, {}, here) or _rejected(every, tested, here)
         return _none(f"none that holds: {worse}", found.notes) if worse else found
-    line = f"none of this machine in {report_dir}/runs"
-    if passed_over:
-        line = f"none that counts in {report_dir}/runs"
-    elif wanted.hwprofile:
-        line = f"none of {wanted.hwprofile} in {report_dir}/runs"
-    return _none(line, tuple(passed_over[:1]))
+    which = "that counts" if passed_over else f"of {wanted.hwprofile or 'this machine'}"
+    return _none(f"none {which} in {report_dir}/runs", tuple(passed_over[:1]))
 
 
 def _held(
@@ -287,11 +282,10 @@ def _untested(gpus: list[dict[str, Any]], here: Here) -> str:
 def _other_profile(head: Mapping[str, Any]) -> str:
     for file, told in head["rig"].get("profile", {}).items():
         try:
-            same = digest(read_toml(Path(file))) == told
+            if digest(read_toml(Path(file))) != told:
+                return f"{Path(file).name} changed"
         except ProfileError:
             return f"{Path(file).name} cannot be read"
-        if not same:
-            return f"{Path(file).name} changed"
     return ""
 
 
@@ -319,16 +313,14 @@ def _unseen(head: Mapping[str, Any], node: Mapping[str, Any], here: Here) -> tup
     """What is not compared: other nodes are known from the run alone; and what was not tested."""
     others = [str(one.get("name")) for one in head["rig"]["nodes"] if one is not node]
     tested = {_address(one) for one in node["gpus"]}
-    cards = [one for one in here.driver.expected if one not in tested]
-    return (
-        *((f"not compared: {', '.join(others)}",) if others else ()),
-        *((f"not of the rig: {', '.join(cards)}",) if cards and tested else ()),
-    )
+    cards = [one for one in here.driver.expected if tested and one not in tested]
+    unseen = {"not compared": others, "not of the rig": cards}
+    return tuple(f"{what}: {', '.join(names)}" for what, names in unseen.items() if names)
 
 
 def _named(head: Mapping[str, Any], age_s: float) -> str:
     unit = next((one for one in "dhm" if age_s >= SECONDS[one]), "s")
-    age = f"{max(0.0, age_s) // SECONDS[unit]:.0f} {NAMES[unit]} ago"
+    age = f"{max(0.0, age_s) // SECONDS[unit]:.0f} {'min' if unit == 'm' else unit} ago"
     return f"{head.get('verdict')} {head['rig'].get('name')} {head.get('level')} {age}"
 
 

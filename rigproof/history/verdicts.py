@@ -58,20 +58,12 @@ def _head(file: Path) -> dict[str, Any] | None:
 
 def _is_ours(head: Mapping[str, Any]) -> bool:
     """Whether what others read of it is of the right kind."""
-    if head["schema_version"] != SCHEMA_VERSION:
-        return False
-    rig = head["rig"]
-    nodes = rig["nodes"]
-    kinds = {
-        dict: (
-            rig.get("profile", {}),
-            head.get("counts", {}),
-            *nodes,
-            *(gpu for one in nodes for gpu in one["gpus"]),
-        ),
-        list: (nodes, head.get("problems", [])),
-    }
-    return all(isinstance(value, kind) for kind, values in kinds.items() for value in values)
+    rig, nodes = head["rig"], head["rig"]["nodes"]
+    gpus = (gpu for one in nodes for gpu in one["gpus"])
+    tables = (rig.get("profile", {}), head.get("counts", {}), *nodes, *gpus)
+    arrays = (nodes, head.get("problems", []))
+    of_kind = all(isinstance(one, dict) for one in tables) and all(isinstance(one, list) for one in arrays)
+    return of_kind and bool(head["schema_version"] == SCHEMA_VERSION)
 
 
 def ended_at(head: Mapping[str, Any]) -> datetime:

@@ -1,6 +1,6 @@
 """The page of a rig's history: what `rigproof history` lists, with a chart for each figure of each card."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
@@ -89,12 +89,9 @@ def _charts(own: Sequence[Trend], card: str, places: Places, plots: TimePlots, c
 def _levels(trend: Trend, places: Places) -> list[Model]:
     """A line over the runs of each level, and how it differs from the one before."""
     steps = {RUN(one): one for one in trend["steps"]}
-    data: dict[str, list[Any]] = {
-        name: [] for name in ("from", "to", "level", "color", "text", "align", "at")
-    }
+    data: dict[str, list[Any]] = defaultdict(list)
     runs = [RUN(run) for run in trend["runs"]]
-    begins = [0, *map(runs.index, steps), len(runs)]
-    for begin, end in pairwise(begins):
+    for begin, end in pairwise((0, *map(runs.index, steps), len(runs))):
         first, last = runs[begin], runs[end - 1]
         step = steps.get(first)
         data["from"].append(places[first] - 0.4)
