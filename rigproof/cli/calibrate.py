@@ -35,6 +35,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import checked
 from rigproof.records.disk.durable import replacing
 from rigproof.records.disk.store import RecordingError
+from rigproof.records.grouping import grouped
 from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, count_of, sentence
 from rigproof.report.content.result import RunResult
 from rigproof.report.files.folders import named_run, unwritable
@@ -350,15 +351,13 @@ def _of_sku(options: argparse.Namespace) -> int:
 def _entry(rates: Sequence[Measured], more: Sequence[str]) -> tuple[dict[str, Any], str]:
     """A figure of a SKU file, the median of the cards' medians, and the comment beside it."""
     first, values = rates[0], [one.rate.value for one in rates]
-    cards: dict[str, list[float]] = {}
-    for one in rates:
-        cards.setdefault(one.card, []).append(one.rate.value)
+    cards = [[one.rate.value for one in every] for every in grouped(rates, lambda one: one.card).values()]
     entry = {
-        "value": rounded(median(map(median, cards.values()))),
+        "value": rounded(median(map(median, cards))),
         "range": [rounded(min(values)), rounded(max(values))],
         "cards": len(cards),
         "runs": len({one.run_id for one in rates}),
-        **({"spread": rounded(spread(cards.values()))} if len(cards) > 1 else {}),
+        **({"spread": rounded(spread(cards))} if len(cards) > 1 else {}),
         "size": first.rate.labels["size"],
         "workers": first.rate.workers,
         "torch": first.conditions["torch"],

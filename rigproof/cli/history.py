@@ -75,7 +75,7 @@ def list_rates(
 
     With --each, or numbers of runs, list rates, oldest first, each with its change.
     """
-    from rigproof.history import comparison, listing, models, reading  # noqa: PLC0415 - imports scipy
+    from rigproof.history import comparison, listing, models, reading, rejections  # noqa: PLC0415 - imports scipy
     from rigproof.records.grouping import grouped  # noqa: PLC0415
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
@@ -112,24 +112,18 @@ def list_rates(
             writer.writerows(row for rates in every for row in listing.csv_rows(rates))
         else:
             lines = listing.listing_lines(folder, rig, numbers, each=each, of=of, color=colored(), skus=skus)
-            _print_history(report_dir, folder, rig, "\n".join(lines), alone=bool(numbers or of) or simulated)
+            alone = bool(numbers or of) or simulated
+            best = [] if alone else [*listing.champions_listing(report_dir / "champions", rig)]
+            if rig is not None and not histories:
+                if not best:
+                    raise Refused("\n".join(lines))
+                lines = iter(())  # only its champions are left
+            rejected = [] if alone else [*rejections.rejection_lines(report_dir, rig)]
+            typer.echo("\n".join([*lines, *best, *rejected]))
     except comparison.SelectionError as error:
         raise Refused(str(error)) from None
     if reading.unreadable(histories, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
-
-
-def _print_history(report_dir: Path, folder: Path, rig: str | None, lines: str, *, alone: bool) -> None:
-    """Print these lines and, unless they stand `alone`, the champions and the rejected cards."""
-    from rigproof.history import listing, rejections  # noqa: PLC0415
-
-    best = "" if alone else "\n".join(listing.champions_listing(report_dir / "champions", rig))
-    if rig is not None and rig not in {path.name for path in folder.glob("*")}:
-        if not best:
-            raise Refused(lines)
-        lines = ""  # only its champions are left
-    rejected = "" if alone else "\n".join(rejections.rejection_lines(report_dir, rig))
-    typer.echo("\n".join(part for part in (lines, best, rejected) if part))
 
 
 def _write_page(

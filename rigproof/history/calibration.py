@@ -65,10 +65,8 @@ def measured(recording: Recording, verdicts: Iterable[Verdict]) -> Iterator[Meas
         }
         for rate in verdict.rates:
             labels = (f"{name} {value}, " for name, value in sorted(rate.labels.items()))
-            work = {"work": "".join(labels) + count_of(rate.workers, "workers")}
-            alike = {
-                name: one_line(text, 100) for name, text in (known | work).items()
-            }  # may be others' runs
+            known["work"] = "".join(labels) + count_of(rate.workers, "workers")
+            alike = {name: one_line(text, 100) for name, text in known.items()}  # may be others' runs
             yield Measured(one_line(recording.run.run_id), gpu.uuid, verdict.subject, rate, alike)
 
 

@@ -1,8 +1,8 @@
 """From an accepted run to its rig's champions: a rate replaces a stored one only if it is better."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -34,7 +34,8 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
 from rigproof.stages.registry import KINDS
 
-_Figure = TypeVar("_Figure", GpuFigure, RigFigure)
+_Figure = GpuFigure | RigFigure
+_Kind = Callable[..., GpuChampions | RigChampions]
 
 
 def champion_run(recording: Recording, command: str) -> ChampionRun:
@@ -113,29 +114,22 @@ def keep(
     """
     stored = read_champions(folder)
     identities = {gpu.uuid: gpu for gpu in recording.gpus.values()}
+    rivals: list[tuple[Path, GpuChampions | RigChampions | None, Sequence[_Figure], _Kind]] = []
+    for uuid, figures in gpus.items():
+        gpu = identities[uuid]
+        of_gpu: _Kind = partial(GpuChampions, gpu_uuid=uuid, gpu_name=gpu.name, sku=gpu.sku)
+        rivals.append((gpu_file(folder, uuid), stored.gpus.get(uuid), figures, of_gpu))
+    rivals.append((folder / RIG_FILE, stored.rig, rig, RigChampions))
     sentences: list[str] = []
     files: dict[Path, BaseModel] = {}
-    for uuid, figures in gpus.items():
-        before = stored.gpus.get(uuid)
-        better, lines = _better(before.figures if before else (), figures)
+    for path, before, new, kind in rivals:
+        better, lines = _better(before.figures if before else (), new)
         if lines:
             sentences += lines
-            files[gpu_file(folder, uuid)] = GpuChampions(
-                schema_version=SCHEMA_VERSION,
-                gpu_uuid=uuid,
-                gpu_name=identities[uuid].name,
-                sku=identities[uuid].sku,
-                figures=better,
-                runs=_runs(before.runs if before else {}, run, better),
-            )
-    combined, lines = _better(stored.rig.figures if stored.rig else (), rig)
-    if lines:
-        sentences += lines
-        files[folder / RIG_FILE] = RigChampions(
-            schema_version=SCHEMA_VERSION,
-            figures=combined,
-            runs=_runs(stored.rig.runs if stored.rig else {}, run, combined),
-        )
+            runs = {**(before.runs if before else {}), run.run_id: run}
+            named = {one.run_id for one in better}
+            kept = {run_id: one for run_id, one in runs.items() if run_id in named}
+            files[path] = kind(schema_version=SCHEMA_VERSION, figures=better, runs=kept)
     if files:
         _write(folder, profile_file(folder, run.run_id), _profile_text(recording))
     for path, content in files.items():
@@ -158,7 +152,7 @@ def _better(stored: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_F
     return tuple(sorted(figures, key=lambda one: one.title)), sentences
 
 
-def _same_conditions(one: GpuFigure | RigFigure, other: GpuFigure | RigFigure) -> bool:
+def _same_conditions(one: _Figure, other: _Figure) -> bool:
     """Whether two rates of one file compete: the same work, or cards, under the same power limits."""
     if isinstance(one, GpuFigure) and isinstance(other, GpuFigure):
         same_work = (one.figure, one.labels, one.workers) == (other.figure, other.labels, other.workers)
@@ -168,14 +162,6 @@ def _same_conditions(one: GpuFigure | RigFigure, other: GpuFigure | RigFigure) -
         theirs = {card.uuid: card.power_limit_w for card in other.cards.values()}
         return mine.keys() == theirs.keys() and all(same_power(mine[uuid], theirs[uuid]) for uuid in mine)
     return False
-
-
-def _runs(
-    stored: Mapping[str, ChampionRun], run: ChampionRun, figures: Sequence[GpuFigure | RigFigure]
-) -> dict[str, ChampionRun]:
-    """The runs that the figures still name."""
-    named = {one.run_id for one in figures}
-    return {run_id: one for run_id, one in {**stored, run.run_id: run}.items() if run_id in named}
 
 
 def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: FigureRate) -> list[GpuFigure]:

@@ -9,7 +9,7 @@ silently ignoring a champion would lower a floor.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -25,8 +25,10 @@ from pydantic import (
     model_validator,
 )
 
+from rigproof.criteria.criterion import Criterion
 from rigproof.history.rounds import figure_title
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.records.champions import ChampionRate, Champions
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX, FileRefusedError, read_document
 from rigproof.records.message_text import first_problem, one_line
@@ -107,19 +109,11 @@ class GpuFigure(_Stored):
     @field_validator("unit")
     @classmethod
     def _is_that_of_the_figure(cls, unit: str, known: ValidationInfo) -> str:
-        figure = KINDS.figures.get(known.data.get("figure", ""))
-        return _expected(unit, None if figure is None else figure.unit)
+        return _expected(unit, KINDS.figures.get(known.data.get("figure", "")))
 
     def rate(self) -> ChampionRate:
         """The rate as criteria compare it."""
-        return ChampionRate(
-            value=self.value,
-            unit=self.unit,
-            power_limit_w=self.power_limit_w,
-            labels=self.labels,
-            workers=self.workers,
-            run_id=self.run_id,
-        )
+        return ChampionRate(**{one.name: getattr(self, one.name) for one in fields(ChampionRate)})
 
 
 class Card(_Stored):
@@ -153,14 +147,13 @@ class RigFigure(_Stored):
     @field_validator("unit")
     @classmethod
     def _is_that_of_the_criterion(cls, unit: str, known: ValidationInfo) -> str:
-        criterion = CATALOGUE.get(known.data.get("criterion", ""))
-        return _expected(unit, None if criterion is None else criterion.unit)
+        return _expected(unit, CATALOGUE.get(known.data.get("criterion", "")))
 
 
-def _expected(unit: str, expected: str | None) -> str:
+def _expected(unit: str, measured: FigureKind | Criterion | None) -> str:
     """Check a rate's unit. ValueError if it is another one, since the floor would be another one too."""
-    if expected is not None and unit != expected:
-        raise ValueError(f"its unit is {expected}")
+    if measured is not None and unit != measured.unit:
+        raise ValueError(f"its unit is {measured.unit}")
     return unit
 
 

@@ -60,10 +60,9 @@ def checked(files: Sequence[Path], history: Path, rig: str | None = None) -> lis
     for path in files:
         try:
             found.append(_of_file(path, history, rig))
-        except ValidationError as error:
-            raise FileRefusedError(path, first_problem(error)) from None
         except (ValueError, RecursionError) as error:
-            raise FileRefusedError(path, str(error)) from None
+            why = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise FileRefusedError(path, why) from None
     return found
 
 

@@ -219,14 +219,13 @@ def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
 
 def champion_lines(stored: StoredChampions, rig: str) -> Iterator[str]:
     """Each champion with its conditions and its run; nothing if there are none."""
-    if stored.rig is None and not stored.gpus:
-        return
-    yield one_line(f"champions of {rig}", LINE)
-    for combined in stored.rig.figures if stored.rig else ():
-        assert stored.rig is not None
-        yield _figure_line(combined, "", stored.rig.runs[combined.run_id])
-        for subject, card in combined.cards.items():
-            yield one_line(f"      {subject} {card.name} {card.uuid}{_at(card.power_limit_w)}", LINE)
+    if stored.rig is not None or stored.gpus:
+        yield one_line(f"champions of {rig}", LINE)
+    if stored.rig is not None:
+        for combined in stored.rig.figures:
+            yield _figure_line(combined, "", stored.rig.runs[combined.run_id])
+            for subject, card in combined.cards.items():
+                yield one_line(f"      {subject} {card.name} {card.uuid}{_at(card.power_limit_w)}", LINE)
     for gpu in stored.gpus.values():
         yield one_line(f"  {gpu.gpu_name} {gpu.gpu_uuid}", LINE)
         for one in gpu.figures:
