@@ -171,20 +171,9 @@ def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: Fi
     if not same or len({one.worker for one in rounds}) != rate.workers:
         return []
     means = means_of(recording, gpu.subject, rounds)
-    return [
-        GpuFigure(
-            criterion=criterion,
-            figure=rate.figure,
-            value=rate.value,
-            unit=rate.unit,
-            power_limit_w=gpu.power_limit_w,
-            subject=gpu.subject,
-            labels=dict(rate.labels),
-            workers=rate.workers,
-            run_id=recording.run.run_id,
-            **{name: mean for name, mean in means.items() if name in GpuFigure.model_fields},
-        )
-    ]
+    where = {"subject": gpu.subject, "power_limit_w": gpu.power_limit_w, "run_id": recording.run.run_id}
+    known = {**means, **where, **rate._asdict(), "criterion": criterion, "labels": dict(rate.labels)}
+    return [GpuFigure(**{name: known[name] for name in GpuFigure.model_fields})]
 
 
 def _profile_text(recording: Recording) -> str:

@@ -80,7 +80,11 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
             raise SelectionError(f"{value or term}: no date; write it like 2026-11-27") from None
         if given and not value:
             raise SelectionError(f"{term}: write a value behind it")
-        kept = tuple(one for one in found if _matches(one, term))
+        if given and key not in TERMS:
+            unknown = f"{term}: unknown; use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}"
+            raise SelectionError(unknown)
+        matches = TERMS[key] if given else _has_number
+        kept = tuple(one for one in found if matches(one, value or term))
         if not kept:
             nothing = f"no kept run is of {term or 'an empty term'}"
             raise SelectionError(f"{selection}: {nothing}; {_known(found, key)}")
@@ -90,15 +94,6 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
             )
         found = kept
     return found
-
-
-def _matches(one: StoredRate, term: str) -> bool:
-    key, given, value = term.partition("=")
-    if not given:
-        return _has_number(one, term)
-    if key not in TERMS:
-        raise SelectionError(f"{term}: unknown; use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}")
-    return TERMS[key](one, value)
 
 
 def _has_number(one: StoredRate, numbers: str) -> bool:
