@@ -164,6 +164,7 @@ def usable(run: Path, *, lower: bool = False, simulated: bool = False) -> RunRes
     """
     result = judged(run)
     bad = [one for one in result.verdicts if one.outcome in (Outcome.FAIL, Outcome.NOT_MEASURED)]
+    bad.sort(key=attrgetter("outcome", "follows"))
     below = [one for one in bad if any(rate.floor and rate.value < rate.floor for rate in one.rates)]
     by_floors = bool(bad) and below == bad and not result.problems
     warned = [one for one in result.verdicts if one.outcome is Outcome.WARN]
@@ -171,11 +172,7 @@ def usable(run: Path, *, lower: bool = False, simulated: bool = False) -> RunRes
     if result.simulated and not simulated:
         why = "simulated"
     elif result.decision is not Decision.ACCEPTED and not (lower and by_floors):
-        said = [
-            *map(sentence, sorted(bad, key=attrgetter("outcome", "follows"))),
-            *result.problems,
-            "interrupted",
-        ]
+        said = [*map(sentence, bad), *result.problems, "interrupted"]
         why = f"{result.decision}: {said[0]}"
         why += " --lower writes lower floors all the same." if by_floors else ""
     elif result.short:

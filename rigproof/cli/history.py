@@ -188,10 +188,8 @@ def compare(
         found = comparison.compare(sides[0], sides[1], rates)
     except comparison.SelectionError as error:
         raise Refused(str(error)) from None
-    if json:
-        typer.echo(json_module.dumps(found.as_json(), indent=1))
-    else:
-        typer.echo("\n".join(comparison.comparison_lines(found, names, color=colored())))
+    lines = comparison.comparison_lines(found, names, color=colored())
+    typer.echo(json_module.dumps(found.as_json(), indent=1) if json else "\n".join(lines))
     for problem in problems:
         typer.echo(problem, err=True)
     if problems:
@@ -220,9 +218,8 @@ def import_files(
     except FileRefusedError as error:
         raise Refused(f"{error}; nothing was imported") from None
     except OSError as error:
-        raise Refused(
-            f"{error.filename or folder}: {error.strerror or error}; nothing was imported"
-        ) from None
+        why = f"{error.filename or folder}: {error.strerror or error}"
+        raise Refused(f"{why}; nothing was imported") from None
 
 
 def _sides(before: str | None, after: str | None, driver: str | None, split: str | None) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from rigproof.history.standing import Wanted, seconds_of, standing
+from rigproof.history.standing import Wanted, standing
 from rigproof.host.exit_status import keep_status
 from rigproof.host.standard_streams import outlive_readers
 from rigproof.profiles.tables.level_names import LEVELS
@@ -57,13 +57,11 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     options = parser()
     given = options.parse_args(sys.argv[2:])
-    try:
-        seconds_of(given.max_age or "0s")
-    except ValueError as error:
-        options.error(f"--max-age: {error}")
     wanted = Wanted(given.max_age, given.level, given.hwprofile, given.power_limits)
     try:
         found = standing(given.report_dir, wanted)
+    except ValueError as error:
+        options.error(f"--max-age: {error}")
     except OSError as error:
         options.error(f"{error.filename}: {error.strerror}")
     to_type = () if found.decision is Decision.ACCEPTED else (f"what to type: {wanted.command}",)

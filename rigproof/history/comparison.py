@@ -150,17 +150,14 @@ def compare(
         raise SelectionError(f"{min(both)[0]} is on both sides; name sets that have no run in common")
     others = [one for one in once(rates) if _place(one) not in places[0] | places[1]]
     pairs = _pairs(*sides)
-    figures = {
-        name: (grouped(one, figure_key), grouped(other, figure_key)) for name, (one, other) in pairs.items()
-    }
+    figures = {name: [grouped(side, figure_key) for side in pair] for name, pair in pairs.items()}
     comparisons = sum(len(one.keys() & other.keys()) for one, other in figures.values())
     cards, alone = {}, []
     for name, (one, other) in figures.items():
         uuids = {rate.kept.gpu_uuid for side in pairs[name] for rate in side}
         more = grouped((rate for rate in others if rate.kept.gpu_uuid in uuids), figure_key)
-        cards[name] = tuple(
-            _row(key, one[key], other[key], more.get(key, ()), comparisons) for key in one if key in other
-        )
+        shared = [key for key in one if key in other]
+        cards[name] = tuple(_row(key, one[key], other[key], more.get(key, ()), comparisons) for key in shared)
         for letter, own, its in (("A", one, other), ("B", other, one)):
             only = [f"{key[0]} {key[2]}".rstrip() for key in own if key not in its]
             alone += [f"only in {letter}, of {name}: {', '.join(only)}"] if only else []
@@ -249,7 +246,9 @@ def comparison_lines(found: Compared, names: tuple[str, str], *, color: bool = F
             title = f"{row.title}{f' ({row.labels})' if works[row.title] > 1 else ''}"
             yield f"  {styled(title, 'bold')}: {figure(row.before)} → {figure(row.after, row.unit)}"
             answer = f"{row.change.answer}{_interval(row)}"
-            yield f"    {styled(answer, row.change.answer)}{_readings(row)}"
+            means = ((row.clock_mhz, "MHz"), (row.temperature_c, "°C"))
+            read = "".join(f", {value:+.0f} {unit}" for value, unit in means if value and round(value))
+            yield f"    {styled(answer, row.change.answer)}{read}"
     yield from found.left_out
     answers = Counter(row.change.answer for rows in found.cards.values() for row in rows)
     counted = ", ".join(f"{answer} in {number}" for answer, number in answers.items())
@@ -267,13 +266,3 @@ def _interval(row: Row) -> str:
         return f":{percent} by {row.runs[0]} and {row.runs[1]}"
     colon = ":" if own.answer == "no difference shown" else ""
     return f"{colon}{percent} ({own.low:+.{decimals}f} to {own.high:+.{decimals}f})"
-
-
-def _readings(row: Row) -> str:
-    """How clock and temperature changed with it, as far as they did."""
-    parts = (
-        f"{value:+.0f} {unit}"
-        for value, unit in ((row.clock_mhz, "MHz"), (row.temperature_c, "°C"))
-        if value is not None and round(value)
-    )
-    return "".join(f", {part}" for part in parts)

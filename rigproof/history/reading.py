@@ -174,16 +174,14 @@ def read_history(folder: Path) -> History:
         try:
             require_inside(path, folder)
             content = StoredFile.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
-            if any(one.extra_info.simulated is not simulated for one in content.benchmarks):
+            kept = [one.extra_info for one in content.benchmarks]
+            if any(one.simulated is not simulated for one in kept):
                 raise FileRefusedError(path, "simulated and real rates are kept apart")
         except (FileRefusedError, ValidationError) as error:
             reason = error.reason if isinstance(error, FileRefusedError) else first_problem(error)
             problems.append(f"{path}: left out: {reason}; move it out of this folder")
         else:
-            rates += [
-                StoredRate(folder.name, path.name, content.datetime, one.extra_info)
-                for one in content.benchmarks
-            ]
+            rates += [StoredRate(folder.name, path.name, content.datetime, one) for one in kept]
     own, imported = (tuple(one for one in rates if one.kept.imported is foreign) for foreign in (False, True))
     return History(folder.name, own, tuple(problems), imported)
 

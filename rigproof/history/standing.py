@@ -138,9 +138,8 @@ def standing(
     for run, head in every:
         if head is None:
             if was_on(run, here.hostname):
-                return _none(
-                    f"none that holds: {run.name} has no verdict", ("it was ended, or has not ended",)
-                )
+                line, why = f"none that holds: {run.name} has no verdict", "it was ended, or has not ended"
+                return _none(line, (why,))
             continue
         node = _this_node(head, here)
         if node is None or head.get("simulated"):
@@ -193,9 +192,8 @@ def _rejected(
         if node.get("boot_id") != here.boot_id:
             break
         level, cards = _length(head), _cards(node) & uuids
-        if head.get("verdict") == Decision.REJECTED and any(
-            level > longest.get(one, NO_LEVEL) for one in cards
-        ):
+        longer = any(level > longest.get(one, NO_LEVEL) for one in cards)
+        if longer and head.get("verdict") == Decision.REJECTED:
             return f"{run.name} rejected it"
         cleared = head.get("verdict") == Decision.ACCEPTED
         if cleared and not (head.get("shortened") or head.get("judged_again")):
@@ -256,8 +254,9 @@ def _changed(head: Mapping[str, Any], node: Mapping[str, Any], here: Here, wante
         known = uuids.get(_address(gpu)) if _address(gpu) in here.driver.expected else "gone"
         if known not in (None, gpu.get("uuid")) and gpu.get("uuid") not in uuids.values():
             return f"{gpu.get('subject')} is not there, or another card"
-    limits = _other_limit(gpus) if wanted.power_limits else ""
-    return _untested(gpus, here) or _other_profile(head) or limits
+    return (
+        _untested(gpus, here) or _other_profile(head) or (_other_limit(gpus) if wanted.power_limits else "")
+    )
 
 
 def _untested(gpus: list[dict[str, Any]], here: Here) -> str:

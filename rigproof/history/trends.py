@@ -67,14 +67,12 @@ def shared_and_changed(runs: Sequence[StoredRate]) -> tuple[dict[str, str], Chan
     changed: Changes = {}
     for name, read in CONDITIONS.items():
         values = {read(one) for one in runs}
-        if len(values) == 1:
-            if (value := values.pop()) is not None:
-                shared[name] = value
-            continue
+        if len(values) == 1 and (value := values.pop()) is not None:
+            shared[name] = value
         of_card: dict[str | None, str | None] = {}
         for one in runs:
             now, before = read(one), of_card.get(one.kept.gpu_uuid, read(one))
             of_card[one.kept.gpu_uuid] = now
-            if now != before and (name, before, now) not in changed.setdefault(one.file, []):
-                changed[one.file].append((name, before, now))
-    return shared, {file: every for file, every in changed.items() if every}
+            if now != before and (name, before, now) not in (own := changed.setdefault(one.file, [])):
+                own.append((name, before, now))
+    return shared, changed
