@@ -99,8 +99,7 @@ def list_rates(
         shown = (one for one in selected if not numbers or one.number in numbers)
         every = grouped(shown, lambda one: one.rig).values()
         if html is not None:
-            contents = [listing.history_content(rates, skus) for rates in every]
-            _write_page(html, report_dir, histories, contents)
+            _write_page(html, report_dir, histories, [listing.history_content(own, skus) for own in every])
         elif (json or csv) and rig is not None and not histories:
             raise Refused(f"{folder}: no history of {rig}; `rigproof history` lists those there are")
         elif json:
@@ -224,12 +223,10 @@ def import_files(
 
 def _sides(before: str | None, after: str | None, driver: str | None, split: str | None) -> tuple[str, str]:
     """The selections of both sides, however they were given. Raises Refused."""
-    ways: list[tuple[str, str]] = []
-    if before is not None and after is not None:
-        ways.append((before, after))
+    ways = [(before, after)] if before is not None and after is not None else []
     if driver is not None:
-        first, dots, second = driver.partition("..")
-        if not (first and dots and second):
+        first, _, second = driver.partition("..")
+        if not (first and second):
             raise Refused(f"--driver {driver}: name two of them, such as 570..580")
         ways.append((f"driver={first}", f"driver={second}"))
     if split is not None:
