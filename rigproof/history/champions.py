@@ -25,10 +25,8 @@ from pydantic import (
     model_validator,
 )
 
-from rigproof.criteria.criterion import Criterion
 from rigproof.history.rounds import figure_title
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.records.champions import ChampionRate, Champions
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX, FileRefusedError, read_document
 from rigproof.records.message_text import first_problem, one_line
@@ -74,7 +72,20 @@ class ChampionRun(_Stored):
     profile: dict[str, Any]  # LoadedRig.dump()
 
 
-class GpuFigure(_Stored):
+class _Figure(_Stored):
+    """A rate in the unit of its figure, or else of its criterion: in another one a floor would be, too."""
+
+    @field_validator("unit", check_fields=False)
+    @classmethod
+    def _is_as_measured(cls, unit: str, known: ValidationInfo) -> str:
+        figure, criterion = (known.data.get(name, "") for name in ("figure", "criterion"))
+        measured = KINDS.figures.get(figure) or CATALOGUE.get(criterion)
+        if measured is not None and unit != measured.unit:
+            raise ValueError(f"its unit is {measured.unit}")
+        return unit
+
+
+class GpuFigure(_Figure):
     """A GPU's best rate in one figure, for the same work under one enforced power limit.
 
     `labels` and `workers` identify the work, as in FigureRate. Means are over the rounds of the rate.
@@ -106,11 +117,6 @@ class GpuFigure(_Stored):
             raise ValueError("no stage measures such a figure")
         return figure
 
-    @field_validator("unit")
-    @classmethod
-    def _is_that_of_the_figure(cls, unit: str, known: ValidationInfo) -> str:
-        return _expected(unit, KINDS.figures.get(known.data.get("figure", "")))
-
     def rate(self) -> ChampionRate:
         """The rate as criteria compare it."""
         return ChampionRate(**{one.name: getattr(self, one.name) for one in fields(ChampionRate)})
@@ -124,7 +130,7 @@ class Card(_Stored):
     power_limit_w: Rate | None
 
 
-class RigFigure(_Stored):
+class RigFigure(_Figure):
     """The rig's best rate in a criterion that sums those of its GPUs, with these cards and power limits."""
 
     criterion: str
@@ -143,18 +149,6 @@ class RigFigure(_Stored):
         if criterion not in CATALOGUE or not CATALOGUE[criterion].sum_of:
             raise ValueError("no criterion of this name sums rates")
         return criterion
-
-    @field_validator("unit")
-    @classmethod
-    def _is_that_of_the_criterion(cls, unit: str, known: ValidationInfo) -> str:
-        return _expected(unit, CATALOGUE.get(known.data.get("criterion", "")))
-
-
-def _expected(unit: str, measured: FigureKind | Criterion | None) -> str:
-    """Check a rate's unit. ValueError if it is another one, since the floor would be another one too."""
-    if measured is not None and unit != measured.unit:
-        raise ValueError(f"its unit is {measured.unit}")
-    return unit
 
 
 class _Champions(_Stored):
