@@ -103,11 +103,9 @@ def _floors(options: argparse.Namespace) -> int:
     status = INCOMPLETE if not found or any(one.answer == "too wide" for one in found) else 0
     edited = text
     for subject, place in places.items():
-        new = {
-            one.first.rate.figure: (one.value, _comment(one))
-            for one in found
-            if one.first.subject == subject and one.answer not in ("stays", "too wide")
-        }
+        of_card = (one for one in found if one.first.subject == subject)
+        changed = (one for one in of_card if one.answer not in ("stays", "too wide"))
+        new = {one.first.rate.figure: (one.value, _comment(one)) for one in changed}
         edited = with_figures(edited, loaded.file, place, "floors", new) if new else edited
     if edited == text:
         typer.echo("nothing to write")

@@ -27,9 +27,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.champions import same_power
 from rigproof.records.disk.durable import replacing
-from rigproof.records.identity import GpuIdentity
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX
-from rigproof.records.measurements import FigureRate
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
 from rigproof.stages.registry import KINDS
@@ -72,21 +70,26 @@ def gpu_figures(recording: Recording, verdicts: Iterable[Verdict]) -> dict[str, 
     found: dict[str, list[GpuFigure]] = {}
     for verdict in verdicts:
         gpu = recording.gpus.get(verdict.subject)
-        if verdict.outcome in GOOD and gpu is not None and gpu.device == "cuda":
-            for rate in verdict.rates:
-                if rate.value > 0:
-                    own = _gpu_figure(recording, verdict.criterion, gpu, rate)
-                    found.setdefault(gpu.uuid, []).extend(own)
+        if verdict.outcome not in GOOD or gpu is None or gpu.device != "cuda":
+            continue
+        where = {"subject": gpu.subject, "power_limit_w": gpu.power_limit_w, "run_id": recording.run.run_id}
+        for rate in (one for one in verdict.rates if one.value > 0):
+            rounds = figure_rounds(recording, KINDS.figures[rate.figure], gpu.subject)
+            same = all(one.label(name) == value for one in rounds for name, value in rate.labels.items())
+            if not same or len({one.worker for one in rounds}) != rate.workers:
+                continue  # nothing compares with a rate if some of its rounds were other work
+            known = {**means_of(recording, gpu.subject, rounds), **where, **rate._asdict()}
+            known |= {"criterion": verdict.criterion, "labels": dict(rate.labels)}
+            own = GpuFigure(**{name: known[name] for name in GpuFigure.model_fields})
+            found.setdefault(gpu.uuid, []).append(own)
     return found
 
 
 def rig_figures(recording: Recording, verdicts: Iterable[Verdict]) -> list[RigFigure]:
     """The rig's combined rates; none if the CPU was one of the devices."""
-    cards = {
-        subject: Card(uuid=gpu.uuid, name=gpu.name, power_limit_w=gpu.power_limit_w)
-        for subject, gpu in recording.gpus.items()
-    }
-    if not cards or any(gpu.device != "cuda" for gpu in recording.gpus.values()):
+    gpus = recording.gpus.values()
+    cards = {one.subject: Card(uuid=one.uuid, name=one.name, power_limit_w=one.power_limit_w) for one in gpus}
+    if not cards or any(one.device != "cuda" for one in gpus):
         return []
     return [
         RigFigure(
@@ -162,18 +165,6 @@ def _same_conditions(one: _Figure, other: _Figure) -> bool:
         theirs = {card.uuid: card.power_limit_w for card in other.cards.values()}
         return mine.keys() == theirs.keys() and all(same_power(mine[uuid], theirs[uuid]) for uuid in mine)
     return False
-
-
-def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: FigureRate) -> list[GpuFigure]:
-    """A GPU's rate in a figure; none if some of its rounds were other work: nothing compares with it."""
-    rounds = figure_rounds(recording, KINDS.figures[rate.figure], gpu.subject)
-    same = all(one.label(name) == value for one in rounds for name, value in rate.labels.items())
-    if not same or len({one.worker for one in rounds}) != rate.workers:
-        return []
-    means = means_of(recording, gpu.subject, rounds)
-    where = {"subject": gpu.subject, "power_limit_w": gpu.power_limit_w, "run_id": recording.run.run_id}
-    known = {**means, **where, **rate._asdict(), "criterion": criterion, "labels": dict(rate.labels)}
-    return [GpuFigure(**{name: known[name] for name in GpuFigure.model_fields})]
 
 
 def _profile_text(recording: Recording) -> str:

@@ -223,9 +223,8 @@ def read_champions(folder: Path) -> StoredChampions:
     for path in paths:
         gpu = _read(folder, path, GpuChampions)
         if path != gpu_file(folder, gpu.gpu_uuid):
-            raise refusal(
-                path, f"gpu_uuid = {one_line(gpu.gpu_uuid, 80)} is not the GPU that the file is named after"
-            )
+            uuid = one_line(gpu.gpu_uuid, 80)
+            raise refusal(path, f"gpu_uuid = {uuid} is not the GPU that the file is named after")
         gpus[gpu.gpu_uuid] = gpu
     rig_path = folder / RIG_FILE
     rig = _read(folder, rig_path, RigChampions) if rig_path.exists() or rig_path.is_symlink() else None

@@ -89,9 +89,8 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
             nothing = f"no kept run is of {term or 'an empty term'}"
             raise SelectionError(f"{selection}: {nothing}; {_known(found, key)}")
         if not given and len(rigs := {one.rig for one in kept}) > 1:
-            raise SelectionError(
-                f"{selection}: {', '.join(sorted(rigs))} have such runs; write rig=NAME,{term}"
-            )
+            those = ", ".join(sorted(rigs))
+            raise SelectionError(f"{selection}: {those} have such runs; write rig=NAME,{term}")
         found = kept
     return found
 
@@ -186,9 +185,8 @@ def _pairs(
         return {second[uuid][-1].card: (first[uuid], second[uuid]) for uuid in common}
     names = {one.kept.gpu_name or "" for one in (*before, *after)}
     if len(names) > 1:
-        raise SelectionError(
-            f"the sets have no card in common, and {', '.join(sorted(names))} are not alike; choose one kind"
-        )
+        unlike = f"{', '.join(sorted(names))} are not alike"
+        raise SelectionError(f"the sets have no card in common, and {unlike}; choose one kind")
     return {f"other cards of one kind: {names.pop()}": ([*before], [*after])}
 
 
@@ -219,9 +217,8 @@ def _row(
 
 def _shift(before: Sequence[StoredRate], after: Sequence[StoredRate], name: str) -> float | None:
     """How the mean of a reading changed; None if a side does not have it."""
-    known = [
-        [value for one in side if (value := getattr(one.kept, name)) is not None] for side in (before, after)
-    ]
+    read = ([getattr(one.kept, name) for one in side] for side in (before, after))
+    known = [[value for value in side if value is not None] for side in read]
     return fmean(known[1]) - fmean(known[0]) if all(known) else None
 
 

@@ -34,13 +34,11 @@ def earlier_events(folder: Path, report_dir: Path, recording: Recording, t_s: fl
     """
     history = read_history(folder)
     heads = islice(verdicts(report_dir), RUNS_MOST)
-    bad = {run.name for run, head in heads if head is not None and head.get("verdict") != Decision.ACCEPTED}
-    bad.add(recording.run.run_id)
-    found = {
-        (one.kept.run_id, one.kept.gpu_uuid, figure_key(one)): one
-        for one in sorted(history.rates, key=lambda one: one.measured_at)
-        if one.kept.run_id is not None and one.kept.run_id not in bad and one.kept.accepted
-    }
+    bad = {None, recording.run.run_id}
+    bad |= {run.name for run, head in heads if head is not None and head.get("verdict") != Decision.ACCEPTED}
+    good = [one for one in history.rates if one.kept.accepted and one.kept.run_id not in bad]
+    good.sort(key=lambda one: one.measured_at)
+    found = {(one.kept.run_id, one.kept.gpu_uuid, figure_key(one)): one for one in good}
     for gpu in recording.gpus.values():
         own = [one for one in found.values() if one.kept.gpu_uuid == gpu.uuid]
         if own or history.problems:

@@ -25,28 +25,21 @@ def keep_good(
     `stages_of` a criterion: those that it judges. `output_json` itself is not changed. Where a criterion
     failed or was not measured, each has `accepted: false`: no later run is judged by them.
     """
-    disturbed = [
-        (one.subject, set(stages_of(one.criterion)))
-        for one in verdicts
-        if one.outcome is Outcome.NOT_MEASURED and one.remedy and not one.follows
-    ]
+    lost = (one for one in verdicts if one.outcome is Outcome.NOT_MEASURED and one.remedy and not one.follows)
+    disturbed = [(one.subject, {*stages_of(one.criterion)}) for one in lost]
 
     def concerned(one: Verdict) -> bool:
         """Whether others disturbed its device, its node or the rig in one of its stages."""
         about, own = (one.subject, one.subject.partition("/")[0], RIG), {*stages_of(one.criterion)}
         return any(subject in about and stages & own for subject, stages in disturbed)
 
-    judged: dict[tuple[Any, Any, Any], float] = {
-        (verdict.criterion, verdict.subject, rate.figure): rate.value
-        for verdict in verdicts
-        if verdict.outcome in GOOD and not concerned(verdict)
-        for rate in verdict.rates
-    }
+    good = [one for one in verdicts if one.outcome in GOOD and not concerned(one)]
+    judged = {(one.criterion, one.subject, rate.figure): rate.value for one in good for rate in one.rates}
     bad = any(one.outcome in (Outcome.FAIL, Outcome.NOT_MEASURED) for one in verdicts)
     of_run, kept = {"accepted": False} if bad else {}, []
     for one in () if simulated else output_json["benchmarks"]:
         extra = one.get("extra_info") or {}
-        rate = judged.get((extra.get("criterion"), extra.get("subject"), extra.get("figure")))
+        rate = judged.get((extra.get("criterion", ""), extra.get("subject", ""), extra.get("figure", "")))
         if rate is not None:
             kept.append({**one, "extra_info": {**extra, "rate": rate, **of_run}})
     return {**output_json, "benchmarks": kept}

@@ -30,8 +30,7 @@ class ReplayClock:
     Only for `benchmark.pedantic`: calibration would never end.
     """
 
-    def __init__(self) -> None:
-        self._now_s = 0.0
+    _now_s = 0.0
 
     def __call__(self) -> float:
         """Seconds since the replayed round began."""
@@ -118,14 +117,12 @@ def figure_rounds(recording: Recording, figure: FigureKind, subject: str) -> lis
     stage = KINDS.of_figure(figure)
     if stage.measured is not None:
         return stage.measured(recording, subject)
-    return [
-        one
-        for one in recording.rounds.of(subject)
-        if one.stage == stage.name
-        and one.phase == "measure"
-        and all(one.label(name) == value for name, value in figure.labels.items())
-        and recording.is_last(one)
-    ]
+    every = (
+        one for one in recording.rounds.of(subject) if one.stage == stage.name and one.phase == "measure"
+    )
+    labels = figure.labels.items()
+    own = (one for one in every if all(one.label(name) == value for name, value in labels))
+    return [one for one in own if recording.is_last(one)]
 
 
 def figure_title(criterion: str, figure: FigureKind) -> str:

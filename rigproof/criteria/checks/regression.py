@@ -124,17 +124,13 @@ def _compared(device: DeviceEvidence) -> Iterator[Past]:
 
 def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:
     """The failure of a card that fell alone; a warning where all of its kind did, or others use it, too."""
-    alike = (one for one in device.evidence.devices if one is not device and one.found)
-    sisters = [
-        it.compared.loss
-        for one in alike
-        if one.identity.name == device.identity.name
-        for it in _pasts(one)
-        if it.rates.figure == past.rates.figure
-    ]
+    others = (one for one in device.evidence.devices if one is not device and one.found)
+    alike = (one for one in others if one.identity.name == device.identity.name)
+    pasts = (it for one in alike for it in _pasts(one))
+    sisters = [it.compared.loss for it in pasts if it.rates.figure == past.rates.figure]
     kept = sum(loss < AS_MUCH * past.compared.loss for loss in sisters)
-    together, others = bool(sisters) and not kept, count_of(len(sisters), "other cards")
-    control = f"{kept} of {others} alike did not" if kept else f"so did {others} alike: a condition, no card"
+    together, cards = bool(sisters) and not kept, count_of(len(sisters), "other cards")
+    control = f"{kept} of {cards} alike did not" if kept else f"so did {cards} alike: a condition, no card"
     detail = "; ".join([*_in_words(past), *_changed(device, past), control if sisters else ALONE, *notes])
     outcome = Outcome.WARN if together or device.is_cpu else Outcome.FAIL
     finding = _finding(device, past, outcome, detail)
