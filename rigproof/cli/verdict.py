@@ -31,22 +31,15 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
-    made = _Parser(
-        "rigproof verdict",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    as_written = argparse.RawDescriptionHelpFormatter
+    made = _Parser("rigproof verdict", description=ABOUT, formatter_class=as_written, allow_abbrev=False)
     option = made.add_argument
     option("--max-age", metavar="TIME", help="the oldest that counts, such as 24h, 90m or 7d; default: any")
     option("--level", choices=LEVELS, help="the shortest level that counts; default: any")
     option("--hwprofile", metavar="NAME", help="the rig's name or profile; default: any with this machine")
     option("--report-dir", type=Path, default=Path("reports"), help="folder of runs; default: reports")
-    option(
-        "--power-limits",
-        action="store_true",
-        help="compare power limits, too, by NVML: seconds where no program keeps the driver awake",
-    )
+    limits = "compare power limits, too, by NVML: seconds where no program keeps the driver awake"
+    option("--power-limits", action="store_true", help=limits)
     return made
 
 

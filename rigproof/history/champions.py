@@ -243,10 +243,9 @@ def require_inside(folder: Path, path: Path) -> None:
 
 def refusal(path: Path, wrong: str) -> ChampionError:
     """The sentence for a champion file that cannot be used: what is wrong, and what can be done."""
-    return ChampionError(
-        f"{path}: {wrong}; restore the file from a copy, or move it away: without it floors come from the "
-        "SKU files until an accepted run keeps its rates"
-    )
+    way_out = "restore the file from a copy, or move it away"
+    until_then = "without it floors come from the SKU files until an accepted run keeps its rates"
+    return ChampionError(f"{path}: {wrong}; {way_out}: {until_then}")
 
 
 def _read(folder: Path, path: Path, kind: type[_File]) -> _File:

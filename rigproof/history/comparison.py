@@ -50,17 +50,15 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison for programs; `answer` of each figure is what people read."""
+
+        def told(row: Row) -> dict[str, Any]:
+            return {**asdict(row), "change": {**asdict(row.change), "answer": row.change.answer}}
+
         return {
             "simulated": bool(self.sides[0][0].mark),
             "runs": [sorted({one.file for one in side}) for side in self.sides],
             "differs": self.differs,
-            "cards": {
-                card: [
-                    {**asdict(one), "change": {**asdict(one.change), "answer": one.change.answer}}
-                    for one in every
-                ]
-                for card, every in self.cards.items()
-            },
+            "cards": {card: [told(row) for row in every] for card, every in self.cards.items()},
             "left_out": self.left_out,
         }
 

@@ -142,10 +142,8 @@ def _told(rates: Sequence[StoredRate], trends: Trends) -> dict[str, Any]:
     stepped = {trend.runs[step.place].file for trend in trends.values() for step in trend.steps}
     changes = []
     for file in (file for file in runs if file in changed or file in stepped):
-        every = ", ".join(
-            f"{name} {in_words(name, before)} → {in_words(name, now)}"
-            for name, before, now in changed.get(file, ())
-        )
+        steps = ((name, in_words(name, old), in_words(name, now)) for name, old, now in changed.get(file, ()))
+        every = ", ".join(f"{name} {before} → {now}" for name, before, now in steps)
         changes.append({**runs[file].run, "text": every or "no condition that is kept changed"})
     alike = (f"{name} {value}" for name, value in shared.items() if name not in SHOWN_ELSEWHERE)
     return {

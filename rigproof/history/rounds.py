@@ -80,13 +80,8 @@ def replay(
     own.extra_info = dict(extra_info)
     # The last one is repeated for a profiler, which makes one more call.
     upcoming = chain(seconds, repeat(seconds[-1]))
-    own.pedantic(
-        lambda: clock.set(next(upcoming)),
-        setup=lambda: clock.set(0.0),
-        rounds=len(seconds),
-        iterations=1,
-        warmup_rounds=0,
-    )
+    once = {"rounds": len(seconds), "iterations": 1, "warmup_rounds": 0}
+    own.pedantic(lambda: clock.set(next(upcoming)), setup=lambda: clock.set(0.0), **once)
     return True
 
 

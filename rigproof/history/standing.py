@@ -265,10 +265,8 @@ def _untested(gpus: list[dict[str, Any]], here: Here) -> str:
     Of unlike cards CUDA counts the fastest first, unless it is told otherwise: an index may be any of them.
     """
     tested = {*map(_address, gpus), *(str(one.get("uuid")) for one in gpus)}
-    cards = [
-        GpuIdentity(address, "cuda", here.uuids.get(address, ""), "", index, 0.0)
-        for index, address in enumerate(here.driver.expected)
-    ]
+    found = [(address, here.uuids.get(address, "")) for address in here.driver.expected]
+    cards = [GpuIdentity(at, "cuda", uuid, "", index, 0.0) for index, (at, uuid) in enumerate(found)]
     visible = () if here.visible is None else visible_gpus(cards, here.visible, lambda _: None)
     unsure = by_speed(here.visible, here.order) and len(here.driver.models) > 1
     untested = [one.subject for one in (cards if unsure else visible) if not tested & {one.subject, one.uuid}]

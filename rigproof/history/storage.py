@@ -85,10 +85,8 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
                 _write(target, without_rounds(kept))
                 self.saved = target
         except OSError as error:
-            self.problem = (
-                f"{error.filename or self.path}: the throughput history was not written: "
-                f"{error.strerror or error}; free space or make it writable"
-            )
+            what = f"{error.filename or self.path}: the throughput history was not written"
+            self.problem = f"{what}: {error.strerror or error}; free space or make it writable"
 
 
 def direct_storage(config: pytest.Config, folder: Path, run_id: str) -> None:

@@ -73,10 +73,8 @@ def _charts(own: Sequence[Trend], card: str, places: Places, plots: TimePlots, c
         color = {"fill_color": {"value": LINE_COLORS[0]}, "line_color": None}
         dot = Model("Scatter", x={"field": "place"}, y={"field": anchor}, size={"value": 6}, **color)
         dots = Model("GlyphRenderer", name=anchor, data_source=source, glyph=dot)
-        tips = hover(
-            dots,
-            [("run", "@run"), (unit, f"@{{{anchor}}}{{0.00}}"), ("at", f"@{{{anchor}-at}}"), ("", "@under")],
-        )
+        rate, means = f"@{{{anchor}}}{{0.00}}", f"@{{{anchor}-at}}"
+        tips = hover(dots, [("run", "@run"), (unit, rate), ("at", means), ("", "@under")])
         low, high = min(rates.values()), max(rates.values())
         middle, half = (low + high) / 2, max((high - low) * 0.65, SPAN * trend["median"] / 2)
         shapes = [dots, *_levels(trend, places)]
