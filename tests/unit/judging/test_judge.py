@@ -151,7 +151,7 @@ def test_the_headroom_of_the_cpu_is_its_nodes_ram(cpu_bench):
     cpu_bench.host("pc1", 40, 41, ram_available_mib=100)
     verdict = cpu_bench.verdict("memory.headroom", CPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail.startswith("0.10 GiB, limit ≥")
+    assert verdict.detail.startswith("0.098 GiB, limit ≥")
 
 
 # What always holds
