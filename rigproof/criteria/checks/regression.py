@@ -57,7 +57,7 @@ def regression(device: DeviceEvidence) -> Finding:
     if fewest is None:  # a run of a version that had none
         return Finding(Outcome.NO_LIMIT, detail=f"the profile has no {REGRESSION_RUNS}")
     own, found = _earlier(device), _pasts(device)
-    notes = [*own.problems[:1], *_too_few(own, int(fewest.value))]
+    notes = [*own.problems[:1], *_host_paced(device), *_too_few(own, int(fewest.value))]
     worst = min(found, key=lambda one: one.compared.now / one.compared.least, default=None)
     if worst is not None and worst.compared.fell:
         return _fallen(device, worst, notes)
@@ -91,6 +91,12 @@ def _enough(device: DeviceEvidence) -> dict[EarlierRates, str]:
     known = [it for it in _earlier(device).figures if it.figure in kinds.figures and len(it.runs) >= fewest]
     stages = {one: kinds.of_figure(kinds.figures[one.figure]).name for one in known}
     return {one: stage for one, stage in stages.items() if stage in device.evidence.stages}
+
+
+def _host_paced(device: DeviceEvidence) -> Iterator[str]:
+    """How many figures of this run are not compared because its host set the pace."""
+    if number := sum(one.host_paced for one in device.evidence.rates_of(device.subject).values()):
+        yield f"not compared: {count_of(number, 'figures')} whose pace its host set"
 
 
 def _too_few(own: Earlier, fewest: int) -> Iterator[str]:
@@ -136,7 +142,7 @@ def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:
     finding = _finding(device, past, outcome, detail)
     if together:
         finding = finding._replace(remedy=OF_ALL, severity="config")
-    if why := slowed_by(device, Trouble(finding, (past.stage,))):
+    if why := slowed_by(device, Trouble(finding, (past.stage,)), paced=False):  # else it were not compared
         raise Disturbed(f"{why}; so this is not the card's own: {detail}", "run again without it")
     window = device.evidence.whole_window(past.stage)
     short, who, remedy = shortage(device.evidence.node(device.node_name), window)

@@ -85,7 +85,7 @@ def _falls(device: DeviceEvidence, stage: str) -> Iterator[Fall]:
         if values in waiting:
             continue
         if own.seconds.sum() < QUARTERS * SHORTEST_S:
-            short.append(own)
+            short += [own] if launched_in_ms(device, own) is None else []
         else:
             work = ", ".join(
                 f"{name} {one}" for name, one in zip(names, values, strict=True) if one is not None

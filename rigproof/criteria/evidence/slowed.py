@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigproof.criteria.criterion import Disturbed, Finding, Trouble
+from rigproof.criteria.evidence.clocks import within
 from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.events import SEEN_BEFORE_S
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.launches import disturbed
 from rigproof.criteria.evidence.rates import rate_or_none
-from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, unbroken
 from rigproof.criteria.evidence.strangers import NOT_BY_STRANGERS, Stranger, explanation, stages_of, suspects
 from rigproof.criteria.evidence.want_of_memory import ran_short
 from rigproof.criteria.evidence.windows import Window
@@ -33,13 +34,14 @@ STRANGER_SM_PERCENT = LIMITS.key(lambda limits: limits.stranger_sm_percent)
 OF_MEAN, OF_MEDIAN = 1.25, 2.0
 
 
-def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
+def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble, *, paced: bool = True) -> str | None:
     """Explains a low rate if strangers that computed at the time can have taken what it lacks.
 
     How much of the SMs they used is not asked: a few can fill the link, or the memory's bandwidth. Or it is
     explained if one left too little memory for the work. Raises Disturbed if others ended a worker, or kept
     it from starting, and the work that it did not do is what the rate lacks; or if they left a GPU's host so
     much less CPU time than the run needs; or if its host launches products more slowly than it does them.
+    `paced`: whether that can be; not of a rate of which it is known that the card set it.
     """
     devices = about.devices if isinstance(about, Evidence) else (about,)
     taken = [(device, _taken(device, trouble)) for device in devices]
@@ -49,9 +51,9 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
                 raise one.lost
             if one.strangers:
                 return explanation(one.strangers, "computed on this card")
-    for device in devices:
-        if (paced := _paced_by_host(device, trouble)) is not None:
-            raise paced
+    for device in devices if paced else ():
+        if (by_host := _paced_by_host(device, trouble, of_sum=isinstance(about, Evidence))) is not None:
+            raise by_host
     return next(filter(None, (ran_short(device, trouble) for device in devices)), None)
 
 
@@ -60,14 +62,29 @@ def rate_slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | 
     return None if trouble.finding.measured is None else slowed_by(about, trouble)
 
 
-def _paced_by_host(device: DeviceEvidence, trouble: Trouble) -> Disturbed | None:
-    """What the trouble is, if the pace of the products measured at the time was their host's."""
-    if _hurt(device):
+def _paced_by_host(device: DeviceEvidence, trouble: Trouble, *, of_sum: bool) -> Disturbed | None:
+    """What the trouble is, if the pace of the products measured at the time was their host's.
+
+    None if it would be good without the time in which no round ran: a launch is much shorter than a pause.
+    `of_sum`: the figure is the sum of the devices' sustained rates.
+    """
+    finding, stages = trouble.finding, stages_of(device, trouble)
+    if _hurt(device) or finding.measured is None or finding.limit is None:
         return None
-    rounds = device.evidence.rounds(device.subject).measured.verified
-    stages = stages_of(device, trouble)
-    spans = [one[:2] for stage in stages.values() for one in _during(trouble.finding, stage)]
-    return disturbed(device, rounds.only(rounds.same("stage", *stages)).during(spans), trouble.finding)
+    spans = [one[:2] for stage in stages.values() for one in _during(finding, stage)]
+    rounds = device.evidence.rounds(device.subject).verified
+    rounds = rounds.only(rounds.same("stage", *stages)).during(spans)
+    paced = disturbed(device, rounds.measured, finding)
+    if paced is None:
+        return None
+    begins_s, ends_s = np.reshape(spans, (-1, 2)).T
+    whole = unbroken(begins_s, ends_s, np.zeros(len(spans), np.intp), 0.0)
+    worked = unbroken(rounds.begins_s, rounds.t_s, np.zeros(len(rounds), np.intp))
+    whole_s = sum(to_s - from_s - within(device.uncounted, from_s, to_s) for from_s, to_s in whole)
+    worked_s = sum(to_s - from_s for from_s, to_s in worked)
+    rate = rate_or_none(device) if of_sum else None
+    own = finding.measured if rate is None else rate.tflops
+    return paced if finding.measured + own * (whole_s / worked_s - 1) < finding.limit.value else None
 
 
 @dataclass(frozen=True, slots=True)

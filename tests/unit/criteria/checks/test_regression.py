@@ -88,6 +88,24 @@ def test_other_work_is_not_compared(bench):
     assert judged(bench).detail.startswith("too few to tell: 0 of 5")
 
 
+def test_a_rate_that_the_host_set_is_not_compared_and_that_is_said(bench):
+    record(bench, GPU, past(2 * rate_of(bench)))
+    assert judged(bench).outcome is FAIL
+    bench.rounds(GPU, "gemm", host_paced=lambda one: one.label("precision") == "bf16")
+    found = judged(bench)
+    assert found.outcome is NO_LIMIT
+    assert found.detail.startswith("not compared: 1 figure whose pace its host set; too few to tell: 0 of 5")
+
+
+def test_other_rates_that_the_host_set_are_no_excuse(bench):
+    now = rate_of(bench, figure="gemm_fp32_tflops")
+    fp32 = past(now / 0.95, figure="gemm_fp32_tflops")
+    record(bench, GPU, replace(fp32, labels={"precision": ["fp32"], "size": [1024]}))
+    bench.rounds(GPU, "gemm", host_paced=lambda one: one.label("precision") != "fp32")
+    found = judged(bench)
+    assert (found.outcome, found.measured) == (FAIL, now)
+
+
 @pytest.mark.parametrize("slow", [0.95, 1.0])
 def test_a_file_that_cannot_be_read_keeps_a_pass_from_being_one(bench, slow):
     problem = "history/lab/0003_x.json: left out: no JSON; move it out of this folder"

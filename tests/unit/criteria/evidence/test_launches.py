@@ -1,5 +1,6 @@
 """A rate for which the card waited for its host is not blamed on the card, and is no rate of the card's."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -192,3 +193,53 @@ def test_a_card_that_waits_draws_little_power(bench, waits, outcome):
         paced(bench, "sustained")
     verdict = bench.verdict("activity.gpu_active", GPU)
     assert (verdict.outcome, verdict.remedy == REMEDY) == (outcome, waits)
+
+
+def pause(bench, from_s, to_s):
+    """It does nothing in that time."""
+    bench.recording.rounds = [
+        one for one in bench.recording.rounds if one.subject != GPU or not from_s < one.t_s < to_s
+    ]
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(1.0, FAIL), (0.5, NOT_MEASURED)])
+def test_a_card_that_did_nothing_for_a_while_did_not_wait_for_launches(bench, share, outcome):
+    """Its rounds alone are good enough, or they are not."""
+    pause(bench, 40.0, 56.0)
+    slow(bench, "sustained", share)
+    assert bench.verdict(SUSTAINED, GPU).outcome is outcome
+    assert bench.verdict("throughput.combined", "rig").outcome is outcome
+    assert bench.verdict("activity.gpu_active", GPU).outcome is FAIL
+
+
+def test_a_pause_of_its_host_is_none_of_the_card(bench):
+    """Its rate counts without that time, and so does the share of the time in which it worked."""
+    pause(bench, 49.0, 55.0)
+    bench.recording.host_samples = [
+        replace(one, wakeup_delays_ms=(3900.0,)) if 54 <= one.t_s < 54.1 else one
+        for one in bench.recording.host_samples
+        if one.subject != "pc1" or not 50 < one.t_s < 54
+    ]
+    slow(bench, "sustained", 0.64)
+    assert bench.verdict(SUSTAINED, GPU).outcome is NOT_MEASURED
+
+
+def squeezed(bench):
+    """Rounds of gemm so short that 0.7 s of each precision count."""
+    bench.rounds(
+        GPU,
+        "gemm",
+        t_s=lambda one: 6.5 + 0.7 * (one.t_s - 6.5),
+        **{name: lambda one, name=name: 0.7 * getattr(one, name) for name in ("seconds", "work")},
+    )
+
+
+@pytest.mark.parametrize(("waits", "outcome"), [(True, PASS), (False, FAIL)])
+def test_nor_are_products_of_less_than_a_second_that_the_host_slowed_down(bench, waits, outcome):
+    squeezed(bench)
+    numbers = count()
+    bench.rounds(GPU, "gemm", work=lambda one: one.work * (0.3 if next(numbers) % 8 == 7 else 1.0))
+    if waits:
+        bench.rounds(GPU, "gemm", host_paced=True)
+    assert bench.verdict(BF16, GPU).outcome is PASS
+    assert bench.verdict(STABILITY, GPU).outcome is outcome
