@@ -16,7 +16,7 @@ from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.simulation.faults.kinds import FROM, SENSORS, TIMES, FaultKind, Stages
 
 ENERGY_SHARE, BLOCK_S = 0.10, 10.0  # by how much they may differ over so long; see rule 3 in sensors.py
-CHANCE = 3.0  # standard errors: a power that comes and goes is hit by chance where it is read once a second
+CHANCE = 3.0  # standard errors: outside a continuous load power comes and goes, and is hit by chance
 ADJACENT_S = 1e-6  # apart: stretches that are one, except for rounding
 STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it
 CHANGE_SHARE, CHANGE_MEAN_S = 0.50, 5  # of the highest mean over so long: pauses between stages are as short
@@ -51,7 +51,8 @@ def against_energy(device: DeviceEvidence, field: str) -> tuple[float, float, fl
     The blocks cover each stretch of measured work completely. None if no block differs. NotMeasured if a
     reading of the counter is infinite.
     """
-    power = device.readings(field)
+    power, evidence = device.readings(field), device.evidence
+    continuous = [evidence.whole_window(one) for one in evidence.stages_with("continuous")]
     for block in device.cached("energy blocks", lambda: _blocks(device)):
         by_energy_w, own = mean_by_energy(device, block.from_s, block.to_s), power.within(*block[:2])
         length_s = own.times_s[-1] - own.times_s[0] if len(own) >= FEWEST else 0.0
@@ -60,7 +61,9 @@ def against_energy(device: DeviceEvidence, field: str) -> tuple[float, float, fl
             power_w = float(drawn_j.sum() / length_s)
             # The error of the mean by successive differences: small where readings follow the power.
             error_w = math.sqrt(float(np.square(np.diff(own.values)).mean()) / 2 / len(own))
-            if abs(power_w - by_energy_w) > ENERGY_SHARE * by_energy_w + CHANCE * error_w:
+            steady = any(one.from_s <= block.from_s < one.to_s for one in continuous)
+            chance_w = 0.0 if steady else CHANCE * error_w
+            if abs(power_w - by_energy_w) > ENERGY_SHARE * by_energy_w + chance_w:
                 return block.from_s, power_w, by_energy_w
     return None
 

@@ -8,8 +8,9 @@ The rules, all of them about validity and none a limit of a rig:
    value for more than 0.4 s. Ten seconds of one value mean a frozen sensor; so do three if the energy counter
    shows that the card drew a different power in that time.
 3. Over ten seconds of measured work energy and power agree within 10 %, and three standard errors of the mean
-   of the readings. On H100 and H200, read ten times a second: within 6.3 %; once a second within 19 % while
-   the card waited for its data now and then. An energy counter that has ever counted also counts under load.
+   of the readings more where the load is not continuous. On H100 and H200, read ten times a second: within
+   6.3 %; once a second within 19 % while the card waited for its data now and then, under a continuous load
+   within 10 %. An energy counter that has ever counted also counts under load.
 4. A temperature follows the power. A frozen sensor is: 20 s of one value after a lasting power step of 30 %;
    15 s of one value after the 5 s mean has changed by half of the highest, however briefly; one value in a
    whole run whose power more than doubled. On H100 and H200 the memory temperature stayed constant for 10 s

@@ -55,10 +55,19 @@ def test_only_the_card_whose_power_differs_is_found(bench):
 
 
 @pytest.mark.parametrize(
-    ("every", "drawn_w", "doubted"), [(10, 420, False), (10, 150, True), (1, 420, False), (1, 330, True)]
+    ("from_s", "every", "drawn_w", "doubted"),
+    [
+        (93.0, 10, 420, False),  # in the feeding stage
+        (93.0, 10, 150, True),
+        (93.0, 1, 420, False),
+        (93.0, 1, 330, True),
+        (26.0, 10, 420, True),  # under a continuous load power does not come and go
+        (26.0, 1, 420, True),
+        (26.0, 1, 490, False),
+    ],
 )
 def test_power_that_comes_and_goes_may_be_read_by_chance_as_far_as_its_readings_vary(
-    bench, every, drawn_w, doubted
+    bench, from_s, every, drawn_w, doubted
 ):
     """Two readings of 700 W and one of 100 W in turns, 500 W on average, and a counter of another power."""
     bench.recording.gpu_samples = [
@@ -67,7 +76,7 @@ def test_power_that_comes_and_goes_may_be_read_by_chance_as_far_as_its_readings_
     places = {one.t_s: place for place, one in enumerate(bench.recording.gpu_samples.of(GPU))}
     bench.samples(
         GPU,
-        power_w=lambda one: 700.0 if places[one.t_s] % 3 else 100.0,
+        power_w=lambda one: drawn_w if one.t_s < from_s else 700.0 if places[one.t_s] % 3 else 100.0,
         energy_j=lambda one: drawn_w * one.t_s,
     )
     one, _ = devices(bench)
