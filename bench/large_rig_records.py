@@ -97,7 +97,7 @@ def round_batches(shape: Shape, rates: Floats, layout: pa.Schema) -> Iterator[pa
             seconds = work / (usual * rates) * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
         fields = {"t_s": _ends(shape, second), "phase": phase, "seconds": seconds, "work": work}
         labels = {"precision": precision, "size": size, "part": part, "batch": batch, "steps": steps}
-        fields |= {"unit": "TFLOP", "verified": True, "device": None}
+        fields |= {"unit": "TFLOP", "verified": True, "device": None, "host_paced": None}
         fields |= {f"labels.{name}": value for name, value in labels.items()}
         yield _many(shape, stage, fields, layout)
 

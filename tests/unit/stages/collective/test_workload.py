@@ -134,8 +134,9 @@ def test_a_group_that_is_told_to_stop_ends_and_says_nothing(group, monkeypatch):
 
 def test_what_connects_the_ranks_costs_no_size_its_time(group):
     """The first all-to-all waits as long as all the time that the ranks have."""
-    before = "if case.operation == 'all_to_all' and not case.mib and repeats == 1: import time; time.sleep(1)"
-    spec = replace(SPEC, operations=("all_reduce", "all_to_all"), other_sizes_mib=(0, 1), seconds=0.9)
+    first = "case.operation == 'all_to_all' and not case.mib and repeats == 1"
+    before = f"if {first}: import time; time.sleep(1.9)"
+    spec = replace(SPEC, operations=("all_reduce", "all_to_all"), other_sizes_mib=(0, 1), seconds=1.8)
     for context in group(2, spec, before=before):
         assert context.events("size_left_out") == []
         elements = {one.label("elements") for one in context.rounds if one.label("operation") == "all_to_all"}
