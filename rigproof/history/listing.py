@@ -202,7 +202,8 @@ def _rate_lines(rates: Sequence[StoredRate], numbers: Collection[str], *, color:
             when = one.measured_at[:16].replace("T", " ")
             origin = "imported" if one.kept.imported else ""
             notes = "".join(f", {note}" for note in (one.kept.shortened, origin, *one.kept.tags) if note)
-            rate = f"{one.kept.rate:9.2f} {one.kept.unit} {styled(f'{change:>8}', style)}"
+            rate = f"{one.kept.rate:.2f}" if one.kept.rate >= 0.1 else figure(one.kept.rate)
+            rate = f"{rate:>9} {one.kept.unit} {styled(f'{change:>8}', style)}"
             yield f"    {one.number}  {when}  {rate}  {versions}{notes}"
 
 
