@@ -209,8 +209,9 @@ class RealRun:
         return {(one["criterion"], one["subject"]): one["outcome"] for one in self.verdict()["criteria"]}
 
     def not_well(self) -> set[tuple[str, str]]:
-        """Criterion and subject of all that failed or warned."""
-        return {key for key, outcome in self.outcomes().items() if outcome in ("fail", "warn")}
+        """Criterion and subject of what failed or warned, but for what a hypervisor took of this machine."""
+        outcomes = self.outcomes().items()
+        return {key for key, outcome in outcomes if outcome in ("fail", "warn") and key[0] != "host.steal"}
 
     def left_processes(self, limit_s: float = 0.0) -> list[str]:
         """What is left of it after `limit_s` at most."""

@@ -80,7 +80,7 @@ def test_a_cable_that_is_pulled_out_ends_it_and_the_rest_is_judged(lan: Lan, net
     running.finish()
     network.put_back("pc2")
     assert {one.kind for one in lan.records if isinstance(one, Event)} == {"lan_silent"}
-    lan.measure(PAIRS[2])
+    lan.measure(PAIRS[2], tcp_s=3.0)  # on a busy machine, too, there are rounds both ways
     found = lan.verdict(*PAIRS[0], link_mbit=float(MBIT))
     assert found.outcome is Outcome.FAIL
     assert "nothing" in found.detail
