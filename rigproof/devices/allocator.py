@@ -14,6 +14,10 @@ from rigproof.profiles.planning.plan import MemoryPlan
 NAME, OLD_NAME = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 # torch 2.9 knows the new name but ignores its setting for CUDA's segments (pytorch#183387); 2.11 applies it.
 NEW_NAME_SINCE = (2, 11)
+# Expandable segments map 20 MiB at a time, and the driver maps for one card after the other: four H200 took
+# 2 s to map and 2 s to free what one does in 0.5 s. torch 2.11 can map larger pieces (pytorch#172056).
+PIECES_SINCE = (2, 11)
+PIECE_MIB = 64  # at most what a card loses to the last one; `max_split_size_mb` must not be less
 LAZY_SINCE = (12, 2)  # CUDA 12.2 release notes: lazy loading is the default on Linux
 
 NO_EFFECT = {
@@ -32,11 +36,13 @@ class Configuration:
 
 
 def wanted(plan: MemoryPlan) -> str:
-    """The options that the plan asks for, as torch reads them; empty without a policy."""
+    """The options that the plan asks for, as the installed torch reads them; empty without a policy."""
     if not plan.enabled:
         return ""
+    sized = plan.expandable_segments and (_numbers(installed_torch()) or (0, 0)) >= PIECES_SINCE
     options = {
         "expandable_segments": "True" if plan.expandable_segments else None,
+        "large_segment_size_mb": min(PIECE_MIB, plan.max_split_size_mib or PIECE_MIB) if sized else None,
         "max_split_size_mb": plan.max_split_size_mib,  # torch's MB are MiB
         "roundup_power2_divisions": plan.roundup_power2_divisions,
     }

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -6,14 +8,20 @@ from rigproof.devices.allocator import configure, configured, environment_warnin
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 
 PLAN = MemoryPlan(enabled=True, expandable_segments=True, max_split_size_mib=64, roundup_power2_divisions=16)
-SEEDS = "expandable_segments:True,max_split_size_mb:64,roundup_power2_divisions:16"
+OLD_SEEDS = "expandable_segments:True,max_split_size_mb:64,roundup_power2_divisions:16"
+SEEDS = "expandable_segments:True,large_segment_size_mb:64,max_split_size_mb:64,roundup_power2_divisions:16"
+EXPANDABLE = MemoryPlan(enabled=True, expandable_segments=True)
 
 
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
         (PLAN, SEEDS),
-        (MemoryPlan(enabled=True, expandable_segments=True), "expandable_segments:True"),
+        (EXPANDABLE, "expandable_segments:True,large_segment_size_mb:64"),
+        (
+            replace(EXPANDABLE, max_split_size_mib=30),
+            "expandable_segments:True,large_segment_size_mb:30,max_split_size_mb:30",
+        ),
         (MemoryPlan(enabled=True, max_split_size_mib=128), "max_split_size_mb:128"),
         (MemoryPlan(enabled=True), ""),
         (MemoryPlan(enabled=False, expandable_segments=True), ""),
@@ -29,25 +37,28 @@ def test_torch_reads_what_is_written():
     if parse is None:
         pytest.skip("this torch reads it when CUDA starts, and there alone")
     parse(SEEDS)
+    with pytest.raises((RuntimeError, ValueError), match="max_split_size_mb too small"):
+        parse("large_segment_size_mb:64,max_split_size_mb:63")
     with pytest.raises((RuntimeError, ValueError), match="power of 2"):
         parse("roundup_power2_divisions:15")  # so it does look
 
 
 @pytest.mark.parametrize(
-    ("torch_version", "name"),
+    ("torch_version", "name", "value"),
     [
-        ("2.4.1+cu121", "PYTORCH_CUDA_ALLOC_CONF"),
-        ("2.9.1", "PYTORCH_CUDA_ALLOC_CONF"),  # it knows the new name and does not obey it
-        ("2.11.0+cu130", "PYTORCH_ALLOC_CONF"),
-        ("3.0.0a0+git1234", "PYTORCH_ALLOC_CONF"),
-        (None, "PYTORCH_ALLOC_CONF"),
+        ("2.4.1+cu121", "PYTORCH_CUDA_ALLOC_CONF", OLD_SEEDS),
+        ("2.9.1", "PYTORCH_CUDA_ALLOC_CONF", OLD_SEEDS),  # it knows the new name and does not obey it
+        ("2.10.0", "PYTORCH_CUDA_ALLOC_CONF", OLD_SEEDS),
+        ("2.11.0+cu130", "PYTORCH_ALLOC_CONF", SEEDS),
+        ("3.0.0a0+git1234", "PYTORCH_ALLOC_CONF", SEEDS),
+        (None, "PYTORCH_ALLOC_CONF", OLD_SEEDS),
     ],
 )
-def test_the_variable_is_the_one_that_this_torch_obeys(monkeypatch, torch_version, name):
+def test_variable_and_options_are_those_that_this_torch_obeys(monkeypatch, torch_version, name, value):
     monkeypatch.setattr(allocator, "installed_torch", lambda: torch_version)
     environ = {}
     configure(PLAN, environ)
-    assert environ == {name: SEEDS}
+    assert environ == {name: value}
     assert variable_of(torch_version) == name
     assert configured(PLAN, environ).by == "profile"
 

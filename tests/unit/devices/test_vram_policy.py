@@ -305,6 +305,8 @@ def test_the_memory_is_read_as_often_as_the_profile_says(context, policy_of, mon
 
 # Settings of a GPU
 
+ASKED = "expandable_segments:True,large_segment_size_mb:64"
+
 
 class Card(CpuDevice):
     """The CPU in the guise of a GPU, so that a GPU's settings are reported."""
@@ -326,11 +328,7 @@ def card():
 @pytest.mark.parametrize(
     ("environ", "after", "reason"),
     [
-        (
-            {"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
-            "expandable_segments:True",
-            "as set in the profile",
-        ),
+        ({"PYTORCH_ALLOC_CONF": ASKED}, ASKED, "as set in the profile"),
         ({"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "backend:cudaMallocAsync", "by the user"),
         ({}, "", "torch's defaults"),
     ],
@@ -346,7 +344,7 @@ def test_the_allocator_s_settings_are_reported_as_they_are_in_force(
     policy.begin()
     policy.end()
     (event,) = [e for e in context.events("memory_policy") if e.data["technique"] == "allocator"]
-    assert (event.data["before"], event.data["after"]) == ("expandable_segments:True", after)
+    assert (event.data["before"], event.data["after"]) == (ASKED, after)
     assert reason in event.message
     assert "torch says expandable_segments=True" in event.message
 

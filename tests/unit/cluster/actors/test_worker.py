@@ -65,7 +65,9 @@ def opened(device, *changes, how="early", **environ):
 def test_the_allocator_is_configured_before_torch_is_there(how):
     result = opened("cuda", how=how)
     assert (result["torch_before"], result["torch_after"]) == (False, True)
-    assert list(result["found"].values()) == ["expandable_segments:True,max_split_size_mb:64"]
+    assert list(result["found"].values()) == [
+        "expandable_segments:True,large_segment_size_mb:64,max_split_size_mb:64"
+    ]
 
 
 def test_torch_is_loaded_before_it_is_known_which_worker_it_is_and_the_device_opened_after_that():
