@@ -95,7 +95,7 @@ def list_rates(
     if rig is not None and (unknown := [one for one in numbers if one not in {it.number for it in rates}]):
         raise Refused(f"{folder / rig}: no run {', '.join(unknown)}; `rigproof history {rig}` lists them")
     try:
-        selected = rates if of is None or not rates else comparison.chosen(rates, of)
+        selected = rates if of is None else comparison.chosen(rates, of)
         shown = (one for one in selected if not numbers or one.number in numbers)
         every = grouped(shown, lambda one: one.rig).values()
         if html is not None:

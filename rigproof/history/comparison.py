@@ -66,6 +66,8 @@ class Compared:
 def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...]:
     """The rates of a selection, such as `0003`, `0001-0007` or `driver=580,card=pc1/gpu0`. SelectionError.
 
+    It is refused if it is no selection, or if it selects none of the rates that there are.
+
     Its terms, parted by commas, hold together. Keys: run, rig, card (UUID or subject), driver, torch, cuda,
     level, tag, figure (a part of its name), power (W), since and before (a date).
     """
@@ -83,7 +85,7 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
             raise SelectionError(unknown)
         matches = TERMS[key] if given else _has_number
         kept = tuple(one for one in found if matches(one, value or term))
-        if not kept:
+        if rates and not kept:
             nothing = f"no kept run is of {term or 'an empty term'}"
             raise SelectionError(f"{selection}: {nothing}; {_known(found, key)}")
         if not given and len(rigs := {one.rig for one in kept}) > 1:

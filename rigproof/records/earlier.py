@@ -37,10 +37,9 @@ class EarlierRates:
     others: str = ""
 
     def same_work(self, rate: FigureRate) -> bool:
-        """Whether a rate is one of this work, and the card's own."""
+        """Whether a rate is one of this work."""
         known = ((self.labels[name], value) for name, value in rate.labels.items() if name in self.labels)
-        alike = rate.unit == self.unit and all(list(values) == [value] for values, value in known)
-        return alike and not rate.host_paced
+        return rate.unit == self.unit and all(list(values) == [value] for values, value in known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, No
 from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED
+from rigproof.criteria.evidence.launches import disturbed
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.losses import Compared, compared
@@ -21,18 +23,23 @@ REGRESSION_RUNS = LIMITS.key(lambda limits: limits.regression_runs)
 REGRESSION_SHARE = LIMITS.key(lambda limits: limits.regression_share)
 REGRESSION_ERROR = LIMITS.key(lambda limits: limits.regression_error)
 ALONE = "no card alike to compare with"
+OF_CPU = "find who else uses this CPU, beside a virtual machine too, or what changed; see `rigproof history`"
 OF_ALL = "find what changed for all: room, fans, power, host, software; see `rigproof history`"
 AS_MUCH = 0.5  # of a card's loss: sister cards that lost so much lost it with the card
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A figure of a card against its earlier rates. `times`: its rate in each attempt at the stage."""
+    """A figure of a card against its earlier rates. `times`: its rate in each attempt at the stage.
+
+    `host_paced`: the last of them is its host's.
+    """
 
     rates: EarlierRates
     stage: str
     times: tuple[float, ...]
     compared: Compared
+    host_paced: bool
 
 
 @Criterion(
@@ -57,7 +64,7 @@ def regression(device: DeviceEvidence) -> Finding:
     if fewest is None:  # a run of a version that had none
         return Finding(Outcome.NO_LIMIT, detail=f"the profile has no {REGRESSION_RUNS}")
     own, found = _earlier(device), _pasts(device)
-    notes = [*own.problems[:1], *_host_paced(device), *_too_few(own, int(fewest.value))]
+    notes = [*own.problems[:1], *_too_few(own, int(fewest.value))]
     worst = min(found, key=lambda one: one.compared.now / one.compared.least, default=None)
     if worst is not None and worst.compared.fell:
         return _fallen(device, worst, notes)
@@ -93,12 +100,6 @@ def _enough(device: DeviceEvidence) -> dict[EarlierRates, str]:
     return {one: stage for one, stage in stages.items() if stage in device.evidence.stages}
 
 
-def _host_paced(device: DeviceEvidence) -> Iterator[str]:
-    """How many figures of this run are not compared because its host set the pace."""
-    if number := sum(one.host_paced for one in device.evidence.rates_of(device.subject).values()):
-        yield f"not compared: {count_of(number, 'figures')} whose pace its host set"
-
-
 def _too_few(own: Earlier, fewest: int) -> Iterator[str]:
     """How many runs there are, and are needed, of the figure with the fewest, if not all have enough."""
     least = min(own.figures, key=lambda one: len(one.runs), default=EarlierRates("", "", {}, ()))
@@ -119,13 +120,14 @@ def _compared(device: DeviceEvidence) -> Iterator[Past]:
     for past, stage in _enough(device).items():
         ran, earlier = recording.stages.get(stage), len(recording.earlier_attempts.get(stage, ()))
         attempts = (*evidence.earlier_attempts[:earlier], evidence)
-        rates = [one.rates_of(device.subject).get(past.figure) for one in attempts]
-        times = tuple(one.value for one in rates if one is not None and past.same_work(one))
+        found = (one.rates_of(device.subject).get(past.figure) for one in attempts)
+        rates = [one for one in found if one is not None and past.same_work(one)]
+        times = tuple(one.value for one in rates)
         if times and ran is not None and ran.status in ENDED:
             error, share = device.limit(REGRESSION_ERROR).value, device.limit(REGRESSION_SHARE).value
             before = [one.value for one in past.runs]
-            if (found := compared(before, median_high(times), tests, error, share)) is not None:
-                yield Past(past, stage, times, found)
+            if (against := compared(before, median_high(times), tests, error, share)) is not None:
+                yield Past(past, stage, times, against, rates[-1].host_paced)
 
 
 def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:
@@ -133,16 +135,21 @@ def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:
     others = (one for one in device.evidence.devices if one is not device and one.found)
     alike = (one for one in others if one.identity.name == device.identity.name)
     pasts = (it for one in alike for it in _pasts(one))
-    sisters = [it.compared.loss for it in pasts if it.rates.figure == past.rates.figure]
+    alike_pasts = (it for it in pasts if it.rates.figure == past.rates.figure and not it.host_paced)
+    sisters = [it.compared.loss for it in alike_pasts]
     kept = sum(loss < AS_MUCH * past.compared.loss for loss in sisters)
     together, cards = bool(sisters) and not kept, count_of(len(sisters), "other cards")
     control = f"{kept} of {cards} alike did not" if kept else f"so did {cards} alike: a condition, no card"
     detail = "; ".join([*_in_words(past), *_changed(device, past), control if sisters else ALONE, *notes])
     outcome = Outcome.WARN if together or device.is_cpu else Outcome.FAIL
     finding = _finding(device, past, outcome, detail)
-    if together:
+    if device.is_cpu:
+        finding = finding._replace(remedy=OF_CPU, severity="warn")
+    elif together:
         finding = finding._replace(remedy=OF_ALL, severity="config")
-    if why := slowed_by(device, Trouble(finding, (past.stage,)), paced=False):  # else it were not compared
+    if past.host_paced and (paced := disturbed(device, _rounds(device, past), finding)) is not None:
+        raise paced
+    if why := slowed_by(device, Trouble(finding, (past.stage,)), paced=False):  # not of its other figures
         raise Disturbed(f"{why}; so this is not the card's own: {detail}", "run again without it")
     window = device.evidence.whole_window(past.stage)
     short, who, remedy = shortage(device.evidence.node(device.node_name), window)
@@ -169,14 +176,19 @@ def _in_words(past: Past) -> Iterator[str]:
 
 def _changed(device: DeviceEvidence, past: Past) -> Iterator[str]:
     """How clock and temperature differ from those of the earlier runs, as far as they do."""
-    rounds, kinds = device.evidence.rounds(device.subject).measured, device.evidence.kinds
-    own = rounds.only(rounds.same("stage", past.stage)).having(**kinds.figures[past.rates.figure].labels)
+    own = _rounds(device, past)
     window = Window(float(own.begins_s.min(initial=math.inf)), float(own.t_s.max(initial=-math.inf)))
     for sensor, unit in (("sm_clock_mhz", "MHz"), ("core_temperature_c", "°C")):
         before = [value for one in past.rates.runs if (value := getattr(one, sensor)) is not None]
         now = device.recorded(sensor, window)
         if before and len(now) and round(change := now.mean - fmean(before)):
             yield f"{change:+.0f} {unit}"
+
+
+def _rounds(device: DeviceEvidence, past: Past) -> Rounds:
+    """The rounds of a figure."""
+    rounds, kinds = device.evidence.rounds(device.subject).measured, device.evidence.kinds
+    return rounds.only(rounds.same("stage", past.stage)).having(**kinds.figures[past.rates.figure].labels)
 
 
 FAULTS = (

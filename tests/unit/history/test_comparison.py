@@ -144,6 +144,13 @@ def test_what_selects_nothing_is_refused_with_what_there_is(two_drivers, selecti
     assert why in str(caught.value)
 
 
+def test_what_is_no_selection_is_refused_without_any_rate_too() -> None:
+    assert chosen((), "0003,driver=580,since=2026-01-09") == ()
+    for wrong in ("since=yesterday", "colour=red", "card="):
+        with pytest.raises(SelectionError):
+            chosen((), wrong)
+
+
 def test_a_number_that_several_rigs_have_needs_the_rig(two_drivers) -> None:
     rates = [*two_drivers, rate(1, rig="vm")]
     with pytest.raises(SelectionError, match="lab, vm have such runs; write rig=NAME,0001"):

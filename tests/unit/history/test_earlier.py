@@ -81,7 +81,6 @@ def test_runs_under_the_same_conditions_count_oldest_first_and_survive_the_recor
     assert figure.same_work(now)
     assert not figure.same_work(now._replace(labels={"precision": "bf16", "size": 4096}))
     assert not figure.same_work(now._replace(unit="GB/s"))
-    assert not figure.same_work(now._replace(host_paced=True))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from support.peers import make_peers, subject_of
 
 REGRESSION = "history.regression"
 FAIL, WARN, PASS, NO_LIMIT = Outcome.FAIL, Outcome.WARN, Outcome.PASS, Outcome.NO_LIMIT
+NOT_MEASURED = Outcome.NOT_MEASURED
 SHARES = (1.0, 1.002, 0.999, 1.001, 0.998, 1.0, 1.001, 0.999)
 BF16, SUSTAINED = "gemm_bf16_tflops", "sustained_tflops"
 
@@ -88,13 +89,26 @@ def test_other_work_is_not_compared(bench):
     assert judged(bench).detail.startswith("too few to tell: 0 of 5")
 
 
-def test_a_rate_that_the_host_set_is_not_compared_and_that_is_said(bench):
+def host_paced(bench, subject=GPU):
+    bench.rounds(subject, "gemm", host_paced=lambda one: one.label("precision") == "bf16")
+
+
+def test_a_rate_that_its_host_lowered_is_not_the_cards_loss(bench):
     record(bench, GPU, past(2 * rate_of(bench)))
     assert judged(bench).outcome is FAIL
-    bench.rounds(GPU, "gemm", host_paced=lambda one: one.label("precision") == "bf16")
+    host_paced(bench)
     found = judged(bench)
-    assert found.outcome is NO_LIMIT
-    assert found.detail.startswith("not compared: 1 figure whose pace its host set; too few to tell: 0 of 5")
+    assert found.outcome is NOT_MEASURED
+    assert "waited for its host to launch products of size 1024" in found.detail
+    assert "gemm_size" in found.remedy
+    bench.limits(launch_ms=0.0001)  # a host that is itself too slow
+    assert judged(bench).outcome is FAIL
+
+
+def test_a_rate_that_its_host_set_passes_if_it_is_no_lower(bench):
+    record(bench, GPU, past(rate_of(bench)))
+    host_paced(bench)
+    assert judged(bench).outcome is PASS
 
 
 def test_other_rates_that_the_host_set_are_no_excuse(bench):
@@ -125,7 +139,7 @@ def test_a_figure_of_before_that_was_not_measured_now_is_not_passed_over(bench):
     record(bench, GPU, past(660.0), past(650.0, figure=SUSTAINED))
     bench.recording.rounds = [one for one in bench.recording.rounds if one.stage != "sustained"]
     found = judged(bench)
-    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.outcome is NOT_MEASURED
     assert "sustained_tflops was not measured" in found.detail
 
 
@@ -134,7 +148,7 @@ def test_a_damaged_event_is_not_measured(bench, data):
     bench.recording.events.append(Event(5.0, "earlier_rates", GPU, "", data=data))
     found = judged(bench)
     assert (found.outcome, found.detail) == (
-        Outcome.NOT_MEASURED,
+        NOT_MEASURED,
         "what was recorded of earlier runs is damaged",
     )
 
@@ -152,7 +166,7 @@ def test_what_others_took_is_not_the_card_s_own(bench):
     assert judged(bench).outcome is FAIL
     bench.stranger(60, sm_percent=[4, 48])
     found = judged(bench)
-    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.outcome is NOT_MEASURED
     assert found.detail.startswith("pid 5263")
     assert found.remedy
 
@@ -163,6 +177,7 @@ def test_the_cpu_as_the_device_warns_since_others_use_it_too(bench, monkeypatch)
     found = judged(bench)
     assert found.outcome is WARN
     assert found.detail.startswith("gemm_bf16_tflops -10 % of 8 earlier runs")
+    assert (found.remedy.partition(",")[0], found.severity) == ("find who else uses this CPU", "warn")
 
 
 @pytest.fixture
@@ -192,6 +207,15 @@ def test_one_card_beside_sound_sisters_fails_alone(eight):
     outcomes = {index: judged(eight, subject_of(index)).outcome for index in range(8)}
     assert outcomes == {index: FAIL if index == 3 else PASS for index in range(8)}
     assert "7 of 7 other cards alike did not" in judged(eight, subject_of(3)).detail
+
+
+def test_sisters_whose_host_set_their_pace_are_no_control(eight):
+    for index in range(8):
+        if index != 3:
+            host_paced(eight, subject_of(index))
+    assert judged(eight, subject_of(3)).outcome is FAIL
+    assert "no card alike to compare with" in judged(eight, subject_of(3)).detail
+    assert judged(eight, subject_of(0)).outcome is NOT_MEASURED
 
 
 def test_two_of_eight_are_cards_too(eight):
