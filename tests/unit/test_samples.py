@@ -319,6 +319,23 @@ def test_steps_that_wait_for_their_host_are_not_held_against_other_cards():
     assert found["vm/gpu1"].outcome is Outcome.PASS
 
 
+def test_products_too_short_for_their_host_to_launch_are_no_loss_of_a_card():
+    """A sound card: of size 8192 its fp8 reached 1209 TFLOP/s, and the host set the pace of no round."""
+    recording = recorded(SAMPLES / "host-paced" / "h200-quick-4096")
+    (found,) = [one for one in judge_all(recording) if one.outcome is Outcome.NOT_MEASURED]
+    assert (found.criterion, found.subject) == ("throughput.gemm_fp8", "vm/gpu0")
+    assert (
+        "while vm/gpu0 waited for its host to launch products of size 4096, which took 0.29 ms"
+        in found.detail
+    )
+    gemm = [one for one in recording.rounds if one.stage == "gemm" and one.phase == "measure"]
+    paced = {one.label("precision"): one.host_paced for one in gemm}
+    assert paced == dict.fromkeys(["fp32", "tf32", "fp16", "bf16"], False) | {"fp8": True}
+    assert all(one.host_paced == paced[one.label("precision")] for one in gemm)
+    recording.rounds = [dataclasses.replace(one, host_paced=False) for one in recording.rounds]
+    assert Outcome.FAIL in {one.outcome for one in judge_all(recording) if one.criterion == found.criterion}
+
+
 def measured(verdict):
     """fp8 came after these runs."""
     return verdict.outcome is not Outcome.NOT_APPLICABLE
