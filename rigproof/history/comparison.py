@@ -66,8 +66,6 @@ class Compared:
 def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...]:
     """The rates of a selection, such as `0003`, `0001-0007` or `driver=580,card=pc1/gpu0`. SelectionError.
 
-    It is refused if it is no selection, or if it selects none of the rates that there are.
-
     Its terms, parted by commas, hold together. Keys: run, rig, card (UUID or subject), driver, torch, cuda,
     level, tag, figure (a part of its name), power (W), since and before (a date).
     """

@@ -9,7 +9,6 @@ from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, No
 from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED
-from rigproof.criteria.evidence.launches import disturbed
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.criteria.evidence.windows import Window
@@ -30,16 +29,12 @@ AS_MUCH = 0.5  # of a card's loss: sister cards that lost so much lost it with t
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A figure of a card against its earlier rates. `times`: its rate in each attempt at the stage.
-
-    `host_paced`: the last of them is its host's.
-    """
+    """A figure of a card against its earlier rates. `times`: its rate in each attempt at the stage."""
 
     rates: EarlierRates
     stage: str
     times: tuple[float, ...]
     compared: Compared
-    host_paced: bool
 
 
 @Criterion(
@@ -120,14 +115,13 @@ def _compared(device: DeviceEvidence) -> Iterator[Past]:
     for past, stage in _enough(device).items():
         ran, earlier = recording.stages.get(stage), len(recording.earlier_attempts.get(stage, ()))
         attempts = (*evidence.earlier_attempts[:earlier], evidence)
-        found = (one.rates_of(device.subject).get(past.figure) for one in attempts)
-        rates = [one for one in found if one is not None and past.same_work(one)]
-        times = tuple(one.value for one in rates)
+        rates = [one.rates_of(device.subject).get(past.figure) for one in attempts]
+        times = tuple(one.value for one in rates if one is not None and past.same_work(one))
         if times and ran is not None and ran.status in ENDED:
             error, share = device.limit(REGRESSION_ERROR).value, device.limit(REGRESSION_SHARE).value
             before = [one.value for one in past.runs]
-            if (against := compared(before, median_high(times), tests, error, share)) is not None:
-                yield Past(past, stage, times, against, rates[-1].host_paced)
+            if (found := compared(before, median_high(times), tests, error, share)) is not None:
+                yield Past(past, stage, times, found)
 
 
 def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:
@@ -135,8 +129,7 @@ def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:
     others = (one for one in device.evidence.devices if one is not device and one.found)
     alike = (one for one in others if one.identity.name == device.identity.name)
     pasts = (it for one in alike for it in _pasts(one))
-    alike_pasts = (it for it in pasts if it.rates.figure == past.rates.figure and not it.host_paced)
-    sisters = [it.compared.loss for it in alike_pasts]
+    sisters = [it.compared.loss for it in pasts if it.rates.figure == past.rates.figure]
     kept = sum(loss < AS_MUCH * past.compared.loss for loss in sisters)
     together, cards = bool(sisters) and not kept, count_of(len(sisters), "other cards")
     control = f"{kept} of {cards} alike did not" if kept else f"so did {cards} alike: a condition, no card"
@@ -147,9 +140,8 @@ def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:
         finding = finding._replace(remedy=OF_CPU, severity="warn")
     elif together:
         finding = finding._replace(remedy=OF_ALL, severity="config")
-    if past.host_paced and (paced := disturbed(device, _rounds(device, past), finding)) is not None:
-        raise paced
-    if why := slowed_by(device, Trouble(finding, (past.stage,)), paced=False):  # not of its other figures
+    over = _rounds(device, past).unbroken(device.evidence.kinds)
+    if why := slowed_by(device, Trouble(finding._replace(over=over), (past.stage,))):
         raise Disturbed(f"{why}; so this is not the card's own: {detail}", "run again without it")
     window = device.evidence.whole_window(past.stage)
     short, who, remedy = shortage(device.evidence.node(device.node_name), window)
@@ -166,9 +158,8 @@ def _finding(device: DeviceEvidence, past: Past, outcome: Outcome, detail: str) 
 
 def _in_words(past: Past) -> Iterator[str]:
     """`gemm_bf16_tflops -5.1 % of 12 earlier runs`, and since when; all times that it was measured."""
-    runs, since = past.rates.runs, past.compared.since
+    runs, since, lost = past.rates.runs, past.compared.since, -100 * past.compared.loss
     began = f", since run {runs[since].run_id}" if since is not None and since < len(runs) else ""
-    lost = -100 * past.compared.loss
     yield f"{past.rates.figure} {lost:+.2g} % of {count_of(len(runs), 'earlier runs')}{began}"
     if len(past.times) > 1:
         yield f"{figure(min(past.times))} to {figure(max(past.times))} in {len(past.times)} attempts"

@@ -34,14 +34,13 @@ STRANGER_SM_PERCENT = LIMITS.key(lambda limits: limits.stranger_sm_percent)
 OF_MEAN, OF_MEDIAN = 1.25, 2.0
 
 
-def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble, *, paced: bool = True) -> str | None:
+def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
     """Explains a low rate if strangers that computed at the time can have taken what it lacks.
 
     How much of the SMs they used is not asked: a few can fill the link, or the memory's bandwidth. Or it is
     explained if one left too little memory for the work. Raises Disturbed if others ended a worker, or kept
     it from starting, and the work that it did not do is what the rate lacks; or if they left a GPU's host so
     much less CPU time than the run needs; or if its host launches products more slowly than it does them.
-    `paced`: whether that can be; not of a rate of which it is known that the card set it.
     """
     devices = about.devices if isinstance(about, Evidence) else (about,)
     taken = [(device, _taken(device, trouble)) for device in devices]
@@ -51,7 +50,7 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble, *, paced: bool
                 raise one.lost
             if one.strangers:
                 return explanation(one.strangers, "computed on this card")
-    for device in devices if paced else ():
+    for device in devices:
         if (by_host := _paced_by_host(device, trouble, of_sum=isinstance(about, Evidence))) is not None:
             raise by_host
     return next(filter(None, (ran_short(device, trouble) for device in devices)), None)

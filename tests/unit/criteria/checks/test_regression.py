@@ -209,15 +209,6 @@ def test_one_card_beside_sound_sisters_fails_alone(eight):
     assert "7 of 7 other cards alike did not" in judged(eight, subject_of(3)).detail
 
 
-def test_sisters_whose_host_set_their_pace_are_no_control(eight):
-    for index in range(8):
-        if index != 3:
-            host_paced(eight, subject_of(index))
-    assert judged(eight, subject_of(3)).outcome is FAIL
-    assert "no card alike to compare with" in judged(eight, subject_of(3)).detail
-    assert judged(eight, subject_of(0)).outcome is NOT_MEASURED
-
-
 def test_two_of_eight_are_cards_too(eight):
     eight.recording.events = [
         replace(one, data=one.data | {"figures": []})
