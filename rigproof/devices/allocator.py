@@ -15,9 +15,11 @@ NAME, OLD_NAME = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 # torch 2.9 knows the new name but ignores its setting for CUDA's segments (pytorch#183387); 2.11 applies it.
 NEW_NAME_SINCE = (2, 11)
 # Expandable segments map 20 MiB at a time, and the driver maps for one card after the other: four H200 took
-# 2 s to map and 2 s to free what one does in 0.5 s. torch 2.11 can map larger pieces (pytorch#172056).
-PIECES_SINCE = (2, 11)
+# 2 s to map and 2 s to free what one does in 0.5 s. torch 2.11 can map larger pieces (pytorch#172056), but
+# not all of its pre-releases: to them, the option is an error.
+PIECES_SINCE, WITHOUT_PIECES = (2, 11), r"2\.11\.0(a|\.dev)"
 PIECE_MIB = 64  # at most what a card loses to the last one; `max_split_size_mb` must not be less
+GRANULE_MIB = 2  # of what a driver maps: 63 MiB is an "invalid argument" to it
 LAZY_SINCE = (12, 2)  # CUDA 12.2 release notes: lazy loading is the default on Linux
 
 NO_EFFECT = {
@@ -39,10 +41,12 @@ def wanted(plan: MemoryPlan) -> str:
     """The options that the plan asks for, as the installed torch reads them; empty without a policy."""
     if not plan.enabled:
         return ""
-    sized = plan.expandable_segments and (_numbers(installed_torch()) or (0, 0)) >= PIECES_SINCE
+    torch = installed_torch() or ""
+    known = (_numbers(torch) or (0, 0)) >= PIECES_SINCE and not re.match(WITHOUT_PIECES, torch)
+    piece_mib = min(PIECE_MIB, plan.max_split_size_mib or PIECE_MIB) // GRANULE_MIB * GRANULE_MIB
     options = {
         "expandable_segments": "True" if plan.expandable_segments else None,
-        "large_segment_size_mb": min(PIECE_MIB, plan.max_split_size_mib or PIECE_MIB) if sized else None,
+        "large_segment_size_mb": piece_mib if known and plan.expandable_segments else None,
         "max_split_size_mb": plan.max_split_size_mib,  # torch's MB are MiB
         "roundup_power2_divisions": plan.roundup_power2_divisions,
     }

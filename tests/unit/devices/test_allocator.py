@@ -19,8 +19,8 @@ EXPANDABLE = MemoryPlan(enabled=True, expandable_segments=True)
         (PLAN, SEEDS),
         (EXPANDABLE, "expandable_segments:True,large_segment_size_mb:64"),
         (
-            replace(EXPANDABLE, max_split_size_mib=30),
-            "expandable_segments:True,large_segment_size_mb:30,max_split_size_mb:30",
+            replace(EXPANDABLE, max_split_size_mib=31),  # the driver maps an even number
+            "expandable_segments:True,large_segment_size_mb:30,max_split_size_mb:31",
         ),
         (MemoryPlan(enabled=True, max_split_size_mib=128), "max_split_size_mb:128"),
         (MemoryPlan(enabled=True), ""),
@@ -49,7 +49,10 @@ def test_torch_reads_what_is_written():
         ("2.4.1+cu121", "PYTORCH_CUDA_ALLOC_CONF", OLD_SEEDS),
         ("2.9.1", "PYTORCH_CUDA_ALLOC_CONF", OLD_SEEDS),  # it knows the new name and does not obey it
         ("2.10.0", "PYTORCH_CUDA_ALLOC_CONF", OLD_SEEDS),
+        ("2.11.0a0+eb65b36914.nv26.02", "PYTORCH_ALLOC_CONF", OLD_SEEDS),  # not all know the option
+        ("2.11.0.dev20251222+cu130", "PYTORCH_ALLOC_CONF", OLD_SEEDS),
         ("2.11.0+cu130", "PYTORCH_ALLOC_CONF", SEEDS),
+        ("2.12.0a0+git1234", "PYTORCH_ALLOC_CONF", SEEDS),
         ("3.0.0a0+git1234", "PYTORCH_ALLOC_CONF", SEEDS),
         (None, "PYTORCH_ALLOC_CONF", OLD_SEEDS),
     ],
