@@ -120,6 +120,19 @@ def test_other_rates_that_the_host_set_are_no_excuse(bench):
     assert (found.outcome, found.measured) == (FAIL, now)
 
 
+@pytest.mark.parametrize("share", [0.9, 1.0])
+def test_a_rate_that_its_host_lowered_more_hides_no_loss_of_the_card(bench, share):
+    now = rate_of(bench, figure="gemm_fp32_tflops")
+    fp32 = past(now / share, figure="gemm_fp32_tflops")
+    record(
+        bench, GPU, past(2 * rate_of(bench)), replace(fp32, labels={"precision": ["fp32"], "size": [1024]})
+    )
+    host_paced(bench)
+    found = judged(bench)
+    assert found.outcome is (FAIL if share < 1 else NOT_MEASURED)
+    assert found.measured == (now if share < 1 else None)
+
+
 @pytest.mark.parametrize("slow", [0.95, 1.0])
 def test_a_file_that_cannot_be_read_keeps_a_pass_from_being_one(bench, slow):
     problem = "history/lab/0003_x.json: left out: no JSON; move it out of this folder"
@@ -209,6 +222,30 @@ def test_one_card_beside_sound_sisters_fails_alone(eight):
     assert "7 of 7 other cards alike did not" in judged(eight, subject_of(3)).detail
 
 
+def test_sisters_that_were_no_slower_though_their_host_set_their_pace_are_a_control(eight):
+    now = rate_of(eight, subject_of(0))
+    eight.recording.events = [one for one in eight.recording.events if one.subject != subject_of(0)]
+    record(eight, subject_of(0), past(now))
+    assert "1 of 7 other cards alike did not" in judged(eight, subject_of(3)).detail
+    host_paced(eight, subject_of(0))
+    found = judged(eight, subject_of(3))
+    assert found.outcome is FAIL
+    assert "1 of 7 other cards alike did not" in found.detail
+
+
+def test_what_all_cards_lost_hides_no_figure_that_the_host_lowered(eight):
+    now = rate_of(eight, subject_of(0), "gemm_fp32_tflops")
+    fp32 = past(now / 0.9, figure="gemm_fp32_tflops")
+    for index in range(8):
+        old = next(one for one in eight.recording.events if one.subject == subject_of(index))
+        eight.recording.events.remove(old)
+        figures = past(rate_of(eight, subject_of(0)) / 0.96), replace(fp32, labels={"precision": ["fp32"]})
+        record(eight, subject_of(index), *figures)
+    assert judged(eight, subject_of(3)).outcome is WARN
+    host_paced(eight, subject_of(3))
+    assert judged(eight, subject_of(3)).outcome is NOT_MEASURED
+
+
 def test_two_of_eight_are_cards_too(eight):
     eight.recording.events = [
         replace(one, data=one.data | {"figures": []})
@@ -220,6 +257,35 @@ def test_two_of_eight_are_cards_too(eight):
     record(eight, subject_of(5), past(now))
     assert judged(eight, subject_of(1)).outcome is FAIL
     assert "1 of 2 other cards alike did not" in judged(eight, subject_of(1)).detail
+
+
+def attempts(bench, shares, waited=()):
+    """The sustained stage as so many attempts, with shares of its rates; the host set the pace of some."""
+    last = bench.recording.stages["sustained"]
+    width_s = (last.loaded_to_s - last.loaded_from_s) / len(shares)
+    begins_s = [last.start_s, *(last.loaded_from_s + place * width_s for place in range(1, len(shares)))]
+    record(bench, GPU, past(rate_of(bench, figure=SUSTAINED), figure=SUSTAINED))
+    for place, share in enumerate(shares):
+        to_s = begins_s[place + 1] if place + 1 < len(shares) else 1e9
+        bench.recording.rounds = [
+            replace(one, work=one.work * share, host_paced=place in waited)
+            if one.stage == "sustained" and one.subject == GPU and begins_s[place] <= one.t_s < to_s
+            else one
+            for one in bench.recording.rounds
+        ]
+    ends_s = [*begins_s[1:], last.end_s]
+    every = [
+        replace(
+            last,
+            start_s=begin_s,
+            end_s=end_s,
+            loaded_from_s=max(begin_s + 1, last.loaded_from_s),
+            loaded_to_s=end_s - 1,
+        )
+        for begin_s, end_s in zip(begins_s, ends_s, strict=True)
+    ]
+    bench.recording.stages["sustained"] = every[-1]
+    bench.recording.earlier_attempts["sustained"] = tuple(every[:-1])
 
 
 @pytest.mark.parametrize(
@@ -234,31 +300,22 @@ def test_two_of_eight_are_cards_too(eight):
     ],
 )
 def test_the_median_of_all_attempts_counts_and_a_low_one_warns(bench, shares, outcome):
-    last = bench.recording.stages["sustained"]
-    width_s = (last.loaded_to_s - last.loaded_from_s) / len(shares)
-    begins_s = [last.start_s, *(last.loaded_from_s + place * width_s for place in range(1, len(shares)))]
-    record(bench, GPU, past(rate_of(bench, figure=SUSTAINED), figure=SUSTAINED))
-    for place, share in enumerate(shares):
-        to_s = begins_s[place + 1] if place + 1 < len(shares) else 1e9
-        bench.recording.rounds = [
-            replace(one, work=one.work * share)
-            if one.stage == "sustained" and one.subject == GPU and begins_s[place] <= one.t_s < to_s
-            else one
-            for one in bench.recording.rounds
-        ]
-    ends_s = [*begins_s[1:], last.end_s]
-    attempts = [
-        replace(
-            last,
-            start_s=begin_s,
-            end_s=end_s,
-            loaded_from_s=max(begin_s + 1, last.loaded_from_s),
-            loaded_to_s=end_s - 1,
-        )
-        for begin_s, end_s in zip(begins_s, ends_s, strict=True)
-    ]
-    bench.recording.stages["sustained"] = attempts[-1]
-    bench.recording.earlier_attempts["sustained"] = tuple(attempts[:-1])
+    attempts(bench, shares)
     found = judged(bench)
     assert found.outcome is outcome
     assert f"in {len(shares)} attempts" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("shares", "waited", "outcome"),
+    [
+        ((0.5, 0.5, 0.5, 1.0), {0, 1, 2}, PASS),  # by the card's own pace it is as fast as before
+        ((0.5, 0.95, 0.95), {0}, FAIL),  # and it is not
+        ((0.95, 1.0), {1}, WARN),  # so fast is the card at least
+        ((0.5, 1.0), {0, 1}, PASS),
+        ((0.5, 0.5), {0, 1}, NOT_MEASURED),
+    ],
+)
+def test_what_the_host_lowered_is_no_attempt_of_the_card(bench, shares, waited, outcome):
+    attempts(bench, shares, waited)
+    assert judged(bench).outcome is outcome
