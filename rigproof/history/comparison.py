@@ -1,6 +1,7 @@
 """`rigproof history compare`: two sets of kept runs, two cards or two rigs, figure by figure."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from rigproof.records.champions import same_power
 from rigproof.records.grouping import grouped
 from rigproof.records.verdict import figure
 
+NUMBERS = re.compile(r"[0-9]+(-[0-9]+)?")
 SHOWN = 4  # values of a condition that a line names
 
 # What makes runs alike, so that their spread is that of measuring, and not of a change.
@@ -78,13 +80,13 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
             raise SelectionError(f"{value or term}: no date; write it like 2026-11-27") from None
         if given and not value:
             raise SelectionError(f"{term}: write a value behind it")
-        if given and key not in TERMS:
-            unknown = f"{term}: unknown; use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}"
-            raise SelectionError(unknown)
+        if key not in TERMS if given else not NUMBERS.fullmatch(term):
+            known = f"use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}"
+            raise SelectionError(f"{term or 'an empty term'}: unknown; {known}")
         matches = TERMS[key] if given else _has_number
         kept = tuple(one for one in found if matches(one, value or term))
         if rates and not kept:
-            nothing = f"no kept run is of {term or 'an empty term'}"
+            nothing = f"no kept run is of {term}"
             raise SelectionError(f"{selection}: {nothing}; {_known(found, key)}")
         if not given and len(rigs := {one.rig for one in kept}) > 1:
             those = ", ".join(sorted(rigs))

@@ -131,9 +131,10 @@ def test_a_selection_is_what_its_terms_have_in_common(two_drivers, selection, nu
         ("card=pc9/gpu0", "there are: pc1/gpu0"),
         ("power=x", "there are: 700 W"),
         ("colour=red", "colour=red: unknown; use numbers"),
-        ("", "of an empty term"),
+        ("", "an empty term: unknown; use numbers"),
         ("since=yesterday", "yesterday: no date; write it like 2026-11-27"),
         ("before=2026-99-99", "2026-99-99: no date"),
+        ("0001-x", "0001-x: unknown; use numbers"),
         ("card=", "card=: write a value behind it"),
         ("power=²", "there are: 700 W"),
     ],
@@ -146,7 +147,7 @@ def test_what_selects_nothing_is_refused_with_what_there_is(two_drivers, selecti
 
 def test_what_is_no_selection_is_refused_without_any_rate_too() -> None:
     assert chosen((), "0003,driver=580,since=2026-01-09") == ()
-    for wrong in ("since=yesterday", "colour=red", "card="):
+    for wrong in ("since=yesterday", "colour=red", "card=", "driver:580", "0003-x", "0003,", ""):
         with pytest.raises(SelectionError):
             chosen((), wrong)
 
