@@ -88,8 +88,7 @@ def list_rates(
         from rigproof.stages.registry import KINDS  # noqa: PLC0415
 
         rig = load_rig(rig, KINDS).rig.name
-    folders = [path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name)]
-    histories = [reading.read_history(path) for path in folders]
+    histories = reading.read_histories(folder, rig)
     rates = [one for own in histories for one in own.everything]
     skus = models.skus_with(sku)
     if rig is not None and (unknown := [one for one in numbers if one not in {it.number for it in rates}]):
@@ -110,7 +109,9 @@ def list_rates(
             writer.writeheader()
             writer.writerows(row for rates in every for row in listing.csv_rows(rates))
         else:
-            lines = listing.listing_lines(folder, rig, numbers, each=each, of=of, color=colored(), skus=skus)
+            lines = listing.listing_lines(
+                folder, histories, selected, rig, numbers, each=each, color=colored(), skus=skus
+            )
             alone = bool(numbers or of) or simulated
             best = [] if alone else [*listing.champions_listing(report_dir / "champions", rig)]
             if rig is not None and not histories:
@@ -171,13 +172,13 @@ def compare(
     figure, driver, torch, cuda, level, tag, power (W), since, before; such as `card=pc1/gpu0,driver=580`.
     """
     from rigproof.history import comparison, listing  # noqa: PLC0415 - imports scipy
-    from rigproof.history.reading import read_history  # noqa: PLC0415
+    from rigproof.history.reading import read_histories  # noqa: PLC0415
     from rigproof.report.terminal.matrix_lines import colored  # noqa: PLC0415
 
     names = _sides(before, after, driver, split)
     folder = there(report_dir) / (SIMULATED if simulated else "history")
     nothing = listing.NOTHING_SIMULATED if simulated else listing.NOTHING
-    histories = [read_history(path) for path in sorted(folder.glob("*")) if path.is_dir()]
+    histories = read_histories(folder)
     rates = [one for history in histories for one in history.everything]
     problems = [problem for history in histories for problem in history.problems]
     if not rates:

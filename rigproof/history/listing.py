@@ -16,10 +16,10 @@ from rigproof.history.champions import (
     StoredChampions,
     read_champions,
 )
-from rigproof.history.comparison import chosen
 from rigproof.history.models import Beside, beside, beside_lines, way_out
 from rigproof.history.names import SIMULATED
 from rigproof.history.reading import (
+    History,
     Kept,
     Key,
     StoredRate,
@@ -28,7 +28,6 @@ from rigproof.history.reading import (
     in_words,
     once,
     painter,
-    read_history,
 )
 from rigproof.history.trends import Trend, shared_and_changed, trend_of
 from rigproof.profiles.tables.sku import Sku
@@ -50,39 +49,35 @@ NOTHING_SIMULATED = "nothing is kept yet; a simulated run keeps its good rates w
 
 
 def listing_lines(
-    history: Path,
+    folder: Path,
+    histories: Sequence[History],
+    selected: Sequence[StoredRate],
     rig: str | None = None,
     numbers: Collection[str] = (),
     *,
     each: bool = False,
-    of: str | None = None,
     color: bool = False,
     skus: Skus = NO_SKUS,
 ) -> Iterator[str]:
     """The lines of `rigproof history`: how each figure of each card of each rig went on.
 
-    `history` is the folder that holds one folder for each rig. `each`: the rates of all runs instead, oldest
-    first; `numbers` are those of the runs to show then, all without one. `of`: a selection of the rates.
-    `skus`: the models whose cards are said to be normal or not, by their files' stems.
+    `histories` are those in the `folder`, of one rig or of all, and `selected` the rates of theirs to show.
+    `each`: the rates of all runs instead, oldest first; `numbers` are those of the runs to show then, all
+    without one. `skus`: the models whose cards are said to be normal or not, by their files' stems.
     Cards are identified by UUID, so one that moved to another slot or node keeps its history.
     """
-    folders = sorted(path for path in history.glob("*") if path.is_dir()) if history.is_dir() else []
-    folders_shown = [path for path in folders if rig is None or path.name == rig]
-    if not folders_shown:
-        known = ", ".join(path.name for path in folders)
-        nothing = NOTHING_SIMULATED if history.name == SIMULATED else NOTHING
-        what = f"{rig}: no such rig; there are: {known}" if rig and known else nothing
-        yield f"{history}: {what}"
-    histories = [read_history(folder) for folder in folders_shown]
-    rates = [one for found in histories for one in found.everything]
-    rates_of = grouped(chosen(rates, of) if of and rates else rates, lambda one: one.rig)
+    if not histories:
+        known = ", ".join(path.name for path in sorted(folder.glob("*")) if path.is_dir())
+        nothing = NOTHING_SIMULATED if folder.name == SIMULATED else NOTHING
+        yield f"{folder}: {f'{rig}: no such rig; there are: {known}' if rig and known else nothing}"
+    rates_of = grouped(selected, lambda one: one.rig)
     for found in histories:
         own = rates_of.get(found.rig, [])
         if own and (each or numbers):
             yield from _rate_lines(own, numbers, color=color)
         elif own:
             yield from trend_lines(own, color=color, skus=skus)
-        elif of:
+        elif found.everything:
             continue
         else:
             yield f"{found.rig}: {'no kept run can be read' if found.problems else NOTHING}"

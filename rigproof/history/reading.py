@@ -186,6 +186,12 @@ def read_history(folder: Path) -> History:
     return History(folder.name, own, tuple(problems), imported)
 
 
+def read_histories(folder: Path, rig: str | None = None) -> list[History]:
+    """Those of all rigs, or of one, in the folder that holds one folder for each."""
+    folders = (path for path in sorted(folder.glob("*")) if path.is_dir() and rig in (None, path.name))
+    return [read_history(path) for path in folders]
+
+
 def unreadable(histories: Iterable[History], champions: Path, rig: str | None = None) -> bool:
     """Whether a file of the histories, or of the champions of one rig or of all, cannot be read."""
     try:

@@ -1,9 +1,13 @@
 """The history of a rig, as `rigproof history` reads it."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-from rigproof.history.reading import Kept, StoredRate
+from rigproof.history.comparison import chosen
+from rigproof.history.listing import listing_lines
+from rigproof.history.reading import Kept, StoredRate, read_histories
 
 DRIVERS = ("570.86.10", "580.159.04")
 
@@ -36,3 +40,12 @@ def lab(sizes: Sequence[int] = (6, 5), percent: float = -4.0, **changes: object)
                 kept = Kept.model_validate({**facts, **changes})
                 rates.append(StoredRate("lab", f"{number:04d}_run-{number}.json", when, kept))
     return rates
+
+
+def listed(
+    folder: Path, rig: str | None = None, numbers: Collection[str] = (), *, of: str | None = None, **how: Any
+) -> Iterator[str]:
+    """The lines of all rigs, or of one; `of`: of these rates alone."""
+    histories = read_histories(folder, rig)
+    rates = [rate for one in histories for rate in one.everything]
+    return listing_lines(folder, histories, chosen(rates, of) if of else rates, rig, numbers, **how)

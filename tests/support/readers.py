@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from rigproof.cli.rejudge import earlier_problems, elapsed_s, interrupted
 from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figures
 from rigproof.history.champions import ChampionError, read_champions
-from rigproof.history.listing import champions_listing, listing_lines
+from rigproof.history.listing import champions_listing
 from rigproof.judging.laps import judge_all
 from rigproof.monitor.document import document
 from rigproof.monitor.frame import frame
@@ -44,6 +44,7 @@ from rigproof.report.content.result import result_of
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT
+from support.histories import listed
 from support.rig_profile import MODELS
 
 SAMPLES = CHECKOUT / "reports" / "samples"
@@ -107,7 +108,7 @@ def read_sku(folder: Path) -> object:
 
 
 def read_history(folder: Path) -> object:
-    lines = list(listing_lines(folder / "history"))
+    lines = list(listed(folder / "history"))
     assert lines[0].startswith("lab: ")
     return [shown(line) for line in lines]
 

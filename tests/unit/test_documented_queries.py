@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rigproof.history.listing import listing_lines
 from support.acceptance import CHECKOUT
+from support.histories import listed
 
 SAMPLES = CHECKOUT / "reports" / "samples"
 RUNS = sorted(path.parent.name for path in SAMPLES.glob("*/round.parquet"))
@@ -207,7 +207,7 @@ def test_the_history_shows_each_rate_in_its_unit(reports):
     (shown,) = re.findall(
         r"^```text\n(  vm/gpu0 memory.bandwidth copy .*?)^```$", page, re.DOTALL | re.MULTILINE
     )
-    assert shown in "\n".join([*listing_lines(Path("reports/history"), each=True), ""])
+    assert shown in "\n".join([*listed(Path("reports/history"), each=True), ""])
 
 
 def test_each_check_has_its_query():

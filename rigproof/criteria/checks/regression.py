@@ -1,7 +1,7 @@
 """Did the card get slower than it was in its own earlier runs, under the same conditions?"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median_high
 
@@ -29,11 +29,7 @@ AS_MUCH = 0.5  # of a card's loss: sister cards that lost so much lost it with t
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A figure of a card against its earlier rates. `times`: its rate in each attempt at the stage.
-
-    A rate whose pace the host set is none, unless the card was never as fast by its own: so fast it is at
-    least.
-    """
+    """A figure of a card against its earlier rates. `times`: its rates, as `_compared` says."""
 
     rates: EarlierRates
     stage: str
@@ -114,6 +110,7 @@ def _pasts(device: DeviceEvidence) -> list[Past]:
 
 
 def _compared(device: DeviceEvidence) -> Iterator[Past]:
+    """By its rate in each attempt at the stage; one that the host set counts only if it is the best."""
     evidence, recording = device.evidence, device.evidence.recording
     tests = evidence.cached("tests", lambda: sum(len(_enough(one)) for one in evidence.devices))
     for past, stage in _enough(device).items():
@@ -121,9 +118,8 @@ def _compared(device: DeviceEvidence) -> Iterator[Past]:
         attempts = (*evidence.earlier_attempts[:earlier], evidence)
         found = (one.rates_of(device.subject).get(past.figure) for one in attempts)
         rates = [one for one in found if one is not None and past.same_work(one)]
-        own = [one.value for one in rates if not one.host_paced]
-        by_host = max((one.value for one in rates if one.host_paced), default=0.0)
-        times = (*own, by_host) if by_host > max(own, default=0.0) else tuple(own)
+        best = max(rates, key=lambda one: one.value, default=None)
+        times = tuple(one.value for one in rates if one is best or not one.host_paced)
         if times and ran is not None and ran.status in ENDED:
             error, share = device.limit(REGRESSION_ERROR).value, device.limit(REGRESSION_SHARE).value
             before = [one.value for one in past.runs]
@@ -131,21 +127,18 @@ def _compared(device: DeviceEvidence) -> Iterator[Past]:
                 yield Past(past, stage, times, against)
 
 
-def _worst(device: DeviceEvidence, pasts: list[Past], notes: list[str]) -> Finding | None:
-    """What the figures that fell amount to, of `pasts`, worst first; None if none did.
-
-    The worst that nobody else lowered counts. Disturbed if others lowered one, and it is no failure.
-    """
-    findings, reasons = [], []
-    for past in pasts:
+def _worst(device: DeviceEvidence, pasts: Sequence[Past], notes: list[str]) -> Finding | None:
+    """The worst figure that fell and that nobody else lowered; Disturbed if it is no failure, and one was."""
+    found: list[Finding] = []
+    lowered: list[Disturbed] = []
+    for past in (one for one in pasts if one.compared.fell):
         try:
-            findings += [_fallen(device, past, notes)] if past.compared.fell else []
+            found.append(_fallen(device, past, notes))
         except Disturbed as reason:
-            reasons.append(reason)
-    worst = next(iter(findings), None)
-    if reasons and (worst is None or worst.outcome is not Outcome.FAIL):
-        raise reasons[0]
-    return worst
+            lowered.append(reason)
+    if lowered and not (found and found[0].outcome is Outcome.FAIL):
+        raise lowered[0]
+    return next(iter(found), None)
 
 
 def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:

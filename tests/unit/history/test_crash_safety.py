@@ -7,8 +7,8 @@ import pytest
 from rigproof.history import champions as champion_files
 from rigproof.history import reading
 from rigproof.history.champions import ChampionError, gpu_file, read_champions
-from rigproof.history.listing import listing_lines
 from rigproof.history.reading import read_history
+from support.histories import listed
 from support.readers import READERS, UUID
 
 
@@ -49,7 +49,7 @@ def test_history_that_goes_while_it_is_listed_is_no_traceback(history, monkeypat
 
     real = reading.read_document
     monkeypatch.setattr(reading, "read_document", gone)
-    assert any("No such file or directory" in line for line in listing_lines(history.parent))
+    assert any("No such file or directory" in line for line in listed(history.parent))
 
 
 def test_a_champion_that_was_being_written_leaves_the_one_before(champions):

@@ -8,8 +8,8 @@ import pytest
 
 from rigproof.cli.main import main
 from rigproof.history.importing import checked, write
-from rigproof.history.listing import listing_lines
 from rigproof.history.reading import History, read_history
+from support.histories import listed
 from support.readers import SAMPLES
 
 STATS = {
@@ -98,8 +98,8 @@ def test_a_plain_benchmark_is_kept_with_what_is_known_of_it(imported, reports):
     (stored,) = json.loads(path.read_text())["benchmarks"]
     assert stored["extra_info"]["mine"] == "kept"
     assert "data" not in stored["stats"]
-    assert "imported yes" in " ".join(listing_lines(reports / "history"))
-    *_, last = listing_lines(reports / "history", each=True)
+    assert "imported yes" in " ".join(listed(reports / "history"))
+    *_, last = listed(reports / "history", each=True)
     assert last.endswith("imported, commit=a37edc9295ed, python=3.11.7")
 
 

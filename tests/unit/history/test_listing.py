@@ -7,9 +7,9 @@ from rigproof.history.champions import StoredChampions
 from rigproof.history.listing import (
     champion_lines,
     champions_listing,
-    listing_lines,
 )
 from rigproof.history.reading import read_history, unreadable
+from support.histories import listed
 
 
 def content(
@@ -69,13 +69,13 @@ def test_simulated_and_real_rates_are_never_in_one_history(lab, folder, mark):
     (left_out,) = found.problems
     assert "left out: simulated and real rates are kept apart; move it out of this folder" in left_out
     for each in (False, True):
-        lines = list(listing_lines(own.parent, each=each))
+        lines = list(listed(own.parent, each=each))
         assert lines[0].startswith(f"{mark}lab: 1 ")
         assert any(line.strip().startswith(f"{mark}pc") for line in lines)
 
 
 def test_a_card_keeps_its_history_when_it_moves(lab):
-    assert list(listing_lines(lab.parent, each=True)) == [
+    assert list(listed(lab.parent, each=True)) == [
         "lab: 2 measurements of 2 runs; each change is against the line above it",
         "  pc2/gpu0 throughput.gemm_bf16  NVIDIA H200 GPU-1",
         "    0001  2026-01-02 03:04      70.00 TFLOP/s           driver 580.65, torch 2.13.0",
@@ -85,7 +85,7 @@ def test_a_card_keeps_its_history_when_it_moves(lab):
 
 def test_two_runs_are_compared_by_their_numbers(lab):
     (lab / "0003_run-3.json").write_text(json.dumps(content(77.0)))
-    _, _, first, last = listing_lines(lab.parent, "lab", ["0003", "0001"])
+    _, _, first, last = listed(lab.parent, "lab", ["0003", "0001"])
     assert [line.split()[0] for line in (first, last)] == ["0001", "0003"]
     assert "77.00 TFLOP/s  +10.0 %" in last
 
@@ -94,7 +94,7 @@ def test_a_run_that_was_shorter_than_its_level_says_what_it_did(lab):
     short = content(75.0)
     short["benchmarks"][0]["extra_info"]["shortened"] = "for 2 s of load, not a quick run"
     (lab / "0003_run-3.json").write_text(json.dumps(short))
-    *_, last = listing_lines(lab.parent, each=True)
+    *_, last = listed(lab.parent, each=True)
     assert last.endswith("+19.0 %  driver 580.65, torch 2.13.0, for 2 s of load, not a quick run")
 
 
@@ -102,7 +102,7 @@ def test_each_figure_is_listed_by_itself_in_its_unit(lab):
     both = content(4200.0, title="memory.bandwidth copy", unit="GB/s")
     both["benchmarks"] += content(4400.0, title="memory.bandwidth read", unit="GB/s")["benchmarks"]
     (lab / "0003_run-3.json").write_text(json.dumps(both))
-    assert list(listing_lines(lab.parent, each=True))[4:] == [
+    assert list(listed(lab.parent, each=True))[4:] == [
         "  pc1/gpu0 memory.bandwidth copy  NVIDIA H200 GPU-1",
         "    0003  2026-01-02 03:04    4200.00 GB/s           driver 580.65, torch 2.13.0",
         "  pc1/gpu0 memory.bandwidth read  NVIDIA H200 GPU-1",
@@ -131,7 +131,7 @@ def test_a_damaged_file_is_left_out_and_named(lab, damage):
     (problem,) = history.problems
     assert "0003_run-3.json: left out: " in problem
     assert "move it out of this folder" in problem
-    assert any("0003_run-3.json" in line for line in listing_lines(lab.parent, "lab"))
+    assert any("0003_run-3.json" in line for line in listed(lab.parent, "lab"))
 
 
 def test_a_folder_in_place_of_a_file_is_left_out(lab):
@@ -148,7 +148,7 @@ def test_a_file_too_large_to_be_ours_is_left_out(lab, monkeypatch):
 
 
 def test_no_history_says_where_it_comes_from(tmp_path):
-    assert list(listing_lines(tmp_path / "history")) == [
+    assert list(listed(tmp_path / "history")) == [
         f"{tmp_path / 'history'}: nothing is kept yet; "
         "a real run keeps its good rates (simulated ones: --simulated)"
     ]
@@ -156,7 +156,7 @@ def test_no_history_says_where_it_comes_from(tmp_path):
 
 def test_a_rig_with_an_empty_folder_has_no_history_either(tmp_path):
     (tmp_path / "lab").mkdir()
-    assert list(listing_lines(tmp_path)) == [
+    assert list(listed(tmp_path)) == [
         "lab: nothing is kept yet; a real run keeps its good rates (simulated ones: --simulated)"
     ]
 
@@ -177,20 +177,20 @@ def test_what_is_not_known_of_a_run_is_said_and_all_rigs_are_listed(lab):
     attic = lab.parent / "attic"
     attic.mkdir()
     (attic / "0001_run-9.json").write_text(json.dumps(old))
-    assert list(listing_lines(lab.parent, each=True))[:4] == [
+    assert list(listed(lab.parent, each=True))[:4] == [
         "attic: 1 measurement of 1 run",
         "  pc1/gpu1 throughput.gemm_bf16   GPU-2",
         "    0001  2026-01-02 03:04      35.00 TFLOP/s           driver none, torch unknown",
         "lab: 2 measurements of 2 runs; each change is against the line above it",
     ]
-    (line,) = listing_lines(lab.parent, "cellar")
+    (line,) = listed(lab.parent, "cellar")
     assert line == f"{lab.parent}: cellar: no such rig; there are: attic, lab"
 
 
 def test_on_a_terminal_names_are_bold_and_notable_changes_are_coloured(lab):
     for number, rate in ((3, 69.3), (4, 69.4)):
         (lab / f"000{number}_run-{number}.json").write_text(json.dumps(content(rate)))
-    rig, card, first, down, up, same = listing_lines(lab.parent, "lab", each=True, color=True)
+    rig, card, first, down, up, same = listed(lab.parent, "lab", each=True, color=True)
     assert rig.startswith("\x1b[1mlab\x1b[0m: ")
     assert card.startswith("  \x1b[1mpc1/gpu0 throughput.gemm_bf16\x1b[0m  ")
     assert "\x1b" not in first + same
@@ -206,7 +206,7 @@ def test_whether_anything_was_left_out_is_reported_for_one_rig_or_for_all(lab, t
     assert not unreadable([read_history(lab)], champions)
     damaged = lab / "0003_run-3.json"
     damaged.write_text("{")
-    *_, last = listing_lines(lab.parent, "lab")
+    *_, last = listed(lab.parent, "lab")
     assert last.startswith(f"  {damaged}: left out: ")
     assert unreadable([read_history(lab)], champions)
     assert not unreadable([], champions, "attic")
@@ -222,7 +222,7 @@ def test_where_there_are_no_champions_nothing_is_listed(tmp_path):
 
 
 def test_what_two_real_cards_kept_of_five_runs():
-    lines = list(listing_lines(Path(__file__).parents[3] / "reports" / "samples" / "h200-x2-history"))
+    lines = list(listed(Path(__file__).parents[3] / "reports" / "samples" / "h200-x2-history"))
     assert "  from 0003 of 2026-11-27 on: level extended → quick" in lines
     of_card = {line.split()[0]: number for number, line in enumerate(lines) if line.startswith("vm/gpu")}
     (own,) = [line for line in lines[of_card["vm/gpu0"] : of_card["vm/gpu1"]] if "gemm_bf16" in line]

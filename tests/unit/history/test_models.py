@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from rigproof.criteria.changes import LEAST_SPREAD
 from rigproof.history.calibration import spread
-from rigproof.history.listing import history_content, listing_lines, trend_lines, trends_json
+from rigproof.history.listing import history_content, trend_lines, trends_json
 from rigproof.history.models import FEWEST_CARDS, beside, beside_lines, half_width, skus_with, way_out
 from rigproof.history.reading import Kept, StoredRate, read_history
 from rigproof.profiles.tables.sku import Figure
 from rigproof.report.page.history_page import write_history_page
-from support.histories import lab
+from support.histories import lab, listed
 
 SAMPLES = Path(__file__).parents[3] / "reports" / "samples" / "h200-x2-history"
 SKUS = skus_with(None)
@@ -190,7 +190,7 @@ def test_a_card_is_told_in_a_sentence_for_each_answer():
 
 
 def test_the_list_of_real_cards_says_it_once_for_each():
-    lines = list(listing_lines(SAMPLES, skus=SKUS))
+    lines = list(listed(SAMPLES, skus=SKUS))
     assert [lines[at : at + 2] for at, line in enumerate(lines) if "normal" in line] == [
         [
             "  normal for H200 SXM 141 GB: 11 figures; nearest to a limit:",

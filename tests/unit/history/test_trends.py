@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.criteria.steps import LOOKED_AT
-from rigproof.history.listing import COLUMNS, csv_rows, listing_lines, trend_lines, trends_json
+from rigproof.history.listing import COLUMNS, csv_rows, trend_lines, trends_json
 from rigproof.history.reading import Kept, StoredRate
 from rigproof.history.trends import shared_and_changed, trend_of
+from support.histories import listed
 
 
 def runs(rates: Sequence[float], **changes: object) -> list[StoredRate]:
@@ -164,8 +165,8 @@ def test_a_folder_is_listed_by_a_selection(tmp_path: Path) -> None:
         (folder / f"{one.file}.json").write_text(
             json.dumps({"datetime": one.measured_at, "benchmarks": both})
         )
-    assert sum("memory.bandwidth" in line for line in listing_lines(tmp_path)) == 1
-    figures = [line for line in listing_lines(tmp_path, of="figure=gemm") if line.startswith("  t")]
+    assert sum("memory.bandwidth" in line for line in listed(tmp_path)) == 1
+    figures = [line for line in listed(tmp_path, of="figure=gemm") if line.startswith("  t")]
     assert figures == ["  throughput.gemm_bf16 ▃▆ 101 TFLOP/s median 100 ±0.7 % n 2"]
 
 
@@ -178,9 +179,9 @@ def test_a_selection_that_one_rig_fits_leaves_the_others_out(tmp_path: Path) -> 
         (folder / f"{one.file}.json").write_text(
             json.dumps({"datetime": one.measured_at, "benchmarks": kept})
         )
-    assert len(list(listing_lines(tmp_path, of="driver=580"))) == 4
-    assert next(listing_lines(tmp_path, of="driver=570", each=True)) == "lab: 1 measurement of 1 run"
-    assert next(listing_lines(tmp_path, of="driver=580", each=True)) == "vm: 1 measurement of 1 run"
+    assert len(list(listed(tmp_path, of="driver=580"))) == 4
+    assert next(listed(tmp_path, of="driver=570", each=True)) == "lab: 1 measurement of 1 run"
+    assert next(listed(tmp_path, of="driver=580", each=True)) == "vm: 1 measurement of 1 run"
 
 
 def test_what_changed_fits_a_terminal_whatever_it_is() -> None:
