@@ -26,9 +26,7 @@ class _ListsByDefault(TyperGroup):
         return super().parse_args(ctx, args if args[:1] and args[0] in known else ["list", *args])
 
 
-Simulated = Annotated[
-    bool, typer.Option("--simulated", help="of simulated runs alone, which kept theirs with --keep-history")
-]
+Simulated = Annotated[bool, typer.Option("--simulated", help="of simulated runs, kept by --keep-history")]
 
 app = typer.Typer(
     cls=_ListsByDefault,
@@ -39,34 +37,20 @@ app = typer.Typer(
 
 @app.command("list")
 def list_rates(
-    rig: Annotated[
-        str | None, typer.Argument(help="a rig's name, or the file of its profile; default: all rigs")
-    ] = None,
-    runs: Annotated[
-        list[str] | None, typer.Argument(help="numbers of kept runs, such as 0001 0007: every rate of these")
-    ] = None,
+    rig: Annotated[str | None, typer.Argument(help="a rig's name or profile; default: all rigs")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="every rate of these, such as 0001 0007")] = None,
     *,
     of: Annotated[
         str | None,
         typer.Option(
-            metavar="TERMS", help="only these rates, such as card=pc1/gpu0,figure=gemm; terms as in compare"
+            metavar="TERMS", help="only these, such as card=pc1/gpu0,figure=gemm; terms as in compare"
         ),
     ] = None,
     each: Annotated[bool, typer.Option("--each", help="every rate of every run")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="JSON in place of text: a value for each figure")
-    ] = False,
-    csv: Annotated[
-        bool, typer.Option("--csv", help="CSV in place of text: a line for each kept rate")
-    ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="write a rig's page into FILE, with charts; it needs no network"),
-    ] = None,
-    sku: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="say what is normal by this SKU file, as calibrate --sku makes it"),
-    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON: a value for each figure")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="CSV: a line for each kept rate")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a rig's page with charts")] = None,
+    sku: Annotated[Path | None, typer.Option(metavar="FILE", help="what is normal by this SKU file")] = None,
     simulated: Simulated = False,
     report_dir: ReportDir = None,
 ) -> None:

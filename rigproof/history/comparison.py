@@ -1,7 +1,6 @@
 """`rigproof history compare`: two sets of kept runs, two cards or two rigs, figure by figure."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,6 @@ from rigproof.records.champions import same_power
 from rigproof.records.grouping import grouped
 from rigproof.records.verdict import figure
 
-NUMBERS = re.compile(r"[0-9]+(-[0-9]+)?")
 SHOWN = 4  # values of a condition that a line names
 
 # What makes runs alike, so that their spread is that of measuring, and not of a change.
@@ -80,7 +78,7 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
             raise SelectionError(f"{value or term}: no date; write it like 2026-11-27") from None
         if given and not value:
             raise SelectionError(f"{term}: write a value behind it")
-        if key not in TERMS if given else not NUMBERS.fullmatch(term):
+        if key not in TERMS if given else not all(map(str.isdecimal, term.split("-", 1))):
             known = f"use numbers, as 0003 or 0001-0007, or {', '.join(TERMS)}"
             raise SelectionError(f"{term or 'an empty term'}: unknown; {known}")
         matches = TERMS[key] if given else _has_number
@@ -98,17 +96,13 @@ def chosen(rates: Sequence[StoredRate], selection: str) -> tuple[StoredRate, ...
 def _has_number(one: StoredRate, numbers: str) -> bool:
     """Whether its run's number is that, such as 0003, or within those, such as 0001-0007."""
     first, _, last = numbers.partition("-")
-    numbered = _is_whole(first) and _is_whole(one.number)
-    return numbered and int(first) <= int(one.number) <= int(last if _is_whole(last) else first)
+    numbered = first.isdecimal() and one.number.isdecimal()
+    return numbered and int(first) <= int(one.number) <= int(last if last.isdecimal() else first)
 
 
 def _is_version(known: str | None, value: str) -> bool:
     """Whether a version is this one, or one of its kind: 580 is 580.65, and not 5801."""
     return known is not None and (known == value or known.startswith((f"{value}.", f"{value}+")))
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit()
 
 
 TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
@@ -121,7 +115,7 @@ TERMS: dict[str, Callable[[StoredRate, str], bool]] = {
     "level": lambda one, value: one.kept.level == value,
     "tag": lambda one, value: value in one.kept.tags,
     "figure": lambda one, value: value in one.kept.title,
-    "power": lambda one, value: _is_whole(value) and same_power(one.kept.power_limit_w, float(value)),
+    "power": lambda one, value: value.isdecimal() and same_power(one.kept.power_limit_w, float(value)),
     "since": lambda one, value: one.measured_at >= value,
     "before": lambda one, value: one.measured_at < value,
 }
