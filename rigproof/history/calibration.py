@@ -44,7 +44,7 @@ class Floor:
     half_width: float
     value: float
     before: float | None
-    answer: Literal["new", "raised", "lowered", "stays", "too wide"]
+    answer: Literal["new", "raised", "lowered", "stays", "not known yet"]
 
 
 def measured(recording: Recording, verdicts: Iterable[Verdict]) -> Iterator[Measured]:
@@ -112,14 +112,14 @@ def _floor(every: Sequence[Measured], wanted: Calibration, alarms: float, lower:
     middle = median(one.rate.value for one in every)
     before = max((one.rate.floor for one in every if one.rate.floor is not None), default=None)
     if number < 2:
-        return Floor(every[0], number, middle, math.inf, math.inf, 0.0, before, "too wide")
+        return Floor(every[0], number, middle, math.inf, math.inf, 0.0, before, "not known yet")
     mean, spread, root = fmean(logs), max(stdev(logs), LEAST_SPREAD), math.sqrt(number)
     half = math.expm1(float(student.ppf((1 + TOGETHER) / 2, number - 1)) * spread / root)
     factor = float(nct.ppf(TOGETHER, number - 1, float(norm.isf(alarms)) * root)) / root
     value = rounded(min(math.exp(mean - factor * spread), wanted.closest_share * math.exp(mean)), down=True)
-    answer: Literal["new", "raised", "lowered", "stays", "too wide"] = "stays"
+    answer: Literal["new", "raised", "lowered", "stays", "not known yet"] = "stays"
     if number < wanted.fewest_runs or not half <= wanted.half_width_share or not value > 0:
-        answer = "too wide"
+        answer = "not known yet"
     elif before is None or value > before:
         answer = "new" if before is None else "raised"
     elif lower and value < before:

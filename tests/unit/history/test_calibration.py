@@ -57,10 +57,10 @@ def test_runs_that_are_alike_give_no_floor_at_their_rate():
 @pytest.mark.parametrize(
     ("values", "answer"),
     [
-        ((100.0,), "too wide"),
-        ((100.0,) * 4, "too wide"),  # fewest_runs
+        ((100.0,), "not known yet"),
+        ((100.0,) * 4, "not known yet"),  # fewest_runs
         ((100.0,) * 5, "new"),
-        ((100.0, 103.0, 97.0, 101.0, 99.0), "too wide"),
+        ((100.0, 103.0, 97.0, 101.0, 99.0), "not known yet"),
     ],
 )
 def test_too_few_or_unlike_runs_give_no_floor(values, answer):
