@@ -49,7 +49,7 @@ def hurt(
     """The run in which a worker was hurt in this way."""
     folder = tmp_path_factory.mktemp("profile")
     profile, subjects = two_devices(
-        folder, sustained_s=8, later_s=2, stall_s=6, gpu_gib=4, cpus=len(ON_CPU), cpu_gib=0.25
+        folder, sustained_s=8, later_s=4, stall_s=12, gpu_gib=4, cpus=len(ON_CPU), cpu_gib=0.25
     )
     runs: dict[tuple[str, ...], RealRun] = {}
 

@@ -70,7 +70,7 @@ settle_s.quick = {8 if ON_GPU else 0.3} # long enough for the other process to t
 measure_s.quick = {1 if ON_GPU else 0.2}
 [stages.sustained]
 settle_s.quick = {8 if ON_GPU else 0.3}
-length_s.quick = {5 if ON_GPU else 4}
+length_s.quick = {8 if ON_GPU else 4}
 [stages.pattern]
 length_s.quick = 0
 [stages.transfer]

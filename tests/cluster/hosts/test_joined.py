@@ -235,7 +235,7 @@ def test_two_pcs_are_accepted_though_one_came_back_and_its_cable_is_slow_and_out
     is lost, and nobody is given up.
     """
     cables(hosts, *BOTH)
-    running = accept(hosts, "pcs", level="extended", library_s=0.6, **EXCHANGES)
+    running = accept(hosts, "pcs", level="extended", library_s=0.6, **EXCHANGES | {"sustained": 9})
     running.until(lambda: all(running.working("sustained", device) for device in DEVICES), "load on both")
 
     # The cable is out, and late or narrow for a while when it is back.
