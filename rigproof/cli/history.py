@@ -26,7 +26,9 @@ class _ListsByDefault(TyperGroup):
         return super().parse_args(ctx, args if args[:1] and args[0] in known else ["list", *args])
 
 
-Simulated = Annotated[bool, typer.Option("--simulated", help="of simulated runs, kept by --keep-history")]
+Simulated = Annotated[
+    bool, typer.Option("--simulated", help="simulated runs alone, as --keep-history keeps them")
+]
 
 app = typer.Typer(
     cls=_ListsByDefault,
@@ -38,19 +40,19 @@ app = typer.Typer(
 @app.command("list")
 def list_rates(
     rig: Annotated[str | None, typer.Argument(help="a rig's name or profile; default: all rigs")] = None,
-    runs: Annotated[list[str] | None, typer.Argument(help="every rate of these, such as 0001 0007")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="numbers of runs, as 0001 0007: all rates")] = None,
     *,
     of: Annotated[
         str | None,
         typer.Option(
-            metavar="TERMS", help="only these, such as card=pc1/gpu0,figure=gemm; terms as in compare"
+            metavar="TERMS", help="only these rates, as card=pc1/gpu0,figure=gemm; terms as in compare"
         ),
     ] = None,
     each: Annotated[bool, typer.Option("--each", help="every rate of every run")] = False,
-    json: Annotated[bool, typer.Option("--json", help="JSON: a value for each figure")] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON: an object for each figure")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV: a line for each kept rate")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a rig's page with charts")] = None,
-    sku: Annotated[Path | None, typer.Option(metavar="FILE", help="what is normal by this SKU file")] = None,
+    sku: Annotated[Path | None, typer.Option(metavar="FILE", help="what is normal, by this SKU file")] = None,
     simulated: Simulated = False,
     report_dir: ReportDir = None,
 ) -> None:

@@ -77,9 +77,7 @@ def listing_lines(
             yield from _rate_lines(own, numbers, color=color)
         elif own:
             yield from trend_lines(own, color=color, skus=skus)
-        elif found.everything:
-            continue
-        else:
+        elif not found.everything:
             yield f"{found.rig}: {'no kept run can be read' if found.problems else NOTHING}"
         yield from (f"  {problem}" for problem in found.problems)
 
