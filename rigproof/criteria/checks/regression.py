@@ -22,9 +22,7 @@ REGRESSION_RUNS = LIMITS.key(lambda limits: limits.regression_runs)
 REGRESSION_SHARE = LIMITS.key(lambda limits: limits.regression_share)
 REGRESSION_ERROR = LIMITS.key(lambda limits: limits.regression_error)
 ALONE = "no card alike to compare with"
-OF_CPU = (
-    "find who else uses this CPU (if it is virtual, on its host too), or what changed; see `rigproof history`"
-)
+OF_CPU = "find who else uses this CPU (if virtual, on its host too), or what changed; see `rigproof history`"
 OF_ALL = "find what changed for all: room, fans, power, host, software; see `rigproof history`"
 AS_MUCH = 0.5  # of a card's loss: sister cards that lost so much lost it with the card
 

@@ -191,7 +191,7 @@ def test_the_cpu_as_the_device_warns_since_others_use_it_too(bench, monkeypatch)
     assert found.outcome is WARN
     assert found.detail.startswith("gemm_bf16_tflops -10 % of 8 earlier runs")
     assert (found.remedy.partition(",")[0], found.severity) == (
-        "find who else uses this CPU (if it is virtual",
+        "find who else uses this CPU (if virtual",
         "warn",
     )
 
