@@ -100,11 +100,11 @@ def _floors(options: argparse.Namespace) -> int:
     _require_alike(rates)
     found = floors(rates, loaded.rig.calibration, lower=options.lower)
     typer.echo("\n".join(_shown(found)))
-    status = INCOMPLETE if not found or any(one.answer == "not known yet" for one in found) else 0
+    status = INCOMPLETE if not found or not all(one.known for one in found) else 0
     edited = text
     for subject, place in places.items():
         of_card = (one for one in found if one.first.subject == subject)
-        changed = (one for one in of_card if one.answer not in ("stays", "not known yet"))
+        changed = (one for one in of_card if one.known and one.answer != "stays")
         new = {one.first.rate.figure: (one.value, _comment(one)) for one in changed}
         edited = with_figures(edited, loaded.file, place, "floors", new) if new else edited
     if edited == text:
@@ -230,7 +230,7 @@ def _measure(
             return status or INCOMPLETE, folders, rates
         folders.append(folder)
         rates += measured(result.recording, result.verdicts)
-        if all(one.answer != "not known yet" for one in floors(rates, wanted, lower=options.lower)):
+        if all(one.known for one in floors(rates, wanted, lower=options.lower)):
             break
     return 0, folders, rates
 
@@ -262,7 +262,7 @@ def _shown(found: Sequence[Floor]) -> Iterator[str]:
             yield f"{subject}: {_conditions(one.first)}"
         known = f"{one.median:.4g} {rate.unit} ±{one.half_width * 100:.2g} % of {count_of(one.runs, 'runs')}"
         before = "" if one.before is None else f", {one.before:.4g} so far"
-        value = "" if one.answer == "not known yet" else f" {one.value:.4g}"
+        value = f" {one.value:.4g}" if one.known else ""
         yield f"  {rate.figure:18} {known}: {one.answer}{value}{before}"
 
 

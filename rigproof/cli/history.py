@@ -26,9 +26,7 @@ class _ListsByDefault(TyperGroup):
         return super().parse_args(ctx, args if args[:1] and args[0] in known else ["list", *args])
 
 
-Simulated = Annotated[
-    bool, typer.Option("--simulated", help="simulated runs alone, as --keep-history keeps them")
-]
+Simulated = Annotated[bool, typer.Option("--simulated", help="simulated runs alone (--keep-history)")]
 
 app = typer.Typer(
     cls=_ListsByDefault,
@@ -42,12 +40,7 @@ def list_rates(
     rig: Annotated[str | None, typer.Argument(help="a rig's name or profile; default: all rigs")] = None,
     runs: Annotated[list[str] | None, typer.Argument(help="numbers of runs, as 0001 0007: all rates")] = None,
     *,
-    of: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TERMS", help="only these rates, as card=pc1/gpu0,figure=gemm; terms as in compare"
-        ),
-    ] = None,
+    of: Annotated[str | None, typer.Option(metavar="TERMS", help="only these; terms as in compare")] = None,
     each: Annotated[bool, typer.Option("--each", help="every rate of every run")] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON: an object for each figure")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV: a line for each kept rate")] = False,

@@ -18,6 +18,8 @@ from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, count_of
 
+Answer = Literal["new", "raised", "lowered", "stays", "not known yet"]
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -44,7 +46,12 @@ class Floor:
     half_width: float
     value: float
     before: float | None
-    answer: Literal["new", "raised", "lowered", "stays", "not known yet"]
+    answer: Answer
+
+    @property
+    def known(self) -> bool:
+        """Whether the runs are enough for a floor."""
+        return self.answer != "not known yet"
 
 
 def measured(recording: Recording, verdicts: Iterable[Verdict]) -> Iterator[Measured]:
@@ -117,7 +124,7 @@ def _floor(every: Sequence[Measured], wanted: Calibration, alarms: float, lower:
     half = math.expm1(float(student.ppf((1 + TOGETHER) / 2, number - 1)) * spread / root)
     factor = float(nct.ppf(TOGETHER, number - 1, float(norm.isf(alarms)) * root)) / root
     value = rounded(min(math.exp(mean - factor * spread), wanted.closest_share * math.exp(mean)), down=True)
-    answer: Literal["new", "raised", "lowered", "stays", "not known yet"] = "stays"
+    answer: Answer = "stays"
     if number < wanted.fewest_runs or not half <= wanted.half_width_share or not value > 0:
         answer = "not known yet"
     elif before is None or value > before:
