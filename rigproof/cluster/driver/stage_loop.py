@@ -23,7 +23,7 @@ TICK_SHARE, LEAST_TICK_S = 0.05, 0.1
 # If a beat takes this much longer than it may, the driver itself stalled (SIGSTOP, a suspended machine, a
 # disk that accepts no writes), and no one else counts as late because of it.
 PAUSE_S = 2.0
-HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
+HEAD_START_S = 0.1  # for the tasks to reach all workers; one that is late begins at once
 LAST_CALL_S = 0.5
 FURTHER = 100  # turns that a stage can ask for, after those of its plan
 NO_ANSWER = "health check"  # as Ray words that a node did not answer its head: a wait, not an end
