@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from rigproof.cluster.actors.agent import NodeAgent
-from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.offers import Offers
 from rigproof.host.processes import ProcessId
@@ -16,7 +16,7 @@ from rigproof.run.simulated.sensing import SimulatedSensing
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
 
-OPEN_S = 30.0  # for the simulated driver to be opened, real time: it answers at once
+OPEN_S = 30.0  # for the simulated driver to be opened or closed, real time: it answers at once
 OTHERS_PERCENT = 6.0  # of the CPU, used by all but the load
 GIVES_WAY_PERCENT = 5.0  # how far over its target the load yields completely
 
@@ -54,6 +54,10 @@ class SimulatedAgent(NodeAgent):
     def clock(self) -> float:
         """Run time, s: all simulated nodes share the clock of the run."""
         return self._t_s
+
+    def finish(self, timeout_s: float) -> AgentReply:
+        """As the real one, but NVML is closed when it returns: later, pynvml reads another node's driver."""
+        return super().finish(max(timeout_s, OPEN_S))
 
     def facts(self, node: str, gpu_promised: bool, limit_s: float) -> AgentFacts:
         """The inventory of the simulated node."""

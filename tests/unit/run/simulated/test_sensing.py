@@ -1,8 +1,10 @@
 """An agent of a simulated node reads on its grid, in simulated time."""
 
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+import pynvml
 import pytest
 
 from rigproof.cluster.actors.messages import AgentDuty
@@ -11,6 +13,7 @@ from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.run.simulated import sensing
 from rigproof.run.simulated.agent import SimulatedAgent
+from rigproof.telemetry.nvml.session import Nvml
 from support.simulated import DUAL, STAGES, rig_named, simulated
 
 RATE_HZ, STUCK_S = 10.0, 30.0
@@ -47,6 +50,21 @@ def agent_of() -> Iterator[Callable[..., Agent]]:
     yield make
     for agent in agents:
         agent.close()
+
+
+def test_nvml_is_closed_when_it_has_finished_however_long_that_takes(
+    agent_of: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, closed = Nvml.close, []
+
+    def late(self: Nvml) -> None:
+        time.sleep(0.2)
+        close(self)
+        closed.append(pynvml._nvmlLib_refcount)
+
+    monkeypatch.setattr(Nvml, "close", late)
+    agent_of().call(1.0, "finish", 0.01)
+    assert closed == [0]
 
 
 def gpu_samples(records: list[Record | Sample]) -> list[GpuSample]:
