@@ -50,7 +50,8 @@ def test_rates_are_those_of_the_model_and_the_best_size_is_the_measure(recording
         "2560",
     ]
     share = {row[1]: row[-1] for row in by_size.rows}
-    assert (share["2495"], share["2432"]) == ("35 %", "98 %")
+    assert share["2495"] == "35 %"
+    assert share["2432"] in ("97 %", "98 %")  # the noise decides
     assert float(by_size.rows[0][-2]) == pytest.approx(617, rel=0.02)  # TFLOP/s of a simulated H200
     assert "100 %" in (share["2304"], share["2560"])
     assert {"vocabulary 50257", "attention 128", "8,192 tokens"} <= {row[1] for row in variants.rows}
