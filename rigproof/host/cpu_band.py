@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 TRIM_GAIN = 0.1  # of the error, per step
 TRIM_LIMIT_SHARE = 0.05  # of the capacity: from the middle of a band of 15 points it does not leave the band
-# Of what a hypervisor takes, on top: where it took 18 % of 32 CPUs, threads lost 1.4 times as much.
-TRIM_LIMIT_STOLEN = 2.0
 SATURATED_SHARE = 1.0  # a thread cannot use more than one CPU
 ROUNDING = 1e-6  # 100 × 0.07 is 7.000000000000001
 
@@ -46,7 +44,6 @@ class Usage:
     busy_cpus: float
     own_cpus: float  # of these, used by the load threads
     capacity_cpus: float
-    stolen_cpus: float = 0.0  # taken by a hypervisor, which counts as busy
 
     @property
     def foreign_cpus(self) -> float:
@@ -58,8 +55,8 @@ class Usage:
 class LoadDecision:
     """How much each thread works in the next step.
 
-    `trim_cpus` is the controller's present correction. `short_cpus` is how many CPUs more than all threads
-    can use the target takes.
+    `trim_cpus` is the controller's present correction. `short_cpus` is how far all threads together fall
+    short of the target, in CPUs.
     """
 
     share: float  # of one CPU, per thread, 0 to 1
@@ -76,9 +73,7 @@ class Controller:
     fall into the middle of a step, the host is at its target again. The trim integrates the error and
     compensates for it within about a second; in the long run it removes the threads' losses
     (slots that begin late, clock ticks). It is limited to 5 % of the capacity, and does not change
-    while the threads are at their limits or have not worked yet, so that it cannot wind up. While a
-    hypervisor takes CPU time it may be more, by twice as much as that: a thread whose CPU is taken loses the
-    rest of its slot, and others lose theirs if it holds the interpreter lock.
+    while the threads are at their limits or have not worked yet, so that it cannot wind up.
     """
 
     def __init__(self, threads: int, target_percent: float) -> None:
@@ -91,15 +86,14 @@ class Controller:
         """Decide after one reading. More foreign load never raises the share."""
         target_cpus = self._target_share * usage.capacity_cpus
         wanted_cpus = target_cpus - usage.foreign_cpus
-        before, self._share = self._share, 0.0
+        gave, self._share = self._share > 0, 0.0
         if wanted_cpus <= 0:
             return LoadDecision(0.0, self.trim_cpus, 0.0)
-        most_cpus = self._threads * SATURATED_SHARE
-        missed_cpus = target_cpus - usage.busy_cpus
-        if before > 0 and wanted_cpus < most_cpus and (before < SATURATED_SHARE or missed_cpus < 0):
-            self.trim_cpus += TRIM_GAIN * missed_cpus
-        limit_cpus = TRIM_LIMIT_SHARE * usage.capacity_cpus
-        stolen_cpus = TRIM_LIMIT_STOLEN * usage.stolen_cpus
-        self.trim_cpus = max(-limit_cpus, min(limit_cpus + stolen_cpus, self.trim_cpus))
-        self._share = min(SATURATED_SHARE, max(0.0, wanted_cpus + self.trim_cpus) / self._threads)
-        return LoadDecision(self._share, self.trim_cpus, max(0.0, wanted_cpus - most_cpus))
+        if gave and wanted_cpus < self._threads * SATURATED_SHARE:
+            limit_cpus = TRIM_LIMIT_SHARE * usage.capacity_cpus
+            trim_cpus = self.trim_cpus + TRIM_GAIN * (target_cpus - usage.busy_cpus)
+            self.trim_cpus = min(limit_cpus, max(-limit_cpus, trim_cpus))
+        wanted_cpus = max(0.0, wanted_cpus + self.trim_cpus)
+        self._share = min(SATURATED_SHARE, wanted_cpus / self._threads)
+        short_cpus = max(0.0, wanted_cpus - self._share * self._threads)
+        return LoadDecision(self._share, self.trim_cpus, short_cpus)

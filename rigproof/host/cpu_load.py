@@ -164,5 +164,4 @@ def used_between(earlier: CpuTimes, later: CpuTimes, own_s: float) -> Usage | No
     if passed_s <= 0 or later.capacity_cpus <= 0:
         return None
     busy_cpus = max(0.0, (later.busy_s - earlier.busy_s) / passed_s)
-    stolen_cpus = max(0.0, (later.stolen_s - earlier.stolen_s) / passed_s)
-    return Usage(busy_cpus, max(0.0, own_s / passed_s), later.capacity_cpus, stolen_cpus)
+    return Usage(busy_cpus, max(0.0, own_s / passed_s), later.capacity_cpus)

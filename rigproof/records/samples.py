@@ -65,7 +65,6 @@ class CpuTimes:
     clock_s: float  # monotonic, when it was read
     busy_s: float  # CPU seconds since some fixed moment
     capacity_cpus: float  # CPU seconds available per second
-    stolen_s: float = 0.0  # CPU seconds that a hypervisor took since some fixed moment
 
 
 @dataclass(frozen=True, slots=True)

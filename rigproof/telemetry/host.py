@@ -170,10 +170,11 @@ class HostReader:
         cores = proc.core_times(self._proc_root)
         allowed = self._affinity()
         clock_s = self._clock()
-        own = [times for number, times in cores.items() if number in allowed]
-        busy_s = sum(times.busy_s for times in own) if self._quota is None else self._quota.busy_s()
-        stolen_s = sum(times.stolen_s for times in own)
-        return CpuTimes(clock_s, busy_s, self.usable_cpus(), stolen_s), cores
+        capacity = self.usable_cpus()
+        if self._quota is not None:
+            return CpuTimes(clock_s, self._quota.busy_s(), capacity), cores
+        busy_s = sum(times.busy_s for number, times in cores.items() if number in allowed)
+        return CpuTimes(clock_s, busy_s, capacity), cores
 
     def _temperature_c(self) -> float | None:
         """The hottest CPU package sensor, read once a second and kept in between."""

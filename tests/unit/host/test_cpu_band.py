@@ -141,40 +141,6 @@ def test_only_windows_in_which_others_come_or_go_leave_the_band(rig, loss, begin
         assert second in changed or 70 <= percent <= 85, (second, percent)
 
 
-# Seen on a rented host with 32 CPUs: of these, and of what the threads were asked for.
-STOLEN, LOST = 0.18, 0.4
-
-
-def seconds_of(threads, capacity, stolen, *, told=True):
-    """The host's use in % of each second; `stolen` of it in each step, `told` whether that is read."""
-    controller, share, used = Controller(threads, 77.5), 0.0, []
-    for part in stolen:
-        own = share * threads * (1 - LOST * part / STOLEN)
-        busy = (0.02 + part) * capacity + own
-        used.append(100 * busy / capacity)
-        share = controller.step(Usage(busy, own, capacity, part * capacity if told else 0.0)).share
-    return [fmean(used[at : at + 10]) for at in range(0, len(used), 10)]
-
-
-@given(rigs().filter(lambda rig: rig[0] >= 8), st.floats(0, STOLEN))
-def test_what_threads_lose_to_a_hypervisor_is_made_up_for(rig, stolen):
-    capacity, threads = rig
-    seconds = seconds_of(threads, float(capacity), [stolen] * 200)
-    assert all(70 <= one <= 85 for one in seconds[5:])
-
-
-def test_it_is_not_where_what_a_hypervisor_takes_is_not_read():
-    assert max(seconds_of(28, 32.0, [STOLEN] * 200, told=False)[5:]) < 70
-
-
-@given(rigs().filter(lambda rig: rig[0] >= 8), st.floats(0, STOLEN), st.integers(1, 9))
-def test_a_hypervisor_that_stops_to_take_leaves_no_load_above_the_band(rig, stolen, step):
-    capacity, threads = rig
-    seconds = seconds_of(threads, float(capacity), [stolen] * (100 + step) + [0.0] * (200 - step))
-    assert all(70 <= one <= 85 for one in seconds[11:])
-    assert seconds[10] <= 85
-
-
 @pytest.mark.parametrize(
     ("cpus", "threads"),
     [(0.5, (1, 0)), (1, (1, 0)), (2, (2, 0)), (4, (3, 1)), (16, (12, 2)), (80, (56, 12)), (192, (135, 29))],
