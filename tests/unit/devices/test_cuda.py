@@ -97,7 +97,8 @@ def test_the_cap_is_a_share_of_the_card(monkeypatch, mib, share, capped):
 def test_the_real_allocator_keeps_the_cap_and_counts_what_it_refuses():
     device = open_device("cuda", cpu_threads=1)
     before = device.memory().ooms
-    assert device.limit_memory(64)
+    held_mib = torch.cuda.memory_reserved() / 2**20  # by earlier tests: cuBLAS keeps 32 MiB on a Hopper
+    assert device.limit_memory(held_mib + 64)
     try:
         with pytest.raises(RuntimeError) as raised:
             torch.empty(128 * 2**20, dtype=torch.uint8, device="cuda")
