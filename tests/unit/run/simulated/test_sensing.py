@@ -52,6 +52,14 @@ def agent_of() -> Iterator[Callable[..., Agent]]:
         agent.close()
 
 
+def gpu_samples(records: list[Record | Sample]) -> list[GpuSample]:
+    return [one for one in records if isinstance(one, GpuSample)]
+
+
+def events(records: list[Record | Sample], kind: str) -> list[Event]:
+    return [one for one in records if isinstance(one, Event) and one.kind == kind]
+
+
 def test_nvml_is_closed_when_it_has_finished_however_long_that_takes(
     agent_of: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,14 +73,6 @@ def test_nvml_is_closed_when_it_has_finished_however_long_that_takes(
     monkeypatch.setattr(Nvml, "close", late)
     agent_of().call(1.0, "finish", 0.01)
     assert closed == [0]
-
-
-def gpu_samples(records: list[Record | Sample]) -> list[GpuSample]:
-    return [one for one in records if isinstance(one, GpuSample)]
-
-
-def events(records: list[Record | Sample], kind: str) -> list[Event]:
-    return [one for one in records if isinstance(one, Event) and one.kind == kind]
 
 
 def test_every_point_of_the_grid_is_read_however_late_the_poll_comes(agent_of: Callable[..., Agent]) -> None:
