@@ -180,7 +180,7 @@ def test_the_old_plan_without_a_policy_loses_workers(run_to_end):
     """On the CPU tests/unit/stages/sustained/test_workload.py shows what such a worker does."""
     status, run = run_to_end(OLD, enabled=False)
 
-    assert status == 1, run.text()
+    assert status == STATUS, run.text()
     assert run.outcomes()["memory.no_oom", "here/gpu0"] == RAN_OUT
     assert run.events("worker_failed")
     assert {event["data"]["recovered"] for event in run.events("oom")} == {False}
