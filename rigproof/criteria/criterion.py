@@ -1,7 +1,7 @@
 """What a criterion is: a named, documented, pure function from the evidence about a subject to a Finding."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -115,6 +115,12 @@ def pass_or_fail(measured: float, limit: Limit, *, good: bool, detail: str = "",
     if not math.isfinite(measured):
         raise NotMeasured(f"the figure is {measured}, which is not a valid measurement")
     return Finding(Outcome.PASS if good else Outcome.FAIL, measured, limit, detail, **more)
+
+
+def gravest(findings: Iterable[Finding | None]) -> Finding | None:
+    """The first failure, else the first finding; None if there is none. So no warning hides a failure."""
+    found = [one for one in findings if one is not None]
+    return min(found, key=lambda one: one.outcome is not Outcome.FAIL, default=None)
 
 
 def by_the_rule(_loaded: LoadedRig, _device: PromisedDevice) -> Limit | None:

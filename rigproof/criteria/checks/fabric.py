@@ -1,6 +1,6 @@
 """Has the fabric manager of an NVSwitch host set the card up?"""
 
-from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, NotRead
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, NotRead, gravest
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -57,13 +57,12 @@ def fabric(device: DeviceEvidence) -> Finding:
         raise NotApplicable("the driver reports no NVLink fabric for this card")
     if read[-1].fabric_state != COMPLETED and not any(read[-1].nvlinks or ()):
         raise NotApplicable("none of its NVLinks is active, so it needs no fabric")
-    found = [trouble for one in read if (trouble := _trouble(one)) is not None]
-    failed = [one for one in found if one.outcome is Outcome.FAIL]
-    if failed:
-        return failed[0]
+    worst = gravest(map(_trouble, read))
+    if worst is not None and worst.outcome is Outcome.FAIL:
+        return worst
     if after is None or after.fabric_state is None:
         raise NotRead("the state of the NVLink fabric was not read after the load")
-    return found[0] if found else Finding(Outcome.PASS, detail="completed", source=SOURCE)
+    return worst or Finding(Outcome.PASS, detail="completed", source=SOURCE)
 
 
 def _trouble(read: GpuCounters) -> Finding | None:
@@ -77,14 +76,16 @@ def _trouble(read: GpuCounters) -> Finding | None:
         detail = f"the fabric manager did not admit this GPU: NVML code {read.fabric_status} {when}"
         return Finding(Outcome.FAIL, detail=detail, source=SOURCE)
     health = read.fabric_health or 0
-    for shift, what, outcome in FLAGS:
-        if health >> shift & 0x3 == TRUE:
-            return Finding(outcome, detail=f"{what} {when}", source=SOURCE)
+    found = [
+        Finding(outcome, detail=f"{what} {when}", source=SOURCE)
+        for shift, what, outcome in FLAGS
+        if health >> shift & 0x3 == TRUE
+    ]
     wrong = health >> CONFIGURATION_SHIFT & 0xF
     if wrong > CONFIGURATION_NONE:
         detail = f"the fabric is configured incorrectly {when} (NVML's value {wrong})"
-        return Finding(Outcome.FAIL, detail=detail, source=SOURCE)
-    return None
+        found.append(Finding(Outcome.FAIL, detail=detail, source=SOURCE))
+    return gravest(found)
 
 
 def _without_fabric(_loaded: LoadedRig, device: PromisedDevice) -> str:

@@ -11,6 +11,7 @@ from rigproof.criteria.criterion import (
     NotApplicable,
     NotMeasured,
     NotRead,
+    gravest,
     pass_or_fail,
 )
 from rigproof.criteria.evidence.devices import DeviceEvidence
@@ -81,9 +82,11 @@ def nvlink(device: DeviceEvidence) -> Finding:
     if (before.nvlinks is None) is not (after.nvlinks is None):
         raise NotRead("its NVLinks were read only before or only after the load")
     limit = limit or Limit(max(sum(map(bool, one)) for one in links), "the links that were active")
-    if active < limit.value:
-        return _missing(device, links, active, limit)
-    return _by_errors(device, before, after) or pass_or_fail(active, limit, good=True)
+    fewer = _missing(device, links, active, limit) if active < limit.value else None
+    if fewer is not None and fewer.outcome is Outcome.FAIL:
+        return fewer
+    worst = gravest((fewer, _by_errors(device, before, after)))
+    return worst or pass_or_fail(active, limit, good=True)
 
 
 def _expected(device: DeviceEvidence) -> Limit | None:

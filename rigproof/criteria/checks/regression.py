@@ -5,7 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median_high
 
-from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, NotMeasured, Trouble
+from rigproof.criteria.criterion import (
+    Criterion,
+    Disturbed,
+    Finding,
+    Limit,
+    NotMeasured,
+    Trouble,
+    gravest,
+)
 from rigproof.criteria.evidence.cpu_use import shortage
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import ENDED
@@ -128,7 +136,10 @@ def _compared(device: DeviceEvidence) -> Iterator[Past]:
 
 
 def _worst(device: DeviceEvidence, pasts: Sequence[Past], notes: list[str]) -> Finding | None:
-    """The worst figure that fell and that nobody else lowered; Disturbed if it is no failure, and one was."""
+    """The lowest figure that fails, else the lowest that fell.
+
+    Disturbed if none fails, and others lowered one.
+    """
     found: list[Finding] = []
     lowered: list[Disturbed] = []
     for past in (one for one in pasts if one.compared.fell):
@@ -136,9 +147,10 @@ def _worst(device: DeviceEvidence, pasts: Sequence[Past], notes: list[str]) -> F
             found.append(_fallen(device, past, notes))
         except Disturbed as reason:
             lowered.append(reason)
-    if lowered and not (found and found[0].outcome is Outcome.FAIL):
+    worst = gravest(found)
+    if lowered and not (worst is not None and worst.outcome is Outcome.FAIL):
         raise lowered[0]
-    return next(iter(found), None)
+    return worst
 
 
 def _fallen(device: DeviceEvidence, past: Past, notes: list[str]) -> Finding:

@@ -295,8 +295,8 @@ FINDINGS: tuple[Callable[[Ways], Finding | None], ...] = (
     of_name,
     of_packets,
     of_choice,
-    of_traffic,
     of_port,
+    of_traffic,
     of_clock,
     of_warnings,
 )

@@ -48,6 +48,7 @@ def test_a_gpu_that_was_not_admitted_or_lost_its_fabric_under_load_fails(bench):
         (0x0500, Outcome.FAIL),  # insufficient NVLinks
         (0x01AA, Outcome.PASS),  # every flag known and false
         (0x0011 | 0x0004, Outcome.FAIL),
+        (0x0500 | 0x0004, Outcome.FAIL),  # a recovery hides no insufficient NVLinks
     ],
 )
 def test_the_health_mask_of_nvml(bench, mask, expected):

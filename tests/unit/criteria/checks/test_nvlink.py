@@ -85,6 +85,19 @@ def test_a_virtual_machine_may_have_only_the_links_between_its_own_cards(virtual
     assert ("`limits.nvlinks = 6`" in remedy) is (expected is Outcome.WARN)
 
 
+@pytest.mark.parametrize("counter", ["nvlink_replays", "nvlink_recoveries"])
+def test_the_links_of_a_virtual_machine_may_have_errors_too(counter):
+    bench = two_cards()
+    bench.gpu(GPU, virtualization="passthrough")
+    few = (*(False,) * 12, *ALL[:6])
+    links(bench, few)
+    links(bench, few, OTHER)
+    assert outcome_of(bench)[0] is Outcome.WARN
+    links(bench, few, at=("after",), **{counter: 9})
+    assert outcome_of(bench)[0] is Outcome.FAIL
+    assert "on link 17 during the run" in bench.verdict(NVLINK, GPU).detail
+
+
 def test_no_link_at_all_between_two_cards_fails_even_in_a_virtual_machine():
     bench = two_cards()
     bench.gpu(GPU, virtualization="passthrough")

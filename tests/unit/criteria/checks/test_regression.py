@@ -249,6 +249,19 @@ def test_what_all_cards_lost_hides_no_figure_that_the_host_lowered(eight):
     assert judged(eight, subject_of(3)).outcome is NOT_MEASURED
 
 
+@pytest.mark.parametrize("lost", [0.5, 0.96])
+def test_what_all_cards_lost_hides_no_loss_of_one_card(eight, lost):
+    """Whether the card's own loss is the larger one, or that of all."""
+    now = rate_of(eight, subject_of(0), SUSTAINED)
+    eight.recording.events = [one for one in eight.recording.events if one.kind != "earlier_rates"]
+    for index in range(8):
+        own = past(now / (0.94 if index == 3 else 1.0), figure=SUSTAINED)
+        record(eight, subject_of(index), past(rate_of(eight, subject_of(0)) / lost), own)
+    outcomes = {index: judged(eight, subject_of(index)).outcome for index in range(8)}
+    assert outcomes == {index: FAIL if index == 3 else WARN for index in range(8)}
+    assert judged(eight, subject_of(3)).detail.startswith("sustained_tflops -6 % ")
+
+
 def test_two_of_eight_are_cards_too(eight):
     eight.recording.events = [
         replace(one, data=one.data | {"figures": []})

@@ -241,6 +241,13 @@ def test_gloo_that_only_fails_where_it_is_pinned_warns(pair):
     assert (one.outcome, one.detail) == (WARN, "gloo works as it is, and not pinned to eth0 (no route)")
 
 
+def test_that_warning_hides_no_port_at_half_duplex(pair):
+    change(pair, LanArm, of("n1", arm="pinned"), outcome="failed", message="no route")
+    change(pair, LanInterface, of("n1", name="eth0"), full_duplex=False)
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (FAIL, "eth0 is at half duplex")
+
+
 def test_what_hangs_in_both_arms_though_all_ways_are_fine_is_not_the_rigs(pair):
     """On a host whose CPUs others have, nothing ends in time."""
     change(pair, LanArm, of("n1"), outcome="hung", message="it did not end within 12 s")
