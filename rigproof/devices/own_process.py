@@ -4,6 +4,7 @@ The process runs the workload with a context of its own, whose records the worke
 """
 
 import json
+import math
 import os
 import queue
 import signal
@@ -24,6 +25,7 @@ from rigproof.records.recording import Record
 
 WAIT_S = 0.1
 ALIVE_S = 0.5  # between two signs of life
+LEAST_S = 5.0  # that a process may be silent after each message, however late it is
 KILLED = "; the kernel killed it since memory ran out, or somebody did"
 
 READY = "rigproof.devices.ready"
@@ -109,6 +111,7 @@ def run_apart(
     test: str,
     silent: str,
     stall_s: float,
+    most_s: float = math.inf,
     environment: Mapping[str, str] = {},
     hear: Callable[[Message], None] = unheard,
     torch: bool = False,
@@ -117,8 +120,9 @@ def run_apart(
 
     `environment`: variables that the process has instead of, or beside, this one's. `hear` gets the messages
     that it sends by itself (`parent.tell`). One with `limit_s` states how soon each later one must follow the
-    one before, in place of `stall_s`: a process knows best how long its next step may take. `torch`: it loads
-    torch, and one that has done so is taken if there is one (`make_ready`).
+    one before, in place of `stall_s`: a process knows best how long its next step may take, but each must
+    follow within `most_s` of the start, or LEAST_S of the one before. `torch`: it loads torch, and one that
+    has done so is taken if there is one (`make_ready`).
 
     Returns when it is done, or the task is stopped. ApartError if the process fails, dies, or says nothing
     for too long (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
@@ -136,7 +140,8 @@ def run_apart(
     child = _taken(module, task, environment) if torch else None
     child = child or Apart(module, task, environment=environment)
     try:
-        heard_s, limit_s = time.monotonic(), stall_s
+        begun_s = heard_s = time.monotonic()
+        limit_s = min(stall_s, max(LEAST_S, most_s))
         while not context.stopped():
             try:
                 message = child.inbox.get(timeout=WAIT_S)
@@ -145,10 +150,11 @@ def run_apart(
                     found = stat_of(child.pid)
                     held = found is not None and found.state == HELD
                     child.stop(0)  # it has had its time
-                    raise ApartError("silent", f"{silent} for {limit_s:g} s", held=held) from None
+                    raise ApartError("silent", f"{silent} for {limit_s:.3g} s", held=held) from None
                 context.alive()  # this process is: it waits for the other's own deadline
                 continue
-            heard_s, limit_s = time.monotonic(), message.get("limit_s", limit_s)
+            heard_s = time.monotonic()
+            limit_s = min(message.get("limit_s", limit_s), max(LEAST_S, begun_s + most_s - heard_s))
             context.alive()
             match message.get("what"):
                 case "record":

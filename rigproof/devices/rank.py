@@ -5,6 +5,7 @@ worker knows how far its rank came, its front, when the process is silent or gon
 deadline, and reports its own front; which rank the others waited for is read from all fronts together.
 """
 
+import math
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -74,6 +75,7 @@ def run_rank(
     context: WorkerContext,
     *,
     first_s: float,
+    most_s: float = math.inf,
     records: tuple[type, ...] = (),
     data: dict[str, Any] | None = None,
     environment: Mapping[str, str] = {},
@@ -82,10 +84,10 @@ def run_rank(
     """Run `module` as this worker's rank of its crew; whether it did all of it, or was stopped.
 
     Called inside `meeting_place`. `hear` gets what the process tells beside its steps. `first_s`: how soon
-    its first step must be told. Else an event about the crew has the rank's front: `rank_stuck` if the
-    process was silent past its deadline, `rank_died` if it failed or was killed. `data` is added to it, and
-    `unreached`: how this host fails to reach rank 0's just then. `environment`: more variables of the
-    process. The worker itself goes on.
+    its first step must be told; `most_s`: how soon the last one (`run_apart`). Else an event about the crew
+    has the rank's front: `rank_stuck` if the process was silent past its deadline, `rank_died` if it failed
+    or was killed. `data` is added to it, and `unreached`: how this host fails to reach rank 0's just then.
+    `environment`: more variables of the process. The worker itself goes on.
     """
     crew = context.crew
     front: dict[str, Any] = {"sequence": 0, "operation": START, "mib": 0, "inside": False}
@@ -105,6 +107,7 @@ def run_rank(
             test="rank's process",
             silent="it was silent",
             stall_s=first_s,
+            most_s=most_s,
             environment={**group_environment(crew), **environment},
             hear=heard,
             torch=True,

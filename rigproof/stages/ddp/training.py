@@ -1,7 +1,7 @@
 """A rank's part of training together, in the rank's process: its steps, its gradients. Imports torch."""
 
 import math
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -37,7 +37,8 @@ from rigproof.stages.ddp.stage import (
 FEWEST_ROUNDS = 3
 PROBE_MIB = 16
 STEP_S = 60.0  # of one step with an exchange over a slow link, at most
-SLOWEST = 5  # times as long as the steps before
+LEAST_S = 20.0  # that a round may take
+SLOWEST = 5  # or so many times as long as the steps before
 WATCHED_STEPS = 2
 MOST_COMPARED = 4  # examples of a micro-batch that several ranks compute
 
@@ -186,7 +187,10 @@ class Rank:
         )
 
     def _part(self, trainer: Trainer, part: str, step_s: float, *, agreed: bool = False) -> float:
-        """Rounds of one part; returns the seconds of a step. `agreed`: all ranks do as many."""
+        """Rounds of one part; returns the seconds of a step.
+
+        `agreed`: all ranks do as many, each a step of its own: steps have the same numbers on all ranks.
+        """
         part_s = PART_SHARE[part] * self._spec.duration_s
         steps = min(MOST_STEPS, max(1, int(part_s / step_s / ROUNDS)))
         number = max(FEWEST_ROUNDS, min(ROUNDS, int(part_s / step_s / steps)))
@@ -197,21 +201,23 @@ class Rank:
             "batch": trainer.batch,
             "steps": steps,
         }
+        limit_s = max(LEAST_S, SLOWEST * steps * step_s)
         total_s = 0.0
-        for count in range(number + 1):
-            if self._context.stopped() and not agreed:
-                break
-            with self._steps.step(part, 0, STEP_S + SLOWEST * steps * step_s):
-                done = trainer.run(steps)
-            phase: Phase = "measure" if count else "warmup"
-            total_s += done.seconds if count else 0.0
-            self._reporter.round(
-                phase=phase,
-                seconds=done.seconds,
-                work=steps * trainer.shape.step_flop(trainer.batch) / 1e12,
-                verified=all(map(math.isfinite, done.losses)),
-                labels=labels,
-            )
+        with nullcontext() if agreed else self._steps.step(part, 0, limit_s):
+            for count in range(number + 1):
+                if self._context.stopped() and not agreed:
+                    break
+                with self._steps.step(part, 0, limit_s) if agreed else nullcontext():
+                    done = trainer.run(steps)
+                phase: Phase = "measure" if count else "warmup"
+                total_s += done.seconds if count else 0.0
+                self._reporter.round(
+                    phase=phase,
+                    seconds=done.seconds,
+                    work=steps * trainer.shape.step_flop(trainer.batch) / 1e12,
+                    verified=all(map(math.isfinite, done.losses)),
+                    labels=labels,
+                )
         return total_s / (number * steps)
 
     def _compare(self, trainer: Trainer, start: HashedStart) -> None:

@@ -124,6 +124,17 @@ def test_it_says_itself_how_soon_its_next_message_must_come(heard):
     assert (raised.value.how, raised.value.held) == ("silent", False)
 
 
+def test_however_long_it_may_be_silent_by_its_own_word_it_is_given_up_in_time(heard, monkeypatch):
+    class Impatient(Alive):
+        def alive(self):
+            monkeypatch.setattr(own_process, "LEAST_S", 0.3)  # once it has begun
+
+    monkeypatch.setattr(own_process, "LEAST_S", LIMIT_S)
+    work = "    tell(what='step', limit_s=600)\n    time.sleep(600)"
+    with pytest.raises(ApartError, match=r"^it said nothing for 0.3 s$"):
+        heard(work, Impatient(), most_s=0.0)
+
+
 def test_of_a_silent_one_it_is_known_whether_a_signal_stopped_it(heard):
     with pytest.raises(ApartError) as raised:
         heard("    tell(what='step', limit_s=0.3)\n    os.kill(os.getpid(), signal.SIGSTOP)")

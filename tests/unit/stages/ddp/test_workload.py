@@ -1,12 +1,18 @@
 """Two ranks train together on this CPU, each in a process of its own, and one bit of a gradient is wrong."""
 
 import threading
+from contextlib import nullcontext
+from types import SimpleNamespace
 
+import pytest
+
+from rigproof.criteria.evidence.fronts import halt
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.stages.ddp import workload
-from rigproof.stages.ddp.stage import ALONE, EXCHANGED, OWN, TOGETHER, DdpSpec, Gradients
+from rigproof.stages.ddp.stage import ALONE, APART, EXCHANGED, OWN, TOGETHER, DdpSpec, Gradients
+from rigproof.stages.ddp.training import Rank
 from support.devices import NodeContext
 
 SPEC = DdpSpec("ddp", 1000.0, 1.0, 64, 0.1, 4, 1.0, "cpu", 1)
@@ -33,6 +39,31 @@ sys.exit(serve_apart(work, DdpSpec))
 """
 
 
+# Rank 1 is stopped in the second round of training together.
+STOPPED = """
+import os, signal
+from rigproof.devices.own_process import serve_apart
+from rigproof.stages.ddp import training
+from rigproof.stages.ddp.stage import TOGETHER, DdpSpec
+from rigproof.stages.ddp.workload import _serve
+class Rank(training.Rank):
+    def _part(self, trainer, part, step_s, **more):
+        run, done = trainer.run, []
+        def hurt(steps, *watch):
+            done.append(steps)
+            if part == TOGETHER and len(done) == 2 and self._peers.rank:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return run(steps, *watch)
+        trainer.run = hurt
+        try:
+            return super()._part(trainer, part, step_s, **more)
+        finally:
+            trainer.run = run
+training.Rank = Rank
+sys.exit(serve_apart(_serve, DdpSpec))
+"""
+
+
 def of(records, kind):
     return [one for one in records if isinstance(one, kind)]
 
@@ -47,21 +78,43 @@ def same(first, second, what):
     return {number: digest == found[1][number] for number, digest in found[0].items()}
 
 
-def test_both_train_one_model_on_other_examples_and_one_wrong_bit_shows(
-    cpu, child_module, children, monkeypatch
-):
-    monkeypatch.setattr(workload, "MODULE", child_module(SPOILED))
-    (port,) = free_ports("127.0.0.1", 1)
-    contexts = [NodeContext() for _ in range(2)]
-    threads = []
-    for rank, context in enumerate(contexts):
-        context.crew = Member("rig", rank, 2, ("127.0.0.1", port))
-        threads.append(threading.Thread(target=workload.run_ddp, args=(SPEC, cpu, context)))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    first, second = (context.records for context in contexts)
+@pytest.fixture
+def trained(cpu, child_module, children, monkeypatch):
+    """What two ranks emitted whose processes do this."""
+
+    def train(module):
+        monkeypatch.setattr(workload, "MODULE", child_module(module))
+        (port,) = free_ports("127.0.0.1", 1)
+        contexts = [NodeContext() for _ in range(2)]
+        threads = []
+        for rank, context in enumerate(contexts):
+            context.worker, context.subject = f"host/cpu{rank}#0", f"host/cpu{rank}"
+            context.crew = Member("rig", rank, 2, ("127.0.0.1", port))
+            threads.append(threading.Thread(target=workload.run_ddp, args=(SPEC, cpu, context)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert None not in [one.poll() for one in children]
+        return [context.records for context in contexts]
+
+    return train
+
+
+def test_a_rank_that_is_stopped_is_named(trained):
+    fine, hurt = trained(STOPPED)
+    (event,), (other,) = (
+        [one for one in of(records, Event) if one.kind == "rank_stuck"] for records in (hurt, fine)
+    )
+    assert (event.data["rank"], event.data["operation"], event.data["held"]) == (1, TOGETHER, True)
+    assert (other.data["rank"], other.data["held"]) == (0, False)
+    ended = halt([event, other], 2)
+    assert (ended.missing, ended.by_others) == (("host/cpu1",), True)
+    assert {one.label("part") for one in of(fine, Round)} >= {ALONE, TOGETHER}
+
+
+def test_both_train_one_model_on_other_examples_and_one_wrong_bit_shows(trained):
+    first, second = trained(SPOILED)
     assert same(first, second, EXCHANGED) == {0: True, 1: False}
     assert same(first, second, OWN) == {0: True, 1: False}
     number = {}
@@ -79,3 +132,32 @@ def test_both_train_one_model_on_other_examples_and_one_wrong_bit_shows(
         assert parts.count(ALONE) >= 3
         number[rank] = parts.count(TOGETHER)
     assert number[0] == number[1] >= 3
+
+
+class Counted:
+    """Counts the steps that a rank tells."""
+
+    sequence = 0
+
+    def step(self, _operation, _mib, _limit_s):
+        self.sequence += 1
+        return nullcontext()
+
+
+@pytest.mark.parametrize(("part", "agreed"), [(ALONE, False), (APART, False), (TOGETHER, True)])
+def test_a_slow_rank_tells_as_many_steps_as_a_fast_one(part, agreed):
+    """Who is furthest behind is read from the numbers of their steps."""
+    counts = []
+    for step_s in (0.01, 5.0):
+        steps = Counted()
+        done = SimpleNamespace(seconds=step_s, losses=[0.5])
+        trainer = SimpleNamespace(
+            precision="fp32",
+            batch=4,
+            shape=SimpleNamespace(width=64, step_flop=float),
+            run=lambda _steps, done=done: done,
+        )
+        rank = Rank(SPEC, SimpleNamespace(kind="cpu"), NodeContext(), SimpleNamespace(rank=0), steps)
+        rank._part(trainer, part, 1.0 if agreed else step_s, agreed=agreed)
+        counts.append(steps.sequence)
+    assert counts[0] == counts[1] > 0
