@@ -48,7 +48,7 @@ LABELS = 2  # its first columns: the pair, and how it is connected
 WRONG = "do not train on both: switch IOMMU and ACS off in the BIOS, or set NCCL_P2P_DISABLE=1"
 WRONG_GPU = "do not train on {gpu}: reseat it and its riser, then test it in another slot"
 SLOW = "see `nvidia-smi topo -m` and `nvidia-smi nvlink -s` on {host}; reseat both cards, or their bridge"
-SLOW_HOST = "see transfer.h2d and d2h of both, and `dmesg | grep -i iommu` on {host}"
+SLOW_HOST = "see transfer.h2d and d2h of both, `nvidia-smi topo -p2p r`, IOMMU, ACS, BAR1 on {host}"
 LIKELY = "IOMMU, ACS, a small BAR1, or a consumer card's driver"
 
 
@@ -173,7 +173,7 @@ def _judged(pair: SharedEvidence) -> Finding:
             worst.gbps,
             worst.limit,
             good=False,
-            detail=f"{worst.words}, {connected}",
+            detail=f"{worst.words}, {_over(link)}",
             remedy=remedy,
             over=worst.spans,
         )

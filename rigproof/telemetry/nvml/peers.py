@@ -17,11 +17,12 @@ PATHS = {  # as `nvidia-smi topo -m` has them
     Ancestor.NODE: "one NUMA node",
     Ancestor.SYSTEM: "the link between CPUs",
 }
+OTHERWISE = "or maybe IOMMU, ACS, a small BAR1"
 REASONS = {
     P2pStatus.CHIPSET: "its chipset is not supported",
     P2pStatus.GPU: "its driver does not offer it for these GPUs",
-    P2pStatus.TOPOLOGY: "no way between their slots supports it",
-    P2pStatus.DISABLED: "it is switched off in the driver's registry",
+    P2pStatus.TOPOLOGY: f"no way between their slots supports it; {OTHERWISE}",
+    P2pStatus.DISABLED: f"switched off in the driver's registry; {OTHERWISE}",
     P2pStatus.NOT_SUPPORTED: "it is not supported",
 }
 

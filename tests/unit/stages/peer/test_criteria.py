@@ -15,6 +15,8 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.peer.criteria import tables
 from rigproof.stages.peer.stage import BACK, BOTH, ENGINE, KERNEL, THERE, PeerLink
 from rigproof.stages.registry import KINDS
+from rigproof.telemetry.nvml.peers import REASONS
+from rigproof.telemetry.nvml.protocol import P2pStatus
 from support.sentences import check_sentences
 from support.simulated_bench import SimulatedBench
 
@@ -223,6 +225,28 @@ def test_a_slow_way_through_the_host_fails(geforce):
     assert found.outcome is FAIL
     assert "transfer.h2d" in found.remedy
     assert "on n1" in found.remedy
+
+
+@pytest.mark.parametrize("status", [P2pStatus.TOPOLOGY, P2pStatus.DISABLED])
+def test_what_else_can_prevent_direct_access_is_named_beside_nvmls_reason(geforce, status):
+    geforce.link(geforce.pair, why=REASONS[status])
+    found = geforce.peer(geforce.pair)
+    check_sentences([found])
+    assert found.outcome is PASS
+    assert "; or maybe IOMMU, ACS, a small BAR1; `nvidia-smi topo -p2p r`)" in found.detail
+
+
+def test_a_slow_way_through_the_host_with_a_culprit_is_one_short_sentence():
+    bench = bench_of(*3 * ["rtx-3090"], name="localhost")
+    bench.link("", why=REASONS[P2pStatus.DISABLED])
+    its = [pair for pair in pairs_of(bench) if f"{GPU}-" in pair]
+    for pair in its:
+        bench.slower(pair, 0.2, by=ENGINE, way=BOTH)
+    found = [bench.peer(pair) for pair in its]
+    check_sentences([bench.peer(pair) for pair in pairs_of(bench)])
+    for one in found:
+        assert one.detail == f"both at once, through the host's memory; {GPU} is in all pairs that fail"
+        assert all(word in one.remedy for word in ("`nvidia-smi topo -p2p r`", "IOMMU", "ACS", "BAR1"))
 
 
 def test_access_one_way_only_is_no_direct_access(geforce):
