@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
-from rigproof.stages.route.choice import GOOD, ROUTED, is_loopback
+from rigproof.stages.route.choice import GOOD, is_loopback
 from rigproof.stages.route.stage import (
     AS_IT_IS,
     GLOO,
@@ -33,9 +33,9 @@ BEST = "the best way between the nodes"
     limit="each node's own name leads to it from outside; gloo, NCCL (where there are GPUs) and Ray take a "
     "way that no other one between the same nodes beats (a cable beats Wi-Fi, VPN and a bridge of "
     "containers; of two cables one `stages.route.faster_factor` times as fast), at no less than "
-    "`stages.route.least_mbps` and full duplex; connections to any port are answered, packets of the full "
-    "size arrive, and an all-reduce by gloo is right. Clocks that differ by more than "
-    "`stages.route.clock_warn_s` warn",
+    "`stages.route.least_mbps` and full duplex; connections to a port that the system "
+    "chose are answered, packets of the full size arrive, and an all-reduce by gloo is right. Clocks that "
+    "differ by more than `stages.route.clock_warn_s` warn",
     limits=(FASTER_FACTOR, LEAST_MBPS, CLOCK_WARN_S),
     severity="config",
     remedy="look at the table of ways in the report, and run `ip address` and `ip route` on this host",
@@ -46,6 +46,7 @@ def route(node: NodeEvidence) -> Finding:
     """What the node has for traffic with the others, what libraries take of it, and what that carries.
 
     Each node probes two neighbours, and reduces with one or two: a way that only other pairs use is not seen.
+    What NCCL takes is predicted by its documented rules, not observed.
     """
     ways = Ways(node)
     for found in FINDINGS:
@@ -107,7 +108,7 @@ def firewall(ways: Ways, other: str, outcome: str, *, outgoing: bool = False) ->
         )
     )
     remedy = f"run `sudo ufw allow {allow}` on {ways.name}, or put it into firewalld's zone `trusted`"
-    return failed("every port answers", detail, remedy)
+    return failed("ports that the system chooses answer", detail, remedy)
 
 
 def of_name(ways: Ways) -> Finding | None:
@@ -171,12 +172,12 @@ def of_choice(ways: Ways) -> Finding | None:
     detail = f"{library} takes {name or 'an address'}, {why}, and {best} joins the same nodes"
     if library == "gloo" and (moved := ways.moved(name)):
         detail = f"{moved}; {name} is {why}"
-    restart = f"restart Ray on {ways.name} with `--node-ip-address` of {best}"
+    address = f"`--node-ip-address` of {best}"
     if library == "Ray":
-        return failed(BEST, detail, restart)
+        return failed(BEST, detail, f"restart Ray on {ways.name} with {address}")
     if "Ray" in reasons:
-        detail += "; so does Ray" if ways.taken["Ray"] == name else f"; Ray takes {ways.taken['Ray']}"
-        return failed(BEST, detail, f"{ways.export(*ways.variables)}: {restart}")
+        detail += f"; Ray takes {ways.taken['Ray']}" + (", too" if ways.taken["Ray"] == name else "")
+        return failed(BEST, detail, f"{ways.export(*ways.variables)} with {address}")
     return failed(BEST, detail, ways.export(*ways.variables))
 
 
@@ -311,7 +312,7 @@ def tables(recording: Recording) -> Iterator[StageTable]:
     rows = [
         (
             *(one.subject, one.to, one.interface, kinds.get((one.subject, one.interface), NO_RATE)),
-            *(one.to_interface, "" if one.network == ROUTED else one.network, one.outcome),
+            *(one.to_interface, one.network, one.outcome),
             NO_RATE if one.mbps is None else figure(one.mbps),
             f"{one.passed} of {one.full}" if one.passed else NO_RATE,
         )

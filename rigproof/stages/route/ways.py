@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.grouping import grouped
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.stages.route.choice import GOOD
+from rigproof.stages.route.choice import GOOD, ROUTED
 from rigproof.stages.route.stage import (
     AS_IT_IS,
     GLOO,
@@ -250,8 +250,11 @@ class Ways:
         there = {its.best for one in open_ways if (its := self.other(one.to)) is not None}
         unlike = sorted(there - {best.name, ""})
         names = f" ({', '.join(unlike)} there: no one {GLOO} fits both)" if unlike else ""
+        direct = {one.to for one in open_ways if one.network != ROUTED}
+        routed = ", ".join(dict.fromkeys(one.to for one in open_ways if one.to not in direct))
+        apart = f"; routed to {routed}: no network in common" if routed else ""
         clock = "" if self.ahead_s is None else f"; clock {self.clock}"
-        return f"{takes} over {best.name} to {to}{names}: {speed}{size}{clock}"
+        return f"{takes} over {best.name} to {to}{names}: {speed}{size}{apart}{clock}"
 
 
 def carriers(arm: LanArm) -> list[str]:

@@ -67,6 +67,25 @@ def test_a_sound_pair_passes_and_says_what_was_found(pair):
     assert [len(one.rows) for one in both] == [4, 4]
 
 
+def test_a_way_to_another_network_is_routed_and_said(three):
+    """In the sentence and in the table, of the neighbour alone that it is to."""
+    change(three, LanProbe, of("n1", to="n2"), network="routed")
+    one, two, last = judged(three, "n1", "n2", "n3")
+    assert (one.outcome, two.outcome, last.outcome) == (PASS, PASS, PASS)
+    assert "; routed to n2: no network in common; clock" in one.detail
+    assert "routed" not in two.detail + last.detail
+    table = next(iter(tables(three.recording)))
+    networks = {row[5] for row in table.rows if row[:2] == ("n1", "n2")}
+    assert networks == {"routed"}
+    assert "routed" not in {row[5] for row in table.rows if row[:2] != ("n1", "n2")}
+
+
+def test_a_routed_way_beside_one_in_the_same_network_is_not_said(pair):
+    probe = next(one for one in pair.recording.of(LanProbe) if of("n1", interface="eth0")(one))
+    pair.recording.put(LanProbe, [*pair.recording.of(LanProbe), replace(probe, network="routed")])
+    assert "routed" not in judged(pair)[0].detail
+
+
 def test_a_name_that_leads_to_loopback_fails_with_the_line_to_write(pair):
     pair.change(LanNode, gloo="127.0.1.1", resolves="127.0.1.1")
     one, other = judged(pair)
@@ -150,6 +169,24 @@ def test_wifi_beside_a_cable_fails_with_the_bytes_that_went_over_it(pair):
     said = "as it is 94 % of gloo's bytes went over wlan0, pinned 100 % over eth0; wlan0 is Wi-Fi"
     assert one.detail == said
     assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` on every node")
+
+
+def test_ray_alone_over_wifi_is_to_be_restarted(pair):
+    pair.change(LanNode, ray="192.168.64.10")
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (FAIL, PASS)
+    assert one.detail == "Ray takes wlan0, Wi-Fi, and eth0 joins the same nodes"
+    assert one.remedy == "restart Ray on n1 with `--node-ip-address` of eth0"
+
+
+def test_gloo_and_ray_over_wifi_need_both_remedies(pair):
+    over_wifi(pair)
+    pair.change(LanNode, ray="192.168.64.10")
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (FAIL, PASS)
+    assert one.detail.endswith("; wlan0 is Wi-Fi; Ray takes wlan0, too")
+    assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 ")
+    assert one.remedy.endswith(" before `ray start` with `--node-ip-address` of eth0")
 
 
 def test_an_address_of_wifi_is_no_fault_where_the_bytes_took_the_cable(pair):
