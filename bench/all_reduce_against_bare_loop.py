@@ -26,10 +26,11 @@ import torch.distributed as dist
 from rates import command_line, tell
 
 from rigproof.devices.process_group import Steps, join, meeting_place
+from rigproof.devices.specs import GLOO, NCCL
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Round
-from rigproof.stages.collective.stage import ALL_REDUCE, BUFFERS, GLOO, NCCL, Case, CollectiveSpec
+from rigproof.stages.collective.stage import ALL_REDUCE, BUFFERS, Case, CollectiveSpec
 from rigproof.stages.collective.workload import RankWork
 
 PATIENCE_S = 600.0

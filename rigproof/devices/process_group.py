@@ -10,11 +10,11 @@ import torch.distributed as dist
 from rigproof.devices.cpu import CpuMark
 from rigproof.devices.cuda import CudaMark
 from rigproof.devices.device import Mark
+from rigproof.devices.specs import NCCL
 from rigproof.host.parent import tell
 from rigproof.records.crews import Member
 
 JOIN = "join"
-NCCL, GLOO = "nccl", "gloo"
 PATIENCE = timedelta(minutes=10)  # longer than any deadline of ours: the worker ends what is stuck
 
 

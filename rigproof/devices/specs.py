@@ -9,6 +9,8 @@ from rigproof.devices.device import Device
 from rigproof.records.crews import Member
 from rigproof.records.recording import Record
 
+NCCL, GLOO = "nccl", "gloo"  # what devices exchange data by
+
 
 class Objects(Protocol):
     """The object store of the cluster, by which workers hand data to each other."""

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.devices.further import Further
-from rigproof.devices.specs import Spec
+from rigproof.devices.specs import GLOO, NCCL, Spec
 from rigproof.profiles.kinds.stages import S, StageFacts, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
@@ -38,6 +38,11 @@ class StageWork:
     def devices(self) -> dict[str, PromisedDevice]:
         """The promised devices, by subject."""
         return {device.subject: device for device in self.loaded.devices()}
+
+    @property
+    def backend(self) -> str:
+        """What all devices of the rig exchange data by: NCCL between GPUs alone, gloo where one is a CPU."""
+        return NCCL if all(one.device == "cuda" for one in self.plan.first_workers()) else GLOO
 
     @cached_property
     def on_host(self) -> dict[str, list[WorkerPlan]]:

@@ -17,9 +17,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rigproof.devices.specs import GLOO
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.collective.stage import GLOO, STAGE, CollectiveSpec
+from rigproof.stages.collective.stage import STAGE, CollectiveSpec
 from support.acceptance import CHECKOUT
 from support.forked_children import forked_children, serve
 from support.network_hosts import PATIENCE_S, Network

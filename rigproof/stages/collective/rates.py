@@ -11,11 +11,12 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.exchanges import TCP, slowest_of_ring, ways
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.devices.specs import GLOO, NCCL
 from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.profiles.tables.base import LimitKey
 from rigproof.records.verdict import figure
 from rigproof.stages.collective.results import Members
-from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, GLOO, KIND, NCCL, ONE_MIB, STAGE
+from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, KIND, ONE_MIB, STAGE
 
 FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
 SKU_SHARE = KIND.key(lambda own: own.sku_share)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from rigproof.criteria.evidence.fronts import KILLED
 from rigproof.criteria.evidence.link import link_gbps
+from rigproof.devices.specs import NCCL
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.subjects import RIG, subjects
@@ -20,7 +21,6 @@ from rigproof.stages.collective.stage import (
     ARMS,
     AS_IT_IS,
     BROADCAST,
-    NCCL,
     OPERATIONS,
     STAGE,
     WORD_BYTES,

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rigproof.devices.further import Further
-from rigproof.devices.specs import Spec
+from rigproof.devices.specs import GLOO, NCCL, Spec
 from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
@@ -22,7 +22,6 @@ STAGE = "collective"
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
 BROADCAST, ALL_TO_ALL = "broadcast", "all_to_all"
 OPERATIONS = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL)
-NCCL, GLOO = "nccl", "gloo"
 AS_IT_IS = "as it is"  # the arm in which nothing is switched off
 # The other arms, each with NCCL's variables (its documentation, "Environment Variables").
 ARMS = {
@@ -252,7 +251,7 @@ def spec(work: StageWork, worker: WorkerPlan, own: CollectiveSettings) -> Collec
     level = work.plan.level
     return CollectiveSpec(
         work.stage.name,
-        backend=NCCL if all(one.device == "cuda" for one in first) else GLOO,
+        backend=work.backend,
         operations=OPERATIONS[:1] if level == "quick" else OPERATIONS,
         sizes_mib=(LATENCY_MIB, 1, one_mib) if level == "quick" else sizes,
         other_sizes_mib=(one_mib,) if level == "standard" else sizes,

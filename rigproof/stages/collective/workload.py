@@ -20,7 +20,7 @@ from rigproof.devices.own_process import serve_apart
 from rigproof.devices.process_group import Place, Steps, join, meeting_place
 from rigproof.devices.rank import BY_NAME, run_rank
 from rigproof.devices.reporting import Reporter
-from rigproof.devices.specs import WorkerContext
+from rigproof.devices.specs import NCCL, WorkerContext
 from rigproof.host.child import Message
 from rigproof.host.parent import tell
 from rigproof.profiles.planning.subjects import RIG
@@ -29,7 +29,6 @@ from rigproof.stages.collective.operations import BATCH, KINDS, Operation, Wrong
 from rigproof.stages.collective.stage import (
     ARMS,
     AS_IT_IS,
-    NCCL,
     PROTOCOLS,
     WORD_BYTES,
     Case,

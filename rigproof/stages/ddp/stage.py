@@ -98,6 +98,7 @@ class DdpSpec(Spec):
     exchange_s: float
     device: DeviceKind
     threads: int
+    backend: str  # the same on all ranks
 
 
 def spec(work: StageWork, worker: WorkerPlan, own: DdpSettings) -> Spec:
@@ -112,6 +113,7 @@ def spec(work: StageWork, worker: WorkerPlan, own: DdpSettings) -> Spec:
         exchange_s=own.exchange_s,
         device=worker.device,
         threads=max(1, int(worker.cpus)),
+        backend=work.backend,
     )
 
 

@@ -13,11 +13,12 @@ from rigproof.devices import determinism
 from rigproof.devices.device import Checksums, Device
 from rigproof.devices.out_of_memory import within_memory
 from rigproof.devices.reporting import Reporter
-from rigproof.devices.specs import WorkerContext
+from rigproof.devices.specs import GLOO, WorkerContext
 from rigproof.devices.transformer.model import Transformer
 from rigproof.devices.transformer.shape import BYTES_PER_PARAMETER, MIB_BYTES, Shape, shape_for
 from rigproof.devices.transformer.start import HashedStart
 from rigproof.devices.transformer.step import MOST_STEPS, Trainer
+from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import Labels, Phase
 from rigproof.stages.ddp.shares import shared_out
 from rigproof.stages.ddp.stage import (
@@ -100,6 +101,7 @@ class Rank:
         self._steps = steps
         self._reporter = Reporter(context, spec.stage, context.crew.subject)
         self._where = torch.device(device.kind)
+        self._has_cpu = spec.backend == GLOO  # a CPU among the ranks: all take its small model
 
     def train(self) -> None:
         """Do all of it. A failed allocation is reported as an event, then raised as MemoryError."""
@@ -126,7 +128,8 @@ class Rank:
         # Of the bytes of a parameter, its gradient in fp32 is a quarter.
         linked_mib = BYTES_PER_PARAMETER / 4 * min(one["gradients_mib"] for one in every)
         room_mib = min(linked_mib, *(one["room_mib"] for one in every))
-        return precision, shape_for(self._device.kind, room_mib, 1.0, self._spec.sequence)
+        kind: DeviceKind = "cpu" if self._has_cpu else "cuda"
+        return precision, shape_for(kind, room_mib, 1.0, self._spec.sequence)
 
     def _train(self, precision: str, shape: Shape) -> None:
         start = HashedStart(self._peers.rank)
@@ -222,7 +225,7 @@ class Rank:
 
     def _compare(self, trainer: Trainer, start: HashedStart) -> None:
         """Compute the own micro-batch and those of the next ranks, each with the untrained weights."""
-        precision = "fp32" if self._device.kind == "cpu" else trainer.precision
+        precision = "fp32" if self._has_cpu else trainer.precision
         with determinism.strict():
             trainer.forget()
             for other in range(min(COMPARED, self._peers.size)):

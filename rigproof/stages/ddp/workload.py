@@ -29,7 +29,7 @@ def _serve(spec: DdpSpec, context: WorkerContext) -> None:
     from torch import distributed  # noqa: PLC0415 - only this process needs it
 
     from rigproof.devices.opening import open_device  # noqa: PLC0415 - it loads torch
-    from rigproof.devices.process_group import GLOO, NCCL, Place, Steps, join  # noqa: PLC0415
+    from rigproof.devices.process_group import Place, Steps, join  # noqa: PLC0415
     from rigproof.stages.ddp.training import Rank  # noqa: PLC0415
 
     class Peers:
@@ -46,7 +46,7 @@ def _serve(spec: DdpSpec, context: WorkerContext) -> None:
 
     device = open_device(spec.device, spec.threads)
     steps = Steps(PART_S + spec.duration_s)
-    join(context.crew, Place(NCCL if spec.device == "cuda" else GLOO, spec.threads), steps, JOIN_S)
+    join(context.crew, Place(spec.backend, spec.threads), steps, JOIN_S)
     Rank(spec, device, context, Peers(), steps).train()
 
 

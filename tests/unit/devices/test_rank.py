@@ -19,9 +19,9 @@ import os, signal, time
 from dataclasses import dataclass
 import torch, torch.distributed as dist
 from rigproof.devices.own_process import serve_apart
-from rigproof.devices.process_group import GLOO, Place, Steps, join
+from rigproof.devices.process_group import Place, Steps, join
 from rigproof.devices.reporting import Reporter
-from rigproof.devices.specs import Spec
+from rigproof.devices.specs import GLOO, Spec
 @dataclass(frozen=True, slots=True)
 class LabSpec(Spec):
     def run(self, device, context):

@@ -10,10 +10,11 @@ import pytest
 
 from rigproof.criteria.evidence.fronts import halt
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import GLOO, NCCL
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
 from rigproof.stages.collective import workload
-from rigproof.stages.collective.stage import GLOO, NCCL, OPERATIONS, Case, CollectiveSpec
+from rigproof.stages.collective.stage import OPERATIONS, Case, CollectiveSpec
 from rigproof.stages.collective.workload import RankWork, run_collective
 from support.devices import NodeContext
 

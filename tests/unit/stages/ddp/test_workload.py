@@ -2,20 +2,22 @@
 
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from rigproof.criteria.evidence.fronts import halt
+from rigproof.devices.specs import GLOO, NCCL
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
-from rigproof.stages.ddp import workload
+from rigproof.stages.ddp import training, workload
 from rigproof.stages.ddp.stage import ALONE, APART, EXCHANGED, OWN, TOGETHER, DdpSpec, Gradients
 from rigproof.stages.ddp.training import Rank
 from support.devices import NodeContext
 
-SPEC = DdpSpec("ddp", 1000.0, 1.0, 64, 0.1, 4, 1.0, "cpu", 1)
+SPEC = DdpSpec("ddp", 1000.0, 1.0, 64, 0.1, 4, 1.0, "cpu", 1, GLOO)
 # In rank 1 one bit changes: after the exchange of the second step, and in its own micro-batch.
 SPOILED = """
 import torch
@@ -161,3 +163,40 @@ def test_a_slow_rank_tells_as_many_steps_as_a_fast_one(part, agreed):
         rank._part(trainer, part, 1.0 if agreed else step_s, agreed=agreed)
         counts.append(steps.sequence)
     assert counts[0] == counts[1] > 0
+
+
+@pytest.fixture
+def rank_of(cpu, monkeypatch):
+    """Makes the only rank of a crew that exchanges by that backend, without a group."""
+    monkeypatch.setattr(training.distributed, "all_reduce", lambda _buffer: None)
+    context = NodeContext()
+    context.crew = Member("rig", 0, 1, None)
+    peers = SimpleNamespace(rank=0, size=1, told=lambda _what, value: [value])
+    steps = SimpleNamespace(step=lambda *_: nullcontext())
+
+    def rank_of(backend):
+        spec = replace(SPEC, backend=backend, vram_mib=20_000.0, exchange_s=1e6)
+        return training.Rank(spec, cpu, context, peers, steps)
+
+    return rank_of
+
+
+@pytest.mark.parametrize(("backend", "is_tiny"), [(NCCL, False), (GLOO, True)])
+def test_all_train_the_cpu_s_small_model_where_one_is_a_cpu(rank_of, backend, is_tiny):
+    _, shape = rank_of(backend)._agreed()
+    assert (shape.width == 64) is is_tiny
+
+
+@pytest.mark.parametrize(("backend", "precision"), [(NCCL, "bf16"), (GLOO, "fp32")])
+def test_all_compare_gradients_in_fp32_where_one_is_a_cpu(rank_of, monkeypatch, backend, precision):
+    begun = []
+    trainer = SimpleNamespace(
+        precision="bf16",
+        model=None,
+        forget=lambda: None,
+        begin=lambda precision, _batch: begun.append(precision),
+        run=lambda *_: SimpleNamespace(norms=[1.0]),
+    )
+    monkeypatch.setattr(training, "GradientSums", lambda *_: SimpleNamespace(taken=lambda: ["0"]))
+    rank_of(backend)._compare(trainer, SimpleNamespace())
+    assert begun == [precision]
