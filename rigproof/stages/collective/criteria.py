@@ -260,7 +260,7 @@ def _criterion(operation: str) -> Criterion:
     severity="reseat",
     remedy=PATH,
     unmeasured="an arm has too few verified rounds, or a signal ended it. Not applicable to gloo, between "
-    "nodes, and to a run without arms in which nothing failed",
+    "nodes, and to a run without arms in which nothing but a rate failed",
     idling="not measured",
     stages=(STAGE,),
 )
@@ -268,7 +268,8 @@ def path(team: SharedEvidence) -> Finding:
     """A node's GPUs do all-reduces as it is, without P2P, and without shared memory too: then by sockets.
 
     So a failure tells which way between them is broken, and any arm may be the one that lies. After wrong
-    answers each of NCCL's protocols is tried alone, too. Extended runs have arms, others after a failure.
+    answers each of NCCL's protocols is tried alone, too. Extended runs have arms, others after wrong answers
+    or a rank that is stuck or dies, not after a low rate.
     """
     if team.subject == RIG:
         raise NotApplicable("between nodes there is neither P2P nor shared memory")
@@ -287,7 +288,7 @@ def path(team: SharedEvidence) -> Finding:
     if excuses:
         raise excuses[0]
     if not ran and not _arms_planned(team):
-        raise NotApplicable("this level has its arms after a failure alone")
+        raise NotApplicable("this level has arms only after wrong answers, or a rank that is stuck or dies")
     rates = _at_one_size({arm: speeds(ALL_REDUCE, team, arm) for arm in (AS_IT_IS, *ARMS)})
     own, best = rates[AS_IT_IS].gbps, max(one.gbps for one in rates.values())
     share = devices_of(team)[0].limit(ARM_SHARE)

@@ -306,7 +306,9 @@ def test_arms_tell_what_each_way_carries(arms):
 
 def test_a_level_without_arms_has_none_to_judge(bench):
     assert bench.found("path").outcome is NOT_APPLICABLE
-    assert bench.found("path").detail == "this level has its arms after a failure alone"
+    assert bench.found("path").detail == (
+        "this level has arms only after wrong answers, or a rank that is stuck or dies"
+    )
 
 
 @pytest.mark.parametrize("missing", [P2P_OFF, SHM_OFF, "as it is"])
