@@ -26,6 +26,7 @@ ROUNDS = 5  # of a part
 Of = Literal["exchanged", "own"]
 EXCHANGED: Of = "exchanged"
 OWN: Of = "own"
+OVERTIME_SHARE = 2 / 3  # of `timeouts.task_s`: then the driver ends the stage, and nobody is named
 COMPARED = 3  # ranks that compute the gradients of one micro-batch: two that agree outvote the third
 
 
@@ -88,7 +89,10 @@ class Gradients:
 
 @dataclass(frozen=True, slots=True)
 class DdpSpec(Spec):
-    """Train one model on all devices of a crew for `duration_s`, first each by itself."""
+    """Train one model on all devices of a crew for `duration_s`, first each by itself.
+
+    `overtime_s`: by how much a rank that tells nothing any more may exceed that.
+    """
 
     vram_mib: float
     duration_s: float
@@ -99,6 +103,7 @@ class DdpSpec(Spec):
     device: DeviceKind
     threads: int
     backend: str  # the same on all ranks
+    overtime_s: float
 
 
 def spec(work: StageWork, worker: WorkerPlan, own: DdpSettings) -> Spec:
@@ -114,6 +119,7 @@ def spec(work: StageWork, worker: WorkerPlan, own: DdpSettings) -> Spec:
         device=worker.device,
         threads=max(1, int(worker.cpus)),
         backend=work.backend,
+        overtime_s=OVERTIME_SHARE * work.loaded.rig.timeouts.task_s,
     )
 
 

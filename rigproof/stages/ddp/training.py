@@ -37,9 +37,8 @@ from rigproof.stages.ddp.stage import (
 
 FEWEST_ROUNDS = 3
 PROBE_MIB = 16
-STEP_S = 60.0  # of one step with an exchange over a slow link, at most
-LEAST_S = 20.0  # that a round may take
-SLOWEST = 5  # or so many times as long as the steps before
+STEP_S = 60.0  # of one step or round with an exchange over a slow link, on a busy host
+SLOWEST = 5  # times as long as the steps before
 WATCHED_STEPS = 2
 MOST_COMPARED = 4  # examples of a micro-batch that several ranks compute
 
@@ -204,7 +203,7 @@ class Rank:
             "batch": trainer.batch,
             "steps": steps,
         }
-        limit_s = max(LEAST_S, SLOWEST * steps * step_s)
+        limit_s = max(STEP_S, SLOWEST * steps * step_s)
         total_s = 0.0
         with nullcontext() if agreed else self._steps.step(part, 0, limit_s):
             for count in range(number + 1):

@@ -12,7 +12,6 @@ from rigproof.stages.ddp.stage import DdpSpec, Gradients
 MODULE = "rigproof.stages.ddp.workload"
 START_S = 120.0  # to import torch on a busy host
 JOIN_S = 120.0
-OVERTIME_S = 40.0  # beyond the length, for a rank that hangs: the driver waits for `timeouts.task_s`, 60
 PART_S = 60.0  # beside a part's own length: an exchange over a slow link, the first use of a kernel
 
 
@@ -20,7 +19,7 @@ def run_ddp(spec: DdpSpec, device: Device, context: WorkerContext) -> None:
     """Train with the other ranks of the crew, or report how far this rank came."""
     device.empty_cache()
     with meeting_place(context.crew):
-        most_s = spec.duration_s + OVERTIME_S
+        most_s = spec.duration_s + spec.overtime_s
         run_rank(MODULE, spec, context, first_s=START_S, most_s=most_s, records=(Gradients,))
 
 
