@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from rigproof.criteria.criterion import Criterion
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge, promised
@@ -22,7 +23,8 @@ Figures = dict[str, dict[str, Any]]  # by which devices are compared: by name an
 def judge_lap(evidence: Evidence, processes: int = 1) -> list[Verdict]:
     """The verdict of each criterion on each promised subject, in the catalogue's order.
 
-    Comparisons come last: the figures that they need were made with the verdicts on each device.
+    Comparisons come later: the figures that they need were made with the verdicts on each device. Rates are
+    held against those of earlier runs, and of the other cards, when all of them are known.
     """
     keys = [
         (criterion.name, subject)
@@ -30,14 +32,19 @@ def judge_lap(evidence: Evidence, processes: int = 1) -> list[Verdict]:
         for subject in promised(criterion, evidence.loaded, evidence.stages)
     ]
     found: dict[Key, Verdict] = {}
-    for compares in (False, True):
+    for turn in range(3):
         nodes: dict[str, list[Key]] = defaultdict(list)
         for name, subject in keys:
-            if CATALOGUE[name].compares is compares:
+            if _turn(CATALOGUE[name]) == turn:
                 nodes[subject.partition("/")[0]].append((name, subject))
         judged = _judge_in_processes(evidence, [*nodes.values()], processes)
         found |= {(one.criterion, one.subject): one for one in judged}
     return with_roots([found[key] for key in keys], evidence)
+
+
+def _turn(criterion: Criterion) -> int:
+    """0: about its subject alone; 1: by others; 2: by the rates that the others were found to have."""
+    return 2 if criterion.family == "history" else int(criterion.compares)
 
 
 def _judge(evidence: Evidence, nodes: Iterable[Sequence[Key]]) -> list[Verdict]:

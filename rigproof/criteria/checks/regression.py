@@ -136,7 +136,7 @@ def _compared(device: DeviceEvidence) -> Iterator[Past]:
 
 
 def _worst(device: DeviceEvidence, pasts: Sequence[Past], notes: list[str]) -> Finding | None:
-    """The lowest figure that fails, else the lowest that fell; those that other cards have, too, come first.
+    """The lowest figure that fails, else the lowest that fell.
 
     Disturbed if none fails, and others lowered one.
     """
@@ -147,7 +147,7 @@ def _worst(device: DeviceEvidence, pasts: Sequence[Past], notes: list[str]) -> F
             found.append(_fallen(device, past, notes))
         except Disturbed as reason:
             lowered.append(reason)
-    worst = gravest(one for one in found if ALONE not in one.detail) or next(iter(found), None)
+    worst = gravest(found)
     if lowered and not (worst is not None and worst.outcome is Outcome.FAIL):
         raise lowered[0]
     return worst
