@@ -1,6 +1,6 @@
 """Do devices that work together exchange data as fast as they can, and right?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -15,9 +15,9 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence.fronts import Halt, halt_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.profiles.planning.subjects import RIG
+from rigproof.profiles.planning.subjects import RIG, Subject
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.records.verdict import Outcome, count_of, figure, figure_and_limit
 from rigproof.stages.collective.pairs import number_of_pairs, units_of
 from rigproof.stages.collective.rates import (
     FLOOR_GBPS,
@@ -117,6 +117,48 @@ def _with_pairs(team: SharedEvidence, found: Finding) -> Finding:
 
 def of_team(operation: str, team: SharedEvidence) -> Finding:
     """How the whole team did an operation as it is. NotMeasured if it did not."""
+    return _of_the_others(team, partial(_of_all, operation))
+
+
+def _of_the_others(team: SharedEvidence, judge: Callable[[SharedEvidence], Finding]) -> Finding:
+    """The finding about a team; if it had to do without some members, a failure of the others.
+
+    NotMeasured, with what the others did, if they do not fail: the team is all that the profile promises.
+    """
+    apart = _set_apart(team)
+    left = tuple(one.subject for one in team.members if one.subject not in apart)
+    if not apart or len(left) < 2:
+        return judge(team)
+    found = judge(SharedEvidence(team.evidence, Subject(team.subject, left)))
+    if found.outcome is Outcome.FAIL:
+        return found
+    why = next(iter(apart.values()))
+    if len(apart) > 1:
+        why = f"{STAGE} exchanges data without {', '.join(apart)}, which are to blame"
+    raise NotMeasured(f"{why}; the other {len(left)} {_in_words(found)}")
+
+
+def _set_apart(team: SharedEvidence) -> dict[str, str]:
+    """The members that the team had to do without in this attempt at the stage, and why."""
+    ran, members = team.evidence.recording.stages.get(STAGE), {one.subject for one in team.members}
+    if ran is None:
+        return {}
+    events = [one for one in team.evidence.events.of_kind("set_apart") if one.stage == STAGE]
+    return {one.subject: one.message for one in events if one.t_s <= ran.start_s and one.subject in members}
+
+
+def _in_words(found: Finding) -> str:
+    """How those did that a finding is about: `pass: 216 GB/s, limit ≥ 184 GB/s`."""
+    told = {Outcome.PASS: "pass", Outcome.WARN: "warn"}.get(found.outcome, "have no limit")
+    if found.measured is None:
+        return told
+    if found.limit is None:
+        return f"{told}: {figure(found.measured, UNIT)}"
+    return f"{told}: {', '.join(figure_and_limit(found.measured, found.limit.value, UNIT, 'at_least'))}"
+
+
+def _of_all(operation: str, team: SharedEvidence) -> Finding:
+    """The same of all of its members."""
     if operation != ALL_REDUCE and team.evidence.plan.level == "quick":
         raise NotApplicable("a quick run does one all-reduce alone")
     team.evidence.stage(STAGE)
@@ -275,6 +317,10 @@ def path(team: SharedEvidence) -> Finding:
         raise NotApplicable("between nodes there is neither P2P nor shared memory")
     if any(one.is_cpu for one in devices_of(team)):
         raise NotApplicable("gloo has no other ways to choose from")
+    return _of_the_others(team, _path)
+
+
+def _path(team: SharedEvidence) -> Finding:
     team.evidence.stage(STAGE)
     ran = [arm for arm in (*ARMS, *PROTOCOLS) if _ran(team, arm)]
     troubles, excuses = _troubles(team, (AS_IT_IS, *ran))

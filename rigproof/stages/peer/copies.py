@@ -159,7 +159,7 @@ class Lane:
 
 
 def copied(lanes: Sequence[Lane], by: str) -> tuple[float, str]:
-    """Copy once on each of these lanes, at the same time. Returns device seconds, and what is wrong."""
+    """Copy once on each of these lanes, at the same time. Returns device seconds, and what is wrong first."""
     first = lanes[0].sends
     for lane in lanes:
         lane.prepare()
@@ -177,4 +177,4 @@ def copied(lanes: Sequence[Lane], by: str) -> tuple[float, str]:
         lane.verify(by)
     for queue in (first, *(lane.receives for lane in lanes)):
         queue.mark().wait()
-    return end.seconds_since(start), "; ".join(filter(None, (lane.found(by) for lane in lanes)))
+    return end.seconds_since(start), next(filter(None, [lane.found(by) for lane in lanes]), "")

@@ -1,23 +1,29 @@
 """Do the GPUs of a host copy to each other as fast as what connects them can, and is what arrives right?"""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from operator import attrgetter
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble, pass_or_fail
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_under_load
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.slowed import slowed_by
+from rigproof.devices.further import Further
 from rigproof.profiles.planning.subjects import subjects
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.stages.kind import StageWork
 from rigproof.stages.peer.floors import (
     BOTH_SHARE,
     FLOOR_GBPS,
@@ -34,7 +40,19 @@ from rigproof.stages.peer.floors import (
     nvlink_gbps,
     nvlinks_between,
 )
-from rigproof.stages.peer.stage import ARMS, BACK, BOTH, ENGINE, KIND, STAGE, THERE, WORDS, PeerLink
+from rigproof.stages.peer.stage import (
+    ARMS,
+    BACK,
+    BOTH,
+    ENGINE,
+    FIRST_ARMS,
+    KIND,
+    STAGE,
+    THERE,
+    WORDS,
+    Arm,
+    PeerLink,
+)
 from rigproof.stages.tables import NO_RATE, StageTable, rate_of, verified_rounds
 
 PEER_SHARE = KIND.key(lambda own: own.peer_share)
@@ -45,7 +63,7 @@ SHORTEST_S = 1e-4  # of a copy: to queue it takes a tenth of that
 FEWEST_OTHERS = 2  # pairs to be compared with
 SHOWN = 6  # pairs of which a table has a row each
 LABELS = 2  # its first columns: the pair, and how it is connected
-WRONG = "do not train on both: switch IOMMU and ACS off in the BIOS, or set NCCL_P2P_DISABLE=1"
+WRONG = "do not train on both: switch IOMMU and ACS off, or set NCCL_P2P_DISABLE=1"
 WRONG_GPU = "do not train on {gpu}: reseat it and its riser, then test it in another slot"
 SLOW = "see `nvidia-smi topo -m` and `nvidia-smi nvlink -s` on {host}; reseat both cards, or their bridge"
 SLOW_HOST = "see transfer.h2d and d2h of both, `nvidia-smi topo -p2p r`, IOMMU, ACS, BAR1 on {host}"
@@ -53,7 +71,7 @@ LIKELY = "IOMMU, ACS, a small BAR1, or a consumer card's driver"
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class Rate:
     """A rate of a pair that is held against a limit, and how it was copied."""
 
     words: str
@@ -86,9 +104,9 @@ def _disturbed(pair: SharedEvidence, trouble: Trouble) -> str | None:
     "(`stages.peer.nvlink_gbps` each), with those that are down although `limits.nvlinks` or the SKU file "
     "promises them; directly over PCIe, `stages.peer.pcie_share` of the slower link; through the host's "
     "memory, `stages.peer.host_share` of the slowest transfer of the two alone, or else of the slower link. "
-    "Both ways at once `stages.peer.both_share` of twice that, by a kernel's stores "
-    "`stages.peer.kernel_share` of it. And `stages.peer.peer_share` of the median of the other pairs of such "
-    "GPUs that are connected in the same way",
+    "By a kernel's stores `stages.peer.kernel_share` of that; both ways at once `stages.peer.both_share` of "
+    "twice that. And each of these rates at least `stages.peer.peer_share` of the median of the other pairs "
+    "of such GPUs that are connected in the same way",
     limits=(
         FLOOR_GBPS,
         NVLINK_SHARE,
@@ -118,34 +136,92 @@ def peer(pair: SharedEvidence) -> Finding:
     By copy engine and, where they reach each other directly, by a kernel that stores into the other's memory.
     Every word of every copy is compared at its target with what it should be, over a cleared target. Where
     there is no direct access, which is no fault of a consumer card, the copies go through the host's memory.
-    The figure is the slower one of both ways. A GPU that is in all pairs that fail is named.
+    The figure is the slower one of both ways. A GPU that is in all pairs that fail is named. If those are all
+    of its pairs, and all others are fine, GPUs exchange data without it later.
     """
     found = _judged(pair)
     if found.outcome is not Outcome.FAIL or (culprit := _culprit(pair)) is None:
         return found
-    remedy = WRONG_GPU.format(gpu=culprit) if found.measured is None else found.remedy
-    return found._replace(detail=f"{found.detail}; {culprit} is in all pairs that fail", remedy=remedy)
+    detail, remedy = found.detail, found.remedy
+    if found.measured is None:  # which word differs says less than which GPU
+        detail, remedy = detail.partition(", first at")[0], WRONG_GPU.format(gpu=culprit)
+    return found._replace(detail=f"{detail}; {culprit} is in all pairs that fail", remedy=remedy)
+
+
+Findings = dict[tuple[str, ...], Finding | None]  # by the members of a pair; None if it was not measured
 
 
 def _culprit(pair: SharedEvidence) -> str | None:
     """The one GPU that all failing pairs of the host have in common; None if there is none, or one pair."""
-    host = members_of(pair)[0].node_name
-    failing = pair.evidence.cached(("failing pairs", host), lambda: _failing(pair, host))
-    common = set.intersection(*map(set, failing)) if len(failing) > 1 else set()
+    failing = [set(one) for one in _failing(_on_host(pair.evidence, members_of(pair)[0].node_name))]
+    common = set.intersection(*failing) if len(failing) > 1 else set()
     return common.pop() if len(common) == 1 else None
 
 
-def _failing(pair: SharedEvidence, host: str) -> list[tuple[str, ...]]:
-    """The members of each pair of the host that fails."""
-    found = []
-    for one in subjects(pair.evidence.loaded, "peers"):
-        other = pair.evidence.shared("peers", one.text)
-        try:
-            if members_of(other)[0].node_name == host and _judged(other).outcome is Outcome.FAIL:
-                found.append(one.members)
-        except NotMeasured:
-            continue
-    return found
+def _failing(found: Findings) -> dict[tuple[str, ...], Finding]:
+    """The pairs that fail."""
+    known = {members: one for members, one in found.items() if one is not None}
+    return {members: one for members, one in known.items() if one.outcome is Outcome.FAIL}
+
+
+def _on_host(evidence: Evidence, host: str) -> Findings:
+    """Each pair of the host by itself."""
+    its = {one.subject for one in evidence.devices_on(host)}
+
+    def found() -> Findings:
+        pairs = [one for one in subjects(evidence.loaded, "peers") if its.issuperset(one.members)]
+        return {one.members: _by_itself(evidence.shared("peers", one.text)) for one in pairs}
+
+    return evidence.cached(("pairs", host), found)
+
+
+def _by_itself(pair: SharedEvidence) -> Finding | None:
+    """None if it was not measured, or others may have slowed it."""
+    try:
+        found = _judged(pair)
+        fails = found.outcome is Outcome.FAIL
+        return None if fails and _disturbed(pair, Trouble(found, (STAGE,))) else found
+    except NotMeasured:
+        return None
+
+
+def spoiler(evidence: Evidence, host: str) -> str | None:
+    """The GPU of which all pairs fail, while all pairs without it are fine; None if there is no such one.
+
+    None, too, if all that fails are rates that miss their limits by so little that they are measured again.
+    """
+    found, share = _on_host(evidence, host), evidence.loaded.rig.limits.marginal_share or 0.0
+    bad = _failing(found)
+    if len(bad) < 2 or None in found.values() or all(_narrow(one, share) for one in bad.values()):
+        return None
+    gpus = [one.subject for one in evidence.devices_on(host)]
+    return next((gpu for gpu in gpus if bad.keys() == {one for one in found if gpu in one}), None)
+
+
+def _narrow(found: Finding, share: float) -> bool:
+    """Whether a rate misses its limit by less than that share of it."""
+    return found.limit is not None and (found.measured or 0.0) > (1 - share) * found.limit.value
+
+
+def further(work: StageWork, recording: Recording) -> Further | None:
+    """Events about the GPUs that spoil what others exchange with them, as this attempt showed."""
+    begun_s = recording.stages[STAGE].start_s
+    own = replace(
+        recording,
+        events=[one for one in recording.events if one.stage != STAGE or not one.t_s < begun_s],
+        tables={
+            name: rows.between(-inf, inf, {STAGE: (begun_s, inf)}) for name, rows in recording.tables.items()
+        },
+    )
+    evidence = Evidence(own, work.loaded)
+    blamed = [(host, gpu) for host in work.on_host if (gpu := spoiler(evidence, host)) is not None]
+    return Further(events=tuple(_said(host, gpu) for host, gpu in blamed)) if blamed else None
+
+
+def _said(host: str, gpu: str) -> Event:
+    message = f"{gpu} is to blame: all its pairs fail transfer.peer, no others"
+    data: dict[str, Any] = {"kind": "gpu", "devices": [gpu], "named": gpu, "apart": [gpu]}
+    return Event(0.0, "blamed", host, message, STAGE, data=data)
 
 
 def _judged(pair: SharedEvidence) -> Finding:
@@ -158,14 +234,13 @@ def _judged(pair: SharedEvidence) -> Finding:
     _require_possible(pair, link, rates)
     one_way = min(((by, way) for by, way in rates if by == ENGINE and way != BOTH), key=rates.__getitem__)
     connected = _connected(link)
-    floor, others = floor_of_pair(pair, link), _by_others(pair, link)
-    arms = []
-    for (by, way), rate in rates.items() if floor is not None else ():
-        assert floor is not None
-        arms.append(Arm(WORDS[by, way], rate, limit_of(pair, floor, by, way), _spans(pair, rounds, by, way)))
-    if others is not None:
-        arms.append(Arm(WORDS[one_way], rates[one_way], others, _spans(pair, rounds, *one_way)))
-    failed = [one for one in arms if one.reached < 1]
+    floor = floor_of_pair(pair, link)
+    held, kind = [], _kind(pair, link)
+    for (by, way), rate in rates.items():
+        own = None if floor is None else limit_of(pair, floor, by, way)
+        limits = filter(None, (own, _by_others(pair, kind, (by, way), rate)))
+        held += [Rate(WORDS[by, way], rate, limit, _spans(pair, rounds, by, way)) for limit in limits]
+    failed = [one for one in held if one.reached < 1]
     if failed:
         worst = min(failed, key=attrgetter("reached"))
         remedy = (SLOW if link.direct else SLOW_HOST).format(host=host)
@@ -241,10 +316,10 @@ def _before(begun: Event, ended: Event, host: str) -> bool:
     return begun.subject.startswith(f"{host}/") and begun.t_s <= ended.t_s
 
 
-def _rates(pair: SharedEvidence, link: PeerLink, rounds: Rounds) -> dict[tuple[str, str], float]:
+def _rates(pair: SharedEvidence, link: PeerLink, rounds: Rounds) -> dict[Arm, float]:
     """GB/s of each arm that is due. NotMeasured if one has too few copies."""
     found = {}
-    for by, way in ARMS:
+    for by, way in _planned(pair):
         own = rounds.having(by=by, way=way)
         if len(own) >= FEWEST_ROUNDS:
             each_s = float(np.median(own.seconds))
@@ -260,11 +335,19 @@ def _rates(pair: SharedEvidence, link: PeerLink, rounds: Rounds) -> dict[tuple[s
     return found
 
 
+def _planned(pair: SharedEvidence) -> tuple[Arm, ...]:
+    """The arms that the host's process was told to measure."""
+    specs = pair.evidence.stage(STAGE).settings.get("specs")
+    every = specs.values() if isinstance(specs, Mapping) else ()
+    older = any(isinstance(one, Mapping) and "arms" not in one for one in every)
+    return FIRST_ARMS if older else ARMS
+
+
 def _spans(pair: SharedEvidence, rounds: Rounds, by: str, way: str) -> tuple[tuple[float, float], ...]:
     return tuple(rounds.having(by=by, way=way).unbroken(pair.evidence.kinds))
 
 
-def _require_possible(pair: SharedEvidence, link: PeerLink, rates: dict[tuple[str, str], float]) -> None:
+def _require_possible(pair: SharedEvidence, link: PeerLink, rates: dict[Arm, float]) -> None:
     """NotMeasured if a rate is over what all that connects the two can carry together."""
     share = members_of(pair)[0].optional_limit(CEILING_SHARE)
     nvlink = nvlink_gbps(pair)
@@ -282,20 +365,23 @@ def _require_possible(pair: SharedEvidence, link: PeerLink, rates: dict[tuple[st
             )
 
 
-def _by_others(pair: SharedEvidence, link: PeerLink) -> Limit | None:
-    """A share of the median of the other pairs of such GPUs, connected alike; None if there are too few."""
-    own = _kind(pair, link)
-    alike = pair.evidence.cached("peer rates", lambda: _all_rates(pair)) if own is not None else {}
-    rates = [rate for subject, (kind, rate) in alike.items() if subject != pair.subject and kind == own]
-    share = members_of(pair)[0].limit(PEER_SHARE)
-    if len(rates) < FEWEST_OTHERS:
+Kind = tuple[object, ...]
+
+
+def _by_others(pair: SharedEvidence, kind: Kind | None, arm: Arm, rate: float) -> Limit | None:
+    """A share of the median of the other pairs of this kind; None if there are too few. `rate`: its own."""
+    every = pair.evidence.cached("peer rates", lambda: _all_rates(pair))
+    others = [*every.get((kind, arm), ())]
+    if kind is None or len(others) <= FEWEST_OTHERS:
         return None
-    return Limit(median(rates), f"the median of {len(rates)} other pairs").times(
+    others.remove(rate)
+    share = members_of(pair)[0].limit(PEER_SHARE)
+    return Limit(median(others), f"the median of {len(others)} other pairs").times(
         share.value, f" × {share.value:g}; {share.source}"
     )
 
 
-def _kind(pair: SharedEvidence, link: PeerLink) -> tuple[object, ...] | None:
+def _kind(pair: SharedEvidence, link: PeerLink) -> Kind | None:
     """What pairs that can be compared have in common; None if it is not known how the two are connected.
 
     By NVLink, the links that there should be: so a pair that lost some is compared with those that have all.
@@ -309,19 +395,19 @@ def _kind(pair: SharedEvidence, link: PeerLink) -> tuple[object, ...] | None:
     return (*models, link.direct, link.path, *known) if link.path and len(known) == len(found) else None
 
 
-def _all_rates(pair: SharedEvidence) -> dict[str, tuple[tuple[object, ...] | None, float]]:
-    """The kind of each pair of the rig, and its slower rate one way, if it was measured."""
-    found = {}
+def _all_rates(pair: SharedEvidence) -> dict[tuple[Kind | None, Arm], list[float]]:
+    """What the pairs of each kind, None if it is not known, reached in each arm, in order."""
+    found: dict[tuple[Kind | None, Arm], list[float]] = defaultdict(list)
     for one in subjects(pair.evidence.loaded, "peers"):
         other = pair.evidence.shared("peers", one.text)
         try:
             link, rounds = _link(other), _rounds(other)
-            ways = [rounds.having(by=ENGINE, way=way) for way in (THERE, BACK)]
-            if min(map(len, ways)) >= FEWEST_ROUNDS:
-                found[one.text] = (_kind(other, link), min(way.rate() for way in ways))
         except NotMeasured:
             continue
-    return found
+        for by, way in ARMS:
+            if len(own := rounds.having(by=by, way=way)) >= FEWEST_ROUNDS:
+                found[_kind(other, link), (by, way)].append(own.rate())
+    return {key: sorted(rates) for key, rates in found.items()}
 
 
 def _connected(link: PeerLink) -> str:

@@ -120,10 +120,10 @@ def _transfers(pair: SharedEvidence) -> Limit | None:
 
 def limit_of(pair: SharedEvidence, floor: Limit, by: str, way: str) -> Limit:
     """The limit of an arm, by the floor of one way by copy engine."""
-    if way == BOTH:
-        share = members_of(pair)[0].limit(BOTH_SHARE)
-        return Limit(2 * share.value * floor.value, f"{share.value:g} of twice {floor.source}")
     if by == KERNEL:
         share = members_of(pair)[0].limit(KERNEL_SHARE)
-        return Limit(share.value * floor.value, f"{share.value:g} of {floor.source}")
+        floor = Limit(share.value * floor.value, f"{share.value:g} of {floor.source}")
+    if way == BOTH:
+        share = members_of(pair)[0].limit(BOTH_SHARE)
+        floor = Limit(2 * share.value * floor.value, f"{share.value:g} of twice {floor.source}")
     return floor

@@ -15,7 +15,6 @@ from rigproof.simulation.stage import CardWork, Records, SimulatedForm
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import Task
 from rigproof.stages.peer.stage import (
-    ARMS,
     BOTH,
     ENGINE,
     KERNEL,
@@ -70,7 +69,8 @@ FAULTS = (
 
 Cards = tuple[SimulatedCard, ...]  # of a pair
 COPYING = Work(1.0, 0.18, 0.01, 0.0)  # lead: a card whose cores rest, at its highest clock
-# Two H100 (torch 2.11): 392 GB/s one way and 703 both ways of 450 nominal, 371 by a kernel's stores.
+# Two H100 (torch 2.11): 392 GB/s one way and 703 both ways of 450 nominal, 371 by a kernel's stores; lead: by
+# these both ways as by copy engine.
 NVLINK_SHARE, BOTH_SHARE, KERNEL_SHARE = 0.87, 1.79, 0.946
 HOST_SHARE = 0.70  # lead: of the link, through the host's memory
 BRIDGED = 4  # links of a bridge, at most; more lead to a switch
@@ -122,20 +122,20 @@ def _pair(task: Task, spec: PeerSpec, subject: str, cards: Cards, *, from_s: flo
         path="one NUMA node",
         mib=spec.mib,
     )
-    arms = [(by, way) for by, way in ARMS if by == ENGINE or links]
+    arms = [(by, way) for by, way in spec.arms if by == ENGINE or links]
     each_s = pair_s / len(arms) / COPIES
     t_s = from_s
     for by, way in arms:
         for number in range(COPIES):
             t_s += each_s
             wrong = zeros is not None
-            if wrong and (by, way, number) == (*ARMS[0], 0):
+            if wrong and (by, way, number) == (*arms[0], 0):
                 message = f"{WORDS[by, way]}: 67108857 of 67108857 words differ, first at 0: "
                 message += "0000000000000000, not 1e3779b97f4a7c17"
                 event = task.event(t_s, "wrong_result", message, {"way": way, "by": by})
                 yield replace(event, subject=subject)
             seconds = COPIED_SHARE * each_s
-            share = BOTH_SHARE if way == BOTH else KERNEL_SHARE if by == KERNEL else 1.0
+            share = (BOTH_SHARE if way == BOTH else 1.0) * (KERNEL_SHARE if by == KERNEL else 1.0)
             work = share * rate_gbps * (1 + task.noise.gauss(0, NOISE)) * seconds
             labels: Labels = {"way": way, "by": by, "mib": spec.mib}
             done = task.round(t_s, "measure", seconds, work, unit=GB, labels=labels)

@@ -1,10 +1,12 @@
 """The peer stage: its settings, what each worker is told, and what it records of each pair."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated
 
 from pydantic import Field
 
+from rigproof.devices.further import Further
 from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -13,18 +15,22 @@ from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, op
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
 from rigproof.records.measurements import GB
+from rigproof.records.recording import Recording
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "peer"
 THERE, BACK, BOTH = "there", "back", "both"  # from the GPU that the profile names first, and to it
 ENGINE, KERNEL = "engine", "kernel"  # a copy engine; a kernel that stores into the other GPU's memory
-ARMS = ((ENGINE, THERE), (ENGINE, BACK), (ENGINE, BOTH), (KERNEL, THERE), (KERNEL, BACK))
+Arm = tuple[str, str]  # by what, and which way
+FIRST_ARMS = ((ENGINE, THERE), (ENGINE, BACK), (ENGINE, BOTH), (KERNEL, THERE), (KERNEL, BACK))
+ARMS = (*FIRST_ARMS, (KERNEL, BOTH))  # a spec without `arms`, of an older run, had the first ones
 WORDS = {
     (ENGINE, THERE): "there",
     (ENGINE, BACK): "back",
     (ENGINE, BOTH): "both at once",
     (KERNEL, THERE): "there by kernel",
     (KERNEL, BACK): "back by kernel",
+    (KERNEL, BOTH): "both at once by kernel",
 }
 LARGEST_MIB = 4096
 BUFFERS = 7  # of a GPU's memory: what it sends, receives and expects, twice that to compare, and room
@@ -81,7 +87,8 @@ class PeerSettings(OptionalSettings):
         json_schema_extra=Meaningful(0.1, 0.9, "passes nearly anything", "fails sound GPUs"),
     )
     both_share: Share = Field(
-        description="Smallest rate both ways at once, as a share of the two floors one way together.",
+        description="Smallest rate both ways at once, as a share of the two floors one way together, by copy "
+        "engine and by a kernel.",
         json_schema_extra=Meaningful(0.3, 0.95, "passes a link that stalls both ways", "fails sound GPUs"),
     )
     kernel_share: Share = Field(
@@ -90,8 +97,8 @@ class PeerSettings(OptionalSettings):
         json_schema_extra=Meaningful(0.1, 0.95, "passes nearly anything", "fails sound GPUs"),
     )
     peer_share: Share = Field(
-        description="Smallest rate one way, as a share of the median of the other pairs of such GPUs that "
-        "are connected in the same way.",
+        description="Smallest rate, each way and both at once, as a share of the median of the other pairs "
+        "of such GPUs that are connected in the same way, by the same means.",
         json_schema_extra=Meaningful(0.5, 0.98, "passes a pair at half of the rate", "fails sound GPUs"),
     )
     floor_gbps: Positive | None = optional(
@@ -133,13 +140,17 @@ Pair = tuple[str, int, int]  # its subject, and the numbers of its GPUs
 
 @dataclass(frozen=True, slots=True)
 class PeerSpec(Spec):
-    """Copy between all `pairs` of a host's GPUs, `pair_s` each. `uuids`: those of the GPUs, by number."""
+    """Copy between all `pairs` of a host's GPUs, `pair_s` each, in all `arms` that the two can have.
+
+    `uuids`: those of the GPUs, by number.
+    """
 
     uuids: tuple[str, ...]
     pairs: tuple[Pair, ...]  # in the order in which they are measured
     mib: int  # of each buffer
     pair_s: float
     setup_s: float
+    arms: tuple[Arm, ...] = ARMS
 
 
 def planned(settings: PeerSettings, level: LevelName, round_s: float) -> StagePlan | None:
@@ -176,12 +187,19 @@ def _one_process(_own: PeerSettings) -> int:
     return 1
 
 
+def further(work: StageWork, recording: Recording) -> Further | None:
+    """No further turn: which GPUs others had better exchange data without."""
+    asked: Further | None = import_module("rigproof.stages.peer.criteria").further(work, recording)
+    return asked
+
+
 KIND = StageKind(
     STAGE,
     "rests",
     PeerSettings,
     spec=spec,
     plan=planned,
+    further=further,
     crew="neighbours",
     spawns=_one_process,
     apart="first",

@@ -16,7 +16,7 @@ from rigproof.devices.specs import WorkerContext
 from rigproof.host import parent
 from rigproof.records.measurements import GB, Phase
 from rigproof.stages.peer.copies import Card, Lane, copied, odd_words
-from rigproof.stages.peer.stage import ARMS, BACK, BOTH, ENGINE, STAGE, THERE, WORDS, PeerLink, PeerSpec
+from rigproof.stages.peer.stage import BACK, BOTH, ENGINE, STAGE, THERE, WORDS, PeerLink, PeerSpec
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
 from rigproof.telemetry.nvml.peers import Connection, connections
 from rigproof.telemetry.nvml.session import open_nvml
@@ -117,7 +117,7 @@ class PairWork:
         self._reporter.event("pair_begun", f"{self._subject} begin to copy to each other", {})
         lanes, most_mib = self._room()
         mib = self._adapt(lanes, most_mib)
-        arms = [(by, way) for by, way in ARMS if by == ENGINE or (there and back)]
+        arms = [(by, way) for by, way in self._spec.arms if by == ENGINE or (there and back)]
         self._context.emit(
             PeerLink(
                 t_s=self._context.now_s(),

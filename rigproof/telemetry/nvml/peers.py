@@ -19,11 +19,11 @@ PATHS = {  # as `nvidia-smi topo -m` has them
 }
 OTHERWISE = "or maybe IOMMU, ACS, a small BAR1"
 REASONS = {
-    P2pStatus.CHIPSET: "its chipset is not supported",
+    P2pStatus.CHIPSET: f"its chipset is not supported; {OTHERWISE}",
     P2pStatus.GPU: "its driver does not offer it for these GPUs",
     P2pStatus.TOPOLOGY: f"no way between their slots supports it; {OTHERWISE}",
     P2pStatus.DISABLED: f"switched off in the driver's registry; {OTHERWISE}",
-    P2pStatus.NOT_SUPPORTED: "it is not supported",
+    P2pStatus.NOT_SUPPORTED: f"it is not supported; {OTHERWISE}",
 }
 
 

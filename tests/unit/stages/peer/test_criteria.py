@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.profiles.lint.rig import lint_rig
@@ -12,8 +13,8 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.verdict import Outcome
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.peer.criteria import tables
-from rigproof.stages.peer.stage import BACK, BOTH, ENGINE, KERNEL, THERE, PeerLink
+from rigproof.stages.peer.criteria import spoiler, tables
+from rigproof.stages.peer.stage import ARMS, BACK, BOTH, ENGINE, KERNEL, THERE, PeerLink
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry.nvml.peers import REASONS
 from rigproof.telemetry.nvml.protocol import P2pStatus
@@ -125,6 +126,17 @@ def test_a_kernels_stores_have_a_limit_of_their_own(bench, way):
     assert found.detail == f"{way} by kernel, over 18 NVLinks"
 
 
+@pytest.mark.parametrize(("share", "outcome"), [(0.25, FAIL), (0.35, PASS)])
+def test_a_kernels_stores_both_ways_at_once_are_held_against_both_shares(bench, share, outcome):
+    bench.slower(PAIR, share, by=KERNEL, way=BOTH)
+    found = bench.peer()
+    assert found.outcome is outcome
+    if outcome is FAIL:
+        assert found.limit == pytest.approx(2 * 0.6 * 0.5 * H200_FLOOR)
+        assert found.detail == "both at once by kernel, over 18 NVLinks"
+        assert found.limit_source.startswith("0.6 of twice 0.5 of 25 GB/s of each link")
+
+
 def test_links_that_are_down_lower_no_floor_over_a_switch(bench):
     bench.link(nvlinks=9)
     bench.slower(PAIR, 0.5)
@@ -193,7 +205,7 @@ def test_direct_copies_over_pcie_have_a_floor_by_the_slower_link(geforce):
     geforce.link(geforce.pair, there=True, back=True, why="", path="one PCIe switch")
     geforce.samples("n1/gpu1", pcie_width=8)
     rounds = [one for one in geforce.recording.rounds if one.stage == "peer"]
-    made = [replace(one, labels={**one.labels, "by": KERNEL}) for one in rounds if one.labels["way"] != BOTH]
+    made = [replace(one, labels={**one.labels, "by": KERNEL}) for one in rounds]
     geforce.recording.put(type(made[0]), [*geforce.recording.rounds, *_later(made)])
     found = geforce.peer(geforce.pair)
     assert (found.outcome, found.limit) == (PASS, pytest.approx(0.30 * 15.75, rel=0.01))
@@ -227,7 +239,7 @@ def test_a_slow_way_through_the_host_fails(geforce):
     assert "on n1" in found.remedy
 
 
-@pytest.mark.parametrize("status", [P2pStatus.TOPOLOGY, P2pStatus.DISABLED])
+@pytest.mark.parametrize("status", set(REASONS) - {P2pStatus.GPU})
 def test_what_else_can_prevent_direct_access_is_named_beside_nvmls_reason(geforce, status):
     geforce.link(geforce.pair, why=REASONS[status])
     found = geforce.peer(geforce.pair)
@@ -303,6 +315,16 @@ def test_a_pair_below_the_others_fails_although_the_floor_is_met(four):
     assert {four.peer(one).outcome for one in others} == {PASS}
 
 
+def test_each_arm_is_compared_with_that_of_other_pairs(four):
+    pair = "n1/gpu1-n1/gpu3"
+    four.slower(pair, 0.75, by=KERNEL, way=BOTH)  # far above its floor
+    found = four.peer(pair)
+    assert found.outcome is FAIL
+    assert found.detail == "both at once by kernel, over 18 NVLinks"
+    assert found.limit == pytest.approx(0.8 * 663, rel=0.01)
+    assert {four.peer(one).outcome for one in pairs_of(four) if one != pair} == {PASS}
+
+
 def test_pairs_that_are_connected_otherwise_are_not_compared(four):
     four.settings("peer", floor_gbps=100.0)
     four.link("n1/gpu1-n1/gpu3", switched=False)
@@ -321,6 +343,14 @@ def test_a_wrong_word_fails_whatever_the_rate(bench, phase):
     found = bench.peer()
     assert (found.outcome, found.measured, found.severity) == (FAIL, None, "isolate")
     assert "NCCL_P2P_DISABLE=1" in found.remedy
+
+
+@pytest.mark.parametrize(("by", "way"), ARMS)
+def test_a_wrong_word_in_any_arm_alone_fails(bench, by, way):
+    bench.give(PAIR, {"by": by, "way": way}, verified=False)
+    found = bench.peer()
+    assert (found.outcome, found.measured) == (FAIL, None)
+    assert "wrong words in 8 copies" in found.detail
 
 
 def test_the_event_says_which_word(bench):
@@ -370,10 +400,24 @@ def test_a_crew_that_lacked_a_gpu_says_so(bench):
     assert "it did not begin: there is no process of x" in bench.peer().detail
 
 
-@pytest.mark.parametrize(("by", "way"), [(ENGINE, THERE), (ENGINE, BOTH), (KERNEL, BACK)])
+@pytest.mark.parametrize(("by", "way"), ARMS)
 def test_too_few_copies_of_one_arm_are_not_measured(bench, by, way):
     bench.without(PAIR, by=by, way=way)
     assert bench.said("transfer.peer", PAIR)[0] is NOT_MEASURED
+
+
+def test_a_run_that_was_not_told_to_store_both_ways_at_once_is_judged_without(bench):
+    bench.without(PAIR, by=KERNEL, way=BOTH)
+    assert bench.peer().outcome is NOT_MEASURED
+    stage = bench.recording.stages["peer"]
+    specs = {
+        name: {key: value for key, value in spec.items() if key != "arms"}
+        for name, spec in stage.settings["specs"].items()
+    }
+    bench.recording.stages["peer"] = replace(stage, settings={**stage.settings, "specs": specs})
+    assert bench.peer().outcome is PASS
+    bench.without(PAIR, by=KERNEL, way=BACK)
+    assert bench.peer().outcome is NOT_MEASURED
 
 
 def test_copies_without_a_word_on_how_the_two_are_connected_are_not_measured(bench):
@@ -429,7 +473,7 @@ def test_all_sentences_are_short_and_have_a_next_step(bench, geforce):
     bench.slower(PAIR, 0.5)
     geforce.slower(geforce.pair, 0.3)
     found += [bench.peer(), geforce.peer(geforce.pair)]
-    wrong = "back by kernel: 67108857 of 67108857 words differ, "
+    wrong = "both at once by kernel: 67108857 of 67108857 words differ, "
     bench.happened("wrong_result", PAIR, f"{wrong}first at 67108856: {16 * '0'}, not {16 * 'f'}")
     check_sentences([*found, bench.peer()])
 
@@ -459,7 +503,7 @@ def test_each_pair_of_the_fullest_host_has_its_time(number, expected_s):
 def test_a_table_has_a_row_for_each_pair(bench):
     (table,) = tables(bench.recording)
     assert [row[:2] for row in table.rows] == [(PAIR, "over 18 NVLinks")]
-    assert len(table.rows[0]) == len(table.columns) == 7
+    assert len(table.rows[0]) == len(table.columns) == 8
 
 
 def test_a_table_of_many_pairs_shows_the_slowest_and_the_median():
@@ -488,8 +532,9 @@ def test_the_gpu_that_is_in_all_failing_pairs_is_named(four):
     for pair in its:
         assert four.peer(pair).detail.endswith("; n1/gpu2 is in all pairs that fail")
     for pair in its:
-        four.happened("wrong_result", pair, "there: wrong")
+        four.happened("wrong_result", pair, "there: 3 of 9 words differ, first at 5: 0, not 1")
     found = [four.peer(pair) for pair in its]
+    assert {one.detail for one in found} == {"there: 3 of 9 words differ; n1/gpu2 is in all pairs that fail"}
     assert {one.remedy[:25] for one in found} == {"do not train on n1/gpu2: "}
     check_sentences(found)
 
@@ -499,3 +544,41 @@ def test_of_one_pair_or_of_pairs_without_a_common_gpu_none_is_named(four, failin
     for pair in failing:
         four.slower(pair, 0.5)
     assert not any("all pairs that fail" in four.peer(pair).detail for pair in failing)
+
+
+def test_a_gpu_whose_pairs_all_fail_while_all_others_are_fine_spoils_what_others_exchange(four):
+    for pair in of_gpu(four, "n1/gpu2"):
+        four.slower(pair, 0.5)
+    assert spoiler(evidence_of(four), "n1") == "n1/gpu2"
+
+
+@pytest.mark.parametrize("excuse", ["another pair", "fewer pairs", "not measured", "by others", "narrow"])
+def test_where_who_is_to_blame_is_not_sure_nobody_is(four, excuse):
+    its = of_gpu(four, "n1/gpu2")
+    for pair in its[1:] if excuse == "fewer pairs" else its:
+        four.slower(pair, 0.84 if excuse == "narrow" else 0.5)
+    match excuse:
+        case "another pair":
+            four.slower("n1/gpu0-n1/gpu1", 0.5)
+        case "not measured":
+            four.without("n1/gpu0-n1/gpu1")
+        case "by others":
+            begun_s = four.recording.stages["peer"].start_s
+            for number in range(4):
+                used = {"used_mib": (5000,), "sm_percent": (95,), "pid": 7 + number}
+                four.stranger(begun_s - 3 + number, subject="n1/gpu2", **used)
+    assert spoiler(evidence_of(four), "n1") is None
+
+
+def test_of_two_gpus_nobody_can_tell_which(bench):
+    bench.happened("wrong_result", PAIR, "there: wrong")
+    assert bench.peer().outcome is FAIL
+    assert spoiler(evidence_of(bench), "localhost") is None
+
+
+def of_gpu(bench, gpu):
+    return [pair for pair in pairs_of(bench) if gpu in pair]
+
+
+def evidence_of(bench):
+    return Evidence(bench.recording, bench.loaded)

@@ -8,6 +8,7 @@ from rigproof.records.measurements import GB
 from rigproof.stages.peer import workload
 from rigproof.stages.peer.copies import ROWS, Card, Lane, copied, odd_words
 from rigproof.stages.peer.stage import ARMS, BACK, BOTH, ENGINE, KERNEL, THERE, PeerLink, PeerSpec
+from rigproof.stages.peer.stage import WORDS as WORDS_OF
 from rigproof.stages.peer.workload import FEWEST_COPIES, PairWork
 from rigproof.telemetry.nvml.peers import Connection
 from support.devices import RecordingContext
@@ -182,6 +183,21 @@ def test_wrong_words_are_reported_of_the_pair_and_count_for_no_rate(cards, conte
     event = context.events("wrong_result")[0]
     assert event.subject == PAIR
     assert "words differ" in event.message
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_zeros_of_one_arm_alone_are_reported_of_that_arm(cards, context, monkeypatch, arm):
+    def zeros_in_arm(lanes, by):
+        way = BOTH if len(lanes) > 1 else THERE if lanes[0].sends is cards[0].sends else BACK
+        for lane in lanes:
+            lane.send = zeros if (by, way) == arm else Lane.send.__get__(lane)
+        return copied(lanes, by)
+
+    monkeypatch.setattr(workload, "copied", zeros_in_arm)
+    measured(cards, context)
+    bad = [one for one in context.rounds if one.phase == "measure" and not one.verified]
+    assert {(one.label("by"), one.label("way")) for one in bad} == {arm}
+    assert all(one.message.startswith(f"{WORDS_OF[arm]}: ") for one in context.events("wrong_result"))
 
 
 def test_where_memory_is_short_less_is_copied(cards, context, monkeypatch):

@@ -98,11 +98,11 @@ def test_what_the_pcie_links_have_in_common_is_named(nearest, path):
     ("status", "why"),
     [
         (0, ""),
-        (1, "its chipset is not supported"),
+        (1, "its chipset is not supported; or maybe IOMMU, ACS, a small BAR1"),
         (2, "its driver does not offer it for these GPUs"),
         (3, "no way between their slots supports it; or maybe IOMMU, ACS, a small BAR1"),
         (4, "switched off in the driver's registry; or maybe IOMMU, ACS, a small BAR1"),
-        (5, "it is not supported"),
+        (5, "it is not supported; or maybe IOMMU, ACS, a small BAR1"),
         (6, ""),
         (None, ""),
     ],
