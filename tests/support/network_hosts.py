@@ -216,6 +216,17 @@ class Network:
         for namespace, device in ((self._switch, name), (self[name].namespace, "eth0")):
             _tc("replace", namespace, device, narrow)
 
+    def carry_between(self, one: str, other: str, *, mbit: float, else_mbit: float) -> None:
+        """Let two hosts send each other so many Mbit/s, and `else_mbit` to all others, until `carry`."""
+        for host, to in ((self[one], self[other]), (self[other], self[one])):
+            _tc("replace", host.namespace, "eth0", ["handle", "1:", "htb", "default", "1"])
+            for more in (
+                f"class add dev eth0 parent 1: classid 1:1 htb rate {else_mbit}mbit burst 256kb",
+                f"class add dev eth0 parent 1: classid 1:2 htb rate {mbit}mbit burst 64kb",
+                f"filter add dev eth0 parent 1: protocol ip u32 match ip dst {to.address} flowid 1:2",
+            ):
+                _run(["ip", "netns", "exec", host.namespace, "tc", *more.split()])
+
     def lose(self, name: str, *, share: float) -> str:
         """Drop that share of the packets that come to the host, at random. Why this kernel cannot, or "".
 

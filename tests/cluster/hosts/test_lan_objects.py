@@ -1,31 +1,46 @@
-"""Ray's objects between the stores of three hosts: they come, unless the port for them is eaten."""
+"""Ray between three hosts, over the slower of two cables, and with its port for objects closed."""
 
+import re
 import shutil
 
 import pytest
 
 from rigproof.records.disk.store import read_recording
 from rigproof.records.measurements import Round
-from support.network_hosts import Network
+from support.network_hosts import SECOND, Network
 from support.ray_hosts import PATIENT_START_S, RayHosts
 
 OBJECT_PORT = 8076
-RAY = "ray_s.quick = 0.2\nlink_mbit = 1000\n"
+MBIT = 100
+RAY = f"ray_s.quick = 0.2\nlink_mbit = {MBIT}\n"
 
 
-def test_a_firewall_that_eats_the_object_managers_port_is_told_from_a_cable():
-    """pc3 answers TCP on every port but that one; Ray runs, and all else that it sends comes through."""
+def test_ray_over_the_wrong_cable_and_a_firewall_that_eats_its_objects_are_told():
+    """Ray was started with the addresses of slow cables, beside which there are fast ones.
+
+    pc3 answers TCP on every port but the object manager's: all else that Ray sends comes through.
+    """
     if shutil.which("iptables") is None:
         pytest.skip("no `iptables` here")
-    with Network("pc1", "pc2", "pc3") as network:
+    with Network("pc1", "pc2", "pc3", named=True) as network:
+        network.second_link("lan1")
+        on_lan1 = {name: SECOND.format(number) for number, name in enumerate(network.hosts, 1)}
+        for name in network.hosts:
+            network.carry(name, mbit=MBIT)
+            network.resolve(name, **on_lan1)
         hosts = RayHosts.of(network)
         for host in network.hosts.values():
             started = hosts.ray_start(host, f"--object-manager-port={OBJECT_PORT}")
             assert started.returncode == 0, started.stdout
         network.firewall("pc3", "-i", "eth0", "-p", "tcp", "--dport", str(OBJECT_PORT), "-j", "DROP")
-        profile = hosts.profile(start_s=PATIENT_START_S, more={"lan": RAY}, lan=0.6)
+        profile = hosts.profile(start_s=PATIENT_START_S, more={"lan": RAY}, lan=0.6, route=1)
         run = hosts.accept(profile, "--hw-level=quick", "-k", "lan").end()
         assert run.status == 1, run.output
+        for name in network.hosts:
+            way = run.criteria["lan.route", name]
+            assert way["outcome"] == "fail", way
+            assert re.match(r"Ray takes eth0, .* Mbit/s beside .*, and lan1 joins", way["detail"]), way
+            assert way["remedy"] == f"restart Ray on {name} with `--node-ip-address` of lan1"
         found = {subject: one for (key, subject), one in run.criteria.items() if key == "lan.bandwidth"}
         for pair in ("pc2+pc3", "pc1+pc3"):
             assert found[pair]["outcome"] == "fail", found

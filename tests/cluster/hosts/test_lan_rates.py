@@ -51,6 +51,21 @@ def test_a_slow_host_is_named_by_the_pairs_that_it_is_in(lan: Lan, network: Netw
     assert found.outcome is Outcome.PASS or "for a CPU" in found.detail, found
 
 
+def test_a_slow_way_between_two_hosts_is_named_and_neither_of_them(lan: Lan, network: Network) -> None:
+    """By floors that what a busy machine's CPUs carry for all three hosts is far above."""
+    network.carry_between("pc1", "pc2", mbit=MBIT / 10, else_mbit=MBIT)
+    lan.measure(*PAIRS)
+    for name in ("pc1", "pc2"):
+        network.carry(name, mbit=MBIT)
+    slow, *others = [
+        lan.verdict(*pair, link_mbit=float(MBIT), tcp_share=0.3, both_share=0.5) for pair in PAIRS
+    ]
+    assert slow.outcome is Outcome.FAIL, slow
+    assert "both are fast with others: it lies between them" in slow.detail
+    for found in others:
+        assert found.outcome is Outcome.PASS or "for a CPU" in found.detail, found
+
+
 def test_losses_are_seen_by_what_had_to_be_sent_again(lan: Lan, network: Network) -> None:
     if reason := network.lose("pc2", share=0.05):
         pytest.skip(reason)
