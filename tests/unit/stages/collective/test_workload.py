@@ -13,8 +13,11 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import GLOO, NCCL
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
+from rigproof.records.measurements import Event
 from rigproof.stages.collective import workload
+from rigproof.stages.collective.blame import next_step
 from rigproof.stages.collective.stage import OPERATIONS, Case, CollectiveSpec
+from rigproof.stages.collective.tested import rates_of, trial_of
 from rigproof.stages.collective.workload import RankWork, run_collective
 from support.devices import NodeContext
 
@@ -33,12 +36,15 @@ SPEC = CollectiveSpec(
     least_s=1.0,
     patience=20.0,
 )
-# A rank whose operations do something else: `hurt` gets the operation and the place of its answer.
+# A rank that does something else before it joins, or in an operation: `hurt` gets the place of its answer.
 LYING = """\
-import os, signal
+import os, signal, time
 from rigproof.stages.collective import operations
 from rigproof.stages.collective.workload import RankWork, serve
 class Rank(RankWork):
+    def run(self):
+        {first}
+        super().run()
     def make(self, case, repeats):
         made = super().make(case, repeats)
         start = made.start
@@ -55,17 +61,20 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def group(cpu, monkeypatch, child_module, children):
-    """What each rank of a group reported whose ranks do this before or after each operation."""
+    """What each rank of a group reported whose ranks do this first, or before or after each operation.
 
-    def run(ranks, spec=SPEC, *, before="", after=""):
-        if before or after:
+    `cpus`: the numbers of its devices; else those of the ranks.
+    """
+
+    def run(ranks, spec=SPEC, *, first="pass", before="pass", after="pass", cpus=None):
+        if {first, before, after} != {"pass"}:
             indent = " " * 12
-            code = LYING.format(before=indent + (before or "pass"), after=indent + (after or "pass"))
+            code = LYING.format(first=first, before=indent + before, after=indent + after)
             monkeypatch.setattr(workload, "MODULE", child_module(code))
         (port,) = free_ports("127.0.0.1", 1)
         contexts, threads = [NodeContext() for _ in range(ranks)], []
-        for rank, context in enumerate(contexts):
-            context.worker, context.subject = f"host/cpu{rank}#0", f"host/cpu{rank}"
+        for rank, (context, cpu_number) in enumerate(zip(contexts, cpus or range(ranks), strict=True)):
+            context.worker, context.subject = f"host/cpu{cpu_number}#0", f"host/cpu{cpu_number}"
             context.crew = Member("host", rank, ranks, ("127.0.0.1", port))
             threads.append(threading.Thread(target=run_collective, args=(spec, cpu, context)))
         for thread in threads:
@@ -127,6 +136,31 @@ def test_a_rank_that_dies_or_is_stopped_inside_an_operation_is_named(group, chil
     assert None not in [one.poll() for one in children]  # the one that was left alone has ended, too
 
 
+def test_a_rank_that_never_meets_the_others_is_named_when_the_time_to_join_is_over(group):
+    found = group(2, replace(SPEC, join_s=5.0), first="if self.crew.rank == 1: time.sleep(600)")
+    waited, late = [one for context in found for one in context.records]
+    assert all(one.message.endswith("it was silent for 5 s") for one in (waited, late))
+    ended = halt([waited, late], 2)
+    assert (ended.how, ended.missing, ended.by_others) == ("stuck", ("host/cpu1",), False)
+    assert ended.words == "rank 1 (host/cpu1) stood still after start 0, and the others waited inside join 1"
+
+
+def test_a_rank_that_hangs_without_a_signal_is_named_by_groups_with_and_without_it(group):
+    """All of its group stand in the same operation."""
+    before = "if self.context.subject == 'host/cpu1' and case.mib: time.sleep(600)"
+    spec = replace(SPEC, operations=("all_reduce",), first_s=2.5)
+    devices, results = tuple(f"host/cpu{number}" for number in range(3)), []
+    while groups := (step := next_step(devices, results)).groups:
+        for members in groups:
+            numbers = [int(one[-1]) for one in members]
+            found = group(len(members), spec, before=before, cpus=numbers)
+            events = [one for context in found for one in context.records if isinstance(one, Event)]
+            rates = rates_of([one for context in found for one in context.rounds], len(members), group="")
+            results.append(trial_of(members, events, rates, group="", least={}))
+            assert (results[-1].result == "stuck") is ("host/cpu1" in members)  # and no signal is said to be
+    assert [(one.kind, one.one) for one in step.culprits] == [("gpu", ("host/cpu1",))]
+
+
 def test_a_group_that_is_told_to_stop_ends_and_says_nothing(group, monkeypatch):
     monkeypatch.setattr(NodeContext, "stopped", lambda self: len(self.rounds) > 2)
     found = group(2, replace(SPEC, seconds=600.0))
@@ -136,7 +170,7 @@ def test_a_group_that_is_told_to_stop_ends_and_says_nothing(group, monkeypatch):
 def test_what_connects_the_ranks_costs_no_size_its_time(group):
     """The first all-to-all waits as long as all the time that the ranks have."""
     first = "case.operation == 'all_to_all' and not case.mib and repeats == 1"
-    before = f"if {first}: import time; time.sleep(1.9)"
+    before = f"if {first}: time.sleep(1.9)"
     spec = replace(SPEC, operations=("all_reduce", "all_to_all"), other_sizes_mib=(0, 1), seconds=1.8)
     for context in group(2, spec, before=before):
         assert context.events("size_left_out") == []
