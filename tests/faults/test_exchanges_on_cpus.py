@@ -1,7 +1,11 @@
-"""Three CPUs that exchange data by gloo, of which one gives wrong answers in one operation: it is named."""
+"""CPUs that exchange data by gloo: one that gives wrong answers, or is stopped by a signal, is named."""
+
+import signal
+
+from rigproof.host import processes
 
 PROFILE = """
-name = "three-cpus"
+name = "cpus"
 [cpu]
 enabled = false
 [stages.collective]
@@ -17,13 +21,25 @@ device = "cpu"
 vram_gib_per_worker = 0.25
 cpus_per_worker = 0.5
 """
+TRAINED_S, OVERTIME_S = 8, 14
+TRAINING = f"""
+[stages.ddp]
+length_s.quick = {TRAINED_S}
+[timeouts]
+task_s = {1.5 * OVERTIME_S} # of it a rank that says nothing gets two thirds after the stage's length
+"""
+
+
+def cpus(folder, number, more=""):
+    """The option that names a profile of so many of them."""
+    path = folder / "cpus.toml"
+    path.write_text(PROFILE + number * CPU + more)
+    return f"--hwprofile={path}"
 
 
 def test_a_device_whose_all_to_all_alone_is_wrong_is_found_by_groups_that_do_it(start_run, tmp_path):
-    path = tmp_path / "three-cpus.toml"
-    path.write_text(PROFILE + 3 * CPU)
-    options = (f"--hwprofile={path}", "--hw-level=standard", "-k", "test_all_to_all or test_all_reduce")
-    run = start_run(*options, variables={"RIGPROOF_HURT_RANK": "here/cpu1=all_to_all"})
+    options = ("--hw-level=standard", "-k", "test_all_to_all or test_all_reduce")
+    run = start_run(cpus(tmp_path, 3), *options, variables={"RIGPROOF_HURT_RANK": "here/cpu1=all_to_all"})
     run.finish()
     found = {one["criterion"]: one for one in run.verdict()["criteria"]}
     assert found["collective.all_to_all"]["outcome"] == "fail", run.text()
@@ -34,3 +50,19 @@ def test_a_device_whose_all_to_all_alone_is_wrong_is_found_by_groups_that_do_it(
     assert all([one for one, _ in data["done"]["here"]] == ["all_to_all"] for data in groups)
     assert run.verdict()["verdict"] == "REJECTED"
     run.check_nothing_is_left()
+
+
+def test_a_rank_that_is_stopped_while_all_train_together_is_named(start_run, tmp_path):
+    run = start_run(cpus(tmp_path, 2, TRAINING), "-k", "test_training")
+    run.wait_for(lambda run: "here/cpu1#0" in {one["worker"] for one in run.in_stage("ddp")})
+    # Nothing in its name tells a rank's process, which had loaded torch before: it is its worker's oldest.
+    rank = min(processes.descendants({run.worker("here/cpu1").pid}), key=lambda one: one.start_ticks)
+    run.hurt(rank, signal.SIGSTOP)
+    assert run.finish() == 6, run.text()
+    (found,) = (one for one in run.verdict()["criteria"] if one["criterion"] == "collective.training")
+    assert found["outcome"] == "not_measured", run.text()
+    assert found["detail"].startswith("the process of rank 1 (here/cpu1) was stopped by a signal")
+    assert [one["worker"] for one in run.events("rank_stuck") if one["data"]["held"]] == ["here/cpu1#0"]
+    run.check_nothing_is_left()
+    outcome = "INCOMPLETE: the signal is named"
+    run.record("rank, SIGSTOP", "training together", deadline_s=TRAINED_S + OVERTIME_S, outcome=outcome)

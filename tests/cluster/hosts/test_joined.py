@@ -292,6 +292,23 @@ def test_pairs_meet_where_the_other_one_reaches_it_and_a_killed_worker_ends_its_
     assert rounds == sorted((pair, f"{one}#0") for pair in whole for one in pair.split("-"))
 
 
+def test_a_host_that_vanishes_while_all_train_together_is_named_and_nobody_else_is(hosts: RayHosts) -> None:
+    """Its Ray and its workers at once, as by a power cut. It is there again for the next test."""
+    pc2 = hosts.network["pc2"]
+    running = accept(hosts, "vanishes", stall_s=STALL_S, sustained=1, ddp=30, replay=1)
+    running.until(lambda: running.working("ddp", "rig"), "training together")
+    fault = "host without power, inside training together"
+    run = ended_after(running, fault, STALL_S, lambda: kill_all(pc2)).run
+    assert hosts.ray_start(pc2).returncode == 0
+    assert run.status == 1, run.output
+    assert run.outcome("cluster.nodes_present", "pc2") == "fail"
+    assert run.outcome("cluster.nodes_present", "pc1") == "pass"
+    found = run.criteria["collective.training", "rig"]
+    assert (found["outcome"], "it lost pc2/cpu0#0" in found["detail"]) == ("not_measured", True), found
+    assert run.outcome("training.replay", "pc1/cpu0") == "pass", run.output
+    assert "Traceback" not in run.output
+
+
 def test_a_slow_host_names_on_loopback_and_hosts_lost_inside_an_operation_are_told_apart(
     hosts: RayHosts,
 ) -> None:

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from rigproof.criteria.evidence.fronts import halt
 from rigproof.devices.specs import GLOO, NCCL
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
@@ -38,31 +37,6 @@ def work(spec, context):
     training.GradientSums = Spoiled
     _serve(spec, context)
 sys.exit(serve_apart(work, DdpSpec))
-"""
-
-
-# Rank 1 is stopped in the second round of training together.
-STOPPED = """
-import os, signal
-from rigproof.devices.own_process import serve_apart
-from rigproof.stages.ddp import training
-from rigproof.stages.ddp.stage import TOGETHER, DdpSpec
-from rigproof.stages.ddp.workload import _serve
-class Rank(training.Rank):
-    def _part(self, trainer, part, step_s, **more):
-        run, done = trainer.run, []
-        def hurt(steps, *watch):
-            done.append(steps)
-            if part == TOGETHER and len(done) == 2 and self._peers.rank:
-                os.kill(os.getpid(), signal.SIGSTOP)
-            return run(steps, *watch)
-        trainer.run = hurt
-        try:
-            return super()._part(trainer, part, step_s, **more)
-        finally:
-            trainer.run = run
-training.Rank = Rank
-sys.exit(serve_apart(_serve, DdpSpec))
 """
 
 
@@ -101,18 +75,6 @@ def trained(cpu, child_module, children, monkeypatch):
         return [context.records for context in contexts]
 
     return train
-
-
-def test_a_rank_that_is_stopped_is_named(trained):
-    fine, hurt = trained(STOPPED)
-    (event,), (other,) = (
-        [one for one in of(records, Event) if one.kind.startswith("rank_")] for records in (hurt, fine)
-    )
-    assert (event.kind, event.data["rank"], event.data["operation"]) == ("rank_stuck", 1, TOGETHER)
-    assert (event.data["held"], other.data["held"], other.data["rank"]) == (True, False, 0)
-    ended = halt([event, other], 2)
-    assert (ended.missing, ended.by_others) == (("host/cpu1",), True)
-    assert {one.label("part") for one in of(fine, Round)} >= {ALONE, TOGETHER}
 
 
 def test_both_train_one_model_on_other_examples_and_one_wrong_bit_shows(trained):
