@@ -181,6 +181,8 @@ class RankWork:
         self._round(case, self.make(case, 1), "warmup")
         if not case.mib:  # the first one of an operation
             self._end_s += min(CONNECTING_S, self.context.now_s() - begun_s)
+        elif case.operation not in self._foreseen:  # it may have connected the ranks: the next one tells
+            self._round(case, self.make(case, 1), "warmup")
         agreed = self._agree()
         if case.mib:
             self._foreseen[case.operation] = case.mib, agreed.step_s + agreed.outside_s

@@ -201,6 +201,35 @@ def test_what_is_due_is_done_late_but_not_however_slow_the_link_is(each_s, left_
     assert not RankWork._fits(work, Case("broadcast", 16, odd=True), min(left_s, -10.0))
 
 
+@pytest.mark.parametrize(
+    ("case", "foreseen", "warm"),
+    [
+        (Case("all_to_all", 1, odd=True), {}, 2),  # of four H200 the first one takes 1.4 s
+        (Case("all_to_all", 1, odd=True), {"all_to_all": (1, 0.001)}, 1),
+        (Case("all_to_all", 0, odd=True), {}, 1),
+    ],
+)
+def test_what_connects_the_ranks_leaves_rounds_of_many_operations(case, foreseen, warm):
+    rounds, taken_s = [], iter([1.4] * (warm == 2) + [0.0001] * 9)
+
+    def a_round(_case, operation, phase):
+        rounds.append((phase, len(operation.answers)))
+        work._step_s = next(taken_s)
+
+    work = SimpleNamespace(
+        context=SimpleNamespace(now_s=lambda: 0.0),
+        spec=replace(SPEC, buffers_mib=4096),
+        steps=SimpleNamespace(outside_s=0.0),
+        make=lambda _case, repeats: SimpleNamespace(answers=[0] * repeats),
+        _round=a_round,
+        _agree=lambda: SimpleNamespace(step_s=work._step_s, outside_s=0.0, left_s=-1.0),
+        _foreseen=foreseen,
+        _end_s=0.0,
+    )
+    RankWork._case(work, case, 0.0)
+    assert rounds == [("warmup", 1)] * warm + [("measure", 64)] * 3
+
+
 ARMS = ["without P2P", "without P2P and shared memory"]
 PROTOCOLS = ["by LL alone", "by LL128 alone", "by Simple alone"]
 
