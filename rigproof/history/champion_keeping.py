@@ -25,9 +25,11 @@ from rigproof.history.goodness import GOOD
 from rigproof.history.rounds import figure_rounds, means_of
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.subjects import subjects
 from rigproof.records.champions import same_power
 from rigproof.records.disk.durable import replacing
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX
+from rigproof.records.measurements import Labels
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
 from rigproof.stages.registry import KINDS
@@ -86,22 +88,35 @@ def gpu_figures(recording: Recording, verdicts: Iterable[Verdict]) -> dict[str, 
 
 
 def rig_figures(recording: Recording, verdicts: Iterable[Verdict]) -> list[RigFigure]:
-    """The rig's combined rates; none if the CPU was one of the devices."""
-    gpus = recording.gpus.values()
-    cards = {one.subject: Card(uuid=one.uuid, name=one.name, power_limit_w=one.power_limit_w) for one in gpus}
-    if not cards or any(one.device != "cuda" for one in gpus):
-        return []
-    return [
-        RigFigure(
-            criterion=verdict.criterion,
-            value=verdict.measured,
-            unit=verdict.unit,
-            cards=cards,
-            run_id=recording.run.run_id,
-        )
-        for verdict in verdicts
-        if CATALOGUE[verdict.criterion].sum_of and verdict.outcome in GOOD and verdict.measured
-    ]
+    """The rig's combined rates, and those of its teams; none of those to which a CPU belongs."""
+    teams = {one.text: one.members for one in subjects(LoadedRig.restore(recording.run.rig, KINDS), "team")}
+    found = []
+    for verdict in (one for one in verdicts if one.outcome in GOOD):
+        criterion, members = CATALOGUE[verdict.criterion], tuple(recording.gpus)
+        rates: list[tuple[float | None, Labels]] = [(verdict.measured, {})] if criterion.sum_of else []
+        if criterion.scope == "team":
+            members = teams.get(verdict.subject, ())
+            rates = [(one.value, one.labels) for one in verdict.rates]
+        gpus = [recording.gpus[one] for one in members if one in recording.gpus]
+        if len(gpus) < len(members) or any(one.device != "cuda" for one in gpus):
+            continue
+        cards = {
+            one.subject: Card(uuid=one.uuid, name=one.name, power_limit_w=one.power_limit_w) for one in gpus
+        }
+        found += [
+            RigFigure(
+                criterion=verdict.criterion,
+                value=value,
+                unit=verdict.unit,
+                subject=verdict.subject,
+                labels=dict(labels),
+                cards=cards,
+                run_id=recording.run.run_id,
+            )
+            for value, labels in rates
+            if value and cards
+        ]
+    return found
 
 
 def keep(
@@ -149,9 +164,8 @@ def _better(stored: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_F
         if one.value <= best:
             continue
         figures = [other for other in figures if other not in rivals] + [one]
-        whose = one.subject if isinstance(one, GpuFigure) else "rig"
         before = f"{figure(best, one.unit)} before" if rivals else "the first"
-        sentences.append(f"champion: {whose} {one.title}: {figure(one.value, one.unit)} ({before})")
+        sentences.append(f"champion: {one.subject} {one.title}: {figure(one.value, one.unit)} ({before})")
     return tuple(sorted(figures, key=lambda one: one.title)), sentences
 
 
@@ -160,7 +174,9 @@ def _same_conditions(one: _Figure, other: _Figure) -> bool:
     if isinstance(one, GpuFigure) and isinstance(other, GpuFigure):
         same_work = (one.figure, one.labels, one.workers) == (other.figure, other.labels, other.workers)
         return same_work and same_power(one.power_limit_w, other.power_limit_w)
-    if isinstance(one, RigFigure) and isinstance(other, RigFigure) and one.criterion == other.criterion:
+    if isinstance(one, RigFigure) and isinstance(other, RigFigure):
+        if (one.criterion, one.labels) != (other.criterion, other.labels):
+            return False
         mine = {card.uuid: card.power_limit_w for card in one.cards.values()}
         theirs = {card.uuid: card.power_limit_w for card in other.cards.values()}
         return mine.keys() == theirs.keys() and all(same_power(mine[uuid], theirs[uuid]) for uuid in mine)

@@ -1,6 +1,6 @@
-"""The champions of a rig, stored as files: the best accepted rates of each GPU, and of all GPUs together.
+"""The champions of a rig, stored as files: the best accepted rates of each GPU, and of GPUs together.
 
-    champions/<rig>/rig.json                 the rig's best combined rates
+    champions/<rig>/rig.json                 the best combined rates, and those of each team of GPUs
     champions/<rig>/gpus/<UUID>.json         one GPU's best rate in each figure
     champions/<rig>/profiles/<run>.toml      the resolved profile of each run named in these files
 
@@ -27,8 +27,10 @@ from pydantic import (
 
 from rigproof.history.rounds import figure_title
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.champions import ChampionRate, Champions
+from rigproof.profiles.planning.subjects import RIG
+from rigproof.records.champions import ChampionRate, Champions, lowest_power, team_key
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX, FileRefusedError, read_document
+from rigproof.records.measurements import Labels
 from rigproof.records.message_text import first_problem, one_line
 from rigproof.stages.registry import KINDS
 
@@ -131,24 +133,46 @@ class Card(_Stored):
 
 
 class RigFigure(_Figure):
-    """The rig's best rate in a criterion that sums those of its GPUs, with these cards and power limits."""
+    """The best rate of several GPUs in a criterion, with these cards and power limits.
+
+    The criterion sums those of all GPUs of the rig, or judges what a team of them does: the work is told by
+    `labels` then.
+    """
 
     criterion: str
     value: Rate
     unit: str
+    subject: str = RIG
+    labels: dict[str, str | int] = {}
     cards: dict[str, Card]  # by subject
     run_id: str
 
     @property
     def title(self) -> str:
-        return self.criterion
+        return f"{self.criterion} {label_words(self.labels)}".rstrip()
+
+    @property
+    def team(self) -> str:
+        """Of which cards it is."""
+        return team_key(one.uuid for one in self.cards.values())
 
     @field_validator("criterion")
     @classmethod
-    def _is_a_sum(cls, criterion: str) -> str:
-        if criterion not in CATALOGUE or not CATALOGUE[criterion].sum_of:
-            raise ValueError("no criterion of this name sums rates")
+    def _is_of_several(cls, criterion: str) -> str:
+        one = CATALOGUE.get(criterion)
+        if one is None or not (one.sum_of or one.scope == "team"):
+            raise ValueError("no criterion of this name judges what GPUs do together")
         return criterion
+
+    def rate(self) -> ChampionRate:
+        """The rate as criteria compare it."""
+        power_w = lowest_power(one.power_limit_w for one in self.cards.values())
+        return ChampionRate(self.value, self.unit, power_w, self.labels, len(self.cards), self.run_id)
+
+
+def label_words(labels: Labels) -> str:
+    """Such as `bf16, size 8192`."""
+    return ", ".join(it if isinstance(it, str) else f"{name} {it}" for name, it in labels.items())
 
 
 class _Champions(_Stored):
@@ -190,11 +214,15 @@ class StoredChampions:
 
     def rates(self) -> Champions:
         """The rates as criteria compare them."""
+        every = [(uuid, one.figure, one.rate()) for uuid, gpu in self.gpus.items() for one in gpu.figures]
+        together = () if self.rig is None else self.rig.figures
+        every += [
+            (one.team, one.criterion, one.rate()) for one in together if one.labels
+        ]  # a sum is no floor
         found: dict[str, dict[str, tuple[ChampionRate, ...]]] = {}
-        for uuid, gpu in self.gpus.items():
-            own = found.setdefault(uuid, {})
-            for one in gpu.figures:
-                own[one.figure] = (*own.get(one.figure, ()), one.rate())
+        for key, figure, rate in every:
+            own = found.setdefault(key, {})
+            own[figure] = (*own.get(figure, ()), rate)
         return found
 
 

@@ -14,6 +14,7 @@ from rigproof.history.champions import (
     GpuFigure,
     RigFigure,
     StoredChampions,
+    label_words,
     read_champions,
 )
 from rigproof.history.models import Beside, beside, beside_lines, way_out
@@ -214,16 +215,16 @@ def champion_lines(stored: StoredChampions, rig: str) -> Iterator[str]:
     if stored.rig is not None or stored.gpus:
         yield one_line(f"champions of {rig}", LINE)
     if stored.rig is not None:
-        for combined in stored.rig.figures:
-            yield _figure_line(combined, "", stored.rig.runs[combined.run_id])
-            for subject, card in combined.cards.items():
+        for cards, figures in grouped(stored.rig.figures, lambda one: tuple(one.cards.items())).items():
+            for combined in figures:
+                yield _figure_line(combined, "", stored.rig.runs[combined.run_id])
+            for subject, card in cards:
                 yield one_line(f"      {subject} {card.name} {card.uuid}{_at(card.power_limit_w)}", LINE)
     for gpu in stored.gpus.values():
         yield one_line(f"  {gpu.gpu_name} {gpu.gpu_uuid}", LINE)
         for one in gpu.figures:
             processes = "1 process" if one.workers == 1 else f"{one.workers} processes"
-            labels = (it if isinstance(it, str) else f"{name} {it}" for name, it in one.labels.items())
-            work = ", ".join([_at(one.power_limit_w), *labels, processes])
+            work = ", ".join([_at(one.power_limit_w), label_words(one.labels), processes])
             yield _figure_line(one, work, gpu.runs[one.run_id])
 
 

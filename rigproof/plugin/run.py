@@ -131,7 +131,8 @@ class Run:
         if self._prepared.simulated is not None:
             return
         found = {gpu.uuid for gpu in self.recording.gpus.values()}
-        rates = {uuid: own for uuid, own in self._prepared.champions.rates().items() if uuid in found}
+        every = self._prepared.champions.rates()
+        rates = {key: own for key, own in every.items() if found.issuperset(key.split())}
         if rates:
             self.writer.add(champions_event(rates, self.now_s()))
 

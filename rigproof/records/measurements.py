@@ -194,7 +194,7 @@ EVENT_KINDS = {
     "driver_killed": "this run was ended from outside, without a reset; data.run_id",
     "unfinished_run": "an earlier run on this host was ended from outside; data.run_id, restarted",
     "black_box": "a host's black box could not be written, or was late; the message says why",
-    "champions": "the best rates before this run, which floors come from; data.gpus, by UUID and figure",
+    "champions": "the best rates before this run, which floors come from; data.gpus, by UUIDs and figure",
     "earlier_rates": "a card's rates in earlier runs under the same conditions; data.figures, problems",
     "rejected_before": "earlier runs rejected this card",
     "open_cluster": "a cluster without token authentication was joined, as the user allowed; data.address",
@@ -225,7 +225,7 @@ class FigureRate(NamedTuple):
     `host_paced`: it is the host's, and no champion or earlier rate of the card's.
     """
 
-    figure: str  # FigureKind.name
+    figure: str  # FigureKind.name; of a team the criterion's name
     value: float
     unit: str
     labels: Labels

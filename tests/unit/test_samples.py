@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.history.champion_keeping import champion_run, rig_figures
+from rigproof.history.champions import RigChampions, StoredChampions
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -422,6 +424,39 @@ def test_a_link_of_half_its_lanes_is_noticed(run):
         for one in recording.gpu_samples
     ]
     assert judged_today(recording) == was | {("transfer.link", last): "fail"}
+
+
+@pytest.mark.parametrize(("launch_ms", "outcome"), [(None, Outcome.FAIL), (0.5, Outcome.NO_LIMIT)])
+def test_four_sound_cards_hold_what_they_did_in_another_run_but_by_rounds_of_single_operations(
+    launch_ms, outcome
+):
+    """All-to-all did 113 GB/s in rounds of 63 operations, and 90 in rounds of one."""
+
+    def judged(name, champions=None):
+        recording = recorded(SAMPLES / name)
+        loaded = LoadedRig.restore(recording.run.rig, KINDS)
+        stages, limits = loaded.rig.stages, loaded.rig.limits
+        own = stages.collective.model_copy(update={"champion_share": 0.9})
+        rig = loaded.rig.model_copy(
+            update={
+                "stages": stages.model_copy(update={"collective": own}),
+                "limits": limits.model_copy(update={"launch_ms": launch_ms}),
+            }
+        )
+        skus = {stem: one.model_copy(update={"group_rates": ()}) for stem, one in loaded.skus.items()}
+        found = judge_all(recording, dataclasses.replace(loaded, rig=rig, skus=skus), champions)
+        return recording, {one.criterion: one for one in found if one.subject == "vm"}
+
+    recording, before = judged("h200-x4-extended")
+    kept = rig_figures(recording, before.values())
+    runs = {recording.run.run_id: champion_run(recording, "again")}
+    champions = StoredChampions(RigChampions(schema_version=1, figures=tuple(kept), runs=runs)).rates()
+    _, now = judged("h200-x4-standard", champions)
+    assert now["collective.all_reduce"].outcome is Outcome.PASS
+    assert "its champion" in now["collective.all_reduce"].limit_source
+    # The others had no time for even numbers of elements, so that the work is another one.
+    assert now["collective.all_gather"].outcome is Outcome.NO_LIMIT
+    assert now["collective.all_to_all"].outcome is outcome
 
 
 def test_two_pcs_on_one_gigabit_are_accepted_with_what_training_together_gives():

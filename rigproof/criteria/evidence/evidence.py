@@ -164,7 +164,7 @@ class Evidence(IndexedRecording):
 
     @cached_property
     def champions(self) -> Champions:
-        """The champions by GPU UUID and criterion. NotMeasured if the recorded ones are damaged."""
+        """The champions by GPU UUIDs and figure. NotMeasured if the recorded ones are damaged."""
         if self._champions is not None:
             return self._champions
         try:

@@ -154,7 +154,8 @@ class Limits(Table):
     # A product of 16-bit operands of size 8192 takes 1.7 ms on an H200.
     launch_ms: Positive | None = optional(
         "A low rate of products for which the card waited is its host's, and not measured, if launching each "
-        "took less than this, in ms. A host that takes longer is too slow itself.",
+        "took less than this, in ms. A host that takes longer is too slow itself. Rounds of collectives that "
+        "are shorter are the hosts', too: neither a champion nor held against one.",
         Meaningful(highest=1.0, above="excuses a card whose products last long"),
     )
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.

@@ -10,16 +10,20 @@ from rigproof.criteria.criterion import (
     Finding,
     NotApplicable,
     NotMeasured,
+    Trouble,
     pass_or_fail,
 )
 from rigproof.criteria.evidence.fronts import Halt, halt_of
+from rigproof.criteria.evidence.launches import LAUNCH_MS
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.criteria.evidence.slowed import rate_slowed_by
 from rigproof.profiles.planning.subjects import RIG, Subject
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure, figure_and_limit
 from rigproof.stages.collective.pairs import number_of_pairs, units_of
 from rigproof.stages.collective.rates import (
+    CHAMPION_SHARE,
     FLOOR_GBPS,
     GROUP_SHARE,
     NODES_SHARE,
@@ -30,6 +34,7 @@ from rigproof.stages.collective.rates import (
     Speed,
     because,
     devices_of,
+    figure_rate,
     limited,
     speeds,
 )
@@ -40,6 +45,7 @@ from rigproof.stages.collective.stage import (
     AS_IT_IS,
     BROADCAST,
     KIND,
+    ONE_MIB,
     OPERATIONS,
     PROTOCOLS,
     STAGE,
@@ -63,7 +69,9 @@ LIMIT = (
     "every element of every answer is right, and no rank is stuck or dies. Bus bandwidth of the slowest rank "
     "by size: {own}`stages.collective.sku_share` of the SKU file's figure for as many GPUs; else "
     "`stages.collective.group_share` of the median of the run's other groups of the same devices{more}; "
-    "else none. No rate excuses a wrong answer{pairs}"
+    "else none. From 16 MiB on, if that is higher, `stages.collective.champion_share` of the best that the "
+    "same GPUs did in an accepted run (docs/champions.md), by rounds of `limits.launch_ms` at least. "
+    "No rate excuses a wrong answer{pairs}"
 )
 OF_ALL_REDUCE = (
     "; else, inside a node, `stages.collective.pair_share` of what its slowest two GPUs copy; of all nodes, "
@@ -243,15 +251,18 @@ def _variables(team: SharedEvidence) -> str:
 def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
     judged, others = limited(operation, team, found), _others(found)
+    rates = tuple(figure_rate(operation, team, one) for one in found if one.mib >= ONE_MIB)
     if not judged:
         largest = found[-1]
         detail = f"{largest.mib} MiB; {others}" if others else f"{largest.mib} MiB"
-        return Finding(Outcome.NO_LIMIT, largest.gbps, detail=f"{detail}; nothing to compare it with yet")
+        detail += "; nothing to compare it with yet"
+        return Finding(Outcome.NO_LIMIT, largest.gbps, detail=detail, rates=rates)
     one, limit = min(judged, key=lambda pair: pair[0].gbps / pair[1].value)
     good = one.gbps >= limit.value
     detail = f"{one.mib} MiB" + ("" if good else because(team) + _blamed(team))
     parts = (detail, others, "" if good else _variables(team))
-    return pass_or_fail(one.gbps, limit, good=good, detail="; ".join(filter(None, parts)), remedy=SLOW)
+    said = "; ".join(filter(None, parts))
+    return pass_or_fail(one.gbps, limit, good=good, detail=said, remedy=SLOW, rates=rates)
 
 
 def _others(found: list[Speed]) -> str:
@@ -280,14 +291,20 @@ def _criterion(operation: str) -> Criterion:
         unit=UNIT,
         direction="at_least",
         limit=LIMIT.format(own=own, more=more, pairs=OF_PAIRS if own else ""),
-        limits=(*own_keys, SKU_SHARE, GROUP_SHARE, *more_keys),
+        limits=(*own_keys, SKU_SHARE, GROUP_SHARE, *more_keys, CHAMPION_SHARE, LAUNCH_MS),
         severity="reseat",
         remedy=SLOW,
         unmeasured="too few verified rounds of a rank, a rank that a signal ended or stopped, or an earlier "
         "operation that did not end. Not applicable to a quick run, unless it is the all-reduce",
         stages=(STAGE,),
         rate=True,
+        caused_by_others=_disturbed,
     )(judge)
+
+
+def _disturbed(team: SharedEvidence, trouble: Trouble) -> str | None:
+    """Explains a low rate by strangers on one of the devices, or by who took its host's CPU time."""
+    return next(filter(None, (rate_slowed_by(one, trouble) for one in devices_of(team))), None)
 
 
 @Criterion(

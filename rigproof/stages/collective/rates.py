@@ -9,11 +9,14 @@ from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.exchanges import TCP, slowest_of_ring, ways
+from rigproof.criteria.evidence.launches import LAUNCH_MS
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.specs import GLOO, NCCL
 from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.profiles.tables.base import LimitKey
+from rigproof.records.champions import lowest_power, same_power, team_key
+from rigproof.records.measurements import FigureRate, Labels
 from rigproof.records.verdict import figure
 from rigproof.stages.collective.results import Members
 from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, KIND, ONE_MIB, STAGE
@@ -21,6 +24,7 @@ from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, KIND, ONE_MIB
 FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
 SKU_SHARE = KIND.key(lambda own: own.sku_share)
 GROUP_SHARE = KIND.key(lambda own: own.group_share)
+CHAMPION_SHARE = KIND.key(lambda own: own.champion_share)
 PAIR_SHARE = KIND.key(lambda own: own.pair_share)
 NODES_SHARE = KIND.key(lambda own: own.nodes_share)
 NODES_TCP_SHARE = KIND.key(lambda own: own.nodes_tcp_share)
@@ -32,11 +36,17 @@ FEWEST_OTHERS = 2  # groups that a group is compared with
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them."""
+    """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them.
+
+    `elements`: whether their numbers were odd, even or both: NCCL gathers even ones by up to 1.6 as fast.
+    `round_s`: how long a round of it took.
+    """
 
     mib: int
     gbps: float
     seconds: float
+    elements: str
+    round_s: float
 
 
 def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
@@ -55,7 +65,9 @@ def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Sp
             continue
         slowest = min(by_rank, key=Rounds.rate)
         each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
-        found.append(Speed(mib, slowest.rate(), each_s))
+        odd = {bool(number % 2) for number in of_size.label_numbers("elements")}
+        elements = " and ".join(name for name, is_odd in (("odd", True), ("even", False)) if is_odd in odd)
+        found.append(Speed(mib, slowest.rate(), each_s, elements, median(slowest.seconds.tolist())))
     if not any(one.mib for one in found):
         left_out = [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
         why = f": {left_out[0].message}" if left_out else because(team)
@@ -69,25 +81,73 @@ def because(team: SharedEvidence) -> str:
     return f": {cause}" if cause else ""
 
 
-def limited(operation: str, team: SharedEvidence, found: list[Speed]) -> list[tuple[Speed, Limit]]:
-    """The speeds that have a limit, with it."""
+def limited(
+    operation: str, team: SharedEvidence, found: list[Speed], *, champions: bool = True
+) -> list[tuple[Speed, Limit]]:
+    """The speeds that have a limit, with it. `champions`: also by what the team itself has done before."""
     largest = found[-1].mib
-    limits = {one.mib: _limit(operation, team, one.mib, largest) for one in found if one.mib}
-    return [(one, limit) for one in found if (limit := limits.get(one.mib)) is not None]
+    every = []
+    for one in (one for one in found if one.mib):
+        limit = _limit(operation, team, one.mib, largest)
+        if champions and not _is_stated(operation, team):
+            both = [it for it in (limit, _champion_limit(operation, team, one)) if it is not None]
+            limit = max(both, key=lambda it: it.value, default=None)
+        if limit is not None:
+            every.append((one, limit))
+    return every
+
+
+def _is_stated(operation: str, team: SharedEvidence) -> bool:
+    """Whether the rig's profile has a floor of its own for the operation, which stands alone."""
+    return operation == ALL_REDUCE and devices_of(team)[0].optional_limit(FLOOR_GBPS) is not None
 
 
 def _limit(operation: str, team: SharedEvidence, mib: int, largest: int) -> Limit | None:
     """The floor of an operation at a size, of which the team did none larger; None if there is none."""
     devices = devices_of(team)
-    own = devices[0].optional_limit(FLOOR_GBPS)
-    if own is not None and operation == ALL_REDUCE:
-        return own if mib >= ONE_MIB else None
+    if _is_stated(operation, team):
+        return devices[0].limit(FLOOR_GBPS) if mib >= ONE_MIB else None
     return (
         _sku_limit(operation, devices, mib)
         or _others_limit(operation, team, devices, mib)
         or _pairs_limit(operation, team, devices, mib)
         or (_lan_limit(operation, team, devices) if largest == mib else None)
     )
+
+
+def figure_rate(operation: str, team: SharedEvidence, speed: Speed) -> FigureRate:
+    """A speed as one that can become the team's champion, with what another must share to be comparable.
+
+    A round that is no longer than a host may take to launch an operation is at the host's pace.
+    """
+    devices = devices_of(team)
+    nodes, launch = len({one.node_name for one in devices}), devices[0].optional_limit(LAUNCH_MS)
+    work: Labels = {"mib": speed.mib, "elements": f"{speed.elements} numbers", "nodes": nodes}
+    rate = FigureRate(f"{STAGE}.{operation}", speed.gbps, UNIT, work, len(team.members))
+    return rate._replace(host_paced=launch is not None and 1e3 * speed.round_s < launch.value)
+
+
+def _champion_limit(operation: str, team: SharedEvidence, speed: Speed) -> Limit | None:
+    """A share of the best that the same GPUs did in an accepted run: the same work, at the same power limit.
+
+    At smaller sizes than ONE_MIB the hosts set the pace.
+    """
+    devices, now = devices_of(team), figure_rate(operation, team, speed)
+    share = devices[0].optional_limit(CHAMPION_SHARE)
+    if share is None or now.host_paced or speed.mib < ONE_MIB:
+        return None
+    power_w = lowest_power(one.identity.power_limit_w for one in devices)
+    kept = team.evidence.champions.get(team_key(one.identity.uuid for one in devices), {})
+    same = [
+        one
+        for one in kept.get(now.figure, ())
+        if (one.unit, one.labels) == (now.unit, now.labels) and same_power(one.power_limit_w, power_w)
+    ]
+    if not same:
+        return None
+    best = max(same, key=lambda one: one.value)
+    champion = f"{figure(best.value, UNIT)}, its champion (run {best.run_id})"
+    return Limit(share.value * best.value, f"{share.value:g} of {champion}; {share.source}")
 
 
 def devices_of(team: SharedEvidence) -> list[DeviceEvidence]:

@@ -208,7 +208,7 @@ def _where(operation: str, team: SharedEvidence, events: Sequence[Event]) -> tup
         if sizes := [int(one.data["mib"]) for one in about if one.kind in kinds]:
             return min(sizes), 0.0
     with suppress(NotMeasured):
-        for speed, limit in limited(operation, team, speeds(operation, team)):
+        for speed, limit in limited(operation, team, speeds(operation, team), champions=False):
             if speed.gbps < limit.value:
                 return speed.mib, sqrt(limit.value * speed.gbps)
     return ONE_MIB, 0.0

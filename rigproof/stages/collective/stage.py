@@ -112,6 +112,11 @@ class CollectiveSettings(OptionalSettings):
         "many GPUs at that size.",
         json_schema_extra=Meaningful(0.5, 0.98, "passes a link at half its rate", "fails sound links"),
     )
+    champion_share: Share | None = optional(
+        "Smallest bus bandwidth from 16 MiB on, as a share of the best that the same GPUs did together in an "
+        "accepted run.",
+        Meaningful(0.5, 0.98, "passes a link at half its rate", "fails sound links"),
+    )
     arm_share: Share = Field(
         description="Smallest rate of all-reduces as it is, as a share of the fastest arm's; below it "
         "collective.path warns.",

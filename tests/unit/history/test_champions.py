@@ -11,6 +11,7 @@ from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, p
 from rigproof.history.champions import ChampionError, GpuFigure, champions_folder, gpu_file, read_champions
 from rigproof.history.listing import champions_listing
 from rigproof.profiles.loading.load import load_rig
+from rigproof.records.champions import lowest_power, team_key
 from rigproof.records.measurements import FigureRate
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS
@@ -20,7 +21,7 @@ from support.rig_profile import RIG, SHIPPED_SKU, profile_text
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 BF16, SUSTAINED = "throughput.gemm_bf16", "throughput.sustained"
-COMBINED = "throughput.combined"
+COMBINED, ALL_REDUCE = "throughput.combined", "collective.all_reduce"
 BF16_RATE, SUSTAINED_RATE, STEP_RATE = "gemm_bf16_tflops", "sustained_tflops", "training_tflops"
 UUID = f"GPU-{GPU}"
 
@@ -230,12 +231,74 @@ def test_the_rigs_figure_is_its_accepted_combined_rate(bench, one, values):
     assert [found.value for found in rig_figures(bench.recording, [one])] == values
 
 
+def of_team(gbps=11.0, outcome=Outcome.PASS, subject="rig", **labels):
+    """What a team did in an all-reduce, at one size."""
+    rate = FigureRate(ALL_REDUCE, gbps, "GB/s", {"mib": 16, "elements": "odd numbers"} | labels, 2)
+    return Verdict(ALL_REDUCE, subject, outcome, unit="GB/s", measured=gbps, rates=(rate,))
+
+
+def keep_team(folder, bench, *verdicts, run_id="run-1"):
+    bench.recording.run = replace(bench.recording.run, run_id=run_id)
+    run = champion_run(bench.recording, "pytest -m hardware")
+    return keep(folder, bench.recording, run, {}, rig_figures(bench.recording, verdicts))
+
+
+def test_what_a_team_did_is_kept_by_its_cards_and_the_best_of_each_work_stays(folder, bench):
+    said = keep_team(folder, bench, of_team(11.0), of_team(12.0, mib=1024))
+    assert said[0] == "champion: rig collective.all_reduce mib 16, odd numbers: 11 GB/s (the first)"
+    assert keep_team(folder, bench, of_team(10.0), of_team(13.0, mib=1024), run_id="run-2") == [
+        "champion: rig collective.all_reduce mib 1024, odd numbers: 13 GB/s (12 GB/s before)"
+    ]
+    (rates,) = read_champions(folder).rates().values()
+    best = {(one.labels["mib"], one.value, one.run_id, one.workers) for one in rates[ALL_REDUCE]}
+    assert best == {(16, 11.0, "run-1", 2), (1024, 13.0, "run-2", 2)}
+    assert {one.power_limit_w for one in rates[ALL_REDUCE]} == {700.0}
+    lines = list(champions_listing(folder.parent))
+    assert lines[1:3] == [
+        "    collective.all_reduce mib 1024, odd numbers  13.00 GB/s  standard, runs/run-2",
+        "    collective.all_reduce mib 16, odd numbers  11.00 GB/s  standard, runs/run-1",
+    ]
+    assert [one.split()[0] for one in lines[3:]] == [GPU, OTHER]
+
+
+def test_a_team_with_another_card_is_another_team(folder, bench):
+    keep_team(folder, bench, of_team(11.0))
+    bench.gpu(OTHER, uuid="GPU-new")
+    keep_team(folder, bench, of_team(5.0), run_id="run-2")
+    assert {key: rates[ALL_REDUCE][0].value for key, rates in read_champions(folder).rates().items()} == {
+        team_key([UUID, f"GPU-{OTHER}"]): 11.0,
+        team_key([UUID, "GPU-new"]): 5.0,
+    }
+
+
+def test_a_team_at_other_power_limits_stands_beside(folder, bench):
+    keep_team(folder, bench, of_team(11.0))
+    bench.gpu(OTHER, power_limit_w=500.0)
+    keep_team(folder, bench, of_team(9.0), run_id="run-2")
+    (rates,) = read_champions(folder).rates().values()
+    assert {(one.power_limit_w, one.value) for one in rates[ALL_REDUCE]} == {(700.0, 11.0), (500.0, 9.0)}
+
+
+@pytest.mark.parametrize(
+    "one", [of_team(outcome=Outcome.FAIL), of_team(outcome=Outcome.NOT_MEASURED), of_team(subject="pc9")]
+)
+def test_what_was_not_accepted_of_a_team_is_not_kept(bench, one):
+    assert rig_figures(bench.recording, [one]) == []
+
+
+@pytest.mark.parametrize(
+    ("limits_w", "expected_w"), [((700.0, 500.0), 500.0), ((700.0, None), None), ((), None)]
+)
+def test_a_team_s_power_limit_is_the_lowest_that_is_known_of_all(limits_w, expected_w):
+    assert lowest_power(limits_w) == expected_w
+
+
 def test_one_cpu_among_the_cards_keeps_the_rigs_figure_away(bench):
     combined = verdict(criterion=COMBINED, subject="rig")
     bench.gpu(OTHER, device="cpu")
-    assert rig_figures(bench.recording, [combined]) == []
+    assert rig_figures(bench.recording, [combined, of_team()]) == []
     bench.recording.gpus.clear()
-    assert rig_figures(bench.recording, [combined]) == []
+    assert rig_figures(bench.recording, [combined, of_team()]) == []
 
 
 def test_what_it_takes_to_do_a_run_again_is_kept_by_node(bench):

@@ -1,18 +1,25 @@
 """In simulated runs the stage finds who is to blame; where all is well it asks for no further turn."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.judging.judge import judge
 from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.records.champions import ChampionRate, champions_event, team_key
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import CRITERIA
+from rigproof.stages.collective.rates import figure_rate, speeds
+from rigproof.stages.collective.search import further
 from rigproof.stages.collective.stage import OPERATIONS
+from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
@@ -118,3 +125,23 @@ def test_of_two_cards_alone_it_is_said_that_nobody_can_tell() -> None:
 def test_what_a_signal_did_is_no_reason_to_look_for_a_card() -> None:
     recording = simulated_recording(rig(1, 4), "quick", ("rank-killed@n0/gpu1",))
     assert (turns(recording), said(recording)) == (0, [])
+
+
+def test_no_part_of_a_team_is_held_against_what_the_team_did_before() -> None:
+    """Parts of a sound team are slower than it is: two of four H200 reduce-scatter 151 GB/s, all four 201."""
+    loaded = rig(1, 4)
+    recording = simulated_recording(loaded, "quick")
+    (speed,) = (one for one in speeds("all_reduce", team_of(recording, loaded)) if one.mib == 16)
+    best = figure_rate("all_reduce", team_of(recording, loaded), replace(speed, gbps=1.2 * speed.gbps))
+    champion = ChampionRate(best.value, best.unit, 700.0, best.labels, 4, "run-1")
+    key = team_key(one.uuid for one in recording.gpus.values())
+    recording.add(champions_event({key: {best.figure: (champion,)}}, 0.0))
+    verdict = judge(CRITERIA[0], "n0", Evidence(recording, loaded))
+    assert (verdict.outcome, "its champion (run run-1)" in verdict.limit_source) == (Outcome.FAIL, True)
+    plan = make_plan(loaded, "quick")
+    nodes = {one.name: 64.0 for one in loaded.rig.nodes}
+    assert further(StageWork(loaded, plan, plan.stage(STAGE), nodes), recording) is None
+
+
+def team_of(recording: Recording, loaded: LoadedRig) -> SharedEvidence:
+    return Evidence(recording, loaded).shared("team", "n0")
