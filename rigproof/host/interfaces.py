@@ -1,6 +1,6 @@
 """A host's network interfaces as they are now: kind, addresses, speed, and what they have counted.
 
-psutil gives addresses, speeds and counters; /sys/class/net what an interface is.
+psutil gives addresses and counters; /sys/class/net what an interface is, and the speed of its card.
 """
 
 import socket
@@ -44,8 +44,8 @@ class Counters:
 class Interface:
     """One network interface, addresses with the length of their prefix: `192.168.1.10/24`, `fd00::1/64`.
 
-    Link-local addresses of IPv6 are left out, since they mean nothing without a zone. `speed_mbps` and
-    `full_duplex` are None where the driver does not say, as of Wi-Fi and in most virtual machines.
+    Link-local addresses of IPv6 are left out, since they mean nothing without a zone. `speed_mbps` is that of
+    the card (`link_mbps`). It and `full_duplex` are None where no driver says, as of Wi-Fi.
     """
 
     name: str
@@ -78,7 +78,7 @@ def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
         usable = tuple(one for one in addresses if one is not None)
         if usable:
             kind = kind_of(name, sys)
-            found.append(Interface(name, kind, usable, own.mtu, own.speed or None, full, own.isup))
+            found.append(Interface(name, kind, usable, own.mtu, link_mbps(name, sys), full, own.isup))
     return tuple(found)
 
 

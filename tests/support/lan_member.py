@@ -1,8 +1,9 @@
 """A member of a crew of nodes, as a program on a host: the route stage between real hosts.
 
-    python -m support.lan_member '{"rank": …, "nodes": […], "rendezvous": [host, port], "gloo": true}'
+    python -m support.lan_member '{"rank": …, "nodes":…, "rendezvous": [host, port], "gloo": true, "gpus": …}'
 
 prints what the workload emits, a JSON line each. Without `gloo` nothing is reduced, and no torch is loaded.
+`gpus`: which nodes have one, so that NCCL is tried, too.
 """
 
 import json
@@ -22,7 +23,7 @@ def main() -> None:
         workload.prepare = workload.reduce_all = lambda *_: None  # type: ignore[assignment,misc]
     member = Member("rig", told["rank"], len(nodes), tuple(told["rendezvous"]))
     context = Printing(f"{nodes[told['rank']]}/gpu0#0", member)
-    workload.run_route(RouteSpec("route", nodes, 4.0), None, context)  # type: ignore[arg-type]
+    workload.run_route(RouteSpec("route", nodes, 4.0, tuple(told["gpus"])), None, context)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -23,15 +23,23 @@ PORT = 7007
 
 
 def met(
-    network: Network, *, gloo: bool = True, environment: Mapping[str, Mapping[str, str]] = {}
+    network: Network,
+    *,
+    gloo: bool = True,
+    gpus: Sequence[str] = (),
+    environment: Mapping[str, Mapping[str, str]] = {},
 ) -> list[Any]:
-    """What the workload emits on the network's hosts together. `environment`: more variables, by host."""
+    """What the workload emits on the network's hosts together. `environment`: more variables, by host.
+
+    `gpus`: the hosts that have a GPU, as their workers are told.
+    """
     names = tuple(network.hosts)
     place = [network[names[0]].address, PORT]
     processes = []
     for rank, name in enumerate(names):
         host = network[name]
-        told = json.dumps({"rank": rank, "nodes": names, "rendezvous": place, "gloo": gloo})
+        has = [one in gpus for one in names]
+        told = json.dumps({"rank": rank, "nodes": names, "rendezvous": place, "gloo": gloo, "gpus": has})
         own = {"PYTHONPATH": f"{INSIDE}:{CHECKOUT}:{CHECKOUT / 'tests'}"} | dict(environment.get(name, {}))
         process = subprocess.Popen(
             host.command(sys.executable, "-m", "support.lan_member", told),

@@ -6,7 +6,7 @@ import struct
 import time
 from dataclasses import dataclass, replace
 
-from rigproof.host.interfaces import Counters, Interface, counters, interfaces, link_mbps
+from rigproof.host.interfaces import Counters, Interface, counters, interfaces
 from rigproof.host.proc import waited_s
 from rigproof.host.processes import stat_of
 
@@ -31,7 +31,7 @@ class End:
             return cls(known[0] if known else None, None)
         for one in known:
             if any(str(own.ip) == address for own in one.parsed()):
-                return cls(one, link_mbps(one.name))
+                return cls(one, one.speed_mbps)
         return cls(None, None)
 
     def count(self) -> Counters | None:

@@ -93,7 +93,8 @@ def ways(
     """The `stated` ways, and one for each two interfaces that have addresses of one network.
 
     `stated` are pairs of addresses, own and other, that libraries would use. Addresses that both nodes have,
-    as those of Docker's bridges, lead nowhere.
+    as those of Docker's bridges, lead nowhere. Of two interfaces a routed way is no reason to leave out a
+    network that both are in, such as one of IPv6.
     """
     every: dict[tuple[str, str], Way] = {}
     theirs_too = {_bare(address) for one in other for address in one.addresses}
@@ -107,8 +108,9 @@ def ways(
     # Where several ports are in one network, those of the same number first: rails are cabled so.
     places = sorted(product(range(len(own)), range(len(other))), key=lambda place: abs(place[0] - place[1]))
     for way in filter(None, (_direct(own[mine], other[theirs]) for mine, theirs in places)):
+        ends = way.interface, way.to_interface
         if not any(
-            way.interface == one.interface and way.to_interface == one.to_interface for one in every.values()
+            ends == (one.interface, one.to_interface) for one in every.values() if one.network != ROUTED
         ):
             every[way.source, way.target] = way
     return tuple(every.values())[:MOST_WAYS]

@@ -17,6 +17,7 @@ from rigproof.stages.route.stage import (
     LanArm,
     LanInterface,
     LanProbe,
+    Library,
 )
 from rigproof.stages.route.ways import EATEN, FASTER_FACTOR, IN_WORDS, Ways, share_of
 from rigproof.stages.tables import NO_RATE, StageTable
@@ -34,19 +35,22 @@ BEST = "the best way between the nodes"
     "way that no other one between the same nodes beats (a cable beats Wi-Fi, VPN and a bridge of "
     "containers; of two cables one `stages.route.faster_factor` times as fast), at no less than "
     "`stages.route.least_mbps` and full duplex; connections to a port that the system "
-    "chose are answered, packets of the full size arrive, and an all-reduce by gloo is right. Clocks that "
+    "chose are answered, packets of the full size arrive, and what the three send is right. Clocks that "
     "differ by more than `stages.route.clock_warn_s` warn",
     limits=(FASTER_FACTOR, LEAST_MBPS, CLOCK_WARN_S),
     severity="config",
     remedy="look at the table of ways in the report, and run `ip address` and `ip route` on this host",
-    unmeasured="its worker did not end, the nodes did not meet, or no way between them was probed",
+    unmeasured="its worker did not end, the nodes did not meet, no way between them was probed, a library "
+    "could not be tried, or Ray's object did not come",
     stages=(STAGE,),
 )
 def route(node: NodeEvidence) -> Finding:
     """What the node has for traffic with the others, what libraries take of it, and what that carries.
 
-    Each node probes two neighbours, and reduces with one or two: a way that only other pairs use is not seen.
-    What NCCL takes is predicted by its documented rules, not observed.
+    gloo and, between GPUs, NCCL each do an all-reduce as it is and pinned to the best interface; Ray sends an
+    object from store to store. What they take is what the interfaces count meanwhile. Each node probes two
+    neighbours, and exchanges with one or two: a way that only other pairs use is not seen. Of a node with
+    GPUs beside one without, what NCCL takes is predicted by its documented rules.
     """
     ways = Ways(node)
     for found in FINDINGS:
@@ -163,60 +167,114 @@ def of_choice(ways: Ways) -> Finding | None:
     if ways.best is None:
         return None
     best = ways.best.name
-    wrong = [one for one, name in ways.taken.items() if name != best and not ways.went_over_best(one)]
-    reasons = {one: why for one in wrong if (why := ways.worse(ways.taken[one]))}
+    wrong = {library: name for library, name in ways.taken.items() if name != best}
+    reasons = {library: why for library, name in wrong.items() if (why := ways.worse(name))}
     if not reasons:
         return None
-    library, why = next(iter(reasons.items()))
+    (library, why), *others = reasons.items()
     name = ways.taken[library]
     detail = f"{library} takes {name or 'an address'}, {why}, and {best} joins the same nodes"
-    if library == "gloo" and (moved := ways.moved(name)):
+    if moved := ways.moved(library, name, pinned="Ray" not in reasons):
         detail = f"{moved}; {name} is {why}"
+    too = [other for other, _ in others if ways.taken[other] == name]
+    if too:
+        detail += f"; {' and '.join(too)} take{'s' * (len(too) == 1)} it, too"
+    detail += "".join(
+        f"; {other} takes {ways.taken[other] or 'an address'}" for other, _ in others if other not in too
+    )
     address = f"`--node-ip-address` of {best}"
     if library == "Ray":
         return failed(BEST, detail, f"restart Ray on {ways.name} with {address}")
-    if "Ray" in reasons:
-        detail += f"; Ray takes {ways.taken['Ray']}" + (", too" if ways.taken["Ray"] == name else "")
-        return failed(BEST, detail, f"{ways.export(*ways.variables)} with {address}")
-    return failed(BEST, detail, ways.export(*ways.variables))
+    if ways.stays(library):
+        remedy = f"switch {name} off on {ways.name}, or give it the higher metric in `ip route`"
+        return failed(BEST, detail, remedy)
+    remedy = ways.export(*ways.variables) + (f" with {address}" if "Ray" in reasons else "")
+    return failed(BEST, detail, remedy)
 
 
 def of_traffic(ways: Ways) -> Finding | None:
-    """What gloo did as it is, and pinned."""
-    own, pinned = ways.arm(AS_IT_IS), ways.arm(PINNED)
-    source = "an all-reduce by gloo is right"
+    """What the libraries did as they are, and pinned: failures first, then what is not known of one."""
+    found: list[Finding | None] = []
+    unknown: list[NotMeasured] = []
+    for of_library in (of_gloo, of_nccl, of_ray):
+        try:
+            found.append(of_library(ways))
+        except NotMeasured as error:
+            unknown.append(error)
+    told = [one for one in found if one is not None]
+    failures = [one for one in told if one.outcome is Outcome.FAIL]
+    if unknown and not failures:
+        raise unknown[0]
+    return next(iter([*failures, *told]), None)
+
+
+def of_gloo(ways: Ways) -> Finding | None:
+    """What gloo did."""
+    return _of_arms(ways, "gloo", GLOO)
+
+
+def of_nccl(ways: Ways) -> Finding | None:
+    """What NCCL did, if the nodes have GPUs for it. Older recordings know nothing of it."""
+    own = ways.arm("NCCL", AS_IT_IS)
+    tried = ways.node.cards and own is not None and own.outcome != "left out"
+    return _of_arms(ways, "NCCL", NCCL) if tried else None
+
+
+def of_ray(ways: Ways) -> Finding | None:
+    """Whether Ray's object came: if it did not, lan.bandwidth finds out why."""
+    own = ways.arm("Ray", AS_IT_IS)
+    if own is None or own.outcome == "done":
+        return None
+    if own.outcome == "wrong":
+        return failed("an object comes as it was", "Ray's object came with other bytes", "do not train on it")
+    raise NotMeasured(f"Ray's object did not come: {own.message}", "see lan.bandwidth")
+
+
+def _of_arms(ways: Ways, library: Library, variable: str) -> Finding | None:
+    own, pinned = ways.arm(library, AS_IT_IS), ways.arm(library, PINNED)
+    source = f"an all-reduce by {library} is right"
     for arm, one in ((AS_IT_IS, own), (PINNED, pinned)):
         if one is not None and one.outcome == "wrong":
-            return failed(source, f"gloo's all-reduce, {arm}, gave a wrong answer", "do not train on it")
+            return failed(source, f"{library}'s all-reduce, {arm}, gave a wrong answer", "do not train on it")
     for arm, one in ((AS_IT_IS, own), (PINNED, pinned)):
         if one is None or one.outcome == "broken":
             why = "" if one is None else one.message
-            raise NotMeasured(f"gloo was not tried {arm}", why or _why_not_tried(ways))
+            raise NotMeasured(f"{library} was not tried {arm}", why or _why_not_tried(ways))
     assert own is not None
     assert pinned is not None
-    here, there = _short(own), _short(pinned)
-    if own.outcome == "done":
-        if pinned.outcome == "done":
-            return None
-        detail = f"gloo works as it is, and not pinned to {pinned.interface} ({there})"
-        return Finding(Outcome.WARN, detail=detail, source=source)
-    if other := _of_other_family(ways):
+    if own.outcome != "done":
+        return _of_failed(ways, own, pinned, variable)
+    if pinned.outcome == "done":
+        return None
+    detail = f"{library} works as it is, and not pinned to {pinned.interface} ({_short(pinned)})"
+    return Finding(Outcome.WARN, detail=detail, source=source)
+
+
+def _of_failed(ways: Ways, own: LanArm, pinned: LanArm, variable: str) -> Finding:
+    """Why a library does not get through as it is."""
+    library, here, source = own.by, _short(own), f"an all-reduce by {own.by} is right"
+    if library == "gloo" and (other := _of_other_family(ways)):
         its = ways.other(other)
         takes = its.gloo if its is not None else ""
         detail = f"gloo takes {ways.own.gloo} here and {takes} on {other}: it joins no two families"
         return failed(source, detail, ways.export(GLOO))
     if pinned.outcome == "done":
-        detail = f"gloo fails as it is ({here}), and not pinned to {pinned.interface}"
-        return failed(source, detail, ways.export(GLOO))
+        detail = f"{library} fails as it is ({here}), and not pinned to {pinned.interface}"
+        return failed(source, detail, ways.export(variable))
+    if ways.by_ipv6_alone:
+        detail = f"{library} works by IPv4, and only IPv6 is in common with {', '.join(ways.by_ipv6_alone)}"
+        family = " and `export NCCL_SOCKET_FAMILY=AF_INET6`" if ways.node.cards else ""
+        remedy = f"set {ways.own.hostname} to its address of IPv6 in /etc/hosts on {ways.name}{family}"
+        return failed(source, detail, remedy)
     if cause := _why_not_tried(ways):
-        raise NotMeasured(f"gloo does not get through: {cause}")
+        raise NotMeasured(f"{library} does not get through: {cause}")
     if "hung" in (own.outcome, pinned.outcome):  # as on a host whose CPUs others have
-        raise NotMeasured(f"gloo did not end in time, as it is and pinned: {here}")
-    return failed(source, f"gloo does not get through, as it is and pinned: {here}")
+        raise NotMeasured(f"{library} did not end in time, as it is and pinned: {here}")
+    return failed(source, f"{library} does not get through, as it is and pinned: {here}")
 
 
 def _short(arm: LanArm) -> str:
-    """What gloo says, without the place in its source."""
+    """What the library says, without the place in its source."""
     return (arm.message.rpartition("] ")[2] or arm.message)[:80]
 
 
@@ -307,7 +365,7 @@ CRITERIA = (route,)
 
 
 def tables(recording: Recording) -> Iterator[StageTable]:
-    """The ways between the nodes, one row each; and what gloo's traffic took."""
+    """The ways between the nodes, one row each; and what the libraries' traffic took."""
     kinds = {(one.subject, one.name): one.kind for one in recording.of(LanInterface)}
     rows = [
         (
@@ -331,15 +389,15 @@ def tables(recording: Recording) -> Iterator[StageTable]:
     )
     yield StageTable(
         section="LAN",
-        title="What gloo's bytes took",
-        columns=("Node", "all-reduce", "outcome", "of the bytes sent"),
+        title="What the libraries' bytes took",
+        columns=("Node", "by", "arm", "outcome", "of the bytes sent"),
         rows=tuple(
             (
-                *(one.subject, f"{one.arm} {one.interface}".strip(), one.outcome),
+                *(one.subject, one.by, f"{one.arm} {one.interface}".strip(), one.outcome),
                 ", ".join(f"{name} {share_of(one, name)}" for name in one.names.split()),
             )
             for one in recording.of(LanArm)
         ),
-        labels=4,
-        note="Bytes that each interface sent while gloo reduced.",
+        labels=5,
+        note="Bytes that each interface sent while gloo or NCCL reduced, or Ray sent an object.",
     )

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 from ipaddress import IPv4Address
+from typing import Any, get_args
 
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.kinds import FaultKind, Key
 from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.timetable import at_rest
 from rigproof.simulation.work.task import Task
@@ -18,6 +19,7 @@ from rigproof.stages.route.stage import (
     LanInterface,
     LanNode,
     LanProbe,
+    Library,
     RouteSpec,
 )
 
@@ -26,21 +28,27 @@ def _alone(loaded: LoadedRig, _node: str) -> str:
     return "" if len({one.node for one in loaded.devices()}) > 1 else "the rig has no other node"
 
 
-def _fault(name: str, what: str, **more: str) -> FaultKind:
+def _fault(name: str, what: str, *keys: Key, **more: Any) -> FaultKind:
     return FaultKind(
         name,
         what,
         ("lan.route",),
         scope="node",
-        keys=("stage",),
+        keys=("stage", *keys),
         stage="route",
         host_lacks=_alone,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
 FAULTS = (
-    _fault("lan-wrong-route", "gloo takes the Wi-Fi, although a cable joins the nodes, too"),
+    _fault(
+        "lan-wrong-route",
+        "a library (gloo, NCCL or Ray) takes the Wi-Fi, although a cable joins the nodes, too",
+        "field",
+        defaults={"field": "gloo"},
+        fields=get_args(Library),
+    ),
     _fault("lan-loopback-name", "the host's own name resolves to 127.0.1.1, as Debian writes it"),
     _fault("lan-mtu", "the switch drops frames that are larger than 1500 bytes, without a word"),
     _fault("clock-skew", "the host's clock is 90 s ahead", ends="warns"),
@@ -63,7 +71,8 @@ def records(task: Task, spec: RouteSpec) -> Records:
     own = task.crew.rank
     name = spec.nodes[own]
     head = {"stage": spec.stage, "worker": task.plan.worker, "subject": name}
-    wrong, loopback, mtu, skew = (task.host_fault(one.name) is not None for one in FAULTS)
+    wrong, loopback, mtu, skew = (task.host_fault(one.name) for one in FAULTS)
+    over = {library: WIFI if wrong and wrong.field == library else CABLE for library in get_args(Library)}
     size = JUMBO if mtu else USUAL
     t_s = task.start_s + spec.duration_s / 4
     for interface, kind in KINDS.items():
@@ -102,21 +111,26 @@ def records(task: Task, spec: RouteSpec) -> Records:
                 told=None,
             )
     t_s = task.start_s + spec.duration_s
-    partners = " ".join(spec.nodes[rank] for rank in group_of(own, range(len(spec.nodes))) if rank != own)
-    for arm in (AS_IT_IS, PINNED):
-        if not (loopback and arm == AS_IT_IS):
-            labels = {"to": partners, "over": arm if arm == AS_IT_IS else CABLE}
+    group = group_of(own, range(len(spec.nodes)))
+    partners = " ".join(spec.nodes[rank] for rank in group if rank != own)
+    tried: list[tuple[Library, Arm]] = [("Ray", AS_IT_IS), ("gloo", AS_IT_IS), ("gloo", PINNED)]
+    if all(spec.gpus[rank] for rank in group):
+        tried += [("NCCL", AS_IT_IS), ("NCCL", PINNED)]
+    for library, arm in tried:
+        fails = loopback is not None and (library, arm) == ("gloo", AS_IT_IS)
+        if not fails:
+            labels = {"to": partners, "over": f"{library} {arm}"}
             done = task.round(t_s, "measure", ARM_MB * 8 / MBPS[CABLE], ARM_MB, unit=MB, labels=labels)
             yield replace(done, subject=name)
-        yield _arm(t_s, head, arm, WIFI if wrong and arm == AS_IT_IS else CABLE, fails=loopback)
+        yield _arm(t_s, head, library, arm, over[library] if arm == AS_IT_IS else CABLE, fails=fails)
     yield LanNode(
         t_s,
         **head,
         hostname=name,
-        resolves="127.0.1.1" if loopback else _address(WIFI if wrong else CABLE, own),
-        gloo="127.0.1.1" if loopback else _address(WIFI if wrong else CABLE, own),
-        nccl=CABLE,
-        ray=_address(CABLE, own),
+        resolves="127.0.1.1" if loopback else _address(over["gloo"], own),
+        gloo="127.0.1.1" if loopback else _address(over["gloo"], own),
+        nccl=over["NCCL"],
+        ray=_address(over["Ray"], own),
         variables="",
         best=CABLE,
         network=_network(CABLE),
@@ -128,22 +142,22 @@ def records(task: Task, spec: RouteSpec) -> Records:
     )
 
 
-def _arm(t_s: float, head: dict[str, str], arm: Arm, over: str, *, fails: bool) -> LanArm:
-    broken = fails and arm == AS_IT_IS
-    sent_mb = OTHERS_MB if broken else ARM_MB + 2 * OTHERS_MB
+def _arm(t_s: float, head: dict[str, str], library: Library, arm: Arm, over: str, *, fails: bool) -> LanArm:
+    sent_mb = OTHERS_MB if fails else ARM_MB + 2 * OTHERS_MB
     other = next(one for one in KINDS if one != over)
-    share = 0.5 if broken else 1 - OTHERS_MB / sent_mb
+    share = 0.5 if fails else 1 - OTHERS_MB / sent_mb
     return LanArm(
         t_s,
         **head,
         arm=arm,
         interface=over if arm == PINNED else "",
-        outcome="failed" if broken else "done",
-        message="Connection refused, remote=[127.0.1.1]" if broken else "",
+        outcome="failed" if fails else "done",
+        message="Connection refused, remote=[127.0.1.1]" if fails else "",
         payload_mb=ARM_MB,
         sent_mb=sent_mb,
         names=f"{over} {other}",
         shares=(share, 1 - share),
+        library=library,
     )
 
 

@@ -20,8 +20,10 @@ MB = "MB"  # 10^6 bytes: the unit of these rounds
 Arm = Literal["as it is", "pinned"]
 AS_IT_IS: Arm = "as it is"
 PINNED: Arm = "pinned"
-# Of gloo itself: it was done, gave a wrong answer, failed or hung; "broken": its process ended otherwise.
-Came = Literal["done", "wrong", "failed", "hung", "broken"]
+Library = Literal["gloo", "NCCL", "Ray"]
+# Of the library itself: it was done, gave a wrong answer, failed or hung; "broken": its process, or what it
+# needs, failed otherwise; "left out": nodes have no GPU for it.
+Came = Literal["done", "wrong", "failed", "hung", "broken", "left out"]
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 DECIDING = (GLOO, NCCL, "NCCL_SOCKET_FAMILY", "NCCL_COMM_ID")  # variables that decide the interface
 
@@ -129,9 +131,10 @@ class LanProbe:
 
 @dataclass(frozen=True, slots=True)
 class LanArm:
-    """An all-reduce of gloo between a node and its neighbours, `arm` "as it is" or "pinned" to an interface.
+    """An all-reduce between a node and its neighbours, `arm` "as it is" or "pinned" to an interface.
 
-    `shares`: of the bytes that were sent meanwhile by any interface, by `names`.
+    Of Ray, an object that each takes from the store of the next one. `shares`: of the bytes that were sent
+    meanwhile by any interface, by `names`.
     `sent_mb`: all of them, of at least `payload_mb`.
     """
 
@@ -147,20 +150,28 @@ class LanArm:
     sent_mb: float
     names: str
     shares: tuple[float, ...] | None  # None: not counted
+    library: Library | None = None  # None in older recordings, of gloo alone: see `by`
+
+    @property
+    def by(self) -> Library:
+        """The library."""
+        return self.library or "gloo"
 
 
 @dataclass(frozen=True, slots=True)
 class RouteSpec(Spec):
-    """Look at the ways between `nodes`, by rank, for about `duration_s`."""
+    """Look at the ways between `nodes`, by rank, for about `duration_s`. `gpus`: whose workers have one."""
 
     nodes: tuple[str, ...]
     duration_s: float
+    gpus: tuple[bool, ...]
 
 
 def spec(work: StageWork, _worker: WorkerPlan, _own: RouteSettings) -> Spec:
     """Any worker of a node can look for its ways to the others."""
     nodes = tuple(dict.fromkeys(device.node for device in work.loaded.devices()))
-    return RouteSpec(STAGE, nodes, work.stage.measure_s)
+    gpus = {node: workers[0].device == "cuda" for node, workers in work.on_host.items()}
+    return RouteSpec(STAGE, nodes, work.stage.measure_s, tuple(gpus.get(node, False) for node in nodes))
 
 
 KIND = StageKind(
@@ -170,5 +181,5 @@ KIND = StageKind(
     spec=spec,
     crew="network",
     unit=MB,
-    labels=(Label("to", str), Label("over", str)),  # an interface; or AS_IT_IS, of an all-reduce
+    labels=(Label("to", str), Label("over", str)),  # an interface, or `gloo as it is`
 )

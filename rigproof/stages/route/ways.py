@@ -21,10 +21,12 @@ from rigproof.stages.route.stage import (
     NCCL,
     PINNED,
     STAGE,
+    Arm,
     LanArm,
     LanInterface,
     LanNode,
     LanProbe,
+    Library,
 )
 
 FASTER_FACTOR = KIND.key(lambda own: own.faster_factor)
@@ -37,7 +39,8 @@ IN_WORDS = {
     "vpn": "a VPN",
     "loopback": "loopback",
 }
-CARRIED_SHARE = 0.8  # of what was reduced; an interface that sent so much may have carried it
+CARRIED_SHARE = 0.8  # of what was sent; an interface that counted so much may have carried it
+OTHERS_SHARE = 0.2  # of the same, which another one carried if the best one did not carry all
 
 
 @dataclass(frozen=True)
@@ -111,13 +114,50 @@ class Ways:
         return dict(one.partition("=")[::2] for one in self.own.variables.split())
 
     @cached_property
-    def taken(self) -> Mapping[str, str]:
-        """The interface that each library takes, by its name; empty if no interface has the address."""
-        takes = {"gloo": self._interface_of(self.own.gloo)}
-        if self.node.cards:
-            takes["NCCL"] = self.own.nccl.partition(" ")[0]
-        takes["Ray"] = self._interface_of(self.address(self.name))
+    def taken(self) -> Mapping[Library, str]:
+        """The interface that each library takes; empty if no interface has its address.
+
+        By the bytes that it sent as it is, where they were counted; else as its address or its rules say.
+        Without NCCL where its bytes went past what interfaces count, as those of RDMA do.
+        """
+        takes: dict[Library, str] = {"gloo": self._took("gloo", [self._interface_of(self.own.gloo)])}
+        if self.node.cards and not self.past("NCCL"):
+            takes["NCCL"] = self._took("NCCL", self.own.nccl.split())
+        takes["Ray"] = self._took("Ray", [self._interface_of(self.address(self.name))])
         return takes
+
+    def _took(self, library: Library, predicted: Sequence[str]) -> str:
+        carried = self._carried(library, AS_IT_IS)
+        if sum(carried.values()) < CARRIED_SHARE:
+            return next(iter(predicted), "")
+        best = self.own.best
+        sent, below = carried.pop(best, 0.0), self._below(best)
+        if sent >= CARRIED_SHARE:  # another one only if it lies above, as a VPN does
+            others = [name for name in carried if name in predicted and carried[name] >= CARRIED_SHARE]
+        else:
+            others = [name for name in carried if carried[name] >= OTHERS_SHARE]
+        if found := [name for name in others if name not in below]:
+            return max(found, key=lambda name: carried[name])
+        return best if sent >= CARRIED_SHARE else next(iter(predicted), "")
+
+    def _below(self, best: str) -> frozenset[str]:
+        """What carries the best interface's bytes, as a card below a VLAN does: pinned, both count them."""
+        pinned = self._carried("gloo", PINNED)
+        own = pinned.pop(best, 0.0) >= CARRIED_SHARE
+        return frozenset(name for name, share in pinned.items() if own and share >= OTHERS_SHARE)
+
+    def _carried(self, library: Library, name: Arm) -> dict[str, float]:
+        """What each interface sent of a library's bytes, 1 for all of them; none if it was not done."""
+        arm = self.arm(library, name)
+        if arm is None or arm.outcome != "done" or not arm.payload_mb:
+            return {}
+        sent = zip(arm.names.split(), arm.shares or (), strict=False)
+        return {one: share * arm.sent_mb / arm.payload_mb for one, share in sent}
+
+    def past(self, library: Library) -> bool:
+        """Whether what a library sent as it is was not counted at any interface."""
+        arm, carried = self.arm(library, AS_IT_IS), self._carried(library, AS_IT_IS)
+        return arm is not None and arm.outcome == "done" and sum(carried.values()) < CARRIED_SHARE
 
     def _interface_of(self, address: str) -> str:
         for one in self.interfaces.values():
@@ -157,24 +197,32 @@ class Ways:
         there = [one.mbps for one in self.back if one.to_interface == interface and one.outcome == "open"]
         return max((one for one in (*here, *there) if one is not None), default=None)
 
-    def arm(self, name: str) -> LanArm | None:
-        """An all-reduce of gloo."""
-        return next((one for one in self.node.evidence.records(LanArm, self.name) if one.arm == name), None)
+    def arm(self, library: Library, name: Arm) -> LanArm | None:
+        """An exchange by a library."""
+        arms = self.node.evidence.records(LanArm, self.name)
+        return next((one for one in arms if (one.by, one.arm) == (library, name)), None)
 
-    def went_over_best(self, library: str) -> bool:
-        """Whether gloo's bytes took the best interface, whatever its address: the kernel's routes decide."""
-        arm = self.arm(AS_IT_IS)
-        return library == "gloo" and arm is not None and carriers(arm) == [self.own.best]
-
-    def moved(self, name: str) -> str:
-        """What gloo's bytes took, as it is and pinned, in words; empty if it did not get through as it is."""
-        arm, pinned = self.arm(AS_IT_IS), self.arm(PINNED)
-        if arm is None or arm.outcome != "done":
+    def moved(self, library: Library, name: str, *, pinned: bool) -> str:
+        """What a library's bytes took, as it is and `pinned`, in words; empty if they were not counted."""
+        arm, other = self.arm(library, AS_IT_IS), self.arm(library, PINNED)
+        if arm is None or sum(self._carried(library, AS_IT_IS).values()) < CARRIED_SHARE:
             return ""
-        text = f"as it is {share_of(arm, name)} of gloo's bytes went over {name}"
-        if pinned is not None and pinned.outcome == "done":
-            text += f", pinned {share_of(pinned, self.own.best)} over {self.own.best}"
+        text = f"as it is {share_of(arm, name)} of {library}'s bytes went over {name}"
+        if pinned and other is not None and other.outcome == "done":
+            text += f", pinned {share_of(other, self.own.best)} over {self.own.best}"
         return text
+
+    def stays(self, library: Library) -> bool:
+        """Whether a library's bytes do not take the best interface although they are pinned to it."""
+        pinned = self._carried(library, PINNED)
+        return bool(pinned) and pinned.get(self.own.best, 0.0) < OTHERS_SHARE
+
+    @cached_property
+    def by_ipv6_alone(self) -> Sequence[str]:
+        """The nodes with which it has networks of IPv6 in common, and none of IPv4, which gloo takes here."""
+        networks = grouped((one for one in self.out if one.network != ROUTED), lambda one: one.to)
+        alone = [to for to, own in networks.items() if all(":" in one.network for one in own)]
+        return alone if "." in self.own.gloo else []
 
     def export(self, *variables: str) -> str:
         """What to export on which node: one value fits all only where the interfaces have one name."""
@@ -241,7 +289,7 @@ class Ways:
         to = ", ".join(dict.fromkeys(one.to for one in open_ways))
         if not to or not any(one.to_interface == best.name and one.outcome == "open" for one in self.back):
             raise NotMeasured(f"no way over {best.name} was probed in both directions")
-        over = [name for name, at in self.taken.items() if at == best.name or self.went_over_best(name)]
+        over: list[str] = [name for name, at in self.taken.items() if at == best.name]
         *first, last = over or ["no library"]
         takes = f"{', '.join(first)} and {last}" if first else last
         speed = f"{best.speed_mbps} Mbit/s, " if best.speed_mbps else ""
@@ -253,18 +301,24 @@ class Ways:
         direct = {one.to for one in open_ways if one.network != ROUTED}
         routed = ", ".join(dict.fromkeys(one.to for one in open_ways if one.to not in direct))
         apart = f"; routed to {routed}: no network in common" if routed else ""
+        if self.by_ipv6_alone:
+            apart += f"; only IPv6 is in common with {', '.join(self.by_ipv6_alone)}: gloo's IPv4 is routed"
         clock = "" if self.ahead_s is None else f"; clock {self.clock}"
-        return f"{takes} over {best.name} to {to}{names}: {speed}{size}{apart}{clock}"
+        return f"{takes} over {best.name} to {to}{names}: {speed}{size}{apart}{self._nccl}{clock}"
 
-
-def carriers(arm: LanArm) -> list[str]:
-    """The interfaces that sent at least what was reduced; of those that carry each other, all."""
-    sent = zip(arm.names.split(), arm.shares or (), strict=False)
-    return [name for name, share in sent if share * arm.sent_mb >= CARRIED_SHARE * arm.payload_mb]
+    @property
+    def _nccl(self) -> str:
+        """How little was seen of NCCL, in words; empty if it was tried, or nobody needs it."""
+        arm = self.arm("NCCL", AS_IT_IS)
+        if not self.node.cards:
+            return ""
+        if arm is None or arm.outcome == "left out":
+            return "; NCCL not tried" + (f": {arm.message}" if arm is not None else "")
+        return "; NCCL's bytes went past the interfaces" if self.past("NCCL") else ""
 
 
 def share_of(arm: LanArm, name: str) -> str:
-    """The part of an all-reduce's bytes that an interface sent."""
+    """The part of the bytes that an interface sent."""
     share = dict(zip(arm.names.split(), arm.shares or (), strict=False)).get(name, 0.0)
     return f"{100 * share:.0f} %"
 

@@ -1,4 +1,4 @@
-"""The route stage's workload: the nodes meet, probe their ways to each other, and let gloo use them.
+"""The route stage's workload: the nodes meet, probe their ways to each other, and let libraries use them.
 
 Each node probes its neighbours in a ring, one after the other, and reduces with one or two of them: the stage
 takes as long on 128 nodes as on three.
@@ -33,6 +33,7 @@ from rigproof.stages.route.choice import (
     neighbours,
     ways,
 )
+from rigproof.stages.route.objects import STORE_SHARE, take_object
 from rigproof.stages.route.probes import Answers, Burst, Packets, better, burst, packets
 from rigproof.stages.route.stage import (
     AS_IT_IS,
@@ -45,15 +46,16 @@ from rigproof.stages.route.stage import (
     LanInterface,
     LanNode,
     LanProbe,
+    Library,
     RouteSpec,
 )
-from rigproof.stages.route.traffic import TrafficSpec, reduce_all
+from rigproof.stages.route.traffic import THROUGH, TrafficSpec, Tried, reduce_all
 
 RESOLVE_S = 3.0  # for the resolver to answer for the own name
 TELL_S = 5.0  # for all to say what they have
 PROBES_S = 30.0  # for the slowest node's probes
 BURSTS = 2  # of each way, the faster one counts: something else may have kept the host busy
-ARM_MB, LEAST_MB, ARM_S = 16.0, 0.25, 0.5  # what gloo reduces: for about so long over the slowest way
+ARM_MB, LEAST_MB, ARM_S = 16.0, 0.25, 0.5  # what libraries send: for about so long over the slowest way
 
 
 def run_route(spec: RouteSpec, _device: Device, context: WorkerContext) -> None:
@@ -64,13 +66,13 @@ def run_route(spec: RouteSpec, _device: Device, context: WorkerContext) -> None:
     """
     if context.crew.rendezvous is None or is_loopback(context.crew.rendezvous[0]):
         return  # all "nodes" are one machine
-    prepare()  # torch is loaded meanwhile
+    prepare(3 if sum(spec.gpus) > 1 else 1)  # torch is loaded meanwhile: for gloo, and each arm of NCCL
     RouteWork(spec, context).run()
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a node tells the others of itself. `place`: a free port at `ray`, where gloo's ranks can meet."""
+    """What a node tells the others of itself. `place`: a free port at `ray`, where ranks can meet."""
 
     found: tuple[Interface, ...]
     gloo: str
@@ -78,6 +80,8 @@ class Told:
     greeting: str
     ports: Mapping[str, int]  # that answer probes, by address
     place: int
+    objects: str  # where its object store is; empty if it has none
+    room_mb: float  # of that store
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -140,7 +144,10 @@ class RouteWork:
         outer = [one for one in self._found if one.kind != "loopback"]
         with Answers(tuple(str(own.ip) for one in outer for own in one.parsed())) as answers:
             (place,) = free_ports(meeting.own_address, 1)
-            told = Told(self._found, gloo, meeting.own_address, answers.greeting, answers.ports, place)
+            store = self._context.objects
+            objects, room_mb = ("", 0.0) if store is None else (store.address, store.room_mb)
+            own_ports = answers.greeting, answers.ports, place
+            told = Told(self._found, gloo, meeting.own_address, *own_ports, objects, room_mb)
             said = meeting.exchange("node", asdict(told), TELL_S)
             nodes = {rank: Told.from_data(data) for rank, data in said.items()}
             if self._rank not in nodes or len(nodes) < 2:
@@ -156,21 +163,49 @@ class RouteWork:
         slowest = min((one.mbps for one in open_ways), default=0.0)
         megabytes = min(ARM_MB, max(LEAST_MB, ARM_S * slowest / 8))
         group = group_of(self._rank, sorted(nodes))
-        pins = {rank: best.interfaces.get(self._spec.nodes[rank], "") for rank in group}
+        with suppress(SilentError):
+            self._send_by_ray(meeting, group, nodes, megabytes)
         if len(group) > 1:
-            arms = [(AS_IT_IS, "")] + [(PINNED, pins[self._rank])] * all(pins.values())
-            first = nodes[group[0]]
-            own = TrafficSpec(
-                stage=self._spec.stage,
-                host=first.ray,
-                port=first.place,
-                rank=group.index(self._rank),
-                size=len(group),
-                megabytes=megabytes,
-                arms=tuple(arms),
-            )
-            self._reduce(group, own)
+            self._reduce(group, nodes, best, megabytes)
         return best
+
+    def _reduce(self, group: Sequence[int], nodes: Mapping[int, Told], best: Best, megabytes: float) -> None:
+        """The all-reduces of a group, by NCCL only if all have GPUs."""
+        pins = {rank: best.interfaces.get(self._spec.nodes[rank], "") for rank in group}
+        arms: list[tuple[Arm, str]] = [(AS_IT_IS, "")]
+        arms += [(PINNED, pins[self._rank])] * all(pins.values())
+        without = [self._spec.nodes[rank] for rank in group if not self._spec.gpus[rank]]
+        libraries: tuple[Library, ...] = ("gloo",) if without else ("gloo", "NCCL")
+        first = nodes[group[0]]
+        spec = TrafficSpec(
+            stage=self._spec.stage,
+            host=first.ray,
+            port=first.place,
+            rank=group.index(self._rank),
+            size=len(group),
+            megabytes=megabytes,
+            arms=tuple((library, *arm) for library in libraries for arm in arms),
+        )
+
+        def hear(tried: Tried, came: Came, more: Mapping[str, Any]) -> None:
+            self._tell(tried, came, more, group, megabytes)
+
+        reduce_all(spec, self._context, hear)
+        if without and self._spec.gpus[self._rank]:
+            more = {"message": f"{' and '.join(without)} {'has' if len(without) == 1 else 'have'} no GPU"}
+            hear(("NCCL", AS_IT_IS, ""), "left out", more)
+
+    def _send_by_ray(
+        self, meeting: Meeting, group: Sequence[int], nodes: Mapping[int, Told], megabytes: float
+    ) -> None:
+        """All take part in it; those whose group has no stores, as in a process of its own, send nothing."""
+        megabytes = min(megabytes, *(STORE_SHARE * nodes[rank].room_mb for rank in group))
+        place = group.index(self._rank)
+        ring = [(rank, nodes[rank].objects) for rank in (*group[place:], *group[:place])]
+        objects = self._context.objects if len(group) > 1 and megabytes else None
+        came, more = take_object(meeting, ring, objects, megabytes, self._go_on)
+        if objects is not None:
+            self._tell(("Ray", AS_IT_IS, ""), came, more, group, megabytes)
 
     def _probed(self, neighbour: int, own: Told, other: Told) -> list[LanProbe]:
         """The ways to one neighbour: whether they are open, one burst after the other, then their packets."""
@@ -228,40 +263,41 @@ class RouteWork:
             )
         return done
 
-    def _reduce(self, group: Sequence[int], spec: TrafficSpec) -> None:
-        """The all-reduces of a group, and what each interface sent meanwhile."""
-        others = " ".join(self._spec.nodes[rank] for rank in group if rank != self._rank)
-        outer = {one.name for one in self._found if one.kind != "loopback"}
-
-        def hear(arm: Arm, came: Came, more: Mapping[str, Any]) -> None:
-            interface = dict(spec.arms)[arm]
-            if came in ("done", "wrong"):
-                self._reporter.round(
-                    phase="measure",
-                    seconds=more["seconds"],
-                    work=spec.megabytes,
-                    unit=MB,
-                    verified=came == "done",
-                    labels={"to": others, "over": interface or arm},
-                )
-            sent = {name: mb for name, mb in more.get("sent_mb", {}).items() if name in outer}
-            total = sum(sent.values())
-            names = sorted(sent, key=lambda name: -sent[name])
-            self._context.emit(
-                LanArm(
-                    **self._reporter.head,
-                    arm=arm,
-                    interface=interface,
-                    outcome=came,
-                    message=more.get("message", ""),
-                    payload_mb=spec.megabytes,
-                    sent_mb=total,
-                    names=" ".join(names),
-                    shares=tuple(sent[name] / total if total else 0.0 for name in names),
-                )
+    def _tell(
+        self, tried: Tried, came: Came, more: Mapping[str, Any], group: Sequence[int], megabytes: float
+    ) -> None:
+        """Report what came of an exchange of that size in a group, and what each interface sent meanwhile."""
+        library, arm, interface = tried
+        if came in THROUGH:
+            self._reporter.round(
+                phase="measure",
+                seconds=more["seconds"],
+                work=megabytes,
+                unit=MB,
+                verified=came == "done",
+                labels={
+                    "to": " ".join(self._spec.nodes[rank] for rank in group if rank != self._rank),
+                    "over": f"{library} {arm}",
+                },
             )
-
-        reduce_all(spec, self._context, hear)
+        outer = {one.name for one in self._found if one.kind != "loopback"}
+        sent = {name: mb for name, mb in more.get("sent_mb", {}).items() if name in outer}
+        total = sum(sent.values())
+        names = sorted(sent, key=lambda name: -sent[name])
+        self._context.emit(
+            LanArm(
+                **self._reporter.head,
+                arm=arm,
+                interface=interface,
+                outcome=came,
+                message=more.get("message", ""),
+                payload_mb=megabytes,
+                sent_mb=total,
+                names=" ".join(names),
+                shares=tuple(sent[name] / total if total else 0.0 for name in names),
+                library=library,
+            )
+        )
 
 
 def found_by(probe: LanProbe, nodes: Mapping[int, Told], names: Sequence[str]) -> Found | None:

@@ -1,5 +1,6 @@
 """The ways between two hosts, by the workload of the stage on each of them: each network has one fault."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from support.acceptance import CHECKOUT
 from support.lan_members import judged, met
 from support.network_hosts import Network
 from support.sentences import check_sentences
+from support.two_devices import needs_gpus
 
 LIBRARY = Path(__file__).parents[2] / "support" / "wall_clock.c"
 JUMBO = "9000"
@@ -62,6 +64,49 @@ def test_gloo_over_the_slower_of_two_links_fails_with_what_to_export(network):
     assert (one.outcome, other.outcome) == (Outcome.FAIL, Outcome.FAIL)
     assert one.detail.startswith("as it is 100 % of gloo's bytes went over lan1, pinned 100 % over eth0")
     assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` on every node")
+
+
+def test_two_hosts_that_share_ipv6_alone_say_so_and_where_gloo_fails_by_ipv4_what_to_write():
+    """gloo takes each host's IPv4, in a network of its own: first routed, then not."""
+    with Network("pc1", "pc2", ip=6, named=True) as network:
+        for number, name in enumerate(network.hosts, 1):
+            network.configure(name, "addr", "add", f"10.80.{number}.1/24", "dev", "eth0")
+            network.configure(name, "route", "add", "10.80.0.0/16", "dev", "eth0")
+            network.resolve(name, pc1="10.80.1.1", pc2="10.80.2.1")
+        one, other = verdicts(network)
+        assert (one.outcome, other.outcome) == (Outcome.PASS, Outcome.PASS), (one.detail, other.detail)
+        assert "only IPv6 is in common with pc2: gloo's IPv4 is routed" in one.detail
+        for name in network.hosts:
+            network.configure(name, "route", "del", "10.80.0.0/16", "dev", "eth0")
+        one, other = verdicts(network)
+        assert (one.outcome, other.outcome) == (Outcome.FAIL, Outcome.FAIL), (one.detail, other.detail)
+        assert one.detail == "gloo works by IPv4, and only IPv6 is in common with pc2"
+
+
+@needs_gpus(1)
+def test_nccl_over_the_slower_of_two_links_fails_by_its_own_bytes(network):
+    """Two ranks on this machine's GPU. The slow link comes first in the kernel's order."""
+    network.second_link("lan1", first=True)
+    network.narrow("lan1", rate_kbit=40_000)
+    apart = {name: {"NCCL_HOSTID": name, "NCCL_NET": "Socket"} for name in network.hosts}
+    records = met(network, gpus=tuple(network.hosts), environment=apart)
+    came = {(one.by, one.arm, one.outcome) for one in records if isinstance(one, LanArm)}
+    arms = itertools.product(("gloo", "NCCL"), ("as it is", "pinned"), ("done",))
+    assert came == set(arms), records
+    for name in network.hosts:
+        found = judged(network, records)[name]
+        assert found.outcome is Outcome.FAIL
+        said = r"as it is \d+ % of NCCL's bytes went over lan1, pinned (9\d|100) % over eth0; lan1 is "
+        assert re.match(said, found.detail), found.detail
+
+
+def test_nccl_is_left_out_beside_a_host_without_a_gpu(network):
+    records = met(network, gpus=["pc1"])
+    tried = {(one.subject, one.library, one.outcome) for one in records if isinstance(one, LanArm)}
+    assert tried == {("pc1", "gloo", "done"), ("pc2", "gloo", "done"), ("pc1", "NCCL", "left out")}
+    found = judged(network, records)["pc1"]
+    assert found.outcome is Outcome.PASS
+    assert "; NCCL not tried: pc2 has no GPU" in found.detail
 
 
 def test_large_frames_that_a_switch_drops_fail_with_those_that_pass(network):

@@ -1,4 +1,4 @@
-"""Ray between three hosts, over the slower of two cables, and with its port for objects closed."""
+"""Ray over the slower of two cables, by the bytes that each counts, and with its port for objects closed."""
 
 import re
 import shutil
@@ -7,6 +7,7 @@ import pytest
 
 from rigproof.records.disk.store import read_recording
 from rigproof.records.measurements import Round
+from rigproof.stages.route.stage import LanArm
 from support.network_hosts import SECOND, Network
 from support.ray_hosts import PATIENT_START_S, RayHosts
 
@@ -52,3 +53,30 @@ def test_ray_over_the_wrong_cable_and_a_firewall_that_eats_its_objects_are_told(
         objects = [one for one in rounds if one.label("traffic") == "ray"]
         assert len(objects) == 16  # there, back, and both at once
         assert all(one.verified for one in objects)
+
+
+def test_objects_that_take_the_slower_of_two_cards_fail_by_the_bytes_that_each_counted():
+    """Ray was started with the address of the slow one; gloo takes the fast one, as each host's name says."""
+    with Network("pc1", "pc2", named=True) as network:
+        network.second_link("lan1")
+        network.narrow("eth0", rate_kbit=40_000)
+        for name in network.hosts:
+            network.resolve(name, pc1="10.78.0.1", pc2="10.78.0.2")
+        hosts = RayHosts.of(network)
+        for host in network.hosts.values():
+            started = hosts.ray_start(host)
+            assert started.returncode == 0, started.stdout
+        profile = hosts.profile(start_s=PATIENT_START_S, route=1)
+        run = hosts.accept(profile, "--hw-level=quick", "-k", "route").end()
+        assert run.status == 1, run.output
+        arms = read_recording(run.folder).of(LanArm)
+        assert {(one.by, one.arm, one.outcome) for one in arms} == {
+            ("gloo", "as it is", "done"),
+            ("gloo", "pinned", "done"),
+            ("Ray", "as it is", "done"),
+        }
+        for name in network.hosts:
+            found = run.criteria["lan.route", name]
+            assert found["outcome"] == "fail"
+            assert re.match(r"as it is (9\d|100) % of Ray's bytes went over eth0; eth0 is ", found["detail"])
+            assert found["remedy"] == f"restart Ray on {name} with `--node-ip-address` of lan1"

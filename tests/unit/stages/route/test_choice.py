@@ -93,6 +93,15 @@ def test_a_way_over_ipv6_alone():
     assert ways((one,), (other,), []) == (Way("eth0", "fd00::1", "eth0", "fd00::2", "fd00::/64"),)
 
 
+def test_a_network_of_ipv6_in_common_is_a_way_beside_a_routed_one_of_ipv4():
+    one = interface("eth0", "10.1.0.1/24", "fd00::1/64")
+    other = interface("eth0", "10.2.0.1/24", "fd00::2/64")
+    assert ways((one,), (other,), [("10.1.0.1", "10.2.0.1")]) == (
+        Way("eth0", "10.1.0.1", "eth0", "10.2.0.1", ROUTED),
+        Way("eth0", "fd00::1", "eth0", "fd00::2", "fd00::/64"),
+    )
+
+
 def test_of_many_ports_in_one_network_those_of_the_same_number_come_first():
     one, other = (
         tuple(interface(f"eth{port}", f"10.0.{node}.{port}/16") for port in range(8)) for node in (1, 2)

@@ -8,6 +8,7 @@ from rigproof.judging.judge import promised
 from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome, sentence
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.route.criteria import route, tables
 from rigproof.stages.route.stage import LanArm, LanInterface, LanNode, LanProbe
 from support.equal_hosts import HostRun, host_rig
@@ -64,7 +65,7 @@ def test_a_sound_pair_passes_and_says_what_was_found(pair):
         "clock 3 ms behind that of n2"
     )
     both = list(tables(pair.recording))
-    assert [len(one.rows) for one in both] == [4, 4]
+    assert [len(one.rows) for one in both] == [4, 10]
 
 
 def test_a_way_to_another_network_is_routed_and_said(three):
@@ -84,6 +85,33 @@ def test_a_routed_way_beside_one_in_the_same_network_is_not_said(pair):
     probe = next(one for one in pair.recording.of(LanProbe) if of("n1", interface="eth0")(one))
     pair.recording.put(LanProbe, [*pair.recording.of(LanProbe), replace(probe, network="routed")])
     assert "routed" not in judged(pair)[0].detail
+
+
+def share_ipv6(run):
+    """The cable joins both by IPv6, and by IPv4 they are in networks of their own, as Ray has them."""
+    cable = [one for one in run.recording.of(LanProbe) if one.interface == "eth0"]
+    six = [replace(one, network="fd00::/64", source="fd00::1", target="fd00::2") for one in cable]
+    run.recording.put(LanProbe, [replace(one, network="routed") for one in cable] + six)
+
+
+def test_nodes_that_share_ipv6_alone_are_told_so(pair):
+    share_ipv6(pair)
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (PASS, PASS)
+    assert "; only IPv6 is in common with n2: gloo's IPv4 is routed; clock" in one.detail
+    pair.change(LanNode, gloo="fd00::1", resolves="fd00::1")
+    assert "IPv6" not in judged(pair)[0].detail
+
+
+@pytest.mark.parametrize("library", ["gloo", "NCCL"])
+def test_a_library_that_fails_by_ipv4_where_ipv6_alone_is_shared(pair, library):
+    share_ipv6(pair)
+    change(pair, LanArm, of("n1", library=library), outcome="hung", message="it did not end for 12 s")
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (FAIL, f"{library} works by IPv4, and only IPv6 is in common with n2")
+    assert one.remedy == (
+        "set n1 to its address of IPv6 in /etc/hosts on n1 and `export NCCL_SOCKET_FAMILY=AF_INET6`"
+    )
 
 
 def test_a_name_that_leads_to_loopback_fails_with_the_line_to_write(pair):
@@ -157,9 +185,20 @@ def test_wrong_bytes_fail(pair):
     assert "bytes arrived otherwise than they were sent over eth0" in judged(pair)[0].detail
 
 
-def over_wifi(run, node="n1"):
-    run.change(LanNode, node, gloo="192.168.64.10", resolves="192.168.64.10")
-    change(run, LanArm, of(node, arm="as it is"), names="wlan0 eth0", shares=(0.94, 0.06))
+def went(run, names, shares, library="gloo", arm="as it is", **changes):
+    """What the interfaces of n1 sent of a library's bytes."""
+    change(run, LanArm, of("n1", arm=arm, library=library), names=names, shares=shares, **changes)
+
+
+def over_wifi(run, library="gloo"):
+    """As a library does whose address, or whose order of interfaces, says so."""
+    takes = {
+        "gloo": {"gloo": "192.168.64.10", "resolves": "192.168.64.10"},
+        "NCCL": {"nccl": "wlan0 eth0"},
+        "Ray": {"ray": "192.168.64.10"},
+    }
+    run.change(LanNode, **takes[library])
+    went(run, "wlan0 eth0", (0.94, 0.06), library)
 
 
 def test_wifi_beside_a_cable_fails_with_the_bytes_that_went_over_it(pair):
@@ -171,29 +210,109 @@ def test_wifi_beside_a_cable_fails_with_the_bytes_that_went_over_it(pair):
     assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` on every node")
 
 
-def test_ray_alone_over_wifi_is_to_be_restarted(pair):
-    pair.change(LanNode, ray="192.168.64.10")
+def test_nccl_alone_over_wifi_fails_by_the_same_bytes(pair):
+    over_wifi(pair, "NCCL")
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    assert one.detail == "Ray takes wlan0, Wi-Fi, and eth0 joins the same nodes"
+    said = "as it is 94 % of NCCL's bytes went over wlan0, pinned 100 % over eth0; wlan0 is Wi-Fi"
+    assert one.detail == said
+    assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` on every node")
+
+
+def test_ray_alone_over_wifi_is_to_be_restarted(pair):
+    over_wifi(pair, "Ray")
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (FAIL, PASS)
+    assert one.detail == "as it is 94 % of Ray's bytes went over wlan0; wlan0 is Wi-Fi"
     assert one.remedy == "restart Ray on n1 with `--node-ip-address` of eth0"
+
+
+@pytest.mark.parametrize("library", ["NCCL", "Ray"])
+def test_what_was_not_counted_is_judged_by_what_the_library_is_said_to_take(pair, library):
+    """As in older recordings, in which gloo alone was tried."""
+    over_wifi(pair, library)
+    pair.recording.put(LanArm, [one for one in pair.recording.of(LanArm) if one.library == "gloo"])
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (FAIL, PASS)
+    assert one.detail == f"{library} takes wlan0, Wi-Fi, and eth0 joins the same nodes"
+    assert other.detail.endswith("; NCCL not tried; clock 3 ms ahead of that of n1")
 
 
 def test_gloo_and_ray_over_wifi_need_both_remedies(pair):
     over_wifi(pair)
-    pair.change(LanNode, ray="192.168.64.10")
+    over_wifi(pair, "Ray")
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    assert one.detail.endswith("; wlan0 is Wi-Fi; Ray takes wlan0, too")
+    assert one.detail.endswith("; wlan0 is Wi-Fi; Ray takes it, too")
     assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 ")
     assert one.remedy.endswith(" before `ray start` with `--node-ip-address` of eth0")
 
 
-def test_an_address_of_wifi_is_no_fault_where_the_bytes_took_the_cable(pair):
+def test_all_three_over_wifi_are_said_in_one_sentence(pair):
+    for library in ("gloo", "NCCL", "Ray"):
+        over_wifi(pair, library)
+    assert judged(pair)[0].detail.endswith("; wlan0 is Wi-Fi; NCCL and Ray take it, too")
+    went(pair, "eth0 wlan0", (1.0, 0.0))
+    assert judged(pair)[0].detail.endswith("; wlan0 is Wi-Fi; Ray takes it, too")
+
+
+@pytest.mark.parametrize("library", ["gloo", "NCCL", "Ray"])
+def test_an_address_of_wifi_is_no_fault_where_the_bytes_took_the_cable(pair, library):
     """Of two interfaces in one network the kernel's routes decide, not the address."""
-    over_wifi(pair)
-    change(pair, LanArm, of("n1", arm="as it is"), names="eth0 wlan0", shares=(0.99, 0.01))
+    over_wifi(pair, library)
+    went(pair, "eth0 wlan0", (0.99, 0.01), library)
+    one, _ = judged(pair)
+    assert (one.outcome, "wlan0" in one.detail) == ((WARN, True) if library == "NCCL" else (PASS, False))
+
+
+@pytest.mark.parametrize("library", ["gloo", "NCCL", "Ray"])
+def test_bytes_over_wifi_fail_although_the_address_is_that_of_the_cable(pair, library):
+    """Half of them are enough, as where NCCL uses both."""
+    went(pair, "wlan0 eth0", (0.5, 0.5), library)
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (FAIL, PASS)
+    assert one.detail.startswith(f"as it is 50 % of {library}'s bytes went over wlan0")
+
+
+def test_where_the_kernel_sends_by_wifi_what_is_pinned_no_variable_helps(pair):
+    for arm in ("as it is", "pinned"):
+        went(pair, "wlan0 eth0", (1.0, 0.0), arm=arm)
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (
+        FAIL,
+        "as it is 100 % of gloo's bytes went over wlan0, pinned 0 % over eth0; wlan0 is Wi-Fi",
+    )
+    assert one.remedy == "switch wlan0 off on n1, or give it the higher metric in `ip route`"
+
+
+def test_what_others_send_beside_the_library_is_not_the_librarys(pair):
+    """Somebody uploads by the Wi-Fi as much as gloo sends by the cable."""
+    went(pair, "eth0 wlan0", (0.5, 0.5), sent_mb=32.0)
     assert judged(pair)[0].outcome is PASS
+
+
+@pytest.mark.parametrize("kind", ["vpn", "ethernet"])
+def test_what_lies_above_or_below_the_cable_counts_the_same_bytes(pair, kind):
+    """A VPN that is taken sends its bytes by the cable, too. A card below a VLAN does so pinned as well."""
+    change(pair, LanInterface, of("n1", name="wlan0"), kind=kind)
+    over_wifi(pair)
+    went(pair, "wlan0 eth0", (0.5, 0.5), sent_mb=32.0)
+    one, _ = judged(pair)
+    assert (one.outcome, "100 % of gloo" in one.detail, "50 % of gloo" in one.detail) == (FAIL, False, True)
+    went(pair, "eth0 wlan0", (0.5, 0.5), arm="pinned", sent_mb=32.0)
+    assert judged(pair)[0].outcome is PASS
+
+
+def test_bytes_of_nccl_that_no_interface_counts_are_said(pair):
+    over_wifi(pair, "NCCL")
+    went(pair, "wlan0 eth0", (0.5, 0.5), "NCCL", sent_mb=0.1)
+    pair.change(LanNode, nccl="eth0")
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (
+        PASS,
+        "gloo and Ray over eth0 to n2: 1000 Mbit/s, packets of 1500 bytes arrive; "
+        "NCCL's bytes went past the interfaces; clock 3 ms behind that of n2",
+    )
 
 
 def test_names_that_differ_are_said_and_exported_per_node(pair):
@@ -202,6 +321,7 @@ def test_names_that_differ_are_said_and_exported_per_node(pair):
             change(pair, kind, of("n2", **{name: "eth0"}), **{name: "enp5s0"})
     change(pair, LanProbe, of("n1", to_interface="eth0"), to_interface="enp5s0")
     pair.change(LanNode, "n2", best="enp5s0", nccl="enp5s0")
+    change(pair, LanArm, of("n2"), names="enp5s0 wlan0")
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (PASS, PASS)
     assert "to n2 (enp5s0 there: no one GLOO_SOCKET_IFNAME fits both)" in one.detail
@@ -223,9 +343,7 @@ def test_a_slower_cable_fails_beyond_what_bursts_differ_by(pair, slower, equal, 
     assert ("Mbit/s beside 941" in one.detail) is (outcome is FAIL)
 
 
-def test_nccl_is_judged_where_there_are_gpus(pair):
-    pair.change(LanNode, nccl="wlan0 eth0")
-    assert judged(pair)[0].detail == "NCCL takes wlan0, Wi-Fi, and eth0 joins the same nodes"
+def test_an_interface_that_nccl_may_use_too_warns(pair):
     pair.change(LanNode, nccl="eth0 wlan0")
     one, _ = judged(pair)
     assert (one.outcome, one.detail) == (WARN, "NCCL may also use wlan0, beside eth0")
@@ -249,20 +367,46 @@ def test_wifi_alone_warns(pair):
     assert judged(pair)[0].detail == "the nodes are joined by Wi-Fi (wlan0) alone"
 
 
+@pytest.mark.parametrize("library", ["gloo", "NCCL"])
 @pytest.mark.parametrize(
     ("came", "outcome", "said"),
     [
-        ("failed", FAIL, "gloo fails as it is (no route), and not pinned to eth0"),
-        ("hung", FAIL, "gloo fails as it is (no route), and not pinned to eth0"),
-        ("wrong", FAIL, "gloo's all-reduce, as it is, gave a wrong answer"),
-        ("broken", NOT_MEASURED, "gloo was not tried as it is: [pair.cc:152] no route"),
+        ("failed", FAIL, "{} fails as it is (no route), and not pinned to eth0"),
+        ("hung", FAIL, "{} fails as it is (no route), and not pinned to eth0"),
+        ("wrong", FAIL, "{}'s all-reduce, as it is, gave a wrong answer"),
+        ("broken", NOT_MEASURED, "{} was not tried as it is: [pair.cc:152] no route"),
     ],
 )
-def test_what_gloo_did(pair, came, outcome, said):
-    change(pair, LanArm, of("n1", arm="as it is"), outcome=came, message="[pair.cc:152] no route")
+def test_what_gloo_and_nccl_did(pair, library, came, outcome, said):
+    arm = of("n1", arm="as it is", library=library)
+    change(pair, LanArm, arm, outcome=came, message="[pair.cc:152] no route")
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (outcome, PASS)
+    assert said.format(library) in one.detail
+
+
+@pytest.mark.parametrize(
+    ("came", "outcome", "said"),
+    [
+        ("wrong", FAIL, "Ray's object came with other bytes"),
+        ("failed", NOT_MEASURED, "Ray's object did not come: nothing came"),
+        ("broken", NOT_MEASURED, "Ray's object did not come: nothing came"),
+    ],
+)
+def test_what_ray_did(pair, came, outcome, said):
+    change(pair, LanArm, of("n1", library="Ray"), outcome=came, message="nothing came")
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (outcome, PASS)
     assert said in one.detail
+
+
+def test_what_is_not_known_of_one_library_hides_no_failure_of_another(pair):
+    change(pair, LanArm, of("n1", library="Ray"), outcome="failed", message="nothing came")
+    change(pair, LanArm, of("n1", library="gloo", arm="pinned"), outcome="failed", message="no route")
+    assert judged(pair)[0].outcome is NOT_MEASURED
+    change(pair, LanArm, of("n1", library="NCCL", arm="as it is"), outcome="failed", message="no route")
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (FAIL, "NCCL fails as it is (no route), and not pinned to eth0")
 
 
 @pytest.mark.parametrize("arm", ["as it is", "pinned"])
@@ -272,10 +416,19 @@ def test_gloo_that_was_not_tried_is_not_measured(pair, arm):
     assert (one.outcome, one.detail) == (NOT_MEASURED, f"gloo was not tried {arm}")
 
 
-def test_gloo_that_only_fails_where_it_is_pinned_warns(pair):
-    change(pair, LanArm, of("n1", arm="pinned"), outcome="failed", message="no route")
+def test_nccl_beside_a_node_without_a_gpu_is_left_out_and_said(pair):
+    change(pair, LanArm, of("n1", library="NCCL"), outcome="left out", message="n2 has no GPU")
     one, _ = judged(pair)
-    assert (one.outcome, one.detail) == (WARN, "gloo works as it is, and not pinned to eth0 (no route)")
+    assert one.outcome is PASS
+    assert one.detail.startswith("gloo, NCCL and Ray over eth0 to n2")
+    assert "; NCCL not tried: n2 has no GPU; clock" in one.detail
+
+
+@pytest.mark.parametrize("library", ["gloo", "NCCL"])
+def test_what_only_fails_where_it_is_pinned_warns(pair, library):
+    change(pair, LanArm, of("n1", arm="pinned", library=library), outcome="failed", message="no route")
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (WARN, f"{library} works as it is, and not pinned to eth0 (no route)")
 
 
 def test_that_warning_hides_no_port_at_half_duplex(pair):
@@ -306,7 +459,7 @@ def test_a_variable_of_nccl_that_names_no_interface(pair):
 @pytest.mark.parametrize(
     ("record", "changes"),
     [
-        (LanInterface, {"addresses": "", "speed_mbps": None}),
+        (LanInterface, {"addresses": "", "speed_mbps": None, "name": "gone"}),
         (LanInterface, {"addresses": "192.168.0.10/x nonsense", "kind": "vpn"}),
         (LanProbe, {"outcome": "no answer", "mbps": None, "passed": -1}),
         (LanProbe, {"network": "", "target": "x", "interface": "gone"}),
@@ -315,6 +468,8 @@ def test_a_variable_of_nccl_that_names_no_interface(pair):
         (LanNode, {"missing": "n2 nobody", "hostname": "", "variables": "="}),
         (LanArm, {"names": "", "shares": (), "sent_mb": 0.0}),
         (LanArm, {"payload_mb": 0.0, "outcome": "hung"}),
+        (LanArm, {"payload_mb": 0.0}),
+        (LanArm, {"sent_mb": float("nan"), "shares": None}),
     ],
 )
 def test_damaged_records_raise_nothing_and_ways_that_are_missing_never_pass(pair, record, changes):
@@ -397,6 +552,16 @@ def test_one_of_three_that_could_not_meet_the_others_has_the_fault(three):
 def test_nothing_recorded_is_not_measured(pair):
     pair.recording.put(LanNode, [])
     assert {one.outcome for one in judged(pair)} == {NOT_MEASURED}
+
+
+@pytest.mark.parametrize("library", ["gloo", "NCCL", "Ray"])
+def test_the_fault_of_each_library_alone_is_told_from_those_of_the_others(simulated, library):
+    fault = f"lan-wrong-route@n1:field={library}"
+    made = simulated_recording(simulated[2].loaded, "standard", [fault])
+    one, other = judged(HostRun(simulated[2].loaded, route, made))
+    assert (one.outcome, other.outcome) == (FAIL, PASS)
+    assert one.detail.startswith(f"as it is 100 % of {library}'s bytes went over wlan0")
+    assert "too" not in one.detail
 
 
 @pytest.mark.parametrize("kind", [LanProbe, LanInterface])
