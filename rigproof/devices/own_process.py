@@ -114,6 +114,7 @@ def run_apart(
     most_s: float = math.inf,
     environment: Mapping[str, str] = {},
     hear: Callable[[Message], None] = unheard,
+    examine: Callable[[], None] = lambda: None,
     torch: bool = False,
 ) -> None:
     """Run `module`, which ends in `serve_apart`, and emit its rounds, events and `records`.
@@ -121,8 +122,9 @@ def run_apart(
     `environment`: variables that the process has instead of, or beside, this one's. `hear` gets the messages
     that it sends by itself (`parent.tell`). One with `limit_s` states how soon each later one must follow the
     one before, in place of `stall_s`: a process knows best how long its next step may take, but each must
-    follow within `most_s` of the start, or LEAST_S of the one before. `torch`: it loads torch, and one that
-    has done so is taken if there is one (`make_ready`).
+    follow within `most_s` of the start, or LEAST_S of the one before. `examine` is called before a silent one
+    is ended that no signal has stopped. `torch`: it loads torch, and one that has done so is taken if there
+    is one (`make_ready`).
 
     Returns when it is done, or the task is stopped. ApartError if the process fails, dies, or says nothing
     for too long (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
@@ -149,6 +151,8 @@ def run_apart(
                 if time.monotonic() - heard_s > limit_s:
                     found = stat_of(child.pid)
                     held = found is not None and found.state == HELD
+                    if not held:
+                        examine()
                     child.stop(0)  # it has had its time
                     raise ApartError("silent", f"{silent} for {limit_s:.3g} s", held=held) from None
                 context.alive()  # this process is: it waits for the other's own deadline

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from rigproof.devices.own_process import ApartError, Task, run_apart, unheard
+from rigproof.devices.ras import ADDRESS, own_address, status_at
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.child import Message
@@ -29,6 +30,7 @@ WATCHDOGS = {
 }
 REACH_S = 2.0  # for a host of a LAN to answer
 BY_NAME = {"GLOO_SOCKET_IFNAME": "", "NCCL_SOCKET_IFNAME": "="}  # with what marks a whole name, no beginning
+OURS = (*BY_NAME, ADDRESS)  # the variables that a rank has from its worker
 
 
 def group_environment(crew: Member) -> dict[str, str]:
@@ -37,7 +39,7 @@ def group_environment(crew: Member) -> dict[str, str]:
     The libraries would take another one where a host's name, or the order of its interfaces, misleads them;
     that is not what collectives are to show. An interface that the user has named stays.
     """
-    name = _interface_to(crew.meets_at[0])
+    name = _interface_to(crew.meets_at[0]) if crew.size > 1 else ""
     named = {key: mark + name for key, mark in BY_NAME.items() if name and key not in os.environ}
     return {**WATCHDOGS, **named}
 
@@ -86,10 +88,11 @@ def run_rank(
     Called inside `meeting_place`. `hear` gets what the process tells beside its steps. `first_s`: how soon
     its first step must be told; `most_s`: how soon the last one (`run_apart`). Else an event about the crew
     has the rank's front: `rank_stuck` if the process was silent past its deadline, `rank_died` if it failed
-    or was killed. `data` is added to it, and `unreached`: how this host fails to reach rank 0's just then.
+    or was killed. `data` is added to it, and `unreached`: how this host fails to reach rank 0's just then,
+    and `nccl_ras`: what NCCL said of the group while it hung, if anything.
     `environment`: more variables of the process. The worker itself goes on.
     """
-    crew = context.crew
+    crew, ras, said = context.crew, own_address(), []
     front: dict[str, Any] = {"sequence": 0, "operation": START, "mib": 0, "inside": False}
 
     def heard(message: Message) -> None:
@@ -108,8 +111,9 @@ def run_rank(
             silent="it was silent",
             stall_s=first_s,
             most_s=most_s,
-            environment={**group_environment(crew), **environment},
+            environment={**group_environment(crew), ADDRESS: ras, **environment},
             hear=heard,
+            examine=lambda: said.append(status_at(ras)),
             torch=True,
         )
     except ApartError as error:
@@ -118,7 +122,8 @@ def run_rank(
         held = ", stopped by a signal" if error.held else ""
         message = f"rank {crew.rank} of {crew.size} ({context.subject}) {where}{held}: {error}"
         told = {"rank": crew.rank, "size": crew.size, "held": error.held, "status": error.status}
-        data = {**front, **told, "unreached": _unreached(crew), **(data or {})}
+        seen = {"unreached": _unreached(crew), "nccl_ras": "".join(said)}
+        data = {**front, **told, **seen, **(data or {})}
         Reporter(context, spec.stage, crew.subject).event(kind, message, data)
         return False
     return True

@@ -99,3 +99,19 @@ def test_the_rank_that_does_not_enter_is_behind_and_a_signal_that_stopped_it_is_
 
 def test_a_rank_that_never_comes_is_waited_for_until_the_deadline(ranks):
     assert fronts(ranks("    pass", absent=True)) == [[("rank_stuck", "join", 1, True)], []]
+
+
+def test_what_nccl_says_of_a_group_that_hangs_is_kept_beside_the_front(ranks):
+    """Each rank's process is told where to answer; here rank 1 does not, as without NCCL."""
+    found = ranks(
+        "    import socket, threading\n"
+        "    def answer():\n"
+        "        host, _, port = os.environ['NCCL_RAS_ADDR'].rpartition(':')\n"
+        "        with socket.create_server((host, int(port))) as server:\n"
+        "            connection, _ = server.accept()\n"
+        "            with connection: connection.recv(99) and connection.sendall(b'OK\\nJob summary')\n"
+        "    if rank == 0: threading.Thread(target=answer, daemon=True).start()\n"
+        f"    with steps.step('sum', 16, {STEP_S}): time.sleep(600)"
+    )
+    assert fronts(found) == [[("rank_stuck", "sum", 3, True)]] * 2
+    assert [context.records[0].data["nccl_ras"] for context in found] == ["Job summary", ""]
