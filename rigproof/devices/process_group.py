@@ -56,12 +56,10 @@ class Place:
 @contextmanager
 def meeting_place(crew: Member) -> Iterator[None]:
     """In the worker: rank 0's keeps the place where its crew's processes meet, whatever becomes of them."""
-    host, port = crew.meets_at
-    store = (
-        dist.TCPStore(host, port, is_master=True, wait_for_workers=False, timeout=PATIENCE)
-        if crew.rank == 0
-        else None
-    )
+    store = None
+    if crew.rank == 0 and crew.size > 1:
+        host, port = crew.meets_at
+        store = dist.TCPStore(host, port, is_master=True, wait_for_workers=False, timeout=PATIENCE)
     yield
     del store
 
@@ -71,9 +69,11 @@ def join(crew: Member, place: Place, steps: Steps, limit_s: float, group: str = 
 
     The group is not taken down: whoever waits for others to leave, too, could hang once more.
     """
-    host, port = crew.meets_at
     with steps.step(JOIN, 0, limit_s):
-        store = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)
+        store: dist.Store = dist.HashStore()  # of a rank alone
+        if crew.size > 1:
+            host, port = crew.meets_at
+            store = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)
         dist.init_process_group(
             place.backend,
             store=dist.PrefixStore(group, store),

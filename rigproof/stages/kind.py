@@ -39,10 +39,10 @@ class StageWork:
         """The promised devices, by subject."""
         return {device.subject: device for device in self.loaded.devices()}
 
-    @property
-    def backend(self) -> str:
-        """What all devices of the rig exchange data by: NCCL between GPUs alone, gloo where one is a CPU."""
-        return NCCL if all(one.device == "cuda" for one in self.plan.first_workers()) else GLOO
+    def backend(self, node: str = "") -> str:
+        """What all devices of the rig, or of a node, exchange data by: gloo where one is a CPU, else NCCL."""
+        devices = self.on_host[node] if node else self.plan.first_workers()
+        return NCCL if all(one.device == "cuda" for one in devices) else GLOO
 
     @cached_property
     def on_host(self) -> dict[str, list[WorkerPlan]]:

@@ -76,12 +76,14 @@ def searched(
     devices: Members,
     faults: Iterable[Culprit] = (),
     *,
+    alone: bool = False,
     wrong: int | None = None,
     hints: Callable[[Members], Members] | None = None,
 ) -> Found:
     """Search a team with these faults to the end.
 
-    The test number `wrong` gives the opposite result, once. `hints`: whom a bad group waits for.
+    `alone`: a bad GPU fails by itself, too. The test number `wrong` gives the opposite result, once. `hints`:
+    whom a bad group waits for.
     """
     faults = tuple(faults)
     results: list[Trial] = []
@@ -91,7 +93,7 @@ def searched(
         assert len(members) == len(set(members)), "a device is in two groups at once"
         rounds += 1
         for group in step.groups:
-            bad = any(one.shows_in(group) for one in faults)
+            bad = any(one.shows_in(group) for one in faults) and (alone or len(group) > 1)
             if wrong == len(results):
                 bad, flipped = not bad, True
             missing = hints(group) if bad and hints else ()

@@ -6,6 +6,7 @@ it had told last, by a number that is the same on all ranks, and whether it was 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from rigproof.criteria.evidence.shared import SharedEvidence
@@ -65,10 +66,16 @@ class Halt:
         return self.how in ("killed", "held", "memory", "unloaded")
 
 
-def halt_of(team: SharedEvidence, stage: str, **which: str) -> Halt | None:
-    """What ended the group early in a stage; None if nothing did. `which`: the `data` of its events."""
+def halt_of(
+    team: SharedEvidence, stage: str, *, begin_s: float = -inf, end_s: float = inf, **which: str
+) -> Halt | None:
+    """What ended the group early in a stage, between these run times; None if nothing did.
+
+    `which`: the `data` of its events.
+    """
     events = team.events("rank_stuck", "rank_died", "crew_failed")
-    return halt([one for one in events if one.stage == stage], len(team.members), **which)
+    own = [one for one in events if one.stage == stage and begin_s <= one.t_s < end_s]
+    return halt(own, len(team.members), **which)
 
 
 def halt(events: Iterable[Event], size: int, **which: str) -> Halt | None:

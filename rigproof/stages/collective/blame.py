@@ -2,9 +2,10 @@
 
 A fault is a device that is bad with everybody, or it is between two sets of devices and shows in each group
 with a member of both: a link, the way out of a node, what joins some nodes to the others. So a group that
-holds a fault is bad, and every part of a fine group is fine. A bad group is split, at first into groups of
-⌈√n⌉, then in halves, all parts at once; where both halves are fine, the fault lies between them. Each suspect
-meets partners from a group that is fine, and nobody is named whom one wrong result could have made a suspect.
+holds a fault is bad, and every part of a fine group is fine. Of a bad group each device is tested alone, then
+the group is split, at first into groups of ⌈√n⌉, then in halves, all parts at once; where both halves are
+fine, the fault lies between them. Each suspect meets partners from a group that is fine, and nobody is named
+whom one wrong result could have made a suspect.
 
 Method: group testing (D.-Z. Du, F. K. Hwang, Combinatorial Group Testing), here with faults of pairs. The
 groups of ⌈√n⌉, the confirmation and the groups across two fine halves are also those of NVIDIA's
@@ -12,6 +13,7 @@ cluster-readiness-engine (ADR-054 to 056).
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
@@ -24,7 +26,7 @@ Items = Sequence[Members]  # units (devices, or whole nodes), or blocks of them 
 Answers = Mapping[Members, bool]  # whether each group is fine
 T = TypeVar("T")
 Walk = Generator[Sequence[Members], Answers, T]  # asks for groups, all of which are then answered
-ROUNDS = 40  # with the planned ones; more are not worth a rig's time
+ROUNDS = 48  # with the planned ones; more are not worth a rig's time
 PAIRINGS = 4  # rounds in which a first pair that is fine is looked for
 ALL_FROM = 5  # units none of which is fine with another: fewer may each be bad by itself
 TOO_MANY = "too few of them are fine together, so nobody can say which ones are right"
@@ -92,8 +94,7 @@ class _Search:
         self._results = Results(devices)
         self._hints: dict[str, None] = {}
         self._found: list[Culprit] = []
-        alone = [one for one in left if len(one.members) == 1]
-        self._alone = tuple(one.members[0] for one in alone if one.result not in ("fine", "unknown"))
+        self._alone: Counter[str] = Counter()  # how often each failed by itself
 
     def take(self, group: Members, answers: dict[Members, bool]) -> bool:
         """Take the result of a group; False if there is none, or none that says anything and only once."""
@@ -104,7 +105,9 @@ class _Search:
         for one in own[: 2 if told is None else told + 1]:
             self._left.remove(one)
         answers[group] = told is not None and own[told].result == "fine" and answers.get(group, True)
-        if told is not None:
+        if told is not None and len(group) == 1:
+            self._alone.update(() if own[told].result == "fine" else group)
+        elif told is not None:
             same = self._results.fine if own[told].result == "fine" else self._results.bad
             same.append(frozenset(group))
             self._hints |= dict.fromkeys(own[told].missing)
@@ -116,18 +119,19 @@ class _Search:
         return (*told, Culprit("unknown", self.devices, why=f"the search was given up after {rounds} rounds"))
 
     def walk(self) -> Walk[tuple[Culprit, ...]]:
-        """All of it: inside each node, then between nodes."""
+        """All of it: each device of what failed alone, then inside each node, then between nodes."""
         several = [tuple(own) for own in self.nodes.values() if len(own) > 1]
-        inside = yield from self._ask(several, fresh=True)
+        tested = yield from self._ask(several, fresh=True)
         if len(self.nodes) > 1:
-            yield from self._ask([self.devices], fresh=True)
-        found = self._found
-        found += [Culprit("gpu", (one,), why="it fails alone") for one in self._alone]
-        bad = [own for own in several if not inside[own]]
-        rests = [tuple(one for one in own if one not in self._alone) for own in bad]
+            tested |= yield from self._ask([self.devices], fresh=True)
+        found, bad = self._found, [own for own in several if not tested[own]]
+        singles = [tuple(own) for own in self.nodes.values() if len(own) == 1]
+        alone = yield from self._fail_alone([*bad, *([] if tested.get(self.devices) else singles)])
+        found += [Culprit("gpu", (one,), why="it fails alone") for one in alone]
+        rests = [tuple(one for one in own if one not in alone) for own in bad]
         again = yield from self._ask([rest for rest in rests if len(rest) > 1])
         bad = [rest for rest in rests if len(rest) > 1 and not again[rest]]
-        healthy = [own[0] for own in self.nodes.values() if inside.get(tuple(own), own[0] not in self._alone)]
+        healthy = [own[0] for own in self.nodes.values() if tested.get(tuple(own), own[0] not in alone)]
         searches = []
         for number, own in enumerate(bad):
             strangers = [(one,) for one in healthy[2 * number : 2 * number + 2]]
@@ -136,6 +140,13 @@ class _Search:
         if len(self.nodes) > 1:
             found += yield from self._between_nodes(found)
         return self._results.concluded(found)
+
+    def _fail_alone(self, groups: Sequence[Members]) -> Walk[list[str]]:
+        """The members of these groups that fail by themselves, twice: one wrong result blames nobody."""
+        each = [(one,) for group in groups for one in group]
+        yield from self._ask(each, fresh=True)
+        yield from self._ask([(one,) for one in self._alone], fresh=True)
+        return [one for one, times in self._alone.items() if times > 1]
 
     def _between_nodes(self, found: Sequence[Culprit]) -> Walk[list[Culprit]]:
         """What is wrong between nodes, without the devices that are bad inside their own."""

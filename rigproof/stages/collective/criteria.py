@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
+from typing import NoReturn
 
 from rigproof.criteria.criterion import (
     Criterion,
     Disturbed,
     Finding,
+    Limit,
     NotApplicable,
     NotMeasured,
     Trouble,
@@ -174,7 +177,7 @@ def _of_all(operation: str, team: SharedEvidence) -> Finding:
         message, from_s = wrong
         detail = message + _blamed(team)
         return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=WRONG, from_s=from_s)
-    halt = halt_of(team, STAGE, group="", arm=AS_IT_IS)
+    halt = _halt(team, AS_IT_IS)
     if halt is not None and halt.how != "lost" and _about(halt) == operation:
         _excuse(halt)
         return Finding(
@@ -206,6 +209,16 @@ def _wrong(team: SharedEvidence, **which: str) -> tuple[str, float] | None:
         return None
     operation, from_s = rounds.labels("operation")[0], float(rounds.t_s[0])
     return f"wrong answers in {count_of(len(rounds), 'rounds')} of {operation}", from_s
+
+
+def _halt(team: SharedEvidence, arm: str) -> Halt | None:
+    """What ended an arm early: a worker that is lost in a later turn takes nothing from the ones before."""
+    events = team.evidence.events
+    turns = [*events.of_kind("arm_tried"), *events.of_kind("groups_tested")]
+    own = next((one for one in turns if one.data.get("arm") == arm), None)
+    begin_s = -inf if own is None else own.t_s
+    end_s = min((one.t_s for one in turns if one.t_s > begin_s), default=inf)
+    return halt_of(team, STAGE, begin_s=begin_s, end_s=end_s, group="", arm=arm)
 
 
 def _excuse(halt: Halt) -> None:
@@ -257,12 +270,28 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
         detail = f"{largest.mib} MiB; {others}" if others else f"{largest.mib} MiB"
         detail += "; nothing to compare it with yet"
         return Finding(Outcome.NO_LIMIT, largest.gbps, detail=detail, rates=rates)
-    one, limit = min(judged, key=lambda pair: pair[0].gbps / pair[1].value)
+    paced = [pair for pair in judged if _is_the_hosts(team, *pair)]
+    one, limit = min(judged, key=lambda pair: (pair in paced, pair[0].gbps / pair[1].value))
     good = one.gbps >= limit.value
+    if paced and (good or (one, limit) in paced):
+        _raise_paced(*paced[0])
     detail = f"{one.mib} MiB" + ("" if good else because(team) + _blamed(team))
     parts = (detail, others, "" if good else _variables(team))
     said = "; ".join(filter(None, parts))
     return pass_or_fail(one.gbps, limit, good=good, detail=said, remedy=SLOW, rates=rates)
+
+
+def _is_the_hosts(team: SharedEvidence, speed: Speed, limit: Limit) -> bool:
+    """Whether a low rate shows how fast a host queues operations. One that takes long is too slow itself."""
+    most = devices_of(team)[0].optional_limit(LAUNCH_MS)
+    quick = most is not None and 1e3 * speed.seconds < most.value
+    return speed.gbps < limit.value and speed.host_paced and quick
+
+
+def _raise_paced(speed: Speed, limit: Limit) -> NoReturn:
+    figures = ", ".join(figure_and_limit(speed.gbps, limit.value, UNIT, "at_least"))
+    pace = f"while a host took {figure(1e3 * speed.seconds, 'ms')} to queue each"
+    raise NotMeasured(f"{figures}: {speed.mib} MiB, {pace}: its pace, not the GPUs'")
 
 
 def _others(found: list[Speed]) -> str:
@@ -319,16 +348,15 @@ def _disturbed(team: SharedEvidence, trouble: Trouble) -> str | None:
     severity="reseat",
     remedy=PATH,
     unmeasured="an arm has too few verified rounds, or a signal ended it. Not applicable to gloo, between "
-    "nodes, and to a run without arms in which nothing but a rate failed",
+    "nodes, and to a run without arms in which nothing failed",
     idling="not measured",
     stages=(STAGE,),
 )
 def path(team: SharedEvidence) -> Finding:
     """A node's GPUs do all-reduces as it is, without P2P, and without shared memory too: then by sockets.
 
-    So a failure tells which way between them is broken, and any arm may be the one that lies. After wrong
-    answers each of NCCL's protocols is tried alone, too. Extended runs have arms, others after wrong answers
-    or a rank that is stuck or dies, not after a low rate.
+    So a failure tells which way between them is broken, and any arm may be the one that lies. Extended runs
+    have these arms, others after a failure; then each of NCCL's protocols is tried alone, too.
     """
     if team.subject == RIG:
         raise NotApplicable("between nodes there is neither P2P nor shared memory")
@@ -343,16 +371,17 @@ def _path(team: SharedEvidence) -> Finding:
     troubles, excuses = _troubles(team, (AS_IT_IS, *ran))
     if troubles:  # whatever ended another arm
         bad = [f"{arm}: {found}" for arm, found in troubles.items()]
-        fine = _measured(team, [arm for arm in (AS_IT_IS, *ran) if arm not in troubles])
+        fine = measured(team, [arm for arm in (AS_IT_IS, *ran) if arm not in troubles])
         if troubles.keys() >= {AS_IT_IS, *ARMS}:
             detail = "; ".join([*bad, "so it is none of the ways between them"])
             return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=NO_WAY)
         return Finding(Outcome.FAIL, detail="; ".join([*bad, *filter(None, [_way_out(fine)])]), source=RIGHT)
     if excuses:
         raise excuses[0]
-    if not ran and not _arms_planned(team):
-        raise NotApplicable("this level has arms only after wrong answers, or a rank that is stuck or dies")
+    if not ran and not arms_of(team):
+        raise NotApplicable("this level has arms only after a failure")
     rates = _at_one_size({arm: speeds(ALL_REDUCE, team, arm) for arm in (AS_IT_IS, *ARMS)})
+    rates |= measured(team, (AS_IT_IS, *ran))
     own, best = rates[AS_IT_IS].gbps, max(one.gbps for one in rates.values())
     share = devices_of(team)[0].limit(ARM_SHARE)
     told = ", ".join(f"{arm} {figure(one.gbps)}" for arm, one in rates.items())
@@ -365,7 +394,7 @@ def _path(team: SharedEvidence) -> Finding:
     return Finding(Outcome.PASS, own, detail=detail)
 
 
-def _measured(team: SharedEvidence, arms: Sequence[str]) -> dict[str, Speed]:
+def measured(team: SharedEvidence, arms: Sequence[str]) -> dict[str, Speed]:
     """The rates of those of the arms that were measured, at one size; none if they have none in common."""
     found = {}
     for arm in arms:
@@ -386,11 +415,14 @@ def _at_one_size(found: Mapping[str, list[Speed]]) -> dict[str, Speed]:
     return {arm: every[max(common)] for arm, every in by_size.items()}
 
 
-def _arms_planned(team: SharedEvidence) -> bool:
-    """Whether the ranks were told to measure arms in any case."""
+def arms_of(team: SharedEvidence) -> set[str]:
+    """The arms, but for the first one, that the team was told to do: by its plan, or after a failure."""
     specs = team.evidence.stage(STAGE).settings.get("specs")
     every = specs.values() if isinstance(specs, Mapping) else ()
-    return any(isinstance(one, Mapping) and one.get("arm_s") for one in every)
+    planned = any(isinstance(one, Mapping) and one.get("arm_s") for one in every)
+    tried = [one for one in team.evidence.events.of_kind("arm_tried") if one.stage == STAGE]
+    asked = {str(one.data["arm"]) for one in tried if team.subject in one.data.get("teams", ())}
+    return asked.union(ARMS if planned else ())
 
 
 def _ran(team: SharedEvidence, arm: str) -> bool:
@@ -417,7 +449,7 @@ def _trouble(team: SharedEvidence, arm: str) -> str:
     """How an arm failed; empty if it did not."""
     if _wrong(team, arm=arm, group="") is not None:
         return "wrong answers"
-    halt = halt_of(team, STAGE, group="", arm=arm)
+    halt = _halt(team, arm)
     if halt is None:
         return ""
     _excuse(halt)

@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
+
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
@@ -39,7 +41,7 @@ class Speed:
     """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them.
 
     `elements`: whether their numbers were odd, even or both: NCCL gathers even ones by up to 1.6 as fast.
-    `round_s`: how long a round of it took.
+    `round_s`: how long a round of it took. `host_paced`: whether a GPU waited for its host in too many.
     """
 
     mib: int
@@ -47,6 +49,7 @@ class Speed:
     seconds: float
     elements: str
     round_s: float
+    host_paced: bool = False
 
 
 def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
@@ -63,16 +66,29 @@ def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Sp
             raise NotMeasured(f"no verified {operation} of {mib} MiB on {missing[0]}")
         if min(map(len, by_rank)) < FEWEST_ROUNDS:
             continue
+        by_rank, host_paced = _at_own_pace(by_rank)
         slowest = min(by_rank, key=Rounds.rate)
         each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
-        odd = {bool(number % 2) for number in of_size.label_numbers("elements")}
+        odd = {bool(number % 2) for number in slowest.label_numbers("elements")}
         elements = " and ".join(name for name, is_odd in (("odd", True), ("even", False)) if is_odd in odd)
-        found.append(Speed(mib, slowest.rate(), each_s, elements, median(slowest.seconds.tolist())))
+        round_s = median(slowest.seconds.tolist())
+        found.append(Speed(mib, slowest.rate(), each_s, elements, round_s, host_paced))
     if not any(one.mib for one in found):
         left_out = [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
         why = f": {left_out[0].message}" if left_out else because(team)
         raise NotMeasured(f"too few verified rounds of {operation}{why}")
     return found
+
+
+def _at_own_pace(by_rank: list[Rounds]) -> tuple[list[Rounds], bool]:
+    """The rounds in which no rank waited for its host, and False; all, and True, if there are too few."""
+    waited = [one.same("host_paced", True) for one in by_rank]
+    if len(set(map(len, waited))) > 1 or not any(one.any() for one in waited):
+        return by_rank, False
+    free = ~np.logical_or.reduce(waited)
+    if free.sum() < FEWEST_ROUNDS:
+        return by_rank, True
+    return [one.only(free) for one in by_rank], False
 
 
 def because(team: SharedEvidence) -> str:
@@ -124,7 +140,8 @@ def figure_rate(operation: str, team: SharedEvidence, speed: Speed) -> FigureRat
     nodes, launch = len({one.node_name for one in devices}), devices[0].optional_limit(LAUNCH_MS)
     work: Labels = {"mib": speed.mib, "elements": f"{speed.elements} numbers", "nodes": nodes}
     rate = FigureRate(f"{STAGE}.{operation}", speed.gbps, UNIT, work, len(team.members))
-    return rate._replace(host_paced=launch is not None and 1e3 * speed.round_s < launch.value)
+    short = launch is not None and 1e3 * speed.round_s < launch.value
+    return rate._replace(host_paced=short or speed.host_paced)
 
 
 def _champion_limit(operation: str, team: SharedEvidence, speed: Speed) -> Limit | None:

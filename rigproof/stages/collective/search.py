@@ -15,23 +15,27 @@ from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.further import Further
+from rigproof.devices.specs import NCCL
 from rigproof.profiles.planning.subjects import RIG, Subject, subjects
 from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, figure
+from rigproof.records.verdict import Outcome, count_of, figure
 from rigproof.stages.collective.blame import next_step
-from rigproof.stages.collective.criteria import of_team
+from rigproof.stages.collective.criteria import arms_of, measured, of_team
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
 from rigproof.stages.collective.rates import UNIT, limited, limits_of_pairs, speeds
 from rigproof.stages.collective.results import Culprit, Members, Result, Trial, node_of
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
+    ARMS,
     AS_IT_IS,
     BUFFERS,
+    EVERY_ARM,
     LATENCY_MIB,
     ONE_MIB,
     OPERATIONS,
+    PROTOCOLS,
     STAGE,
     CollectiveSettings,
     spec,
@@ -53,16 +57,22 @@ OWN_FAULT = (
 def further(work: StageWork, recording: Recording) -> Further | None:
     """The next groups to test, or None; at the end what they showed, as events.
 
-    First those that tell who is to blame, if a team was not fine; then, in a soak, pairs of all that are.
+    If a team was not fine, first its other arms, then groups that tell who is to blame. Then, in a soak,
+    pairs of all that are fine.
     """
-    stage, teams = recording.stages[STAGE], subjects(work.loaded, "team")
+    stage, teams = recording.stages[STAGE], _teams(work, recording)
     events = [one for one in recording.events if one.stage == STAGE and one.t_s >= stage.start_s]
-    asked = [one for one in events if one.kind == "groups_tested"]
-    known = asked[0].data if asked else _known(recording, work, events, teams)
+    turns = [one for one in events if one.kind in ("arm_tried", "groups_tested")]
+    known = turns[0].data if turns else _known(recording, work, events, teams)
+    asked = [one for one in turns if one.kind == "groups_tested"]
     said: tuple[Event, ...] = ()
     tested = list(_tested(asked, events, recording.rounds))
+    if not asked and (arm := _arm(work, recording, known, teams)):
+        return arm
     if not any(one.kind in (BLAMED, NOT_TOLD) for one in events) and _failed_in(known):
-        step = next_step(tuple(one.subject for one in work.loaded.devices()), _results(known, tested, teams))
+        members = {one for team in teams for one in team.members}
+        devices = tuple(one.subject for one in work.loaded.devices() if one.subject in members)
+        step = next_step(devices, _results(known, tested, teams))
         if step.groups:
             return _turn(work, step.groups, known, len(asked) + 1, teams)
         said = tuple(_said(one, teams) for one in step.culprits)
@@ -75,8 +85,51 @@ def further(work: StageWork, recording: Recording) -> Further | None:
     return Further(events=said) if said else None
 
 
+def _teams(work: StageWork, recording: Recording) -> list[Subject]:
+    """The teams without the devices that an earlier stage has set apart; none of which only one is left."""
+    events = (one for one in recording.events if (one.kind, one.stage) == ("set_apart", STAGE))
+    apart = {one.subject for one in events}
+    every = (
+        replace(team, members=tuple(one for one in team.members if one not in apart))
+        for team in subjects(work.loaded, "team")
+    )
+    return [team for team in every if len(team.members) > 1]
+
+
 def _failed_in(known: Mapping[str, Any]) -> bool:
     return any(result not in ("fine", "unknown") for result, _ in known["planned"])
+
+
+def _arm(
+    work: StageWork, recording: Recording, known: Mapping[str, Any], teams: Sequence[Subject]
+) -> Further | None:
+    """The next arm of the teams that failed inside a node, all at the same time; None if all were tried.
+
+    NCCL's protocols are tried where a team got through an all-reduce in any of the other arms.
+    """
+    evidence, wanted = Evidence(recording, work.loaded), {}
+    for team, (result, _) in zip(teams, known["planned"], strict=True):
+        if result in BAD and team.text != RIG and work.backend(team.text) == NCCL:
+            own = SharedEvidence(evidence, team)
+            through = any(measured(own, [arm]) for arm in ARMS)
+            arms = [arm for arm in (*ARMS, *(PROTOCOLS if through else ())) if arm not in arms_of(own)]
+            wanted[team] = next(iter(arms), None)
+    arm = next((arm for arm in EVERY_ARM if arm in wanted.values()), None)
+    return _turn_of_arm(work, arm, [one for one in wanted if wanted[one] == arm], known) if arm else None
+
+
+def _turn_of_arm(work: StageWork, arm: str, teams: Sequence[Subject], known: Mapping[str, Any]) -> Further:
+    """These teams do all-reduces in an arm."""
+    first, specs, turn = {one.subject: one for one in work.plan.first_workers()}, {}, []
+    for team in teams:
+        own = [first[one] for one in team.members]
+        turn.append(Crew(team.text, tuple(one.worker for one in own)))
+        for one in own:
+            settings = work.devices[one.subject].settings(CollectiveSettings)
+            specs[one.worker] = spec(work, one, settings).in_arm(arm)
+    data = {**known, "arm": arm, "teams": [team.text for team in teams]}
+    message = f"{count_of(len(teams), 'teams')} that failed: all-reduces {arm}"
+    return Further(specs, tuple(turn), (Event(0.0, "arm_tried", RIG, message, STAGE, data=data),))
 
 
 class _RoundRobin:
@@ -179,7 +232,7 @@ def _failed(evidence: Evidence, subject: Subject, events: Sequence[Event]) -> tu
 
     Unknown if the all-reduce, which all levels do, was not measured, and nothing failed.
     """
-    team, done, least, unknown = evidence.shared("team", subject.text), [], [], False
+    team, done, least, unknown = SharedEvidence(evidence, subject), [], [], False
     for operation in OPERATIONS:
         try:
             if of_team(operation, team).outcome is not Outcome.FAIL:
@@ -265,7 +318,8 @@ def _results(
         yield Trial(team.members, result, tuple(missing))
     for one in tested:
         if not one.pairs:
-            slow = known["least"].get(_team_of(one.members, teams), ())
+            alone = len(one.members) == 1  # it exchanges nothing, so it cannot be slow
+            slow = () if alone else known["least"].get(_team_of(one.members, teams), ())
             yield one.trial({(operation, mib): rate for operation, mib, rate in slow})
 
 

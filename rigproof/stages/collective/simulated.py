@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 
 from rigproof.criteria.evidence.fronts import KILLED
 from rigproof.criteria.evidence.link import link_gbps
-from rigproof.devices.specs import NCCL
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.subjects import RIG, subjects
+from rigproof.profiles.planning.subjects import subjects
 from rigproof.records.measurements import GB, Event, Labels, Round
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
@@ -19,7 +18,6 @@ from rigproof.simulation.work.task import Task
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     ARMS,
-    AS_IT_IS,
     BROADCAST,
     OPERATIONS,
     STAGE,
@@ -169,7 +167,7 @@ class Rank:
         inside = len({one.rpartition("/")[0] for one in self.members}) == 1
         stated = {(one.operation, one.gpus, one.mib): one.gbps for one in card.sku.group_rates}
         share = next((share for mib, share in AT_SIZE if case.mib <= mib), 1.0)
-        if self.spec.arm != AS_IT_IS:
+        if self.spec.arm in ARMS:
             through_host = HOST_SHARE * self._slowest_link_gbps()
             return {"NCCL_SHM_DISABLE": SOCKETS_GBPS}.get([*ARMS[self.spec.arm]][-1], through_host) * share
         share *= KIND_SHARE.get(case.operation, OTHER_SHARE)
@@ -194,11 +192,11 @@ class Rank:
         factor = {ALL_REDUCE: 2 * (ranks - 1) / ranks, BROADCAST: 1.0}.get(
             case.operation, (ranks - 1) / ranks
         )
-        return WORD_BYTES * case.elements(ranks) * parts * factor / 1e9
+        return WORD_BYTES * case.elements(ranks) * parts * (factor or 1.0) / 1e9
 
     def one_s(self, case: Case) -> float:
-        """What one operation takes."""
-        return self.gb(case) / self.rate_gbps(case) if case.mib else LATENCY_S
+        """What one operation takes; alone there is nobody to exchange with."""
+        return self.gb(case) / self.rate_gbps(case) if case.mib and self.task.crew.size > 1 else LATENCY_S
 
     def event(self, t_s: float, kind: str, message: str, data: dict[str, object]) -> Event:
         """An event about the group."""
@@ -235,15 +233,12 @@ class Rank:
 
 
 def records(task: Task, spec: CollectiveSpec) -> Records:
-    """The records of the team as it is, then of each arm."""
-    begin_s = task.start_s + SETUP_S
-    yield from _of_arm(task, spec, begin_s)
-    if spec.arm_s and spec.backend == NCCL and task.crew.subject != RIG:
-        begin_s += spec.seconds
-        for arm in ARMS:
-            begin_s += SETUP_S
-            yield from _of_arm(task, spec.in_arm(arm), begin_s)
-            begin_s += spec.arm_s
+    """The records of the team as it is, then of each planned arm; or of the one that is asked for."""
+    begin_s = task.start_s
+    for one in spec.of_team(task.crew.subject):
+        begin_s += SETUP_S
+        yield from _of_arm(task, one, begin_s)
+        begin_s += one.seconds
 
 
 def _of_arm(task: Task, spec: CollectiveSpec, begin_s: float) -> Records:

@@ -11,6 +11,7 @@ from rigproof.devices.further import Further
 from rigproof.devices.specs import GLOO, NCCL, Spec
 from rigproof.profiles.kinds.stages import Label, StagePlan
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
@@ -29,6 +30,7 @@ ARMS = {
     "without P2P and shared memory": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
 }
 PROTOCOLS = {f"by {one} alone": {"NCCL_PROTO": one} for one in ("LL", "LL128", "Simple")}  # after a failure
+EVERY_ARM: dict[str, dict[str, str]] = {AS_IT_IS: {}, **ARMS, **PROTOCOLS}
 LATENCY_MIB = 0  # of operations on 4 bytes
 SMALL_MIB, SMALL_SHARE = 1, 0.2  # of the time of a larger size: over a LAN 16 MiB need most of a short run
 ONE_MIB = 16  # the size of what a short run does
@@ -71,7 +73,7 @@ class CollectiveSettings(OptionalSettings):
     )
     arm_s: SomeLevels = Field(
         description="Length of the all-reduces of each arm, without P2P and without shared memory, in s, by "
-        "level; each needs setup_s besides. 0: arms are measured only after a failure."
+        "level; each needs setup_s besides. 0: arms are tried only after a failure."
     )
     large_mib: Annotated[int, Field(ge=1, le=LARGEST_MIB, strict=True)] = Field(
         description="Largest size of an operation, in MiB; less where the memory of a device is small.",
@@ -191,14 +193,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveSpec(Spec):
-    """A rank's operations for `seconds`, in `rounds` of about `round_s`, by `backend`.
+    """A rank's operations for `seconds`, in `rounds` of about `round_s`, by `backend`; with other nodes by
+    `rig_backend`.
 
     `operations` at `sizes_mib`, the first of them at all, the others at `other_sizes_mib`. `buffers_mib`: of
-    all buffers of one side. `arm_s`: of each other arm; 0: only after a failure. `group`: the members of a
-    part of the crew's team that is tested by itself, joined by spaces; empty: the team.
+    all buffers of one side. `arm_s`: of each other arm, inside a node by NCCL; 0: none is planned. `group`:
+    the members of a part of the crew's team that is tested by itself, joined by spaces; empty: the team.
     """
 
     backend: str
+    rig_backend: str
     operations: tuple[str, ...]
     sizes_mib: tuple[int, ...]
     other_sizes_mib: tuple[int, ...]
@@ -227,6 +231,13 @@ class CollectiveSpec(Spec):
                 if mib and not short:
                     yield Case(operation, mib, odd=False)
 
+    def of_team(self, team: str) -> tuple["CollectiveSpec", ...]:
+        """What a rank of this team does, one after the other: its operations, then those of planned arms."""
+        if team == RIG:
+            return (replace(self, backend=self.rig_backend),)
+        arms = ARMS if self.arm_s and self.backend == NCCL else ()
+        return (self, *map(self.in_arm, arms))
+
     def in_arm(self, arm: str) -> "CollectiveSpec":
         """The all-reduces of an arm, at the sizes by which arms are told apart."""
         large_mib = self.buffers_mib // BUFFERS
@@ -235,6 +246,7 @@ class CollectiveSpec(Spec):
             operations=(ALL_REDUCE,),
             sizes_mib=tuple(dict.fromkeys((LATENCY_MIB, min(ONE_MIB, large_mib), large_mib))),
             seconds=self.arm_s or ARM_S,
+            arm_s=0.0,
             first_s=min(self.first_s, ARM_FIRST_S),
             arm=arm,
         )
@@ -256,7 +268,8 @@ def spec(work: StageWork, worker: WorkerPlan, own: CollectiveSettings) -> Collec
     level = work.plan.level
     return CollectiveSpec(
         work.stage.name,
-        backend=work.backend,
+        backend=work.backend(worker.node),
+        rig_backend=work.backend(),
         operations=OPERATIONS[:1] if level == "quick" else OPERATIONS,
         sizes_mib=(LATENCY_MIB, 1, one_mib) if level == "quick" else sizes,
         other_sizes_mib=(one_mib,) if level == "standard" else sizes,
@@ -300,6 +313,7 @@ KIND = StageKind(
         Label("repeats", int, amount=True),
     ),
     events={
+        "arm_tried": "teams that failed do all-reduces in another arm; data.arm, teams",
         "groups_tested": "groups of a team are tested by themselves, to find who is to blame; data.groups",
         "pairs_tested": "each two of a team did all-reduces by themselves; data.pairs, tested, failed, …",
         "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib",

@@ -8,9 +8,9 @@ goes on, the host queues the others. All answers are compared afterwards.
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -18,18 +18,15 @@ import torch.distributed as dist
 from rigproof.devices.device import Device
 from rigproof.devices.own_process import serve_apart
 from rigproof.devices.process_group import Place, Steps, join, meeting_place
-from rigproof.devices.rank import BY_NAME, run_rank
+from rigproof.devices.rank import OURS, run_rank
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import NCCL, WorkerContext
-from rigproof.host.child import Message
-from rigproof.host.parent import tell
-from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import GB, Phase
 from rigproof.stages.collective.operations import BATCH, KINDS, Operation, Wrong
 from rigproof.stages.collective.stage import (
-    ARMS,
     AS_IT_IS,
-    PROTOCOLS,
+    EVERY_ARM,
+    ONE_MIB,
     WORD_BYTES,
     Case,
     CollectiveSpec,
@@ -38,10 +35,13 @@ from rigproof.stages.collective.stage import (
 
 MODULE = "rigproof.stages.collective.workload"
 FEWEST_ROUNDS = 3
+MOST_ROUNDS = 12  # of which so many have to be at the pace of the GPUs
+PACED_SHARE = 0.8  # of a round's time; a host that queues for longer sets its pace
 FEWEST = 1 + 2 * FEWEST_ROUNDS  # operations of a case: one to warm up, then rounds of two at least
 OVERTIME_S = 30.0  # that what is due may take beyond the length; the driver waits for `timeouts.task_s`, 60
 # At most so much of an operation's first one costs no size its time: all-to-all connects four H200 for 1.4 s.
 CONNECTING_S = 2.0
+ALONE = 1.0  # of its bytes count for a rank that has nobody to exchange them with
 STOPPED = -math.inf  # in place of the time that is left
 PROBE_BYTES = 2**16
 PROBES = 3  # the least counts: 18 ms without a CPU would foretell 4.6 s for 16 MiB, which is then left out
@@ -51,37 +51,20 @@ def run_collective(spec: CollectiveSpec, device: Device, context: WorkerContext)
     """Be a rank until all is done, or stopped. Emits rounds of the team, and events for what went wrong.
 
     A rank that is stuck or dies is an event, not an error: the worker itself and its card are as before.
-    The other arms follow where a node's GPUs are a team, at levels that have them, and after a failure.
+    The other arms follow where a node's GPUs are a team, at levels that have them.
     """
     device.empty_cache()
-    crew = context.crew
-    with meeting_place(crew):
-        ended = _rank(spec, context, {})
-        if spec.backend != NCCL or crew.subject == RIG or spec.group:
-            return
-        arms = ARMS if spec.arm_s or ended != "fine" else {}
-        for arm, variables in {**arms, **(PROTOCOLS if ended == "wrong" else {})}.items():
+    with meeting_place(context.crew):
+        for one in spec.of_team(context.crew.subject):
             if not context.stopped():
-                _rank(spec.in_arm(arm), context, variables)
-
-
-def _rank(
-    spec: CollectiveSpec, context: WorkerContext, variables: Mapping[str, str]
-) -> Literal["fine", "wrong", "stuck"]:
-    """How it ended; all ranks know it, since they tell each other of wrong answers."""
-    told: list[Message] = []
-    through = run_rank(
-        MODULE,
-        spec,
-        context,
-        first_s=spec.join_s,
-        data={"group": spec.group, "arm": spec.arm},
-        environment=variables,
-        hear=told.append,
-    )
-    if not through:
-        return "stuck"
-    return "wrong" if any(one.get("wrong") for one in told) else "fine"
+                run_rank(
+                    MODULE,
+                    one,
+                    context,
+                    first_s=one.join_s,
+                    data={"group": one.group, "arm": one.arm},
+                    environment=EVERY_ARM[one.arm],
+                )
 
 
 class Agreed(NamedTuple):
@@ -90,6 +73,7 @@ class Agreed(NamedTuple):
     left_s: float  # below 0: beyond the length. STOPPED: one has been told to stop
     step_s: float  # of the last operation
     outside_s: float  # between the last two steps
+    paced: bool  # whether a host queued the last round more slowly than its GPU could do it
 
 
 class RankWork:
@@ -102,9 +86,9 @@ class RankWork:
         self._reporter = Reporter(context, spec.stage, context.crew.subject)
         self._limit_s = spec.first_s
         self._end_s = 0.0
-        self._wrong = False
         self._operation = ""  # of the case that is done
         self._step_s = self._outside_s = 0.0
+        self._paced = False
         self._left_step_s = context.now_s()  # when the last step was left
         self._foreseen: dict[str, tuple[float, float]] = {}  # MiB and s of an operation, the last one of each
 
@@ -126,14 +110,13 @@ class RankWork:
             if not self._fits(case, left_s):
                 continue
             self._case(case, max(0.0, left_s) * (1 - share_of_time(cases, number)))
-        tell(what="ended", wrong=self._any_wrong())
 
     def _report_variables(self) -> None:
         """Report the variables with which a user, or an image, tells the libraries what to use."""
         variables = {
             name: value
             for name, value in os.environ.items()
-            if name.startswith(("NCCL_", "GLOO_")) and name not in (*BY_NAME, "NCCL_VERSION")
+            if name.startswith(("NCCL_", "GLOO_")) and name not in (*OURS, "NCCL_VERSION")
         }
         if variables and self.spec.arm == AS_IT_IS and not self.spec.group:
             text = ", ".join(f"{name}={value}" for name, value in variables.items())
@@ -190,13 +173,13 @@ class RankWork:
         fitting = int(self.spec.round_s / max(agreed.step_s, 1e-6))
         # The first one of a batch gives the others their head start, and is not timed.
         operation = self.make(case, max(1, min(BATCH, room, 1 + max(1, fitting))))
-        number = 0
-        while number < FEWEST_ROUNDS or agreed.left_s > until_left_s:
+        number = own_pace = 0
+        while (own_pace < FEWEST_ROUNDS and number < MOST_ROUNDS) or agreed.left_s > until_left_s:
             if agreed.left_s == STOPPED and self.context.stopped():
                 return
             self._round(case, operation, "measure")
-            number += 1
             agreed = self._agree()
+            number, own_pace = number + 1, own_pace + (not agreed.paced)
             took_s = len(operation.answers) * agreed.step_s + agreed.outside_s
             self._limit_s = max(self.spec.least_s, min(self.spec.patience * took_s, self.spec.first_s))
             self.steps.outside_s = self._limit_s
@@ -217,23 +200,26 @@ class RankWork:
             dist.all_reduce(together)
             for each in range(head):
                 operation.start(each, first + each)
-            begun = place.mark()
+            begun, begun_s = place.mark(), self.context.now_s()
             for each in range(head, number):
                 operation.start(each, first + each)
-            ended = place.mark()
+            ended, queued_s = place.mark(), self.context.now_s() - begun_s
             ended.wait()
         seconds = ended.seconds_since(begun)
         self._step_s = seconds / repeats
+        # Only a GPU works while its host queues. At smaller sizes, that have no limits, it mostly waits.
+        observed = head and self.spec.backend == NCCL and case.mib >= ONE_MIB
+        self._paced = bool(observed) and queued_s > PACED_SHARE * seconds
         wrong = operation.wrong(first)
         if wrong:
-            self._wrong = True
             self._report(case, operation, wrong)
         self._reporter.round(
             phase=phase,
             seconds=seconds,
-            work=repeats * operation.size_bytes * operation.bus_factor / 1e9,
+            work=repeats * operation.size_bytes * (operation.bus_factor or ALONE) / 1e9,
             unit=GB,
             verified=not wrong,
+            host_paced=self._paced if observed else None,
             labels={
                 "operation": case.operation,
                 "mib": case.mib,
@@ -250,20 +236,13 @@ class RankWork:
         """Let all ranks know the least time left, and the most time needed."""
         left_s = STOPPED if self.context.stopped() else self._end_s - self.context.now_s()
         self._note_outside()
-        own = [left_s, -self._step_s, -self._outside_s]
+        own = [left_s, -self._step_s, -self._outside_s, -float(self._paced)]
         self._outside_s = 0.0
         everyones = torch.tensor(own, dtype=torch.float64, device=self.place.where)
         with self._step(self._operation, 0):
             dist.all_reduce(everyones, op=dist.ReduceOp.MIN)
-            left_s, step_s, outside_s = everyones.tolist()
-        return Agreed(left_s, -step_s, -outside_s)
-
-    def _any_wrong(self) -> bool:
-        """Whether a rank had a wrong answer."""
-        wrong = torch.tensor(float(self._wrong), device=self.place.where)
-        with self._step(self._operation, 0):
-            dist.all_reduce(wrong, op=dist.ReduceOp.MAX)
-            return bool(wrong)
+            left_s, step_s, outside_s, paced = everyones.tolist()
+        return Agreed(left_s, -step_s, -outside_s, bool(paced))
 
     @contextmanager
     def _step(self, operation: str, mib: int) -> Iterator[None]:

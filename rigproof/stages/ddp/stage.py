@@ -118,7 +118,7 @@ def spec(work: StageWork, worker: WorkerPlan, own: DdpSettings) -> Spec:
         exchange_s=own.exchange_s,
         device=worker.device,
         threads=max(1, int(worker.cpus)),
-        backend=work.backend,
+        backend=work.backend(),
         overtime_s=OVERTIME_SHARE * work.loaded.rig.timeouts.task_s,
     )
 

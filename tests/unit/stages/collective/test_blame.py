@@ -83,17 +83,29 @@ def test_a_fault_of_a_small_rig_is_found(nodes, gpus, faults, named):
 
 
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (2, 1)])
-def test_of_two_alone_nobody_can_tell_which(nodes, gpus):
+def test_of_two_that_are_fine_alone_nobody_can_tell_which(nodes, gpus):
     (found,) = searched(team(nodes, gpus), [gpu("n0/gpu0")]).culprits
     assert (found.kind, found.one) == ("unknown", team(nodes, gpus))
     assert found.why == "there is nobody else that is fine and that they could be tested with"
 
 
-def test_a_device_that_fails_alone_needs_no_other_test():
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (2, 1), (1, 8), (5, 1), (5, 4)])
+def test_a_device_that_fails_alone_needs_no_partner(nodes, gpus):
+    (name,) = team(nodes, gpus)[-1:]
+    found = searched(team(nodes, gpus), [gpu(name)], alone=True)
+    ((kind, subject, why),) = ((one.kind, one.subject, one.why) for one in found.culprits)
+    assert (kind, subject, why) == ("gpu", name, "it fails alone")
+    assert found.rounds <= PLANNED + 4  # each alone, and it once more; the others of its node, and of all
+
+
+@pytest.mark.parametrize("again", ["fine", "unknown"])
+def test_who_fails_alone_once_is_not_blamed_for_it(again):
     devices = team(1, 2)
-    results = [Trial(("n0/gpu1",), "wrong"), Trial(devices, "wrong")]
-    (found,) = next_step(devices, results).culprits
-    assert (found.kind, found.subject, found.why) == ("gpu", "n0/gpu1", "it fails alone")
+    first, other = ((one,) for one in devices)
+    results = [Trial(devices, "wrong"), Trial(first, "wrong"), Trial(other, "fine")]
+    assert next_step(devices, results).groups == (first,)
+    results += [Trial(first, again), Trial(first, again)]
+    assert [one.kind for one in next_step(devices, results).culprits] == ["unknown"]
 
 
 def test_whom_the_others_waited_for_is_looked_at_first_and_not_believed():
@@ -112,7 +124,9 @@ def test_a_group_that_could_not_be_tested_is_asked_for_once_more():
     assert next_step(devices, lost).groups == (devices,)
     assert next_step(devices, [*lost, Trial(devices, "fine")]).culprits == ()
     again = next_step(devices, [*lost, Trial(devices, "slow")]).groups
-    assert again == (devices[:2], devices[2:])
+    assert again == tuple((one,) for one in devices)
+    alone = [Trial(group, "fine") for group in again]
+    assert next_step(devices, [Trial(devices, "slow"), *alone]).groups == (devices[:2], devices[2:])
 
 
 def test_what_can_never_be_tested_ends_the_search():
@@ -189,11 +203,11 @@ def is_real(named, fault) -> bool:
     return named.kind == fault.kind and bool(sides & {frozenset(fault.one), frozenset(fault.other)})
 
 
-@given(troubled(most=1))
+@given(troubled(most=1), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_one_fault_is_always_found_by_its_name(made):
+def test_one_fault_is_always_found_by_its_name(made, alone):
     devices, faults = made
-    found = searched(devices, faults)
+    found = searched(devices, faults, alone=alone)
     assert len(found.culprits) == len(faults)
     assert all(is_real(*pair) for pair in zip(found.culprits, faults, strict=True))
     nodes = len({one.partition("/")[0] for one in devices})
@@ -204,22 +218,22 @@ def test_one_fault_is_always_found_by_its_name(made):
     assert found.tests - nodes - 1 <= math.isqrt(size) + 12 * weight * math.log2(size) + each
 
 
-@given(troubled())
+@given(troubled(), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_nobody_is_blamed_who_is_healthy(made):
+def test_nobody_is_blamed_who_is_healthy(made, alone):
     devices, faults = made
-    for named in searched(devices, faults).culprits:
+    for named in searched(devices, faults, alone=alone).culprits:
         assert named.kind == "unknown" or any(is_real(named, fault) for fault in faults)
 
 
-@given(troubled(), st.integers(0, 60))
+@given(troubled(), st.integers(0, 60), st.booleans())
 @settings(max_examples=100, deadline=None)
-@example((SMALL, [gpu("n0/gpu3")]), 5)
-@example((team(9, 1), [switch(team(9, 1), [3, 4, 5, 8])]), 5)
-@example((team(6, 3), [switch(team(6, 3), [0, 2])]), 1)  # one that seems bad is between two that are not
-def test_one_wrong_result_blames_nobody_who_is_healthy(made, wrong):
+@example((SMALL, [gpu("n0/gpu3")]), 5, False)
+@example((team(9, 1), [switch(team(9, 1), [3, 4, 5, 8])]), 14, False)
+@example((team(6, 3), [switch(team(6, 3), [0, 2])]), 1, False)  # who seems bad is between two that are not
+def test_one_wrong_result_blames_nobody_who_is_healthy(made, wrong, alone):
     devices, faults = made
-    found = searched(devices, faults, wrong=wrong)
+    found = searched(devices, faults, alone=alone, wrong=wrong)
     assume(found.flipped)
     for named in found.culprits:
         assert named.kind == "unknown" or any(is_real(named, fault) for fault in faults)

@@ -306,9 +306,7 @@ def test_arms_tell_what_each_way_carries(arms):
 
 def test_a_level_without_arms_has_none_to_judge(bench):
     assert bench.found("path").outcome is NOT_APPLICABLE
-    assert bench.found("path").detail == (
-        "this level has arms only after wrong answers, or a rank that is stuck or dies"
-    )
+    assert bench.found("path").detail == "this level has arms only after a failure"
 
 
 @pytest.mark.parametrize("missing", [P2P_OFF, SHM_OFF, "as it is"])
@@ -388,3 +386,46 @@ def test_the_table_has_each_operation_and_size_by_its_slowest_rank(bench):
     ]
     assert table.rows[0][4] == "–"
     assert {row[1] for row in table.rows} == {one.replace("_", "-") for one in OPERATIONS}
+
+
+def wait_for_hosts(bench, share, rounds, *, paced=True):
+    """So many of the first all-reduces of 16 MiB were slower on both, while rank 1's waited for its host."""
+    left = dict.fromkeys(RANKS, rounds)
+
+    def slower(one):
+        left[one.worker] -= 1
+        if left[one.worker] < 0:
+            return one
+        labels = {**one.labels, "repeats": max(1, int(share * one.label("repeats")))}
+        waited = (paced and one.worker == RANKS[1]) or None
+        return replace(one, work=share * one.work, labels=labels, host_paced=waited)
+
+    bench.change(slower, TEAM, operation=ALL_REDUCE, mib=16)
+
+
+@pytest.mark.parametrize(("paced", "outcome"), [(True, PASS), (False, FAIL)])
+def test_rounds_in_which_a_gpu_waited_for_its_host_do_not_count(bench, paced, outcome):
+    wait_for_hosts(bench, 0.3, 3, paced=paced)
+    assert bench.found().outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("share", "paced", "outcome"),
+    [(0.7, True, NOT_MEASURED), (0.7, False, FAIL), (0.97, True, PASS), (0.1, True, FAIL)],
+)
+def test_a_rate_at_the_pace_of_a_host_does_not_blame_the_gpus_unless_the_host_is_too_slow(
+    bench, share, paced, outcome
+):
+    wait_for_hosts(bench, share, 100, paced=paced)
+    found = bench.found()
+    assert found.outcome is outcome
+    if outcome is NOT_MEASURED:
+        text = r"15\d GB/s, limit ≥ 1\d\d GB/s: 16 MiB, while a host took 0\.11 ms to queue each"
+        assert re.match(text, found.detail)
+
+
+def test_what_is_slow_at_another_size_fails_beside_a_rate_at_the_pace_of_a_host(bench):
+    wait_for_hosts(bench, 0.7, 100)
+    bench.slower(TEAM, 0.5, operation=ALL_REDUCE, mib=128)
+    found = bench.found()
+    assert (found.outcome, found.detail.split(";")[0]) == (FAIL, "128 MiB")

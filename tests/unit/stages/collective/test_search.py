@@ -1,5 +1,6 @@
 """In simulated runs the stage finds who is to blame; where all is well it asks for no further turn."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -12,13 +13,14 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.champions import ChampionRate, champions_event, team_key
+from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, Verdict
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import CRITERIA
 from rigproof.stages.collective.rates import figure_rate, speeds
 from rigproof.stages.collective.search import further
-from rigproof.stages.collective.stage import OPERATIONS
+from rigproof.stages.collective.stage import ARMS, AS_IT_IS, OPERATIONS, PROTOCOLS
 from rigproof.stages.kind import StageWork
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
@@ -56,6 +58,7 @@ def test_where_all_is_well_no_group_is_tested_by_itself() -> None:
     ("nodes", "gpus", "fault", "failing"),
     [
         (1, 8, "collective-hang@n0/gpu5", {"n0"}),
+        (1, 2, "collective-hang@n0/gpu1", {"n0"}),
         (3, 4, "collective-wrong@n1/gpu2", {"n1", "rig"}),
         (4, 4, "nvlink-down@n1/gpu2", {"n1"}),  # between nodes the LAN is slower
     ],
@@ -64,9 +67,10 @@ def test_a_card_that_spoils_its_team_is_found_and_named_in_the_verdict(nodes, gp
     loaded = rig(nodes, gpus)
     recording = simulated_recording(loaded, "quick", (fault,))
     name = fault.partition("@")[2]
-    why = f"{name} is to blame: it fails with each partner"
+    how = "with each partner" if fault.startswith("nvlink") else "alone"
+    why = f"{name} is to blame: it fails {how}"
     assert said(recording) == [("blamed", name.partition("/")[0], why)]
-    assert 0 < turns(recording) <= 7
+    assert 0 < turns(recording) <= 8
     (blamed,) = (one for one in recording.events if one.kind == "blamed")
     assert blamed.data["apart"] == [name]
     evidence = Evidence(recording, loaded)
@@ -81,7 +85,7 @@ def test_of_several_to_blame_the_verdict_has_all_names_in_one_sentence() -> None
     loaded = rig(1, 8)
     recording = simulated_recording(loaded, "quick", ("collective-wrong@n0/gpu5", "collective-wrong@n0/gpu2"))
     assert {message for _, _, message in said(recording)} == {
-        f"n0/gpu{place} is to blame: it fails with each partner" for place in (2, 5)
+        f"n0/gpu{place} is to blame: it fails alone" for place in (2, 5)
     }
     verdict = judge(CRITERIA[0], "n0", Evidence(recording, loaded))
     named = verdict.detail.partition("to blame are ")[2]
@@ -101,7 +105,7 @@ def test_groups_do_what_the_team_failed_in(fault, operation, mib) -> None:
     """Where one operation alone is wrong or stuck, or a size, another one in a part would be fine."""
     loaded, keys = rig(1, 6), f"to={mib},field={operation}" if fault == "wrong" else f"field={operation}"
     recording = simulated_recording(loaded, "standard", (f"collective-{fault}@n0/gpu4:{keys}",))
-    assert said(recording) == [("blamed", "n0", "n0/gpu4 is to blame: it fails with each partner")]
+    assert said(recording) == [("blamed", "n0", "n0/gpu4 is to blame: it fails alone")]
     asked = next(one for one in recording.events if one.kind == "groups_tested")
     assert asked.data["done"] == {"n0": [(operation, mib)]}
     tested = [one for one in recording.rounds if one.stage == STAGE and one.label("group")]
@@ -115,11 +119,63 @@ def test_groups_do_what_the_team_failed_in(fault, operation, mib) -> None:
     assert "n0/gpu4 is to blame" in verdict.detail
 
 
-def test_of_two_cards_alone_it_is_said_that_nobody_can_tell() -> None:
-    recording = simulated_recording(rig(1, 2), "quick", ("collective-hang@n0/gpu1",))
+@pytest.mark.parametrize("fault", ["collective-slow@n0/gpu1", "nvlink-down@n0/gpu1"])
+def test_of_two_cards_that_are_fine_alone_it_is_said_that_nobody_can_tell(fault) -> None:
+    recording = simulated_recording(rig(1, 2), "quick", (fault,))
     ((kind, subject, message),) = said(recording)
-    assert (kind, subject, turns(recording)) == ("not_told", "n0", 0)
+    assert (kind, subject, turns(recording)) == ("not_told", "n0", 1)
     assert message.startswith("who is to blame cannot be told: there is nobody else that is fine")
+
+
+def path_of(recording: Recording, loaded: LoadedRig) -> Verdict:
+    return judge(CRITERIA[-1], "n0", Evidence(recording, loaded))
+
+
+@pytest.mark.parametrize("level", ["quick", "standard"])
+def test_a_team_that_is_slow_tries_its_other_arms(level) -> None:
+    """NVLink that does not work costs most of the rate; what goes through the host is as fast as ever."""
+    loaded = rig(1, 2)
+    recording = simulated_recording(loaded, level, ("nvlink-down@n0/gpu1",))
+    tried = [one for one in recording.events if one.kind == "arm_tried"]
+    assert [one.data["arm"] for one in tried] == [*ARMS, *PROTOCOLS]
+    assert {tuple(one.data["teams"]) for one in tried} == {("n0",)}
+    found = path_of(recording, loaded)
+    assert found.outcome is Outcome.PASS
+    assert re.fullmatch(r"16 MiB as it is [\d.]+(, [\w&2 ]+ [\d.]+){5}; P2P is not used.*", found.detail)
+    check_sentences([found])
+
+
+def test_after_a_hang_in_each_arm_no_protocol_is_tried() -> None:
+    loaded = rig(1, 4)
+    recording = simulated_recording(loaded, "quick", ("collective-hang@n0/gpu1",))
+    assert [one.data["arm"] for one in recording.events if one.kind == "arm_tried"] == [*ARMS]
+    found = path_of(recording, loaded)
+    assert (found.outcome, found.detail.endswith("so it is none of the ways between them")) == (
+        Outcome.FAIL,
+        True,
+    )
+
+
+def test_a_worker_that_is_lost_in_another_arm_takes_nothing_from_what_came_before() -> None:
+    loaded = rig(1, 4)
+    recording = simulated_recording(loaded, "quick", ("collective-hang@n0/gpu1",))
+    second = [one for one in recording.events if one.kind == "arm_tried"][1]
+    late = [one for one in recording.events if one.kind == "rank_stuck" and one.t_s > second.t_s]
+    recording.events = [one for one in recording.events if one not in late]
+    recording.rounds = [one for one in recording.rounds if one.t_s < second.t_s]
+    data = {"workers": ["n0/gpu1#0"], "size": 4}
+    recording.events.append(Event(second.t_s + 1, "crew_failed", "n0", "it lost n0/gpu1#0", STAGE, data=data))
+    evidence = Evidence(recording, loaded)
+    assert judge(CRITERIA[0], "n0", evidence).outcome is Outcome.FAIL
+    found = path_of(recording, loaded)
+    assert (found.outcome, found.detail) == (Outcome.FAIL, "as it is: stuck; without P2P: stuck")
+
+
+def test_an_arm_that_was_asked_for_and_did_nothing_is_no_pass() -> None:
+    loaded = rig(1, 2)
+    recording = simulated_recording(loaded, "quick", ("collective-slow@n0/gpu1",))
+    recording.rounds = [one for one in recording.rounds if one.label("arm") in (None, AS_IT_IS)]
+    assert path_of(recording, loaded).outcome is Outcome.NOT_MEASURED
 
 
 def test_what_a_signal_did_is_no_reason_to_look_for_a_card() -> None:

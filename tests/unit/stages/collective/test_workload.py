@@ -7,8 +7,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from rigproof.criteria.evidence.fronts import halt
+from rigproof.devices import rank as ranks_worker
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import GLOO, NCCL
 from rigproof.host.addresses import free_ports
@@ -18,12 +20,14 @@ from rigproof.stages.collective import workload
 from rigproof.stages.collective.blame import next_step
 from rigproof.stages.collective.stage import OPERATIONS, Case, CollectiveSpec
 from rigproof.stages.collective.tested import rates_of, trial_of
-from rigproof.stages.collective.workload import RankWork, run_collective
+from rigproof.stages.collective.workload import Agreed, RankWork, run_collective
 from support.devices import NodeContext
+from support.two_devices import needs_gpus
 
 SPEC = CollectiveSpec(
     "collective",
     backend=GLOO,
+    rig_backend=GLOO,
     operations=OPERATIONS,
     sizes_mib=(0, 1),
     other_sizes_mib=(1,),
@@ -38,7 +42,7 @@ SPEC = CollectiveSpec(
 )
 # A rank that does something else before it joins, or in an operation: `hurt` gets the place of its answer.
 LYING = """\
-import os, signal, time
+import os, signal, time, torch
 from rigproof.stages.collective import operations
 from rigproof.stages.collective.workload import RankWork, serve
 class Rank(RankWork):
@@ -202,15 +206,20 @@ def test_what_is_due_is_done_late_but_not_however_slow_the_link_is(each_s, left_
 
 
 @pytest.mark.parametrize(
-    ("case", "foreseen", "warm"),
+    ("case", "foreseen", "warm", "paced", "measured"),
     [
-        (Case("all_to_all", 1, odd=True), {}, 2),  # of four H200 the first one takes 1.4 s
-        (Case("all_to_all", 1, odd=True), {"all_to_all": (1, 0.001)}, 1),
-        (Case("all_to_all", 0, odd=True), {}, 1),
+        (Case("all_to_all", 1, odd=True), {}, 2, 0, 3),  # of four H200 the first one takes 1.4 s
+        (Case("all_to_all", 1, odd=True), {"all_to_all": (1, 0.001)}, 1, 0, 3),
+        (Case("all_to_all", 0, odd=True), {}, 1, 0, 3),
+        (Case("all_reduce", 16, odd=True), {"all_reduce": (1, 0.001)}, 1, 2, 5),
+        (Case("all_reduce", 16, odd=True), {"all_reduce": (1, 0.001)}, 1, 99, 12),
     ],
 )
-def test_what_connects_the_ranks_leaves_rounds_of_many_operations(case, foreseen, warm):
-    rounds, taken_s = [], iter([1.4] * (warm == 2) + [0.0001] * 9)
+def test_what_connects_the_ranks_or_waits_for_a_host_leaves_rounds_of_many_operations(
+    case, foreseen, warm, paced, measured
+):
+    """`paced`: in so many rounds a host sets the pace; there are others in their place, up to a bound."""
+    rounds, taken_s = [], iter([1.4] * (warm == 2) + [0.0001] * 99)
 
     def a_round(_case, operation, phase):
         rounds.append((phase, len(operation.answers)))
@@ -222,46 +231,55 @@ def test_what_connects_the_ranks_leaves_rounds_of_many_operations(case, foreseen
         steps=SimpleNamespace(outside_s=0.0),
         make=lambda _case, repeats: SimpleNamespace(answers=[0] * repeats),
         _round=a_round,
-        _agree=lambda: SimpleNamespace(step_s=work._step_s, outside_s=0.0, left_s=-1.0),
+        _agree=lambda: Agreed(-1.0, work._step_s, 0.0, paced=len(rounds) - warm <= paced),
         _foreseen=foreseen,
         _end_s=0.0,
     )
     RankWork._case(work, case, 0.0)
-    assert rounds == [("warmup", 1)] * warm + [("measure", 64)] * 3
+    assert rounds == [("warmup", 1)] * warm + [("measure", 64)] * measured
 
 
 ARMS = ["without P2P", "without P2P and shared memory"]
-PROTOCOLS = ["by LL alone", "by LL128 alone", "by Simple alone"]
+OF_GPUS = replace(SPEC, backend=NCCL, rig_backend=GLOO, arm_s=1.5)
 
 
 @pytest.mark.parametrize(
-    ("spec", "ended", "arms"),
+    ("spec", "subject", "ran"),
     [
-        ({}, "fine", []),
-        ({"arm_s": 1.5}, "fine", ARMS),
-        ({}, "stuck", ARMS),
-        ({}, "wrong", [*ARMS, *PROTOCOLS]),
-        ({"arm_s": 1.5, "backend": GLOO}, "wrong", []),
-        ({"arm_s": 1.5, "subject": "rig"}, "wrong", []),
-        ({"arm_s": 1.5, "group": "host/cpu0 host/cpu1"}, "wrong", []),
+        (replace(OF_GPUS, arm_s=0.0), "host", [("nccl", "as it is")]),
+        (OF_GPUS, "host", [("nccl", arm) for arm in ("as it is", *ARMS)]),
+        (OF_GPUS.in_arm("by LL alone"), "host", [("nccl", "by LL alone")]),
+        (OF_GPUS, "rig", [("gloo", "as it is")]),
+        (replace(OF_GPUS, rig_backend=NCCL), "rig", [("nccl", "as it is")]),
+        (replace(OF_GPUS, backend=GLOO), "host", [("gloo", "as it is")]),
     ],
 )
-def test_arms_are_measured_where_they_are_planned_and_after_a_failure(cpu, monkeypatch, spec, ended, arms):
-    ran = []
+def test_arms_are_of_gpus_of_one_node_and_the_rig_has_a_backend_of_its_own(
+    cpu, monkeypatch, spec, subject, ran
+):
+    found, variables = [], []
 
-    def rank(_module, spec, _context, *, hear, environment, **_more):
-        ran.append((spec.arm, dict(environment)))
-        hear({"what": "ended", "wrong": ended == "wrong"})
-        return ended != "stuck"
+    def rank(_module, spec, _context, *, environment, **_more):
+        found.append((spec.backend, spec.arm))
+        variables.append(bool(environment))
+        return False  # a rank that is stuck in one arm goes on with the next
 
     monkeypatch.setattr(workload, "run_rank", rank)
     context = NodeContext()
-    subject = spec.pop("subject", "host")
     context.crew = Member(subject, 0, 2, ("127.0.0.1", free_ports("127.0.0.1", 1)[0]))
-    run_collective(replace(SPEC, **{"backend": NCCL, **spec}), cpu, context)
-    assert ran[0] == ("as it is", {})
-    assert [arm for arm, _ in ran[1:]] == arms
-    assert all(variables for _, variables in ran[1:])
+    run_collective(spec, cpu, context)
+    assert found == ran
+    assert variables == [arm != "as it is" for _, arm in ran]
+
+
+def test_a_device_alone_checks_its_own_answers(cpu, children):
+    spec = replace(SPEC, operations=OPERATIONS, group="host/cpu0", seconds=0.2)
+    context = NodeContext()
+    context.crew = Member("host", 0, 1)
+    run_collective(spec, cpu, context)
+    assert context.events("wrong_result") == []
+    assert {one.label("operation") for one in context.rounds} == set(OPERATIONS)
+    assert {(one.verified and one.work > 0, one.label("ranks")) for one in context.rounds} == {(True, 1)}
 
 
 @pytest.mark.parametrize(
@@ -284,3 +302,42 @@ def test_how_slow_the_network_is_is_not_told_by_one_delay(monkeypatch, taken_s, 
     )
     RankWork._probe(work)
     assert work._foreseen == {"": (1 / 16, foreseen_s)}
+
+
+@pytest.fixture
+def two_hosts(monkeypatch):
+    """Two ranks on one GPU seem to be on two hosts: NCCL refuses them otherwise."""
+    own = ranks_worker.group_environment
+
+    def environment(crew):
+        return {**own(crew), "NCCL_HOSTID": f"host{crew.rank}"}
+
+    monkeypatch.setattr(ranks_worker, "group_environment", environment)
+
+
+BY_NCCL = replace(SPEC, backend=NCCL, first_s=30.0)
+needs_gpu = needs_gpus(1, torch.cuda.device_count())
+
+
+@needs_gpu
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_by_nccl_every_answer_of_a_rank_alone_and_of_two_is_right(group, two_hosts, ranks):
+    for context in group(ranks, replace(BY_NCCL, group="some")):
+        assert [one for one in context.records if hasattr(one, "kind")] == []
+        assert {one.label("operation") for one in context.rounds} == set(OPERATIONS)
+        assert all(one.verified and one.work > 0 and one.seconds > 0 for one in context.rounds)
+
+
+@needs_gpu
+def test_by_nccl_a_changed_element_is_found_in_a_rank_alone(group, two_hosts):
+    after = "torch.cuda.synchronize(); made.answers[place][-1] += 1"
+    (context,) = group(1, replace(BY_NCCL, operations=OPERATIONS[:1], group="some"), after=after)
+    assert {one.data["operation"] for one in context.events("wrong_result")} == {"all_reduce"}
+
+
+@needs_gpu
+def test_what_nccl_says_of_a_rank_that_does_not_enter_is_kept(group, two_hosts):
+    spec = replace(BY_NCCL, operations=OPERATIONS[:1], first_s=5.0)
+    before = "if self.crew.rank == 1 and case.mib: import time; time.sleep(60)"
+    found = [context.events("rank_stuck") for context in group(2, spec, before=before)]
+    assert all("NCCL version" in one.data["nccl_ras"] for (one,) in found)

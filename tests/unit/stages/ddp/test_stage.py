@@ -33,4 +33,5 @@ def test_all_ranks_of_a_rig_join_by_gloo_where_one_is_a_cpu(gpus, devices, backe
         for kind in (DDP, COLLECTIVE)
     )
     assert [one.device for one in trained] == devices
-    assert [one.backend for one in (*trained, *exchanged)] == [backend] * 4
+    assert [one.backend for one in trained] == [one.rig_backend for one in exchanged] == [backend] * 2
+    assert [one.backend for one in exchanged] == ["nccl" if one == "cuda" else "gloo" for one in devices]
