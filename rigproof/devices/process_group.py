@@ -10,6 +10,7 @@ import torch.distributed as dist
 from rigproof.devices.cpu import CpuMark
 from rigproof.devices.cuda import CudaMark
 from rigproof.devices.device import Mark
+from rigproof.devices.progress import Progress
 from rigproof.devices.specs import NCCL
 from rigproof.host.parent import tell
 from rigproof.records.crews import Member
@@ -21,17 +22,19 @@ PATIENCE = timedelta(minutes=10)  # longer than any deadline of ours: the worker
 class Steps:
     """Tells the worker each step of this rank: its number, the same on all ranks, what it is, and its size.
 
-    `outside_s`: how long what comes between two steps may take.
+    `outside_s`: how long what comes between two steps may take. `progress`: in the operations of a step.
     """
 
     def __init__(self, outside_s: float) -> None:
         self.outside_s = outside_s
         self.sequence = 0
+        self.progress = Progress()
 
     @contextmanager
     def step(self, operation: str, mib: int, limit_s: float) -> Iterator[None]:
         """A step that must be over within `limit_s`; it is left when the device has finished it."""
         self.sequence += 1
+        self.progress.begin_step()
         front = {"sequence": self.sequence, "operation": operation, "mib": mib}
         tell(what="step", inside=True, limit_s=limit_s, **front)
         yield

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from rigproof.devices.own_process import ApartError, Task, run_apart, unheard
+from rigproof.devices.progress import FILE, ProgressFile
 from rigproof.devices.ras import ADDRESS, own_address, status_at
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
@@ -89,7 +90,8 @@ def run_rank(
     its first step must be told; `most_s`: how soon the last one (`run_apart`). Else an event about the crew
     has the rank's front: `rank_stuck` if the process was silent past its deadline, `rank_died` if it failed
     or was killed. `data` is added to it, and `unreached`: how this host fails to reach rank 0's just then,
-    and `nccl_ras`: what NCCL said of the group while it hung, if anything.
+    `nccl_ras`: what NCCL said of the group while it hung, if anything, and `halves`: how many halves of
+    operations of its last step it had begun and left (`devices.progress`).
     `environment`: more variables of the process. The worker itself goes on.
     """
     crew, ras, said = context.crew, own_address(), []
@@ -101,29 +103,30 @@ def run_rank(
         else:
             hear(message)
 
-    try:
-        run_apart(
-            module,
-            spec,
-            context,
-            records=records,
-            test="rank's process",
-            silent="it was silent",
-            stall_s=first_s,
-            most_s=most_s,
-            environment={**group_environment(crew), ADDRESS: ras, **environment},
-            hear=heard,
-            examine=lambda: said.append(status_at(ras)),
-            torch=True,
-        )
-    except ApartError as error:
-        kind = "rank_stuck" if error.how == "silent" else "rank_died"
-        where = f"{'inside' if front['inside'] else 'after'} {front['operation']} {front['sequence']}"
-        held = ", stopped by a signal" if error.held else ""
-        message = f"rank {crew.rank} of {crew.size} ({context.subject}) {where}{held}: {error}"
-        told = {"rank": crew.rank, "size": crew.size, "held": error.held, "status": error.status}
-        seen = {"unreached": _unreached(crew), "nccl_ras": "".join(said)}
-        data = {**front, **told, **seen, **(data or {})}
-        Reporter(context, spec.stage, crew.subject).event(kind, message, data)
-        return False
-    return True
+    with ProgressFile() as progress:
+        try:
+            run_apart(
+                module,
+                spec,
+                context,
+                records=records,
+                test="rank's process",
+                silent="it was silent",
+                stall_s=first_s,
+                most_s=most_s,
+                environment={**group_environment(crew), ADDRESS: ras, FILE: progress.path, **environment},
+                hear=heard,
+                examine=lambda: said.append(status_at(ras)),
+                torch=True,
+            )
+        except ApartError as error:
+            kind = "rank_stuck" if error.how == "silent" else "rank_died"
+            where = f"{'inside' if front['inside'] else 'after'} {front['operation']} {front['sequence']}"
+            held = ", stopped by a signal" if error.held else ""
+            message = f"rank {crew.rank} of {crew.size} ({context.subject}) {where}{held}: {error}"
+            told = {"rank": crew.rank, "size": crew.size, "held": error.held, "status": error.status}
+            seen = {"unreached": _unreached(crew), "nccl_ras": "".join(said), "halves": progress.halves()}
+            data = {**front, **told, **seen, **(data or {})}
+            Reporter(context, spec.stage, crew.subject).event(kind, message, data)
+            return False
+        return True

@@ -1,7 +1,7 @@
 """Which rank kept a group from its end: read from how far each of them came. Pure.
 
 Each rank that was stuck past its deadline, or whose process ended, has an event with its front: the step that
-it had told last, by a number that is the same on all ranks, and whether it was inside it.
+it had told last, by a number that is the same on all ranks, whether it was inside it, and how far.
 """
 
 from collections.abc import Iterable, Sequence
@@ -146,7 +146,11 @@ def _cut_off(stuck: Sequence[Event], died: Sequence[Event]) -> Halt | None:
 
 
 def _missing(stuck: Sequence[Event], size: int) -> Halt | None:
-    """Those furthest behind. If all came as far, inside the same operation, nobody is known to be missing."""
+    """Those furthest behind. If all came as far, inside the same operation, nobody is known to be missing.
+
+    In one step of many operations those are who stood between two of them. Of those inside an earlier one
+    than others nobody knows whether what they wait for was lost on its way.
+    """
     if not stuck:
         return None
     furthest = max(map(_progress, stuck))
@@ -158,6 +162,11 @@ def _missing(stuck: Sequence[Event], size: int) -> Halt | None:
         return _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(behind[0])}{others}")
     if not front.data.get("inside"):
         return _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(front)}")
+    most = max(map(_halves, stuck))
+    between = [one for one in stuck if _halves(one) < most and not _halves(one) % 2]
+    if between:
+        words = f"{_ranks(between)} stood still between two operations, and the others waited {_where(front)}"
+        return _halt("stuck", between, front, words)
     return _halt("stuck", [], front, f"all {size} ranks were stuck {_where(front)}: which one cannot be told")
 
 
@@ -180,6 +189,12 @@ def _progress(event: Event) -> int:
     """Twice the number of the step, and one more once it was left."""
     sequence = event.data.get("sequence")
     return 2 * (sequence if isinstance(sequence, int) else 0) + (event.data.get("inside") is not True)
+
+
+def _halves(event: Event) -> int:
+    """Halves of operations that a rank had begun and left in its step. An odd number is inside of one."""
+    halves = event.data.get("halves")
+    return halves if isinstance(halves, int) else 0
 
 
 def _where(event: Event) -> str:

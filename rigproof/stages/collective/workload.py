@@ -20,7 +20,7 @@ from rigproof.devices.own_process import serve_apart
 from rigproof.devices.process_group import Place, Steps, join, meeting_place
 from rigproof.devices.rank import OURS, run_rank
 from rigproof.devices.reporting import Reporter
-from rigproof.devices.specs import NCCL, WorkerContext
+from rigproof.devices.specs import GLOO, NCCL, WorkerContext
 from rigproof.records.measurements import GB, Phase
 from rigproof.stages.collective.operations import BATCH, KINDS, Operation, Wrong
 from rigproof.stages.collective.stage import (
@@ -197,12 +197,12 @@ class RankWork:
         together = torch.zeros(1, device=place.where)
         place.mark().wait()
         with self._step(case.operation, case.mib):
-            dist.all_reduce(together)
+            self._start(dist.all_reduce, together)
             for each in range(head):
-                operation.start(each, first + each)
+                self._start(operation.start, each, first + each)
             begun, begun_s = place.mark(), self.context.now_s()
             for each in range(head, number):
-                operation.start(each, first + each)
+                self._start(operation.start, each, first + each)
             ended, queued_s = place.mark(), self.context.now_s() - begun_s
             ended.wait()
         seconds = ended.seconds_since(begun)
@@ -231,6 +231,10 @@ class RankWork:
                 "repeats": repeats,
             },
         )
+
+    def _start(self, start: Callable[..., object], *arguments: object) -> None:
+        with self.steps.progress.operation(blocks=self.spec.backend == GLOO):
+            start(*arguments)
 
     def _agree(self) -> Agreed:
         """Let all ranks know the least time left, and the most time needed."""

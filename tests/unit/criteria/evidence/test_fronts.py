@@ -68,6 +68,23 @@ def test_ranks_that_ended_are_ahead_of_one_that_is_stuck():
     )
 
 
+@pytest.mark.parametrize(
+    ("halves", "missing"),
+    [
+        ((9, 8, 9), ("n1/gpu1",)),  # gloo: it left the fourth operation, and does not enter the fifth
+        ((128, 6, 128), ("n1/gpu1",)),  # NCCL: its host queued three, the others' hosts all
+        ((4, 9, 2), ("n1/gpu0", "n1/gpu2")),
+        ((9, 7, 9), ()),  # inside an earlier one: what it waits for may be lost
+        ((128, 128, 128), ()),
+        ((8, 8, 8), ()),
+    ],
+)
+def test_in_a_step_of_many_operations_who_stands_between_two_is_missing(halves, missing):
+    how, named, words = halt(*(event(rank, halves=one) for rank, one in enumerate(halves)))
+    assert (how, named) == ("stuck", missing)
+    assert ("stood still between two operations, and the others waited inside" in words) == bool(missing)
+
+
 def test_nobody_is_named_if_all_are_inside():
     found = halt(event(0), event(1), event(2))
     assert found == (

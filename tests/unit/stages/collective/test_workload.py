@@ -149,6 +149,24 @@ def test_a_rank_that_never_meets_the_others_is_named_when_the_time_to_join_is_ov
     assert ended.words == "rank 1 (host/cpu1) stood still after start 0, and the others waited inside join 1"
 
 
+STALLS = """
+        own, started = self._start, []
+        def start(*arguments):
+            started.append(1)
+            if self.crew.rank == 1 and len(started) == 9: time.sleep(600)
+            own(*arguments)
+        self._start = start
+"""
+
+
+def test_of_two_ranks_the_one_that_hangs_between_two_operations_of_a_batch_is_named(group):
+    found = group(2, replace(SPEC, first_s=5.0), first=STALLS)
+    events = [one for context in found for one in context.events("rank_stuck")]
+    ended = halt(events, 2)
+    assert (ended.how, ended.missing) == ("stuck", ("host/cpu1",)), events
+    assert "stood still between two operations" in ended.words
+
+
 def test_a_rank_that_hangs_without_a_signal_is_named_by_groups_with_and_without_it(group):
     """All of its group stand in the same operation."""
     before = "if self.context.subject == 'host/cpu1' and case.mib: time.sleep(600)"
