@@ -88,6 +88,7 @@ def rank_of(rank: int, port: int, given: argparse.Namespace, results: Any) -> No
     spec = CollectiveSpec(
         "collective",
         backend=backend,
+        rig_backend=backend,
         operations=(ALL_REDUCE,),
         sizes_mib=(),
         other_sizes_mib=(),

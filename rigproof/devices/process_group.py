@@ -10,9 +10,9 @@ import torch.distributed as dist
 from rigproof.devices.cpu import CpuMark
 from rigproof.devices.cuda import CudaMark
 from rigproof.devices.device import Mark
-from rigproof.devices.progress import Progress
 from rigproof.devices.specs import NCCL
 from rigproof.host.parent import tell
+from rigproof.host.progress import Progress
 from rigproof.records.crews import Member
 
 JOIN = "join"

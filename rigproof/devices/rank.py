@@ -14,12 +14,12 @@ from ipaddress import ip_address
 from typing import Any
 
 from rigproof.devices.own_process import ApartError, Task, run_apart, unheard
-from rigproof.devices.progress import FILE, ProgressFile
 from rigproof.devices.ras import ADDRESS, own_address, status_at
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host.child import Message
 from rigproof.host.interfaces import interfaces
+from rigproof.host.progress import FILE, ProgressFile
 from rigproof.records.crews import Member
 
 START = "start"  # the step of a process that has not told any
@@ -91,7 +91,7 @@ def run_rank(
     has the rank's front: `rank_stuck` if the process was silent past its deadline, `rank_died` if it failed
     or was killed. `data` is added to it, and `unreached`: how this host fails to reach rank 0's just then,
     `nccl_ras`: what NCCL said of the group while it hung, if anything, and `halves`: how many halves of
-    operations of its last step it had begun and left (`devices.progress`).
+    operations of its last step it had begun and left (`host.progress`).
     `environment`: more variables of the process. The worker itself goes on.
     """
     crew, ras, said = context.crew, own_address(), []

@@ -245,6 +245,14 @@ class Recording:
         earlier_attempts = self.earlier_attempts if number is None else {}
         return replace(self, stages=stages, earlier_attempts=earlier_attempts, tables=tables)
 
+    def since_the_beginning_of(self, stage: str) -> "Recording":
+        """The same, of that stage only what its last attempt in the last lap has recorded."""
+        begun_s = self.stages[stage].start_s
+        events = [one for one in self.events if one.stage != stage or not one.t_s < begun_s]
+        own = {stage: (begun_s, inf)}
+        tables = {name: rows.between(-inf, inf, own) for name, rows in self.tables.items()}
+        return replace(self, events=events, tables=tables)
+
     def is_last(self, record: StageRecord | Event) -> bool:
         """Whether a record belongs to the last attempt at its stage in its lap, or to no stage."""
         if record.stage is None or record.stage not in self.earlier_attempts:

@@ -129,7 +129,7 @@ def main() -> None:
         crew = Member("rig", told["rank"], told["size"], (told["host"], port))
         context = RankContext(f"{subject}#0", crew, subject)
         context.operation = operation
-        spec = CollectiveSpec(STAGE, GLOO, (operation,), **SPEC)
+        spec = CollectiveSpec(STAGE, GLOO, GLOO, (operation,), **SPEC)
         threads.append(threading.Thread(target=run_collective, args=(spec, device, context)))
     with ours, forked_children(ours):
         for thread in threads:

@@ -69,12 +69,12 @@ class Halt:
 def halt_of(
     team: SharedEvidence, stage: str, *, begin_s: float = -inf, end_s: float = inf, **which: str
 ) -> Halt | None:
-    """What ended the group early in a stage, between these run times; None if nothing did.
+    """What ended the group early in a stage; None if nothing did. `which`: the `data` of its ranks' events.
 
-    `which`: the `data` of its events.
+    That the crew itself failed, which has no such data, counts between `begin_s` and `end_s`, run time.
     """
-    events = team.events("rank_stuck", "rank_died", "crew_failed")
-    own = [one for one in events if one.stage == stage and begin_s <= one.t_s < end_s]
+    events = [one for one in team.events("rank_stuck", "rank_died", "crew_failed") if one.stage == stage]
+    own = [one for one in events if one.kind != "crew_failed" or begin_s <= one.t_s < end_s]
     return halt(own, len(team.members), **which)
 
 

@@ -22,6 +22,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.slowed import rate_slowed_by
 from rigproof.profiles.planning.subjects import RIG, Subject
+from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure, figure_and_limit
 from rigproof.stages.collective.pairs import number_of_pairs, units_of
@@ -213,12 +214,17 @@ def _wrong(team: SharedEvidence, **which: str) -> tuple[str, float] | None:
 
 def _halt(team: SharedEvidence, arm: str) -> Halt | None:
     """What ended an arm early: a worker that is lost in a later turn takes nothing from the ones before."""
-    events = team.evidence.events
-    turns = [*events.of_kind("arm_tried"), *events.of_kind("groups_tested")]
+    turns = [*_asked(team, "arm_tried"), *_asked(team, "groups_tested")]
     own = next((one for one in turns if one.data.get("arm") == arm), None)
     begin_s = -inf if own is None else own.t_s
     end_s = min((one.t_s for one in turns if one.t_s > begin_s), default=inf)
     return halt_of(team, STAGE, begin_s=begin_s, end_s=end_s, group="", arm=arm)
+
+
+def _asked(team: SharedEvidence, kind: str) -> list[Event]:
+    """What the stage asked for in this attempt, after the turns of its plan."""
+    begin_s = team.evidence.stage(STAGE).start_s
+    return [one for one in team.evidence.events.of_kind(kind) if one.stage == STAGE and one.t_s >= begin_s]
 
 
 def _excuse(halt: Halt) -> None:
@@ -420,7 +426,7 @@ def arms_of(team: SharedEvidence) -> set[str]:
     specs = team.evidence.stage(STAGE).settings.get("specs")
     every = specs.values() if isinstance(specs, Mapping) else ()
     planned = any(isinstance(one, Mapping) and one.get("arm_s") for one in every)
-    tried = [one for one in team.evidence.events.of_kind("arm_tried") if one.stage == STAGE]
+    tried = _asked(team, "arm_tried")
     asked = {str(one.data["arm"]) for one in tried if team.subject in one.data.get("teams", ())}
     return asked.union(ARMS if planned else ())
 

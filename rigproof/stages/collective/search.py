@@ -60,8 +60,8 @@ def further(work: StageWork, recording: Recording) -> Further | None:
     If a team was not fine, first its other arms, then groups that tell who is to blame. Then, in a soak,
     pairs of all that are fine.
     """
-    stage, teams = recording.stages[STAGE], _teams(work, recording)
-    events = [one for one in recording.events if one.stage == STAGE and one.t_s >= stage.start_s]
+    recording, teams = recording.since_the_beginning_of(STAGE), _teams(work, recording)
+    events = [one for one in recording.events if one.stage == STAGE]
     turns = [one for one in events if one.kind in ("arm_tried", "groups_tested")]
     known = turns[0].data if turns else _known(recording, work, events, teams)
     asked = [one for one in turns if one.kind == "groups_tested"]

@@ -20,7 +20,7 @@ from rigproof.devices.own_process import serve_apart
 from rigproof.devices.process_group import Place, Steps, join, meeting_place
 from rigproof.devices.rank import OURS, run_rank
 from rigproof.devices.reporting import Reporter
-from rigproof.devices.specs import GLOO, NCCL, WorkerContext
+from rigproof.devices.specs import NCCL, WorkerContext
 from rigproof.records.measurements import GB, Phase
 from rigproof.stages.collective.operations import BATCH, KINDS, Operation, Wrong
 from rigproof.stages.collective.stage import (
@@ -233,7 +233,7 @@ class RankWork:
         )
 
     def _start(self, start: Callable[..., object], *arguments: object) -> None:
-        with self.steps.progress.operation(blocks=self.spec.backend == GLOO):
+        with self.steps.progress.operation():
             start(*arguments)
 
     def _agree(self) -> Agreed:

@@ -2,8 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import dataclass
 from operator import attrgetter
 from statistics import median
 from typing import Any
@@ -205,15 +204,7 @@ def _narrow(found: Finding, share: float) -> bool:
 
 def further(work: StageWork, recording: Recording) -> Further | None:
     """Events about the GPUs that spoil what others exchange with them, as this attempt showed."""
-    begun_s = recording.stages[STAGE].start_s
-    own = replace(
-        recording,
-        events=[one for one in recording.events if one.stage != STAGE or not one.t_s < begun_s],
-        tables={
-            name: rows.between(-inf, inf, {STAGE: (begun_s, inf)}) for name, rows in recording.tables.items()
-        },
-    )
-    evidence = Evidence(own, work.loaded)
+    evidence = Evidence(recording.since_the_beginning_of(STAGE), work.loaded)
     blamed = [(host, gpu) for host in work.on_host if (gpu := spoiler(evidence, host)) is not None]
     return Further(events=tuple(_said(host, gpu) for host, gpu in blamed)) if blamed else None
 

@@ -1,6 +1,6 @@
 """Do gloo, NCCL and Ray take the best way between the nodes, and does it carry what they send?"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -215,9 +215,18 @@ def of_gloo(ways: Ways) -> Finding | None:
 
 def of_nccl(ways: Ways) -> Finding | None:
     """What NCCL did, if the nodes have GPUs for it. Older recordings know nothing of it."""
-    own = ways.arm("NCCL", AS_IT_IS)
+    own, gloo = ways.arm("NCCL", AS_IT_IS), ways.arm("gloo", AS_IT_IS)
+    if own is None and _nccl_planned(ways) and gloo is not None and gloo.outcome == "done":
+        raise NotMeasured("NCCL was not tried as it is")
     tried = ways.node.cards and own is not None and own.outcome != "left out"
     return _of_arms(ways, "NCCL", NCCL) if tried else None
+
+
+def _nccl_planned(ways: Ways) -> bool:
+    """Whether all nodes were told that they all have GPUs."""
+    specs = ways.node.evidence.stage(STAGE).settings.get("specs")
+    told = [one.get("gpus") for one in specs.values()] if isinstance(specs, Mapping) else []
+    return bool(told) and all(isinstance(one, Sequence) and one and all(one) for one in told)
 
 
 def of_ray(ways: Ways) -> Finding | None:

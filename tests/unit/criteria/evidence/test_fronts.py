@@ -73,6 +73,7 @@ def test_ranks_that_ended_are_ahead_of_one_that_is_stuck():
     [
         ((9, 8, 9), ("n1/gpu1",)),  # gloo: it left the fourth operation, and does not enter the fifth
         ((128, 6, 128), ("n1/gpu1",)),  # NCCL: its host queued three, the others' hosts all
+        ((128, 7, 128), ()),  # it may wait for the others, as where NCCL connects them
         ((4, 9, 2), ("n1/gpu0", "n1/gpu2")),
         ((9, 7, 9), ()),  # inside an earlier one: what it waits for may be lost
         ((128, 128, 128), ()),

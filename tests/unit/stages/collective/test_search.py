@@ -171,6 +171,40 @@ def test_a_worker_that_is_lost_in_another_arm_takes_nothing_from_what_came_befor
     assert (found.outcome, found.detail) == (Outcome.FAIL, "as it is: stuck; without P2P: stuck")
 
 
+def test_what_an_earlier_attempt_asked_for_takes_nothing_from_this_one_and_asks_nothing_of_it() -> None:
+    loaded = rig(1, 2)
+    recording = simulated_recording(loaded, "quick")
+    stage = recording.stages[STAGE]
+    for data in ({"arm": "without P2P", "teams": ["n0"]}, {"groups": [["n0/gpu0"]]}):
+        kind = "arm_tried" if "arm" in data else "groups_tested"
+        recording.events.append(Event(stage.start_s - 1, kind, "rig", "x", STAGE, data=data))
+    assert path_of(recording, loaded).outcome is Outcome.NOT_APPLICABLE
+    for rank in (0, 1):
+        data = {"rank": rank, "sequence": 9 - rank, "operation": "all_reduce", "mib": 16, "inside": True}
+        own = f"n0/gpu{rank}#0"
+        told = {**data, "group": "", "arm": AS_IT_IS}
+        recording.events.append(Event(stage.end_s or 0.0, "rank_stuck", "n0", "x", STAGE, own, told))
+    found = judge(CRITERIA[0], "n0", Evidence(recording, loaded))
+    assert (found.outcome, "rank 1 (n0/gpu1) stood still" in found.detail) == (Outcome.FAIL, True)
+
+
+def test_a_hang_in_a_later_lap_is_searched_though_pairs_were_tested_in_an_earlier_one() -> None:
+    loaded = rig(1, 4)
+    recording = simulated_recording(loaded, "quick", ("collective-hang@n0/gpu1",))
+    stage = recording.stages[STAGE]
+    recording.events = [
+        one
+        for one in recording.events
+        if one.kind not in ("arm_tried", "groups_tested", "blamed", "not_told")
+    ]
+    early = Event(stage.start_s - 9, "groups_tested", "rig", "x", STAGE, data={"groups": [], "pairs": True})
+    recording.events.insert(0, early)
+    plan = make_plan(loaded, "quick")
+    more = further(StageWork(loaded, plan, plan.stage(STAGE), {"n0": 64.0}), recording)
+    assert more is not None
+    assert [one.kind for one in more.events] == ["arm_tried"]
+
+
 def test_an_arm_that_was_asked_for_and_did_nothing_is_no_pass() -> None:
     loaded = rig(1, 2)
     recording = simulated_recording(loaded, "quick", ("collective-slow@n0/gpu1",))

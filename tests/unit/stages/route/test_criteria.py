@@ -10,7 +10,7 @@ from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.route.criteria import route, tables
-from rigproof.stages.route.stage import LanArm, LanInterface, LanNode, LanProbe
+from rigproof.stages.route.stage import STAGE, LanArm, LanInterface, LanNode, LanProbe
 from support.equal_hosts import HostRun, host_rig
 from support.sentences import check_sentences
 
@@ -229,13 +229,26 @@ def test_ray_alone_over_wifi_is_to_be_restarted(pair):
 
 @pytest.mark.parametrize("library", ["NCCL", "Ray"])
 def test_what_was_not_counted_is_judged_by_what_the_library_is_said_to_take(pair, library):
-    """As in older recordings, in which gloo alone was tried."""
+    """As in older recordings, in which gloo alone was tried, and no worker was told who has GPUs."""
     over_wifi(pair, library)
     pair.recording.put(LanArm, [one for one in pair.recording.of(LanArm) if one.library == "gloo"])
+    stage = pair.recording.stages[STAGE]
+    told = {
+        worker: {key: value for key, value in spec.items() if key != "gpus"}
+        for worker, spec in stage.settings["specs"].items()
+    }
+    pair.recording.stages[STAGE] = replace(stage, settings={**stage.settings, "specs": told})
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
     assert one.detail == f"{library} takes wlan0, Wi-Fi, and eth0 joins the same nodes"
     assert other.detail.endswith("; NCCL not tried; clock 3 ms ahead of that of n1")
+
+
+def test_nccl_that_was_planned_and_not_tried_is_no_pass(pair):
+    pair.recording.put(LanArm, [one for one in pair.recording.of(LanArm) if one.library == "gloo"])
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (NOT_MEASURED, NOT_MEASURED)
+    assert one.detail.startswith("NCCL was not tried as it is")
 
 
 def test_gloo_and_ray_over_wifi_need_both_remedies(pair):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rigproof.devices.progress import FILE, Progress, ProgressFile
+from rigproof.host.progress import FILE, Progress, ProgressFile
 
 
 @pytest.fixture
@@ -13,14 +13,14 @@ def both(monkeypatch):
         yield Progress(), read
 
 
-def test_an_operation_that_blocks_its_host_is_odd_inside_and_one_that_is_queued_is_not(both):
+def test_a_process_inside_an_operation_has_an_odd_number(both):
     progress, read = both
     seen = [read.halves()]
-    for blocks in (True, False, True):
-        with progress.operation(blocks=blocks):
+    for _ in range(2):
+        with progress.operation():
             seen.append(read.halves())
         seen.append(read.halves())
-    assert seen == [0, 1, 2, 2, 4, 5, 6]
+    assert seen == [0, 1, 2, 3, 4]
     progress.begin_step()
     assert read.halves() == 0
 
@@ -28,13 +28,14 @@ def test_an_operation_that_blocks_its_host_is_odd_inside_and_one_that_is_queued_
 def test_what_was_counted_stays_when_the_process_is_gone(both):
     progress, read = both
     for _ in range(700):
-        with progress.operation(blocks=False):
+        with progress.operation():
             pass
     del progress
     assert read.halves() == 1400
 
 
-def test_without_a_worker_it_counts_for_nobody(monkeypatch):
-    monkeypatch.delenv(FILE, raising=False)
-    with Progress().operation(blocks=True):
+@pytest.mark.parametrize("path", ["", "/nowhere/at/all"])
+def test_without_a_worker_it_counts_for_nobody(monkeypatch, path):
+    monkeypatch.setenv(FILE, path)
+    with Progress().operation():
         pass
