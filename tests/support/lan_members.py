@@ -11,7 +11,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Verdict
 from rigproof.stages.route.criteria import route
-from rigproof.stages.route.stage import LanArm, LanInterface, LanNode, LanProbe
+from rigproof.stages.route.stage import STAGE, LanArm, LanInterface, LanNode, LanProbe
 from support.acceptance import CHECKOUT
 from support.equal_hosts import HostRun, host_rig
 from support.network_hosts import PATIENCE_S, Network
@@ -63,6 +63,11 @@ def judged(network: Network, records: Sequence[Any]) -> dict[str, Verdict]:
     run = HostRun(renamed(host_rig("route", len(network.hosts)), tuple(network.hosts)), route)
     for kind in KINDS.values():
         run.recording.put(kind, [one for one in records if isinstance(one, kind)])
+    if not any(isinstance(one, LanArm) and one.library == "NCCL" for one in records):  # no host has a GPU
+        stage = run.recording.stages[STAGE]
+        specs = {worker: {**spec, "gpus": [False]} for worker, spec in stage.settings["specs"].items()}
+        told = replace(stage, settings={**stage.settings, "specs": specs})
+        run.recording.stages = {**run.recording.stages, STAGE: told}
     run.recording.run = replace(run.recording.run, simulated=False)
     for name, host in network.hosts.items():
         run.recording.nodes[name] = replace(run.recording.nodes[name], address=host.address)

@@ -237,7 +237,8 @@ def test_what_was_not_counted_is_judged_by_what_the_library_is_said_to_take(pair
         worker: {key: value for key, value in spec.items() if key != "gpus"}
         for worker, spec in stage.settings["specs"].items()
     }
-    pair.recording.stages[STAGE] = replace(stage, settings={**stage.settings, "specs": told})
+    settings = {**stage.settings, "specs": told}
+    pair.recording.stages = {**pair.recording.stages, STAGE: replace(stage, settings=settings)}
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
     assert one.detail == f"{library} takes wlan0, Wi-Fi, and eth0 joins the same nodes"
