@@ -1,14 +1,11 @@
 """Do devices that work together exchange data as fast as they can, and right?"""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import partial
-from math import inf
 from typing import NoReturn
 
 from rigproof.criteria.criterion import (
     Criterion,
-    Disturbed,
     Finding,
     Limit,
     NotApplicable,
@@ -16,15 +13,16 @@ from rigproof.criteria.criterion import (
     Trouble,
     pass_or_fail,
 )
-from rigproof.criteria.evidence.fronts import Halt, halt_of
+from rigproof.criteria.evidence.fronts import Halt
 from rigproof.criteria.evidence.launches import LAUNCH_MS
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.slowed import rate_slowed_by
-from rigproof.profiles.planning.subjects import RIG, Subject
-from rigproof.records.measurements import Event
+from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, count_of, figure, figure_and_limit
+from rigproof.records.verdict import Outcome, figure, figure_and_limit
+from rigproof.stages.collective.arms import path
+from rigproof.stages.collective.endings import RIGHT, excuse, halt_in, of_the_others, wrong_of
 from rigproof.stages.collective.pairs import number_of_pairs, units_of
 from rigproof.stages.collective.rates import (
     CHAMPION_SHARE,
@@ -45,20 +43,14 @@ from rigproof.stages.collective.rates import (
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     ALL_TO_ALL,
-    ARMS,
     AS_IT_IS,
     BROADCAST,
-    KIND,
     ONE_MIB,
     OPERATIONS,
-    PROTOCOLS,
     STAGE,
 )
 from rigproof.stages.tables import NO_RATE, StageTable, verified_rounds
 
-ARM_SHARE = KIND.key(lambda own: own.arm_share)
-
-WITHOUT_P2P = next(iter(ARMS))
 MOST_VARIABLES = 2  # that a sentence names
 TITLES = {
     ALL_REDUCE: "all-reduce",
@@ -68,7 +60,6 @@ TITLES = {
     ALL_TO_ALL: "all-to-all",
 }
 EACH_TWO = "each two of it work together"
-RIGHT = "every element of every answer is what arithmetic says"
 LIMIT = (
     "every element of every answer is right, and no rank is stuck or dies. Bus bandwidth of the slowest rank "
     "by size: {own}`stages.collective.sku_share` of the SKU file's figure for as many GPUs; else "
@@ -90,9 +81,6 @@ OF_PAIRS = (
 WRONG = "see `dmesg` for IOMMU and ACS"
 IN_NODE = "compare `nvidia-smi topo -m` with the node's manual"
 SLOW = f"{IN_NODE}; between nodes `export` what lan.route prints"
-PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
-NO_WAY = "see whom collective.all_reduce names: each way between the cards fails"
-MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
 
 
 def judged(operation: str, team: SharedEvidence) -> Finding:
@@ -129,44 +117,7 @@ def _with_pairs(team: SharedEvidence, found: Finding) -> Finding:
 
 def of_team(operation: str, team: SharedEvidence) -> Finding:
     """How the whole team did an operation as it is. NotMeasured if it did not."""
-    return _of_the_others(team, partial(_of_all, operation))
-
-
-def _of_the_others(team: SharedEvidence, judge: Callable[[SharedEvidence], Finding]) -> Finding:
-    """The finding about a team; if it had to do without some members, a failure of the others.
-
-    NotMeasured, with what the others did, if they do not fail: the team is all that the profile promises.
-    """
-    apart = _set_apart(team)
-    left = tuple(one.subject for one in team.members if one.subject not in apart)
-    if not apart or len(left) < 2:
-        return judge(team)
-    found = judge(SharedEvidence(team.evidence, Subject(team.subject, left)))
-    if found.outcome is Outcome.FAIL:
-        return found
-    why = next(iter(apart.values()))
-    if len(apart) > 1:
-        why = f"{STAGE} exchanges data without {', '.join(apart)}, which are to blame"
-    raise NotMeasured(f"{why}; the other {len(left)} {_in_words(found)}")
-
-
-def _set_apart(team: SharedEvidence) -> dict[str, str]:
-    """The members that the team had to do without in this attempt at the stage, and why."""
-    ran, members = team.evidence.recording.stages.get(STAGE), {one.subject for one in team.members}
-    if ran is None:
-        return {}
-    events = [one for one in team.evidence.events.of_kind("set_apart") if one.stage == STAGE]
-    return {one.subject: one.message for one in events if one.t_s <= ran.start_s and one.subject in members}
-
-
-def _in_words(found: Finding) -> str:
-    """How those did that a finding is about: `pass: 216 GB/s, limit ≥ 184 GB/s`."""
-    told = {Outcome.PASS: "pass", Outcome.WARN: "warn"}.get(found.outcome, "have no limit")
-    if found.measured is None:
-        return told
-    if found.limit is None:
-        return f"{told}: {figure(found.measured, UNIT)}"
-    return f"{told}: {', '.join(figure_and_limit(found.measured, found.limit.value, UNIT, 'at_least'))}"
+    return of_the_others(team, partial(_of_all, operation))
 
 
 def _of_all(operation: str, team: SharedEvidence) -> Finding:
@@ -174,13 +125,13 @@ def _of_all(operation: str, team: SharedEvidence) -> Finding:
     if operation != ALL_REDUCE and team.evidence.plan.level == "quick":
         raise NotApplicable("a quick run does one all-reduce alone")
     team.evidence.stage(STAGE)
-    if (wrong := _wrong(team, operation=operation, arm=AS_IT_IS)) is not None:
+    if (wrong := wrong_of(team, operation=operation, arm=AS_IT_IS)) is not None:
         message, from_s = wrong
         detail = message + _blamed(team)
         return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=WRONG, from_s=from_s)
-    halt = _halt(team, AS_IT_IS)
+    halt = halt_in(team, AS_IT_IS)
     if halt is not None and halt.how != "lost" and _about(halt) == operation:
-        _excuse(halt)
+        excuse(halt)
         return Finding(
             Outcome.FAIL,
             detail="; ".join(filter(None, (halt.words + _blamed(team), _variables(team)))),
@@ -193,44 +144,8 @@ def _of_all(operation: str, team: SharedEvidence) -> Finding:
     except NotMeasured as reason:
         if halt is None or halt.how == "lost":
             raise
-        _excuse(halt)
+        excuse(halt)
         raise NotMeasured(f"the group did not get that far: {halt.words}") from reason
-
-
-def _wrong(team: SharedEvidence, **which: str) -> tuple[str, float] | None:
-    """The first wrong answer with such `data` or labels, in words, and its time; of the whole team first."""
-    events = [one for one in team.events("wrong_result") if one.stage == STAGE]
-    for event in sorted(events, key=lambda one: bool(one.data.get("group"))):
-        if all(event.data.get(key) == value for key, value in which.items()):
-            return event.message, event.t_s
-    everything = team.evidence.rounds(team.subject)
-    unverified = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
-    rounds = unverified.having(**which)
-    if not len(rounds):
-        return None
-    operation, from_s = rounds.labels("operation")[0], float(rounds.t_s[0])
-    return f"wrong answers in {count_of(len(rounds), 'rounds')} of {operation}", from_s
-
-
-def _halt(team: SharedEvidence, arm: str) -> Halt | None:
-    """What ended an arm early: a worker that is lost in a later turn takes nothing from the ones before."""
-    turns = [*_asked(team, "arm_tried"), *_asked(team, "groups_tested")]
-    own = next((one for one in turns if one.data.get("arm") == arm), None)
-    begin_s = -inf if own is None else own.t_s
-    end_s = min((one.t_s for one in turns if one.t_s > begin_s), default=inf)
-    return halt_of(team, STAGE, begin_s=begin_s, end_s=end_s, group="", arm=arm)
-
-
-def _asked(team: SharedEvidence, kind: str) -> list[Event]:
-    """What the stage asked for in this attempt, after the turns of its plan."""
-    begin_s = team.evidence.stage(STAGE).start_s
-    return [one for one in team.evidence.events.of_kind(kind) if one.stage == STAGE and one.t_s >= begin_s]
-
-
-def _excuse(halt: Halt) -> None:
-    """Disturbed if no card or link did it."""
-    if halt.by_others:
-        raise Disturbed(halt.words, MORE_MEMORY if halt.how == "memory" else halt.next_step, halt.t_s)
 
 
 def _blamed(team: SharedEvidence, *, why: bool = True) -> str:
@@ -340,138 +255,6 @@ def _criterion(operation: str) -> Criterion:
 def _disturbed(team: SharedEvidence, trouble: Trouble) -> str | None:
     """Explains a low rate by strangers on one of the devices, or by who took its host's CPU time."""
     return next(filter(None, (rate_slowed_by(one, trouble) for one in devices_of(team))), None)
-
-
-@Criterion(
-    "collective.path",
-    title="path between GPUs",
-    scope="team",
-    unit=UNIT,
-    direction="at_least",
-    limit="every arm gives right answers and ends. As it is, all-reduces reach `stages.collective.arm_share` "
-    "of the fastest arm; less warns",
-    limits=(ARM_SHARE,),
-    severity="reseat",
-    remedy=PATH,
-    unmeasured="an arm has too few verified rounds, or a signal ended it. Not applicable to gloo, between "
-    "nodes, and to a run without arms in which nothing failed",
-    idling="not measured",
-    stages=(STAGE,),
-)
-def path(team: SharedEvidence) -> Finding:
-    """A node's GPUs do all-reduces as it is, without P2P, and without shared memory too: then by sockets.
-
-    So a failure tells which way between them is broken, and any arm may be the one that lies. Extended runs
-    have these arms, others after a failure; then each of NCCL's protocols is tried alone, too.
-    """
-    if team.subject == RIG:
-        raise NotApplicable("between nodes there is neither P2P nor shared memory")
-    if any(one.is_cpu for one in devices_of(team)):
-        raise NotApplicable("gloo has no other ways to choose from")
-    return _of_the_others(team, _path)
-
-
-def _path(team: SharedEvidence) -> Finding:
-    team.evidence.stage(STAGE)
-    ran = [arm for arm in (*ARMS, *PROTOCOLS) if _ran(team, arm)]
-    troubles, excuses = _troubles(team, (AS_IT_IS, *ran))
-    if troubles:  # whatever ended another arm
-        bad = [f"{arm}: {found}" for arm, found in troubles.items()]
-        fine = measured(team, [arm for arm in (AS_IT_IS, *ran) if arm not in troubles])
-        if troubles.keys() >= {AS_IT_IS, *ARMS}:
-            detail = "; ".join([*bad, "so it is none of the ways between them"])
-            return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=NO_WAY)
-        return Finding(Outcome.FAIL, detail="; ".join([*bad, *filter(None, [_way_out(fine)])]), source=RIGHT)
-    if excuses:
-        raise excuses[0]
-    if not ran and not arms_of(team):
-        raise NotApplicable("this level has arms only after a failure")
-    rates = _at_one_size({arm: speeds(ALL_REDUCE, team, arm) for arm in (AS_IT_IS, *ARMS)})
-    rates |= measured(team, (AS_IT_IS, *ran))
-    own, best = rates[AS_IT_IS].gbps, max(one.gbps for one in rates.values())
-    share = devices_of(team)[0].limit(ARM_SHARE)
-    told = ", ".join(f"{arm} {figure(one.gbps)}" for arm, one in rates.items())
-    detail = f"{rates[AS_IT_IS].mib} MiB {told}"
-    if own < share.value * best:
-        limit = share.times(best, " of the fastest arm")
-        return Finding(Outcome.WARN, own, limit, f"{detail}; {_way_out(rates)}", remedy=PATH)
-    if share.value * own < rates[WITHOUT_P2P].gbps:
-        detail += "; P2P is not used, or gives nothing"
-    return Finding(Outcome.PASS, own, detail=detail)
-
-
-def measured(team: SharedEvidence, arms: Sequence[str]) -> dict[str, Speed]:
-    """The rates of those of the arms that were measured, at one size; none if they have none in common."""
-    found = {}
-    for arm in arms:
-        with suppress(NotMeasured):
-            found[arm] = speeds(ALL_REDUCE, team, arm)
-    try:
-        return _at_one_size(found)
-    except NotMeasured:
-        return {}
-
-
-def _at_one_size(found: Mapping[str, list[Speed]]) -> dict[str, Speed]:
-    """Each arm's rate at the largest size that all of them measured. NotMeasured if there is none."""
-    by_size = {arm: {one.mib: one for one in every if one.mib} for arm, every in found.items()}
-    common = set.intersection(*map(set, by_size.values())) if by_size else set()
-    if by_size and not common:
-        raise NotMeasured("its arms have no size in common")
-    return {arm: every[max(common)] for arm, every in by_size.items()}
-
-
-def arms_of(team: SharedEvidence) -> set[str]:
-    """The arms, but for the first one, that the team was told to do: by its plan, or after a failure."""
-    specs = team.evidence.stage(STAGE).settings.get("specs")
-    every = specs.values() if isinstance(specs, Mapping) else ()
-    planned = any(isinstance(one, Mapping) and one.get("arm_s") for one in every)
-    tried = _asked(team, "arm_tried")
-    asked = {str(one.data["arm"]) for one in tried if team.subject in one.data.get("teams", ())}
-    return asked.union(ARMS if planned else ())
-
-
-def _ran(team: SharedEvidence, arm: str) -> bool:
-    """Whether an arm did anything."""
-    events = team.events("rank_stuck", "rank_died", "wrong_result")
-    told = any(one.stage == STAGE and one.data.get("arm") == arm for one in events)
-    rounds = team.evidence.rounds(team.subject)
-    return told or bool(len(rounds.only(rounds.same("stage", STAGE)).having(arm=arm)))
-
-
-def _troubles(team: SharedEvidence, arms: Sequence[str]) -> tuple[dict[str, str], list[NotMeasured]]:
-    """How each of the arms failed that did, and why others were not measured."""
-    found, excuses = {}, []
-    for arm in arms:
-        try:
-            if trouble := _trouble(team, arm):
-                found[arm] = trouble
-        except NotMeasured as reason:
-            excuses.append(reason)
-    return found, excuses
-
-
-def _trouble(team: SharedEvidence, arm: str) -> str:
-    """How an arm failed; empty if it did not."""
-    if _wrong(team, arm=arm, group="") is not None:
-        return "wrong answers"
-    halt = _halt(team, arm)
-    if halt is None:
-        return ""
-    _excuse(halt)
-    if halt.how == "lost":
-        raise NotMeasured(halt.words)
-    return "stuck" if halt.how == "stuck" else "a rank died"
-
-
-def _way_out(rates: Mapping[str, Speed]) -> str:
-    """What works around a failure, and what it gives."""
-    fine = {arm: one.gbps for arm, one in rates.items() if arm != AS_IT_IS}
-    if not fine:
-        return ""
-    arm = max(fine, key=lambda one: fine[one])
-    variables = " ".join(f"{key}={value}" for key, value in (ARMS | PROTOCOLS)[arm].items())
-    return f"`export {variables}` gives {figure(fine[arm], UNIT)}"
 
 
 CRITERIA = (*map(_criterion, OPERATIONS), path)

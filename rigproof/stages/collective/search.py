@@ -21,8 +21,9 @@ from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
+from rigproof.stages.collective.arms import arms_of, measured
 from rigproof.stages.collective.blame import next_step
-from rigproof.stages.collective.criteria import arms_of, measured, of_team
+from rigproof.stages.collective.criteria import of_team
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
 from rigproof.stages.collective.rates import UNIT, limited, limits_of_pairs, speeds
 from rigproof.stages.collective.results import Culprit, Members, Result, Trial, node_of
