@@ -6,12 +6,9 @@ import pytest
 
 from rigproof.history.champion_keeping import champion_run, keep, rig_figures
 from rigproof.history.champions import champions_folder, read_champions
-from rigproof.profiles.loading.load import load_rig
 from rigproof.records.champions import ChampionRate, team_key
 from rigproof.records.verdict import Outcome
-from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.stage import ALL_REDUCE, OPERATIONS, STAGE
-from rigproof.stages.registry import KINDS
 from support.simulated_bench import SimulatedBench
 
 TEAM, CARDS = "localhost", ("localhost/gpu0", "localhost/gpu1")
@@ -30,12 +27,6 @@ class TeamBench(SimulatedBench):
         """The team's best of earlier runs."""
         best = replace(ChampionRate(gbps, "GB/s", 700.0, WORK, 2, "run-1"), **changes)
         self.champions = {team_key(uuids or self.uuids()): {f"collective.{operation}": (best,)}}
-
-
-@pytest.fixture(scope="module")
-def simulated():
-    loaded = load_rig("h200-x2", KINDS)
-    return simulated_recording(loaded, "standard"), loaded
 
 
 @pytest.fixture

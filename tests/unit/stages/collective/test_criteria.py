@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
@@ -40,12 +40,6 @@ class CollectiveBench(SimulatedBench):
 def short(name, **profile):
     tables = {"stages": {"sustained": {"length_s": {"standard": 5}}}, **profile}
     return over_defaults({"name": name, **tables}, f"{name}.toml", KINDS)
-
-
-@pytest.fixture(scope="module")
-def simulated():
-    loaded = load_rig("h200-x2", KINDS)
-    return simulated_recording(loaded, "standard"), loaded
 
 
 @pytest.fixture
