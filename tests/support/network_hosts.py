@@ -28,6 +28,7 @@ PATIENCE_S = 120.0  # for a step of a test on a busy machine; never what a test 
 COMMAND_S = 30.0
 SUBNETS = {4: "10.77.0.{}/24", 6: "fd00:77::{}/64"}  # by the version of IP
 SECOND = "10.78.0.{}"  # addresses of a second link
+INDEX = 10  # of eth0, stated: which one the kernel would take next depends on what it put there itself
 SWITCH = "switch"
 # What `ethtool -K eth0 tso off gso off` does (linux/ethtool.h, linux/sockios.h).
 NO_OFFLOAD = """
@@ -160,14 +161,14 @@ class Network:
     def second_link(self, interface: str, *, first: bool = False) -> None:
         """Another interface of that name on each host, joined by a switch of its own, at SECOND.
 
-        `first`: its index is the lower one, so that it comes before eth0 wherever interfaces are listed.
+        Its index is the one after eth0's, or if `first` the one before, which lists it before eth0.
         """
         bridge = f"br-{interface}"
         _ip("-n", self._switch, "link", "add", bridge, "type", "bridge")
         _ip("-n", self._switch, "link", "set", "dev", bridge, "up")
         for number, (name, host) in enumerate(self.hosts.items(), 1):
             port = f"{name}-{interface}"[:15]
-            own = ("index", "2") if first else ()
+            own = ("index", f"{INDEX - 1 if first else INDEX + 1}")
             peer = ("peer", "name", port, "netns", self._switch)
             _ip("link", "add", interface, *own, "netns", host.namespace, "type", "veth", *peer)
             _ip("-n", self._switch, "link", "set", "dev", port, "master", bridge, "up")
@@ -254,7 +255,7 @@ class Network:
         for number, (name, host) in enumerate(self.hosts.items(), 1):
             host.home.mkdir(parents=True)
             peer = ("peer", "name", name, "netns", self._switch)
-            _ip("link", "add", "eth0", "netns", host.namespace, "type", "veth", *peer)
+            _ip("link", "add", "eth0", "index", f"{INDEX}", "netns", host.namespace, "type", "veth", *peer)
             _ip("-n", self._switch, "link", "set", "dev", name, "master", "br0", "up")
             address, length = self._place(number)
             lone = ("nodad",) if self._ip_version == 6 else ()  # else it is not there for a second
