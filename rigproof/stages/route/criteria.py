@@ -128,10 +128,7 @@ def of_name(ways: Ways) -> Finding | None:
     says = f"is {own.resolves.split()[0]}" if own.resolves else "cannot be looked up"
     instead = f" in place of the line with {own.resolves.split()[0]}" if own.resolves else ""
     detail = f"its own name {name} {says} here: gloo waits on {own.gloo}, where no other node reaches it"
-    remedy = (
-        f"set `{address} {name}` in /etc/hosts on {ways.name}{instead}, "
-        f"or `export {GLOO}={own.best or 'eth0'}`"
-    )
+    remedy = f"set `{address} {name}` in /etc/hosts on {ways.name}{instead}; it acts at once"
     return failed(source, detail, remedy)
 
 
@@ -144,11 +141,11 @@ def of_packets(ways: Ways) -> Finding | None:
         if 0 < one.passed < one.full:
             detail = (
                 f"packets of {one.full} bytes from {one.interface} get lost on their way to {one.to}, "
-                f"those of {one.passed} arrive: a port between, or at its end, carries no more"
+                f"those of {one.passed} arrive: a port on the way carries no more"
             )
             remedy = (
-                f"run `sudo ip link set dev {one.interface} mtu {one.passed}` on {ways.name}, or let the "
-                f"switch and {one.to} carry {one.full}"
+                f"run `sudo ip link set dev {one.interface} mtu {one.passed}` on {ways.name} (until a "
+                f"reboot), or let the switch and {one.to} carry {one.full}"
             )
             return failed(source, detail, remedy)
         if one.outcome == "stalled":
@@ -173,23 +170,32 @@ def of_choice(ways: Ways) -> Finding | None:
         return None
     (library, why), *others = reasons.items()
     name = ways.taken[library]
-    detail = f"{library} takes {name or 'an address'}, {why}, and {best} joins the same nodes"
-    if moved := ways.moved(library, name, pinned="Ray" not in reasons):
-        detail = f"{moved}; {name} is {why}"
+    pinned = ways.stays(library) or not others
+    detail = (
+        ways.moved(library, name, pinned=pinned)
+        or f"{library} takes {name or 'an address'} ({why}), not {best}"
+    )
     too = [other for other, _ in others if ways.taken[other] == name]
     if too:
         detail += f"; {' and '.join(too)} take{'s' * (len(too) == 1)} it, too"
     detail += "".join(
         f"; {other} takes {ways.taken[other] or 'an address'}" for other, _ in others if other not in too
     )
-    address = f"`--node-ip-address` of {best}"
+    address = ways.best_address
     if library == "Ray":
-        return failed(BEST, detail, f"restart Ray on {ways.name} with {address}")
+        remedy = (
+            f"run `rigproof cluster down`, set {ways.name}'s `address` in the profile to {address}, then `up`"
+        )
+        return failed(BEST, detail, f"{remedy}; by hand, `ray start` with `--node-ip-address`")
     if ways.stays(library):
-        remedy = f"switch {name} off on {ways.name}, or give it the higher metric in `ip route`"
-        return failed(BEST, detail, remedy)
-    remedy = ways.export(*ways.variables) + (f" with {address}" if "Ray" in reasons else "")
-    return failed(BEST, detail, remedy)
+        own = ways.interfaces.get(name)
+        off = "radio wifi off" if own is not None and own.kind == "wifi" else f"device disconnect {name}"
+        last = "let it come last: `nmcli connection modify NAME ipv4.route-metric 2000`"
+        return failed(BEST, detail, f"run `nmcli {off}` on {ways.name}, or {last}")
+    if "Ray" in reasons:
+        restart = f"restart Ray with {address} as {ways.name}'s `address` in the profile"
+        return failed(BEST, detail, ways.export(*ways.variables, restart=restart))
+    return failed(BEST, detail, ways.export(*ways.variables))
 
 
 def of_traffic(ways: Ways) -> Finding | None:
@@ -255,7 +261,7 @@ def _of_arms(ways: Ways, library: Library, variable: str) -> Finding | None:
         return _of_failed(ways, own, pinned, variable)
     if pinned.outcome == "done":
         return None
-    detail = f"{library} works as it is, and not pinned to {pinned.interface} ({_short(pinned)})"
+    detail = f"{library} works as it is, and not if told to use {pinned.interface} ({_short(pinned)})"
     return Finding(Outcome.WARN, detail=detail, source=source)
 
 
@@ -268,11 +274,11 @@ def _of_failed(ways: Ways, own: LanArm, pinned: LanArm, variable: str) -> Findin
         detail = f"gloo takes {ways.own.gloo} here and {takes} on {other}: it joins no two families"
         return failed(source, detail, ways.export(GLOO))
     if pinned.outcome == "done":
-        detail = f"{library} fails as it is ({here}), and not pinned to {pinned.interface}"
+        detail = f"{library} fails as it is ({here}), and works if told to use {pinned.interface}"
         return failed(source, detail, ways.export(variable))
     if ways.by_ipv6_alone:
         detail = f"{library} works by IPv4, and only IPv6 is in common with {', '.join(ways.by_ipv6_alone)}"
-        family = " and `export NCCL_SOCKET_FAMILY=AF_INET6`" if ways.node.cards else ""
+        family = ", and put `export NCCL_SOCKET_FAMILY=AF_INET6` into ~/.bashrc" if ways.node.cards else ""
         remedy = f"set {ways.own.hostname} to its address of IPv6 in /etc/hosts on {ways.name}{family}"
         return failed(source, detail, remedy)
     if cause := _why_not_tried(ways):
@@ -326,7 +332,10 @@ def of_clock(ways: Ways) -> Finding | None:
     if ways.ahead_s is None or abs(ways.ahead_s) - (ways.own.ahead_error_s or 0.0) <= most.value:
         return None
     detail = f"its clock is {ways.clock} (limit {most.value:g} s)"
-    remedy = f"run `timedatectl set-ntp true` on {ways.name}: logs, TLS and checkpoints go by it"
+    remedy = (
+        f"run `timedatectl set-ntp true` on {ways.name}, and `timedatectl` until it says that the clock is "
+        "synchronized: logs, TLS and checkpoints go by it"
+    )
     return Finding(Outcome.WARN, detail=detail, remedy=remedy, source=most.source)
 
 

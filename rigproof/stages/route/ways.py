@@ -203,13 +203,13 @@ class Ways:
         return next((one for one in arms if (one.by, one.arm) == (library, name)), None)
 
     def moved(self, library: Library, name: str, *, pinned: bool) -> str:
-        """What a library's bytes took, as it is and `pinned`, in words; empty if they were not counted."""
+        """What a library's bytes take, by itself and `pinned`, in words; empty if they were not counted."""
         arm, other = self.arm(library, AS_IT_IS), self.arm(library, PINNED)
         if arm is None or sum(self._carried(library, AS_IT_IS).values()) < CARRIED_SHARE:
             return ""
-        text = f"as it is {share_of(arm, name)} of {library}'s bytes went over {name}"
+        text = f"{library} sends {share_of(arm, name)} of its bytes over {name} ({self.worse(name)})"
         if pinned and other is not None and other.outcome == "done":
-            text += f", pinned {share_of(other, self.own.best)} over {self.own.best}"
+            text += f"; told to use {self.own.best}, {share_of(other, self.own.best)} over it"
         return text
 
     def stays(self, library: Library) -> bool:
@@ -224,16 +224,26 @@ class Ways:
         alone = [to for to, own in networks.items() if all(":" in one.network for one in own)]
         return alone if "." in self.own.gloo else []
 
-    def export(self, *variables: str) -> str:
-        """What to export on which node: one value fits all only where the interfaces have one name."""
+    def export(self, *variables: str, restart: str = "restart Ray (`cluster down`, `up`)") -> str:
+        """What to export on which node: one value fits all only where the interfaces have one name.
+
+        In a file that login shells read, since `rigproof cluster up` starts Ray in one of each node.
+        """
         values = {one.subject: one.best for one in (self.own, *self.told()) if one.best}
         if self.name not in values:
-            return "set it to the interface that `ip address` shows for the LAN, before `ray start`"
+            return f"set it in ~/.bashrc to the interface that `ip address` shows for the LAN, then {restart}"
         exports = " ".join(f"{name}={values[self.name]}" for name in variables)
         others = {name: best for name, best in values.items() if best != values[self.name]}
         unlike = "".join(f", ={best} on {name}" for name, best in list(others.items())[:2])
         where = f"on {self.name}{unlike}" if others else "on every node"
-        return f"run `export {exports}` {where}, before `ray start`"
+        return f"put `export {exports}` into ~/.bashrc {where}, then {restart}"
+
+    @property
+    def best_address(self) -> str:
+        """The address that this node has on the best way."""
+        own = self.own.best, self.own.network
+        sources = (one.source for one in self.out if (one.interface, one.network) == own)
+        return next(sources, f"the address of {self.own.best}")
 
     @property
     def variables(self) -> tuple[str, ...]:

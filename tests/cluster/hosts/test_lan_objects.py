@@ -40,8 +40,8 @@ def test_ray_over_the_wrong_cable_and_a_firewall_that_eats_its_objects_are_told(
         for name in network.hosts:
             way = run.criteria["lan.route", name]
             assert way["outcome"] == "fail", way
-            assert re.match(r"Ray takes eth0, .* Mbit/s beside .*, and lan1 joins", way["detail"]), way
-            assert way["remedy"] == f"restart Ray on {name} with `--node-ip-address` of lan1"
+            assert re.match(r"Ray takes eth0 \(.* Mbit/s beside .*\), not lan1", way["detail"]), way
+            assert f"set {name}'s `address` in the profile to 10.78.0." in way["remedy"]
         found = {subject: one for (key, subject), one in run.criteria.items() if key == "lan.bandwidth"}
         for pair in ("pc2+pc3", "pc1+pc3"):
             assert found[pair]["outcome"] == "fail", found
@@ -78,5 +78,5 @@ def test_objects_that_take_the_slower_of_two_cards_fail_by_the_bytes_that_each_c
         for name in network.hosts:
             found = run.criteria["lan.route", name]
             assert found["outcome"] == "fail"
-            assert re.match(r"as it is (9\d|100) % of Ray's bytes went over eth0; eth0 is ", found["detail"])
-            assert found["remedy"] == f"restart Ray on {name} with `--node-ip-address` of lan1"
+            assert re.match(r"Ray sends (9\d|100) % of its bytes over eth0 \(", found["detail"])
+            assert f"set {name}'s `address` in the profile to 10.78.0." in found["remedy"]

@@ -110,7 +110,8 @@ def test_a_library_that_fails_by_ipv4_where_ipv6_alone_is_shared(pair, library):
     one, _ = judged(pair)
     assert (one.outcome, one.detail) == (FAIL, f"{library} works by IPv4, and only IPv6 is in common with n2")
     assert one.remedy == (
-        "set n1 to its address of IPv6 in /etc/hosts on n1 and `export NCCL_SOCKET_FAMILY=AF_INET6`"
+        "set n1 to its address of IPv6 in /etc/hosts on n1, and put `export NCCL_SOCKET_FAMILY=AF_INET6` "
+        "into ~/.bashrc"
     )
 
 
@@ -119,7 +120,10 @@ def test_a_name_that_leads_to_loopback_fails_with_the_line_to_write(pair):
     one, other = judged(pair)
     assert one.outcome is FAIL
     assert "its own name n1 is 127.0.1.1 here" in sentence(one)
-    assert "`192.168.0.10 n1` in /etc/hosts on n1 in place of the line with 127.0.1.1" in one.remedy
+    assert (
+        "`192.168.0.10 n1` in /etc/hosts on n1 in place of the line with 127.0.1.1; it acts at once"
+        in one.remedy
+    )
     assert other.outcome is PASS
 
 
@@ -205,26 +209,35 @@ def test_wifi_beside_a_cable_fails_with_the_bytes_that_went_over_it(pair):
     over_wifi(pair)
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    said = "as it is 94 % of gloo's bytes went over wlan0, pinned 100 % over eth0; wlan0 is Wi-Fi"
+    said = "gloo sends 94 % of its bytes over wlan0 (Wi-Fi); told to use eth0, 100 % over it"
     assert one.detail == said
-    assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` on every node")
+    assert one.remedy == (
+        "put `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then "
+        "restart Ray (`cluster down`, `up`)"
+    )
 
 
 def test_nccl_alone_over_wifi_fails_by_the_same_bytes(pair):
     over_wifi(pair, "NCCL")
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    said = "as it is 94 % of NCCL's bytes went over wlan0, pinned 100 % over eth0; wlan0 is Wi-Fi"
+    said = "NCCL sends 94 % of its bytes over wlan0 (Wi-Fi); told to use eth0, 100 % over it"
     assert one.detail == said
-    assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` on every node")
+    assert one.remedy == (
+        "put `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then "
+        "restart Ray (`cluster down`, `up`)"
+    )
 
 
 def test_ray_alone_over_wifi_is_to_be_restarted(pair):
     over_wifi(pair, "Ray")
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    assert one.detail == "as it is 94 % of Ray's bytes went over wlan0; wlan0 is Wi-Fi"
-    assert one.remedy == "restart Ray on n1 with `--node-ip-address` of eth0"
+    assert one.detail == "Ray sends 94 % of its bytes over wlan0 (Wi-Fi)"
+    assert one.remedy == (
+        "run `rigproof cluster down`, set n1's `address` in the profile to 192.168.0.10, then `up`; "
+        "by hand, `ray start` with `--node-ip-address`"
+    )
 
 
 @pytest.mark.parametrize("library", ["NCCL", "Ray"])
@@ -241,7 +254,7 @@ def test_what_was_not_counted_is_judged_by_what_the_library_is_said_to_take(pair
     pair.recording.stages = {**pair.recording.stages, STAGE: replace(stage, settings=settings)}
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    assert one.detail == f"{library} takes wlan0, Wi-Fi, and eth0 joins the same nodes"
+    assert one.detail == f"{library} takes wlan0 (Wi-Fi), not eth0"
     assert other.detail.endswith("; NCCL not tried; clock 3 ms ahead of that of n1")
 
 
@@ -257,17 +270,17 @@ def test_gloo_and_ray_over_wifi_need_both_remedies(pair):
     over_wifi(pair, "Ray")
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    assert one.detail.endswith("; wlan0 is Wi-Fi; Ray takes it, too")
-    assert one.remedy.startswith("run `export GLOO_SOCKET_IFNAME=eth0 ")
-    assert one.remedy.endswith(" before `ray start` with `--node-ip-address` of eth0")
+    assert one.detail.endswith(" over wlan0 (Wi-Fi); Ray takes it, too")
+    assert one.remedy.startswith("put `export GLOO_SOCKET_IFNAME=eth0 ")
+    assert one.remedy.endswith("then restart Ray with 192.168.0.10 as n1's `address` in the profile")
 
 
 def test_all_three_over_wifi_are_said_in_one_sentence(pair):
     for library in ("gloo", "NCCL", "Ray"):
         over_wifi(pair, library)
-    assert judged(pair)[0].detail.endswith("; wlan0 is Wi-Fi; NCCL and Ray take it, too")
+    assert judged(pair)[0].detail.endswith(" over wlan0 (Wi-Fi); NCCL and Ray take it, too")
     went(pair, "eth0 wlan0", (1.0, 0.0))
-    assert judged(pair)[0].detail.endswith("; wlan0 is Wi-Fi; Ray takes it, too")
+    assert judged(pair)[0].detail.endswith(" over wlan0 (Wi-Fi); Ray takes it, too")
 
 
 @pytest.mark.parametrize("library", ["gloo", "NCCL", "Ray"])
@@ -285,18 +298,23 @@ def test_bytes_over_wifi_fail_although_the_address_is_that_of_the_cable(pair, li
     went(pair, "wlan0 eth0", (0.5, 0.5), library)
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    assert one.detail.startswith(f"as it is 50 % of {library}'s bytes went over wlan0")
+    assert one.detail.startswith(f"{library} sends 50 % of its bytes over wlan0 (Wi-Fi)")
 
 
-def test_where_the_kernel_sends_by_wifi_what_is_pinned_no_variable_helps(pair):
+@pytest.mark.parametrize(
+    ("kind", "off"), [("wifi", "nmcli radio wifi off"), ("vpn", "nmcli device disconnect wlan0")]
+)
+def test_where_the_kernel_sends_by_wifi_what_is_pinned_no_variable_helps(pair, kind, off):
+    change(pair, LanInterface, of("n1", name="wlan0"), kind=kind)
     for arm in ("as it is", "pinned"):
         went(pair, "wlan0 eth0", (1.0, 0.0), arm=arm)
     one, _ = judged(pair)
-    assert (one.outcome, one.detail) == (
-        FAIL,
-        "as it is 100 % of gloo's bytes went over wlan0, pinned 0 % over eth0; wlan0 is Wi-Fi",
+    assert one.outcome is FAIL
+    assert one.detail.startswith("gloo sends 100 % of its bytes over wlan0 (")
+    assert one.detail.endswith("); told to use eth0, 0 % over it")
+    assert one.remedy == (
+        f"run `{off}` on n1, or let it come last: `nmcli connection modify NAME ipv4.route-metric 2000`"
     )
-    assert one.remedy == "switch wlan0 off on n1, or give it the higher metric in `ip route`"
 
 
 def test_what_others_send_beside_the_library_is_not_the_librarys(pair):
@@ -312,7 +330,11 @@ def test_what_lies_above_or_below_the_cable_counts_the_same_bytes(pair, kind):
     over_wifi(pair)
     went(pair, "wlan0 eth0", (0.5, 0.5), sent_mb=32.0)
     one, _ = judged(pair)
-    assert (one.outcome, "100 % of gloo" in one.detail, "50 % of gloo" in one.detail) == (FAIL, False, True)
+    assert (one.outcome, "gloo sends 100 %" in one.detail, "gloo sends 50 %" in one.detail) == (
+        FAIL,
+        False,
+        True,
+    )
     went(pair, "eth0 wlan0", (0.5, 0.5), arm="pinned", sent_mb=32.0)
     assert judged(pair)[0].outcome is PASS
 
@@ -340,7 +362,7 @@ def test_names_that_differ_are_said_and_exported_per_node(pair):
     assert (one.outcome, other.outcome) == (PASS, PASS)
     assert "to n2 (enp5s0 there: no one GLOO_SOCKET_IFNAME fits both)" in one.detail
     over_wifi(pair)
-    assert "=eth0` on n1, =enp5s0 on n2, before" in judged(pair)[0].remedy
+    assert "=eth0` into ~/.bashrc on n1, =enp5s0 on n2, then" in judged(pair)[0].remedy
 
 
 @pytest.mark.parametrize(
@@ -369,7 +391,10 @@ def test_a_bridge_that_leads_nowhere_fails(pair):
     pair.recording.put(LanInterface, [*pair.recording.of(LanInterface), bridge])
     pair.change(LanNode, gloo="172.17.0.1", resolves="172.17.0.1")
     change(pair, LanArm, of("n1", arm="as it is"), outcome="failed", message="timed out", shares=(0.5, 0.5))
-    assert "gloo takes docker0, a bridge of containers that leads to no other node" in judged(pair)[0].detail
+    assert (
+        "gloo takes docker0 (a bridge of containers that leads to no other node), not eth0"
+        in judged(pair)[0].detail
+    )
 
 
 def test_wifi_alone_warns(pair):
@@ -385,8 +410,8 @@ def test_wifi_alone_warns(pair):
 @pytest.mark.parametrize(
     ("came", "outcome", "said"),
     [
-        ("failed", FAIL, "{} fails as it is (no route), and not pinned to eth0"),
-        ("hung", FAIL, "{} fails as it is (no route), and not pinned to eth0"),
+        ("failed", FAIL, "{} fails as it is (no route), and works if told to use eth0"),
+        ("hung", FAIL, "{} fails as it is (no route), and works if told to use eth0"),
         ("wrong", FAIL, "{}'s all-reduce, as it is, gave a wrong answer"),
         ("broken", NOT_MEASURED, "{} was not tried as it is: [pair.cc:152] no route"),
     ],
@@ -420,7 +445,10 @@ def test_what_is_not_known_of_one_library_hides_no_failure_of_another(pair):
     assert judged(pair)[0].outcome is NOT_MEASURED
     change(pair, LanArm, of("n1", library="NCCL", arm="as it is"), outcome="failed", message="no route")
     one, _ = judged(pair)
-    assert (one.outcome, one.detail) == (FAIL, "NCCL fails as it is (no route), and not pinned to eth0")
+    assert (one.outcome, one.detail) == (
+        FAIL,
+        "NCCL fails as it is (no route), and works if told to use eth0",
+    )
 
 
 @pytest.mark.parametrize("arm", ["as it is", "pinned"])
@@ -442,7 +470,10 @@ def test_nccl_beside_a_node_without_a_gpu_is_left_out_and_said(pair):
 def test_what_only_fails_where_it_is_pinned_warns(pair, library):
     change(pair, LanArm, of("n1", arm="pinned", library=library), outcome="failed", message="no route")
     one, _ = judged(pair)
-    assert (one.outcome, one.detail) == (WARN, f"{library} works as it is, and not pinned to eth0 (no route)")
+    assert (one.outcome, one.detail) == (
+        WARN,
+        f"{library} works as it is, and not if told to use eth0 (no route)",
+    )
 
 
 def test_that_warning_hides_no_port_at_half_duplex(pair):
@@ -574,7 +605,7 @@ def test_the_fault_of_each_library_alone_is_told_from_those_of_the_others(simula
     made = simulated_recording(simulated[2].loaded, "standard", [fault])
     one, other = judged(HostRun(simulated[2].loaded, route, made))
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    assert one.detail.startswith(f"as it is 100 % of {library}'s bytes went over wlan0")
+    assert one.detail.startswith(f"{library} sends 100 % of its bytes over wlan0 (Wi-Fi)")
     assert "too" not in one.detail
 
 
