@@ -1,7 +1,10 @@
 """Simulated hosts on a LAN: each has a cable and Wi-Fi, and the cable is taken."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from ipaddress import IPv4Address
+from functools import cache
+from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
 from typing import Any, get_args
 
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -55,8 +58,9 @@ FAULTS = (
 )
 
 CABLE, WIFI = "eth0", "wlan0"
-NETWORKS = {CABLE: IPv4Address("192.168.0.10"), WIFI: IPv4Address("192.168.64.10")}  # of the first host
-PREFIX = 18
+FIRST = {CABLE: "192.168.0.10", WIFI: "192.168.64.10"}  # the invented address of the first host
+PREFIX = 18  # of invented networks
+LONGEST_PREFIX = {4: 24, 6: 64}  # by the version of IP: of the network of stated addresses
 KINDS = {CABLE: "ethernet", WIFI: "wifi"}
 # Lead: what TCP carries over 1 GbE, and over Wi-Fi in the same room.
 MBPS = {CABLE: 941.0, WIFI: 320.0}
@@ -74,6 +78,9 @@ def records(task: Task, spec: RouteSpec) -> Records:
     wrong, loopback, mtu, skew = (task.host_fault(one.name) for one in FAULTS)
     over = {library: WIFI if wrong and wrong.field == library else CABLE for library in get_args(Library)}
     size = JUMBO if mtu else USUAL
+    addresses = {node.name: node.address for node in task.node.rig.loaded.rig.nodes}
+    cables = stated(tuple(addresses.get(node) for node in spec.nodes))
+    places = {CABLE: cables or invented(CABLE, len(spec.nodes)), WIFI: invented(WIFI, len(spec.nodes))}
     t_s = task.start_s + spec.duration_s / 4
     for interface, kind in KINDS.items():
         yield LanInterface(
@@ -81,7 +88,7 @@ def records(task: Task, spec: RouteSpec) -> Records:
             **head,
             name=interface,
             kind=kind,  # type: ignore[arg-type]
-            addresses=f"{_address(interface, own)}/{PREFIX}",
+            addresses=str(places[interface][own]),
             mtu=size if interface == CABLE else USUAL,
             speed_mbps=1000 if interface == CABLE else None,
             full_duplex=True if interface == CABLE else None,
@@ -100,10 +107,10 @@ def records(task: Task, spec: RouteSpec) -> Records:
                 **head,
                 to=spec.nodes[other],
                 interface=interface,
-                source=_address(interface, own),
+                source=str(places[interface][own].ip),
                 to_interface=interface,
-                target=_address(interface, other),
-                network=_network(interface),
+                target=str(places[interface][other].ip),
+                network=str(places[interface][own].network),
                 outcome="open",
                 mbps=MBPS[interface] * (1 + task.noise.gauss(0, 0.01)),
                 full=full,
@@ -123,17 +130,18 @@ def records(task: Task, spec: RouteSpec) -> Records:
             done = task.round(t_s, "measure", ARM_MB * 8 / MBPS[CABLE], ARM_MB, unit=MB, labels=labels)
             yield replace(done, subject=name)
         yield _arm(t_s, head, library, arm, over[library] if arm == AS_IT_IS else CABLE, fails=fails)
+    gloo = "127.0.1.1" if loopback else str(places[over["gloo"]][own].ip)
     yield LanNode(
         t_s,
         **head,
         hostname=name,
-        resolves="127.0.1.1" if loopback else _address(over["gloo"], own),
-        gloo="127.0.1.1" if loopback else _address(over["gloo"], own),
+        resolves=gloo,
+        gloo=gloo,
         nccl=over["NCCL"],
-        ray=_address(over["Ray"], own),
+        ray=str(places[over["Ray"]][own].ip),
         variables="",
         best=CABLE,
-        network=_network(CABLE),
+        network=str(places[CABLE][own].network),
         ahead_s=(SKEW_S if skew else 0.0) + (LATE_S if own else 0.0),
         ahead_error_s=ERROR_S if own else 0.0,
         trouble=None,
@@ -161,12 +169,23 @@ def _arm(t_s: float, head: dict[str, str], library: Library, arm: Arm, over: str
     )
 
 
-def _address(interface: str, rank: int) -> str:
-    return str(NETWORKS[interface] + rank)
+@cache
+def stated(addresses: tuple[str | None, ...]) -> Sequence[IPv4Interface | IPv6Interface]:
+    """The hosts' addresses in the network that has them all; none if they are not of one, each its own."""
+    with suppress(ValueError):  # a name, or none
+        found = [ip_address(one or "") for one in addresses]
+        network = ip_network(found[0]).supernet(new_prefix=LONGEST_PREFIX[found[0].version])
+        while network.prefixlen and not all(one in network for one in found):
+            network = network.supernet()
+        if network.prefixlen and len(set(found)) == len(found) and not found[0].is_loopback:
+            return [ip_interface(f"{one}/{network.prefixlen}") for one in found]
+    return []
 
 
-def _network(interface: str) -> str:
-    return f"{NETWORKS[interface] - 10}/{PREFIX}"
+@cache
+def invented(interface: str, hosts: int) -> Sequence[IPv4Interface | IPv6Interface]:
+    """An address for each of so many hosts."""
+    return [ip_interface(f"{ip_address(FIRST[interface]) + one}/{PREFIX}") for one in range(hosts)]
 
 
 SIMULATED = SimulatedForm(at_rest, records)

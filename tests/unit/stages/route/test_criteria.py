@@ -121,8 +121,7 @@ def test_a_name_that_leads_to_loopback_fails_with_the_line_to_write(pair):
     assert one.outcome is FAIL
     assert "its own name n1 is 127.0.1.1 here" in sentence(one)
     assert (
-        "`192.168.0.10 n1` in /etc/hosts on n1 in place of the line with 127.0.1.1; it acts at once"
-        in one.remedy
+        "`10.0.0.1 n1` in /etc/hosts on n1 in place of the line with 127.0.1.1; it acts at once" in one.remedy
     )
     assert other.outcome is PASS
 
@@ -146,7 +145,7 @@ def test_ports_that_do_not_answer_are_a_firewall_of_whoever_is_asked(pair, outco
     change(pair, LanProbe, of("n1"), outcome=outcome, mbps=None, passed=0)
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (NOT_MEASURED, FAIL)
-    assert other.remedy.startswith("run `sudo ufw allow from 192.168.0.0/18` on n2")
+    assert other.remedy.startswith("run `sudo ufw allow from 10.0.0.0/24` on n2")
     assert "see lan.route of n2" in one.detail
 
 
@@ -235,7 +234,7 @@ def test_ray_alone_over_wifi_is_to_be_restarted(pair):
     assert (one.outcome, other.outcome) == (FAIL, PASS)
     assert one.detail == "Ray sends 94 % of its bytes over wlan0 (Wi-Fi)"
     assert one.remedy == (
-        "run `rigproof cluster down`, set n1's `address` in the profile to 192.168.0.10, then `up`; "
+        "run `rigproof cluster down`, set n1's `address` in the profile to 10.0.0.1, then `up`; "
         "by hand, `ray start` with `--node-ip-address`"
     )
 
@@ -272,7 +271,7 @@ def test_gloo_and_ray_over_wifi_need_both_remedies(pair):
     assert (one.outcome, other.outcome) == (FAIL, PASS)
     assert one.detail.endswith(" over wlan0 (Wi-Fi); Ray takes it, too")
     assert one.remedy.startswith("put `export GLOO_SOCKET_IFNAME=eth0 ")
-    assert one.remedy.endswith("then restart Ray with 192.168.0.10 as n1's `address` in the profile")
+    assert one.remedy.endswith("then restart Ray with 10.0.0.1 as n1's `address` in the profile")
 
 
 def test_all_three_over_wifi_are_said_in_one_sentence(pair):
@@ -505,7 +504,7 @@ def test_a_variable_of_nccl_that_names_no_interface(pair):
     ("record", "changes"),
     [
         (LanInterface, {"addresses": "", "speed_mbps": None, "name": "gone"}),
-        (LanInterface, {"addresses": "192.168.0.10/x nonsense", "kind": "vpn"}),
+        (LanInterface, {"addresses": "10.0.0.1/x nonsense", "kind": "vpn"}),
         (LanProbe, {"outcome": "no answer", "mbps": None, "passed": -1}),
         (LanProbe, {"network": "", "target": "x", "interface": "gone"}),
         (LanNode, {"resolves": "", "gloo": "x", "nccl": " ", "best": "gone"}),
@@ -534,9 +533,9 @@ def test_gloo_that_fails_by_the_other_node_names_it(pair):
 
 def test_addresses_of_two_families_do_not_meet(pair):
     pair.change(LanNode, "n2", gloo="fd00::2", resolves="fd00::2")
-    change(pair, LanInterface, of("n2", name="eth0"), addresses="192.168.0.11/18 fd00::2/64")
+    change(pair, LanInterface, of("n2", name="eth0"), addresses="10.0.0.2/24 fd00::2/64")
     change(pair, LanArm, lambda _: True, outcome="failed", message="ss_family")
-    assert "gloo takes 192.168.0.10 here and fd00::2 on n2" in judged(pair)[0].detail
+    assert "gloo takes 10.0.0.1 here and fd00::2 on n2" in judged(pair)[0].detail
 
 
 @pytest.mark.parametrize(
