@@ -6,7 +6,7 @@ ring's slowest link, for any n: of two ranks, the data over the time. It can be 
 reach with each other while both send.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rigproof.criteria.evidence.evidence import Evidence
@@ -77,10 +77,10 @@ def bus_gb(gb: float, ranks: int) -> float:
     return 2 * (ranks - 1) / ranks * gb
 
 
-def all_reduced_gbps(evidence: Evidence, most_mib: float) -> float | None:
-    """Bus bandwidth of all devices' all-reduces on the slowest rank, GB/s, at the largest size up to this.
+def all_reduced_gbps(evidence: Evidence, devices: Collection[str], most_mib: float) -> float | None:
+    """Bus bandwidth of these devices' all-reduces on the slowest rank, GB/s, at the largest size up to this.
 
-    As the run's stage of teams measured it; None if it did not, or not with all of them.
+    As the run's stage of teams measured them all together; None if it did not, or with more or fewer.
     """
     (*_, team) = subjects(evidence.loaded, "team") or [None]
     if team is None:
@@ -90,7 +90,10 @@ def all_reduced_gbps(evidence: Evidence, most_mib: float) -> float | None:
         own = every.only(every.same("stage", kind.name)).having(**OF_TEAM)
         sizes = [one for (one,) in own.by_labels("mib") if isinstance(one, int) and 1 <= one <= most_mib]
         of_size = own.having(mib=max(sizes, default=0))
-        by_rank = [of_size.only(of_size.same("worker", one)) for one in of_size.distinct("worker")]
-        if sizes and len(by_rank) == len(team.members) and min(map(len, by_rank)) >= FEWEST_ROUNDS:
-            return IN_GB[kind.unit] * min(map(Rounds.rate, by_rank))
+        by_rank = {
+            one.rpartition("#")[0]: of_size.only(of_size.same("worker", one))
+            for one in of_size.distinct("worker")
+        }
+        if sizes and by_rank.keys() == set(devices) and min(map(len, by_rank.values())) >= FEWEST_ROUNDS:
+            return IN_GB[kind.unit] * min(map(Rounds.rate, by_rank.values()))
     return None

@@ -3,62 +3,22 @@
 from collections.abc import Callable
 from math import inf
 
-from rigproof.criteria.criterion import (
-    Disturbed,
-    Finding,
-    NotMeasured,
-)
+from rigproof.criteria.criterion import Disturbed, Finding
+from rigproof.criteria.evidence import set_apart
 from rigproof.criteria.evidence.fronts import Halt, halt_of
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.profiles.planning.subjects import Subject
 from rigproof.records.measurements import Event
-from rigproof.records.verdict import Outcome, count_of, figure, figure_and_limit
-from rigproof.stages.collective.rates import (
-    UNIT,
-)
-from rigproof.stages.collective.stage import (
-    STAGE,
-)
+from rigproof.records.verdict import count_of
+from rigproof.stages.collective.rates import UNIT
+from rigproof.stages.collective.stage import STAGE
 
 RIGHT = "every element of every answer is what arithmetic says"
 MORE_MEMORY = "free memory on that device, or lower `stages.collective.large_mib`, and run again"
 
 
 def of_the_others(team: SharedEvidence, judge: Callable[[SharedEvidence], Finding]) -> Finding:
-    """The finding about a team; if it had to do without some members, a failure of the others.
-
-    NotMeasured, with what the others did, if they do not fail: the team is all that the profile promises.
-    """
-    apart = _set_apart(team)
-    left = tuple(one.subject for one in team.members if one.subject not in apart)
-    if not apart or len(left) < 2:
-        return judge(team)
-    found = judge(SharedEvidence(team.evidence, Subject(team.subject, left)))
-    if found.outcome is Outcome.FAIL:
-        return found
-    why = next(iter(apart.values()))
-    if len(apart) > 1:
-        why = f"{STAGE} exchanges data without {', '.join(apart)}, which are to blame"
-    raise NotMeasured(f"{why}; the other {len(left)} {_in_words(found)}")
-
-
-def _set_apart(team: SharedEvidence) -> dict[str, str]:
-    """The members that the team had to do without in this attempt at the stage, and why."""
-    ran, members = team.evidence.recording.stages.get(STAGE), {one.subject for one in team.members}
-    if ran is None:
-        return {}
-    events = [one for one in team.evidence.events.of_kind("set_apart") if one.stage == STAGE]
-    return {one.subject: one.message for one in events if one.t_s <= ran.start_s and one.subject in members}
-
-
-def _in_words(found: Finding) -> str:
-    """How those did that a finding is about: `pass: 216 GB/s, limit ≥ 184 GB/s`."""
-    told = {Outcome.PASS: "pass", Outcome.WARN: "warn"}.get(found.outcome, "have no limit")
-    if found.measured is None:
-        return told
-    if found.limit is None:
-        return f"{told}: {figure(found.measured, UNIT)}"
-    return f"{told}: {', '.join(figure_and_limit(found.measured, found.limit.value, UNIT, 'at_least'))}"
+    """The finding about a team; without the members that were set apart, if there are any."""
+    return set_apart.of_the_others(team, STAGE, UNIT, judge)
 
 
 def wrong_of(team: SharedEvidence, **which: str) -> tuple[str, float] | None:

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from rigproof.criteria.criterion import Criterion, Disturbed, Finding, Limit, pass_or_fail
 from rigproof.criteria.evidence.comparable import UNDECIDED
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.set_apart import of_the_others
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.slowed import rate_slowed_by
+from rigproof.profiles.planning.subjects import subjects
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.ddp.evidence import EXCHANGE_SHARE, Team, differences, halt_in, require_reported, team_of
@@ -15,6 +18,7 @@ from rigproof.stages.tables import NO_RATE, StageTable
 OWN_SHARE = KIND.key(lambda own: own.own_share)
 NORM_SHARE = KIND.key(lambda own: own.norm_share)
 
+UNIT = "×"
 LITTLE = 0.25  # of a step: the exchange costs no more with as many accumulated gradients as a remedy names
 MOST_SHARES = 8  # devices whose examples a sentence names
 WRONG = "do not train on this device; run it in another slot, and replace it if it is wrong there"
@@ -24,7 +28,7 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     "collective.training",
     title="trained together",
     scope="rig",
-    unit="×",
+    unit=UNIT,
     direction="at_least",
     limit="as fast as each device's steps by itself and an exchange of the gradients alone would be, one "
     "after another, times `stages.ddp.own_share` (none where a CPU is the device: whoever else uses it slows "
@@ -49,6 +53,13 @@ def training(rig: Evidence) -> Finding:
     devices are slower together than the fastest one alone, also how many steps to accumulate before each
     exchange. Equal gradients prove nothing by themselves: an all-reduce spreads one rank's error to all.
     """
+    (every,) = subjects(rig.loaded, "rig")
+    return of_the_others(SharedEvidence(rig, every), STAGE, UNIT, _of_all)
+
+
+def _of_all(trained: SharedEvidence) -> Finding:
+    """The same of all devices that were not set apart."""
+    rig = trained.evidence
     norm_share, _ = rig.loaded.stated(NORM_SHARE)
     wrong = differences(rig, norm_share)
     if wrong:  # whatever ended the ranks later
@@ -60,7 +71,7 @@ def training(rig: Evidence) -> Finding:
             remedy=UNDECIDED if first.undecided else WRONG,
             from_s=first.t_s,
         )
-    if (halted := halt_in(rig)) is not None:
+    if (halted := halt_in(trained)) is not None:
         if halted.by_others:
             raise Disturbed(halted.words, halted.next_step, halted.t_s)
         return Finding(
@@ -70,7 +81,7 @@ def training(rig: Evidence) -> Finding:
             remedy=halted.next_step,
             from_s=halted.t_s,
         )
-    team = team_of(rig)
+    team = team_of(trained)
     require_reported(rig, team)
     share, file = rig.loaded.stated(OWN_SHARE)
     if share is None or any(one.is_cpu for one in rig.devices):

@@ -9,8 +9,9 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.comparable import Dissent, Kind, dissent, kind_of
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.exchanges import all_reduced_gbps, bus_gb
-from rigproof.criteria.evidence.fronts import Halt, halt
+from rigproof.criteria.evidence.fronts import Halt, halt_of
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
@@ -103,22 +104,22 @@ class Team:
         return max(1, -(-int(1e6 * waiting_s * (1 - share)) // max(1, int(1e6 * share * self.apart_s))))
 
 
-def halt_in(rig: Evidence) -> Halt | None:
+def halt_in(team: SharedEvidence) -> Halt | None:
     """What ended the training early; None if nothing did, or a worker is gone, which others judge."""
-    kinds = ("rank_stuck", "rank_died", "crew_failed")
-    found = halt([one for one in rig.events.of(RIG, *kinds) if one.stage == STAGE], len(rig.devices))
+    found = halt_of(team, STAGE)
     return None if found is None or found.how == "lost" else found
 
 
-def team_of(rig: Evidence) -> Team:
-    """The ranks of all promised devices. NotMeasured if one is missing, or told what cannot be."""
+def team_of(team: SharedEvidence) -> Team:
+    """The ranks of these devices. NotMeasured if one is missing, or told what cannot be."""
+    rig, devices = team.evidence, [one.subject for one in team.members]
     rounds = _rounds(rig)
     told = {str(one.data.get("device")): one for one in rig.events.of(RIG, "ddp_rank")}
-    missing = [one.subject for one in rig.devices if one.subject not in told]
+    missing = [one for one in devices if one not in told]
     if missing:
         _raise_missing(rig, missing)
-    ranks = sorted((_rank(told[one.subject], rounds) for one in rig.devices), key=lambda one: one.number)
-    if [one.number for one in ranks] != list(range(len(rig.devices))):
+    ranks = sorted((_rank(told[one], rounds) for one in devices), key=lambda one: one.number)
+    if [one.number for one in ranks] != list(range(len(devices))):
         raise NotMeasured("the ranks do not say who is which")
     return Team(tuple(ranks), _most_exchange_s(rig, ranks))
 
@@ -127,7 +128,7 @@ def _most_exchange_s(rig: Evidence, ranks: list[Rank]) -> float:
     """What the exchange alone takes at a share of the rate of the run's own all-reduces; else any time."""
     share, _ = rig.loaded.stated(EXCHANGE_SHARE)
     mib = min(one.gradients_mib for one in ranks)
-    gbps = all_reduced_gbps(rig, mib)
+    gbps = all_reduced_gbps(rig, [one.device for one in ranks], mib)
     if share is None or not gbps:
         return math.inf
     return bus_gb(mib * MIB_BYTES / 1e9, len(ranks)) / (share * gbps)

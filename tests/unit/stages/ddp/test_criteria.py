@@ -8,8 +8,10 @@ import pytest
 
 from rigproof.criteria.criterion import Finding, Trouble
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.judging.judge import judge, promised
 from rigproof.profiles.loading.load import over_defaults
+from rigproof.profiles.planning.subjects import subjects
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
@@ -19,6 +21,7 @@ from rigproof.stages.ddp.stage import ALONE, OWN, TOGETHER, Gradients
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
+from support.sentences import check_sentences
 
 GPUS = tuple(f"pc1/gpu{number}" for number in range(3))
 
@@ -55,7 +58,8 @@ class Run:
 
     @property
     def team(self):
-        return team_of(Evidence(self.recording, self.loaded))
+        (every,) = subjects(self.loaded, "rig")
+        return team_of(SharedEvidence(Evidence(self.recording, self.loaded), every))
 
     def gradients(self, **changes):
         """Change the gradients for which `where` is true."""
@@ -254,10 +258,10 @@ def test_a_rank_that_told_nothing_is_named_with_its_cause(run):
     assert found.detail.startswith("the devices did not train together: it lost pc1/gpu1#0")
 
 
-def stopped(run, rank, **data):
-    told = {"rank": rank, "operation": "exchanged", "sequence": 9, "mib": 64, "inside": True, "held": False}
-    message = f"rank {rank} of 3 ({GPUS[rank]}) was silent"
-    worker = f"{GPUS[rank]}#0"
+def stopped(run, device, **data):
+    told = {"rank": device, "operation": "exchanged", "sequence": 9, "mib": 64, "inside": True, "held": False}
+    message = f"the rank of {GPUS[device]} was silent"
+    worker = f"{GPUS[device]}#0"
     run.recording.add(Event(30.0, "rank_stuck", "rig", message, "ddp", worker, {**told, **data}))
 
 
@@ -276,6 +280,57 @@ def test_a_rank_that_a_signal_stopped_rejects_no_rig(run):
     assert found.outcome is Outcome.NOT_MEASURED
     assert GPUS[1] in found.detail
     assert "who sent the signal" in found.remedy
+
+
+@pytest.fixture(scope="module")
+def without_gpu1():
+    """GPU 1 of three was set apart, and the other two trained."""
+    loaded = rig(["h200-sxm"] * 3, lengths_s={"peer": 0.3, "collective": 4})
+    return Run(loaded, simulated_recording(loaded, "standard", [f"peer-zeros@{GPUS[1]}"]))
+
+
+@pytest.fixture
+def others(without_gpu1):
+    return Run(without_gpu1.loaded, without_gpu1.recording)
+
+
+def test_why_a_device_was_set_apart_and_how_the_others_did_is_said(others):
+    found = others.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    why = f"{GPUS[1]} is to blame: all its pairs fail transfer.peer, no others"
+    assert found.detail.startswith(f"ddp exchanges data without it: {why}; the other 2 pass: 1.7")
+    check_sentences([found])
+
+
+def test_others_that_are_slow_without_a_device_fail(others):
+    def stretched(one):
+        return replace(one, seconds=1.5 * one.seconds) if one.label("part") == TOGETHER else one
+
+    others.rounds(stretched)
+    found = others.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert found.measured < found.limit
+    assert found.detail.endswith(f"; {GPUS[1]} was left out")
+    check_sentences([found])
+
+
+def test_the_exchange_of_the_others_is_held_against_their_own_all_reduces(others):
+    (every,) = subjects(others.loaded, "rig")
+    team = team_of(SharedEvidence(Evidence(others.recording, others.loaded), left_of(every)))
+    assert team.exchange_s < team.most_exchange_s < 0.5 * team.step_s
+
+
+def left_of(every):
+    return replace(every, members=(GPUS[0], GPUS[2]))
+
+
+def test_of_others_that_are_all_stuck_in_the_same_step_nobody_is_told_to_have_ended(others):
+    for device in (0, 2):
+        stopped(others, device, rank=device // 2, size=2)
+    found = others.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert "all 2 ranks were stuck inside exchanged 9 (64 MiB): which one cannot be told" in found.detail
+    assert found.detail.endswith(f"; {GPUS[1]} was left out")
 
 
 @pytest.mark.parametrize("of", [OWN, "exchanged"])
