@@ -31,7 +31,7 @@ PACKAGES = "it installs packages"
 TWO_PCS = "it needs two PCs; tests/cluster/hosts has hosts of its own"
 ENDLESS = "it runs until Ctrl-C; tests/unit/monitor/test_terminal.py ends it so"
 NOT_TYPED = {
-    r".*\bpip install\b.*": PACKAGES,
+    r".*\bpip install\b.*|\. \.venv/bin/activate": PACKAGES,
     r"rigproof cluster (up|down|status) .*": TWO_PCS,
     r"(ip|ping|getent) .*": "it is about a LAN; tests/cluster/hosts/test_lan.py types it on hosts",
     r"(sudo|nmcli) .*": "it changes this machine, or asks a NetworkManager, which may not be there",
@@ -40,7 +40,7 @@ NOT_TYPED = {
     r".* --ray-address .*": TWO_PCS,
     r"env RAY_AUTH_MODE=token ray start .*": TWO_PCS,
     r"test -s ~/.ray/auth_token .*": "it writes a token into the home folder",
-    r"(chmod|ssh) .*~/.ray/auth_token.*": TWO_PCS,
+    r"(chmod|ssh) .*~/.ray/auth_token.*|ssh-keygen|ssh-copy-id .*": TWO_PCS,
     r"rigproof monitor( --(json|hwprofile|simulate) .*)?": ENDLESS,
 }
 ENDS_WITH = {  # where the exit status is not 0

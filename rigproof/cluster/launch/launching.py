@@ -15,7 +15,7 @@ from platform import python_version
 
 from rigproof import __version__
 from rigproof.cluster.launch.commands import GCS_PORT, head_of, ray_start_line
-from rigproof.cluster.launch.remote import Answer, NoSsh, Remote
+from rigproof.cluster.launch.remote import Answer, NoAnswer, NoSsh, Remote
 from rigproof.cluster.launch.scripts import END, LOOK, SAVE_IT, START
 from rigproof.cluster.ray.join_probe import node_names
 from rigproof.cluster.ray.preconditions import (
@@ -162,7 +162,14 @@ def up(launch: Launch, *, limit_s: float, say: Say) -> None:
 
     def start(node: Node, remote: Remote, ray: str) -> None:
         say(f"{node.name}: starting {ray}")
-        answer = remote.run(START, launch.start_line(node, ray), limit_s=limit_s)
+        try:
+            answer = remote.run(START, launch.start_line(node, ray), limit_s=limit_s)
+        except NoAnswer as error:
+            if node is launch.nodes[0]:
+                raise
+            raise ClusterStartFailed(
+                f"{node.name}: `ray start` reached no head within {limit_s:g} s; {_let_in(launch, node)}"
+            ) from error
         if answer.status != 0:
             lines = [line for line in answer.output.splitlines() if line.strip()][-QUOTED:]
             raise ClusterStartFailed(
@@ -335,8 +342,16 @@ def _wait(launch: Launch, limit_s: float, say: Say) -> None:
             return
         if time.monotonic() > end_s:
             raise ClusterStartFailed(
-                f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; open port "
-                f"{launch.port} of {launch.nodes[0].name} and Ray's own ports to the others, in the "
-                "firewall of each; else the logs there say why, in /tmp/ray/session_latest/logs"
+                f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; "
+                f"{_let_in(launch, missing[-1])}; else the logs in /tmp/ray/session_latest/logs there say why"
             )
         time.sleep(1)
+
+
+def _let_in(launch: Launch, node: Node) -> str:
+    """What to type where firewalls keep the head and a node apart."""
+    head, allow = launch.nodes[0], "sudo ufw allow from"
+    return (
+        f"if a firewall is on (`sudo ufw status`), type `{allow} {node.address}` on {head.name} and "
+        f"`{allow} {head.address}` on {node.name}"
+    )

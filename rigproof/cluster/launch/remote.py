@@ -41,6 +41,10 @@ class NoSsh(ClusterError):  # noqa: N818 - named for the condition
     """A machine cannot be reached by ssh, or gives no shell there."""
 
 
+class NoAnswer(NoSsh):
+    """What was sent to a machine did not end in time."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """A remote script's exit status and output."""
@@ -61,7 +65,8 @@ class Remote:
         """Run a `sh` script there, without input. Its arguments do not appear in a list of processes.
 
         Raises:
-            NoSsh: there is no ssh, it cannot connect, or the script does not run to its end in `limit_s`.
+            NoSsh: there is no ssh, it cannot connect, or the script does not run to its end.
+            NoAnswer: it does not in `limit_s`.
         """
         mark = f"rigproof-{secrets.token_hex(8)}"
         words = shlex.join(arguments)
@@ -120,7 +125,7 @@ class Remote:
             try:
                 process.communicate(text.encode(), limit_s)
             except subprocess.TimeoutExpired:
-                raise NoSsh(
+                raise NoAnswer(
                     f"{self}: no answer within {limit_s:g} s; see what keeps `ssh {self}` waiting"
                 ) from None
             finally:

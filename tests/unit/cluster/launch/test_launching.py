@@ -9,7 +9,7 @@ import pytest
 from rigproof import __version__
 from rigproof.cluster.launch import launching
 from rigproof.cluster.launch.launching import Launch
-from rigproof.cluster.launch.remote import Answer, NoSsh
+from rigproof.cluster.launch.remote import Answer, NoAnswer, NoSsh
 from rigproof.cluster.ray.preconditions import ClusterError, ClusterStartFailed
 from rigproof.profiles.tables.node import Node
 
@@ -22,6 +22,10 @@ LAUNCH = Launch("lab", NODES, "anna")
 HAS = f"has Python {python_version()}\nhas rigproof {__version__}\nhas ray {version('ray')}\n"
 RAY = "ray /opt/env/bin/ray\n" + HAS
 WHOLE = frozenset({"pc1", "pc2"})
+FIREWALL = (
+    r"if a firewall is on \(`sudo ufw status`\), type `sudo ufw allow from 10\.0\.0\.2` on pc1 and "
+    r"`sudo ufw allow from 10\.0\.0\.1` on pc2"
+)
 
 
 class Machines:
@@ -155,8 +159,31 @@ def test_what_runs_already_stays_if_it_is_whole_and_is_named_if_it_is_not(machin
 
 def test_what_did_not_come_up_is_ended_again_the_head_first(machines):
     made = machines(RAY, names=frozenset({"pc1"}))
-    with pytest.raises(ClusterStartFailed, match=r"pc2 did not join within 0\.1 s"):
+    with pytest.raises(
+        ClusterStartFailed, match=rf"pc2 did not join within 0\.1 s; {FIREWALL}; else the logs"
+    ):
         start(limit_s=0.1)
+    assert made.ended == ["10.0.0.1", "10.0.0.2"]
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        ("10.0.0.2", rf"pc2: `ray start` reached no head within 60 s; {FIREWALL}$"),
+        ("10.0.0.1", "no answer from 10.0.0.1"),  # whom the head would have to reach is nobody
+    ],
+)
+def test_a_ray_that_waits_for_the_head_is_told_from_an_ssh_that_does(machines, monkeypatch, waits, said):
+    made = machines(RAY)
+
+    def wait(remote, text, *arguments, limit_s):
+        if text is launching.START and remote.address == waits:
+            raise NoAnswer(f"no answer from {waits}")
+        return made.run(remote, text, *arguments)
+
+    monkeypatch.setattr(launching.Remote, "run", wait)
+    with pytest.raises(ClusterError, match=said):
+        start()
     assert made.ended == ["10.0.0.1", "10.0.0.2"]
 
 
