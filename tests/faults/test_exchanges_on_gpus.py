@@ -47,6 +47,7 @@ HEAD = """# {title} GPUs that exchange data, and what was done to one of them
 
 Each row is a run on {count} real GPUs, `{test}`.
 The fault is done by software, to GPU 1 unless all are named.
+Each run is asked for some criteria only: where nothing fails, it is INCOMPLETE, also without a fault.
 
 | Fault | Verdict | Criterion | What it says |
 |---|---|---|---|
