@@ -38,6 +38,7 @@ from rigproof.stages.collective.rates import (
     devices_of,
     figure_rate,
     limited,
+    not_done,
     speeds,
 )
 from rigproof.stages.collective.stage import (
@@ -184,7 +185,7 @@ def _variables(team: SharedEvidence) -> str:
 
 def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
-    judged, others = limited(operation, team, found), _others(found)
+    judged, others = limited(operation, team, found), _others(operation, team, found)
     rates = tuple(figure_rate(operation, team, one) for one in found if one.mib >= ONE_MIB)
     if not judged:
         largest = found[-1]
@@ -215,10 +216,10 @@ def _raise_paced(speed: Speed, limit: Limit) -> NoReturn:
     raise NotMeasured(f"{figures}: {speed.mib} MiB, {pace}: its pace, not the GPUs'")
 
 
-def _others(found: list[Speed]) -> str:
-    """What one operation on 4 bytes takes."""
-    small = next((one for one in found if not one.mib), None)
-    return f"4 B take {figure(small.seconds * 1e6, 'µs')}" if small is not None else ""
+def _others(operation: str, team: SharedEvidence, found: list[Speed]) -> str:
+    """What one operation on 4 bytes takes, and the sizes that were not done."""
+    small = [f"4 B take {figure(one.seconds * 1e6, 'µs')}" for one in found if not one.mib]
+    return "; ".join(filter(None, (*small, not_done(operation, team, found))))
 
 
 def _criterion(operation: str) -> Criterion:

@@ -28,7 +28,9 @@ from rigproof.stages.collective.stage import (
 
 BATCH = 64  # operations that are started together, at most
 STEPS = 2  # from a batch to the next one: the batch itself, and what ranks agree on after it
-CHUNK = 2**20  # elements that are made or compared at a time
+# Elements that are made or compared at a time: as many as stay in a CPU's cache, or as keep a GPU busy for as
+# long as its host takes to queue the next ones. In parts of 2^20, two H200 exchanged for 3 % of the time.
+CHUNKS = {"cpu": 2**18, "cuda": 2**23}
 MULTIPLIER, STRIDE = 2654435761, 0x61C88647  # Knuth's; any odd numbers
 B_VALUES = 127
 Rank: TypeAlias = "int | None"  # None: the sum over all ranks
@@ -53,10 +55,10 @@ class Part:
     first: int
     rank: Rank
 
-    def chunks(self) -> Iterator["Part"]:
-        """The same in parts of CHUNK at most."""
-        for done in range(0, self.count, CHUNK):
-            yield Part(self.at + done, min(CHUNK, self.count - done), self.first + done, self.rank)
+    def chunks(self, most: int) -> Iterator["Part"]:
+        """The same in parts of so many at most."""
+        for done in range(0, self.count, most):
+            yield Part(self.at + done, min(most, self.count - done), self.first + done, self.rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Operation(ABC):
         """Write the operand of operation `number` into its buffer, and NaN where its answer goes."""
         operand = self.operands[place]
         self.answers[place].fill_(torch.nan)
-        for part in Part(0, len(operand), 0, self.rank).chunks():
+        for part in Part(0, len(operand), 0, self.rank).chunks(CHUNKS[self.where.type]):
             operand[part.at : part.at + part.count] = self._expected(part, number)
 
     @abstractmethod
@@ -159,7 +161,7 @@ class Operation(ABC):
 
     def _chunks(self, number: int) -> Iterator[Part]:
         for part in self.answer(number):
-            yield from part.chunks()
+            yield from part.chunks(CHUNKS[self.where.type])
 
     def _expected(self, part: Part, number: int) -> torch.Tensor:
         return numbers(part, number, self.ranks, self.where)

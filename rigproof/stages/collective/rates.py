@@ -18,7 +18,7 @@ from rigproof.devices.specs import GLOO, NCCL
 from rigproof.profiles.planning.subjects import RIG, subjects
 from rigproof.profiles.tables.base import LimitKey
 from rigproof.records.champions import lowest_power, same_power, team_key
-from rigproof.records.measurements import FigureRate, Labels
+from rigproof.records.measurements import Event, FigureRate, Labels
 from rigproof.records.verdict import figure
 from rigproof.stages.collective.results import Members
 from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, KIND, ONE_MIB, STAGE
@@ -74,10 +74,22 @@ def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Sp
         round_s = median(slowest.seconds.tolist())
         found.append(Speed(mib, slowest.rate(), each_s, elements, round_s, host_paced))
     if not any(one.mib for one in found):
-        left_out = [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
-        why = f": {left_out[0].message}" if left_out else because(team)
+        omitted = _left_out(operation, team)
+        why = f": {omitted[0].message}" if omitted else because(team)
         raise NotMeasured(f"too few verified rounds of {operation}{why}")
     return found
+
+
+def _left_out(operation: str, team: SharedEvidence) -> list[Event]:
+    return [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
+
+
+def not_done(operation: str, team: SharedEvidence, found: list[Speed]) -> str:
+    """The sizes that the team had no time for, in words; empty if there is none."""
+    done = {one.mib for one in found}
+    told = (one.data.get("mib") for one in _left_out(operation, team))
+    sizes = {one for one in told if isinstance(one, int)} - done
+    return f"no time for {', '.join(map(str, sorted(sizes)))} MiB" if sizes else ""
 
 
 def _at_own_pace(by_rank: list[Rounds]) -> tuple[list[Rounds], bool]:

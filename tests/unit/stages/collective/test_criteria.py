@@ -96,6 +96,17 @@ def test_sizes_without_a_figure_are_not_judged(bench):
     assert bench.found().outcome is PASS
 
 
+def test_sizes_that_there_was_no_time_for_are_said(bench):
+    for mib in (32, 128):
+        bench.without(TEAM, operation=BROADCAST, mib=mib)
+        bench.happened("size_left_out", TEAM, "no time", operation=BROADCAST, mib=mib)
+    bench.happened("size_left_out", TEAM, "no time", operation=BROADCAST, mib=16)  # its even number
+    found = bench.found(BROADCAST)
+    assert found.outcome is PASS
+    assert found.detail == "16 MiB; no time for 32, 128 MiB"
+    assert "no time" not in bench.found().detail
+
+
 def test_the_rigs_own_floor_stands_alone(bench):
     bench.settings(STAGE, floor_gbps=400.0)
     found = bench.found()

@@ -1,11 +1,13 @@
 """Numbers whose sums are exact, and answers of which every element is compared."""
 
+from unittest import mock
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.stages.collective.operations import CHUNK, KINDS, Part, b_of, numbers
+from rigproof.stages.collective.operations import CHUNKS, KINDS, Part, b_of, numbers
 from rigproof.stages.collective.stage import ALL_REDUCE, BROADCAST, OPERATIONS
 
 CPU = torch.device("cpu")
@@ -73,7 +75,8 @@ def test_any_wrong_element_is_found_and_located(operation, data):
     right = one.answers[0].clone()
     for place in places:
         one.answers[0][place] += data.draw(st.sampled_from([1.0, -3.0, float("nan"), float("inf")]))
-    (found,) = one.wrong(640)
+    with mock.patch.dict(CHUNKS, cpu=data.draw(st.sampled_from([7, 33, 2**18]))):
+        (found,) = one.wrong(640)
     assert (found.count, found.first, found.last) == (len(places), min(places), max(places))
     assert found.expected == float(right[min(places)])
 
@@ -101,10 +104,9 @@ def test_the_answer_of_another_operation_or_rank_is_wrong():
 
 
 def test_chunks_make_no_difference():
-    part = Part(0, CHUNK + 3, 17, 1)
-    rows = [numbers(one, 5, 2, CPU) for one in part.chunks()]
-    assert [len(one) for one in rows] == [CHUNK, 3]
-    assert torch.equal(rows[1], numbers(Part(0, 3, CHUNK + 17, 1), 5, 2, CPU))
+    rows = [numbers(one, 5, 2, CPU) for one in Part(0, 1003, 17, 1).chunks(1000)]
+    assert [len(one) for one in rows] == [1000, 3]
+    assert torch.equal(rows[1], numbers(Part(0, 3, 1017, 1), 5, 2, CPU))
 
 
 @pytest.mark.parametrize(
