@@ -97,16 +97,18 @@ def of_attempts(criterion: Criterion, each: Sequence[Verdict], share: float | No
 
 
 ORDINALS = ("first", "second", "third", "fourth")
+TIMES = ("", "once", "twice", "three times", "four times")
 
 
 def _once(those: Sequence[Verdict], each: Sequence[Verdict]) -> str:
-    """`the first time it was 98.2 TFLOP/s`, for each of those; empty if there are none."""
+    """`measured twice, the first time 98.20 TFLOP/s`, with each of those; empty if there are none."""
     places = (next(place for place, any_ in enumerate(each) if any_ is one) for one in those)
-    return ", ".join(
-        f"the {ORDINALS[place]} time it was {figure(one.measured, one.unit, more_digits=1)}"
+    told = [
+        f"the {ORDINALS[place]} time {figure(one.measured, one.unit, more_digits=1)}"
         for place, one in zip(places, those, strict=True)
         if one.measured is not None
-    )
+    ]
+    return ", ".join([f"measured {TIMES[len(each)]}", *told]) if told else ""
 
 
 def joined(*parts: str) -> str:

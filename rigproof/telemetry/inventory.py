@@ -23,9 +23,9 @@ from rigproof.records.identity import GpuIdentity, HostInventory
 from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.telemetry.inventory"
-UNSEEN = "look for NVRM in `dmesg`, such as `sudo dmesg | grep NVRM`"
+UNSEEN = "look for NVRM in `sudo dmesg`"
 OR_THE_CPU = ", or set CUDA_VISIBLE_DEVICES=-1 to have the CPU tested"
-WAY_OUT = "run `nvidia-smi`, look for Xid in `dmesg`, and reboot if it does not answer either"
+WAY_OUT = "run `nvidia-smi`, look for Xid in `sudo dmesg`, and reboot if it does not answer either"
 
 
 def inventory() -> HostInventory:

@@ -66,7 +66,7 @@ def test_a_rate_that_missed_its_limit_by_little_once_warns_with_both_figures():
     bad, own = judged(recording)
     assert bad == {(PEER, SLOW): Outcome.WARN}
     assert own.measured == pytest.approx(100, abs=1)
-    assert own.detail.startswith("the first time it was 9")
+    assert own.detail.startswith("measured twice, the first time 9")
     assert decide(judge_all(recording)).value == "ACCEPTED"
 
 
@@ -75,7 +75,7 @@ def test_a_rate_that_misses_it_twice_fails_with_both_figures_and_is_not_measured
     assert len(again(recording)) == 1
     bad, own = judged(recording)
     assert bad == {(PEER, SLOW): Outcome.FAIL}
-    assert own.detail.startswith("the first time it was 9")
+    assert own.detail.startswith("measured twice, the first time 9")
     assert another_attempt(recording, FOUR, "sustained") == ""
 
 

@@ -9,8 +9,8 @@ COUNTED = ("cluster.no_timeouts", "memory.success_rate")  # they name the first 
 LOUD = (Outcome.FAIL, Outcome.WARN)
 STEP = re.compile(
     r"(ask|check|close|compare|cool|correct|do not train|end|find|follows from|give|have the card|have|"
-    r"install|join|keep|lift|look|lower|make|NVIDIA|put|raise|read|reboot|reseat|reset|restart|restore|run|see|set|start|state|"
-    r"swap|switch|the driver hangs|undo|unset|usually|watch|if|clean|bring|test)\b",
+    r"install|join|keep|lift|look|lower|make|NVIDIA|put|raise|read|reboot|replace|reseat|reset|restart|restore|run|see|set|"
+    r"start|state|swap|switch|the driver hangs|undo|unset|usually|watch|if|clean|bring|test)\b",
     re.IGNORECASE,
 )
 

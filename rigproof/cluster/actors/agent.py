@@ -94,7 +94,7 @@ class NodeAgent:
         visible_devices = self._visible_devices()
         if not self._opening.done(limit_s):
             error = (
-                f"NVML did not answer within {limit_s:g} s: the driver hangs; see dmesg for Xid, then reboot"
+                f"NVML did not answer within {limit_s:g} s: the driver hangs; see `sudo dmesg`, then reboot"
             )
         elif self._nvml is not None:
             nvml = self._nvml
@@ -108,13 +108,13 @@ class NodeAgent:
                 listed, gpus = listing.result(((), ()))
                 error = str(listing.error) if listing.error is not None else None
             else:
-                error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg for Xid, then reboot"
+                error = f"NVML did not list the GPUs within {limit_s:g} s; see `sudo dmesg`, then reboot"
         elif self._unavailable is not None and (gpu_promised or not self._unavailable.driver_missing):
             error = str(self._unavailable)
         elif self._opening.error is not None:
             error = (
                 f"NVML could not be opened: {type(self._opening.error).__name__}: {self._opening.error}; "
-                "run `nvidia-smi` there and see `dmesg`"
+                "run `nvidia-smi` there and see `sudo dmesg`"
             )
         return AgentFacts(
             process=self._process,

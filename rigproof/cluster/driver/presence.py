@@ -39,7 +39,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
     step = way_back(node, head)
     if ray_address is None and len(nodes) == 1:
         message = f"{node.name} is not there: this machine's own Ray has ended, or its address is another one"
-        step = "correct the node's address in the profile, or look for what ended Ray in `dmesg`"
+        step = "correct the node's address in the profile, or look for what ended Ray in `sudo dmesg`"
     elif ray_address is None:
         message = f"{node.name} is not there: the run was given no cluster, only this machine"
         step = f"join the machines with `rigproof cluster up {shlex.quote(loaded.named)}`"
@@ -63,7 +63,7 @@ def way_back(node: Node, head: str | None) -> str:
     `rigproof cluster up` starts a whole cluster only: it refuses one of which a part runs.
     """
     if head is None:
-        return "look for what ended Ray there in `dmesg`, then run again"
+        return "look for what ended Ray there in `sudo dmesg`, then run again"
     line = ray_start_line(node, head)
     return f"switch it on, check its cable, type there: `{line}`; or `rigproof cluster down` and `up`"
 

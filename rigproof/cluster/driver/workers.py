@@ -26,8 +26,8 @@ INSTALL = (
 # What is said of a process that a worker has started (`devices/own_process.py`); no card sends signal 9.
 SIGKILLED = f"ended with status {-signal.SIGKILL:d}"
 FIND_KILLER = (
-    "find out who killed it (`dmesg` names what the kernel's OOM killer ended; earlyoom, systemd-oomd and "
-    "batch systems have logs of their own), and run again"
+    "find out who killed it (`sudo dmesg` names what the kernel's OOM killer ended; earlyoom, systemd-oomd "
+    "and batch systems have logs of their own), and run again"
 )
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once is not replaced endlessly
 

@@ -216,7 +216,7 @@ def down(launch: Launch, *, say: Say) -> int:
         if still:
             say(
                 f"{node.name}: not even SIGKILL ended {' '.join(still)}: they wait in the kernel, often "
-                "for the GPU's driver; `dmesg` there says more, and a restart of that machine ends them"
+                "for the GPU's driver; `sudo dmesg` there says more, and a restart of that machine ends them"
             )
     if undone:
         raise NoSsh("\n".join(undone))

@@ -60,5 +60,5 @@ def _failure(cuda: Any, name: str, code: int) -> str:
     text = ctypes.c_char_p()
     cuda.cuGetErrorString(code, ctypes.byref(text))  # leaves null for a code that this driver does not know
     meaning = text.value.decode() if text.value else "an error without a name"
-    way_out = WAYS_OUT.get(code, "run `nvidia-smi` there and see `dmesg`")
+    way_out = WAYS_OUT.get(code, "run `nvidia-smi` there and see `sudo dmesg`")
     return f"{name} failed with CUDA error {code} ({meaning}); {way_out}"

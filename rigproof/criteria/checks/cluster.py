@@ -87,15 +87,15 @@ def _next_step(loss: Event) -> str:
     if setting:
         return f"end the other programs on that host, or raise {setting}"
     if loss.worker:
-        return f"look in `dmesg` of {node} for an Xid, a crash or a kill at that time, then run again"
+        return f"look in `sudo dmesg` of {node} for an Xid, a crash or a kill at that time, then run again"
     if loss.kind == "agent_died":
         return (
-            f"look in `dmesg` of {node} for what ended its agent, such as a lack of memory, and check "
+            f"look in `sudo dmesg` of {node} for what ended its agent, such as a lack of memory, and check "
             "whether the node still answers"
         )
     if loss.data.get("query") or loss.data.get("pids"):
         where = "that node" if node == RIG else node
-        return f"the driver hangs: look for its Xid in `dmesg` of {where}, then restart the machine"
+        return f"the driver hangs: look for its Xid in `sudo dmesg` of {where}, then restart the machine"
     return ""
 
 

@@ -15,7 +15,7 @@ DRIVER_MINIMUM = LIMITS.key(lambda limits: limits.driver_minimum)
 DRIVER_MIXED = LIMITS.key(lambda limits: limits.driver_mixed)
 
 NO_DRIVER = "install the NVIDIA driver there, or start the container with `--gpus all`"
-NO_NVML = "run `nvidia-smi` there and see `dmesg`; restart the machine if it does not answer either"
+NO_NVML = "run `nvidia-smi` there and see `sudo dmesg`; restart the machine if it does not answer either"
 DIFFERENT = (
     "install the same driver on every node, or write `limits.driver_mixed = true` if they are meant to differ"
 )

@@ -43,7 +43,7 @@ UNKNOWN_ACTION = Action(
     limits=(XID_FAIL, XID_WARN),
     severity="isolate",
     remedy="the action in hwprofiles/xids.toml; look up an Xid that it lacks in NVIDIA's Xid "
-    "documentation and in `dmesg`",
+    "documentation and in `sudo dmesg`",
     unmeasured="Xids were not received for a while: the node or its agent died, an NVML call failed or hung, "
     "or the GPU was lost; the driver reported its recovery action before the load, and not after it; or an "
     "Xid is of no device of the rig or of the run. Not applicable if the driver delivers no Xids",
@@ -115,7 +115,7 @@ def _action(device: DeviceEvidence, code: int | None) -> Action:
     known = device.evidence.loaded.xids.action(code)
     if known is not None:
         return known
-    step = "look it up in NVIDIA's Xid documentation and in `dmesg`"
+    step = "look it up in NVIDIA's Xid documentation and in `sudo dmesg`"
     if code is not None and code not in (device.stated(XID_FAIL)[0] or ()):
         step += f"; `limits.xid_fail = [{code}]` makes it fail"
     return Action(severity="isolate", step=step)

@@ -41,7 +41,7 @@ Floats = npt.NDArray[np.float64]
 SLEEP_S = 0.010  # how long the probe sleeps each time
 LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing to report
 COUNTED_APART = 25.0  # % of the CPU, between what all and what this run's own processes used: more is misread
-LOAD_KILLED = "see `dmesg` for whether the kernel ended it for want of memory, and run again"
+LOAD_KILLED = "see `sudo dmesg` for whether the kernel ended it for want of memory, and run again"
 OWN_WORK = (
     "give the node more CPUs, or raise `cpu.band_percent`: this run's own processes use more than it allows"
 )
@@ -52,8 +52,8 @@ VIRTUAL = ("passthrough", "vgpu")  # GpuIdentity.virtualization of a GPU in a vi
 STOPPED = "the whole virtual machine stood still: no sample was taken and no round ended"
 MOVED = "ask the provider whether it is moved, backed up or paused, and run again when it is not"
 STALLED = (
-    "see `dmesg` for stalls of disk, memory or driver; if there are none, lower `cpu.band_percent` or end "
-    "other programs"
+    "see `sudo dmesg` for stalls of disk, memory or driver; if there are none, lower `cpu.band_percent` or "
+    "end other programs"
 )
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 

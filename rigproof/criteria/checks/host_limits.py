@@ -40,18 +40,17 @@ def host_limits(node: NodeEvidence) -> Finding:
     if found.host_cpus is None and found.shm_gib is None:
         raise NotApplicable("what the host offers was not read")
     share = node.limit(HOST_SHARE)
-    for what, usable, host, stated, unit, raised in (
-        ("CPUs", found.cpus, found.host_cpus, node.node.cpus, "", CPUS),
-        ("RAM", found.ram_gib, found.host_ram_gib, node.node.ram_gib, " GiB", RAM),
+    for key, usable, host, stated, unit, raised in (
+        ("cpus", found.cpus, found.host_cpus, node.node.cpus, "CPUs", CPUS),
+        ("ram_gib", found.ram_gib, found.host_ram_gib, node.node.ram_gib, "GiB of RAM", RAM),
     ):
         if stated is not None and usable < share.value * stated:
             if host is not None and host >= share.value * stated:
-                limited = (
-                    f"a container or cgroup leaves {usable:.3g}{unit} of the host's {host:.3g} of {what}"
-                )
-                raise Disturbed(f"{limited}, the profile states {stated:g}{unit}", f"{raised}, and run again")
-            detail = f"{usable:.3g}{unit} of {what} can be used, the profile states {stated:g}{unit}"
-            return Finding(Outcome.FAIL, detail=detail, source=share.source)
+                limited = f"a container or cgroup leaves {usable:.3g} of the host's {host:.3g} {unit}"
+                raise Disturbed(f"{limited}; the profile states {stated:g}", f"{raised}, and run again")
+            detail = f"{usable:.3g} {unit} can be used; the profile states {stated:g}"
+            own = f"find out why, or state `{key} = {usable:.3g}` for this node if that is all it has"
+            return Finding(Outcome.FAIL, detail=detail, remedy=own, source=share.source)
     return _scarce(node) or Finding(Outcome.PASS, detail=_seen(node))
 
 

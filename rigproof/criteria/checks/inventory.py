@@ -31,7 +31,7 @@ FLASH = "have the same VBIOS put on all of them, unless they are meant to differ
 DATA_CENTRE = ("tesla", "nvidia")  # GpuIdentity.brand of cards for servers
 FREE_IT = "end that program, or plan for less with `vram_gib_per_worker`"
 LESS = "have the card looked at: chips of its memory may be switched off, or it is no such card"
-LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
+LOST = "look for its Xid in `sudo dmesg`, check the card's seat, riser and power, then restart the machine"
 
 
 @Criterion(

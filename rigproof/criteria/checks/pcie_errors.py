@@ -40,8 +40,8 @@ UNCOUNTED = (
     "errors in the run than `limits.pcie_uncorrected` fail",
     limits=(PCIE_CORRECTABLE_MINUTE, PCIE_UNCORRECTED),
     severity="reseat",
-    remedy="reseat card and riser, clean the contacts, try another slot; `dmesg | grep -i aer` names the "
-    "kind of error",
+    remedy="reseat card and riser, clean the contacts, try another slot; `sudo dmesg | grep -i aer` names "
+    "the kind of error",
     unmeasured="the counts were not read before and after all loads and once a minute in between, or they "
     "went back; or the GPU was lost. Not applicable if the host's kernel does not count them, as in most "
     "virtual machines",

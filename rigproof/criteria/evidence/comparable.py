@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 # What decides the last bit of a result, besides the work itself (`Device.arithmetic`). This includes the
 # card's model: two models with as many multiprocessors may get different kernels of one library.
 ARITHMETIC = ("device", "torch", "cublas", "multiprocessors", "capability")
-UNDECIDED = "do not train on either; swap their slots, or add a third card, and replace the one that is wrong"
+UNDECIDED = "do not train on either; swap the two cards, or add a third one, and replace the wrong one"
 MOST_NAMED = 4
 
 Kind = tuple[str, ...]

@@ -30,7 +30,7 @@ LEFT_ALONE = (
 SHORT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "CUDA error: out of memory")
 SHOWN = 3  # ranks that a sentence names
 How = Literal["stuck", "died", "killed", "held", "failed", "memory", "unloaded", "lost", "unreached"]
-SENDER = "find out who sent the signal (`dmesg`, batch system, earlyoom), and run again"
+SENDER = "find out on {host} who sent the signal (`sudo dmesg`, batch system, earlyoom), and run again"
 NEXT_STEPS: dict[How, str] = {
     "killed": SENDER,
     "held": SENDER,
@@ -38,7 +38,7 @@ NEXT_STEPS: dict[How, str] = {
     "unloaded": "install what that Python lacks, change none of its files during a run, and run again",
     "unreached": "run `ping` from one of them to the other; see cables, switch, `sudo ufw status`",
 }
-STUCK = "read `dmesg` and `nvidia-smi -q` on that host"
+STUCK = "read `sudo dmesg` and `nvidia-smi -q` on {host}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ class Halt:
     @property
     def next_step(self) -> str:
         """What to do about it."""
-        return NEXT_STEPS.get(self.how, STUCK)
+        hosts = list(dict.fromkeys(one.partition("/")[0] for one in self.missing))
+        host = "that host" if not hosts else " and ".join(hosts) if len(hosts) <= SHOWN else "each host"
+        return NEXT_STEPS.get(self.how, STUCK).format(host=host)
 
     @property
     def by_others(self) -> bool:

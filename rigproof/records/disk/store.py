@@ -284,7 +284,7 @@ def disk_problem(folder: Path, error: BaseException) -> str:
     elif number in (errno.EACCES, errno.EPERM, errno.EROFS):
         way_out = "make it writable, or give another --hw-report-dir"
     elif number == errno.EIO:
-        way_out = "check that disk (dmesg), or give --hw-report-dir on another one"
+        way_out = "check that disk (`sudo dmesg`), or give --hw-report-dir on another one"
     else:
         way_out = "look at that folder, or give another --hw-report-dir"
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -30,7 +30,7 @@ from rigproof.stages.collective.stage import (
 
 ARM_SHARE = KIND.key(lambda own: own.arm_share)
 WITHOUT_P2P = next(iter(ARMS))
-PATH = "look for ACS and IOMMU (`dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
+PATH = "look for ACS and IOMMU (`sudo dmesg | grep -i -e iommu -e acs`), switch both off in the BIOS"
 NO_WAY = "see whom collective.all_reduce names: each way between the cards fails"
 
 

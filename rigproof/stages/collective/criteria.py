@@ -19,6 +19,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.slowed import rate_slowed_by
 from rigproof.profiles.planning.subjects import RIG
+from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure, figure_and_limit
 from rigproof.stages.collective.arms import path
@@ -79,9 +80,10 @@ OF_PAIRS = (
     "that copy as fast, also `stages.collective.group_share` of the median of the other pairs), twice if "
     "they are slow: a ring passes few pairs, and what only another one does, no other level looks for"
 )
-WRONG = "see `dmesg` for IOMMU and ACS"
+WRONG = "do not train on them together; see `sudo dmesg` for IOMMU and ACS"
+WRONG_GPU = "do not train on it: undo overclocking, reseat it, else replace it"
 IN_NODE = "compare `nvidia-smi topo -m` with the node's manual"
-SLOW = f"{IN_NODE}; between nodes `export` what lan.route prints"
+SLOW = f"see lan.bandwidth, `top` and `ethtool -S` of each node; inside one {IN_NODE}"
 
 
 def judged(operation: str, team: SharedEvidence) -> Finding:
@@ -129,7 +131,8 @@ def _of_all(operation: str, team: SharedEvidence) -> Finding:
     if (wrong := wrong_of(team, operation=operation, arm=AS_IT_IS)) is not None:
         message, from_s = wrong
         detail = message + _blamed(team)
-        return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=WRONG, from_s=from_s)
+        remedy = WRONG_GPU if any(one.data.get("kind") == "gpu" for one in _told(team)) else WRONG
+        return Finding(Outcome.FAIL, detail=detail, source=RIGHT, remedy=remedy, from_s=from_s)
     halt = halt_in(team, AS_IT_IS)
     if halt is not None and halt.how != "lost" and _about(halt) == operation:
         excuse(halt)
@@ -154,14 +157,19 @@ def _blamed(team: SharedEvidence, *, why: bool = True) -> str:
 
     Of several the names alone: with each `why` it would be no sentence that anybody reads.
     """
-    members = {one.subject for one in team.members}
-    events = [*team.evidence.events.of_kind("blamed"), *team.evidence.events.of_kind("not_told")]
-    own = [one for one in events if one.stage == STAGE and members.issuperset(one.data.get("devices", ()))]
+    own = _told(team)
     names = dict.fromkeys(str(one.data.get("named", one.message)) for one in own if one.kind == "blamed")
     brief = len(names) > 1 or (bool(names) and not why)
     messages = dict.fromkeys(one.message for one in own if not brief or one.kind == "not_told")
     found = [f"to blame {'is' if len(names) == 1 else 'are'} {', '.join(names)}"] if brief else []
     return "".join(f"; {text}" for text in (*found, *messages))
+
+
+def _told(team: SharedEvidence) -> list[Event]:
+    """What further tests of the stage found about the team's members."""
+    members = {one.subject for one in team.members}
+    events = [*team.evidence.events.of_kind("blamed"), *team.evidence.events.of_kind("not_told")]
+    return [one for one in events if one.stage == STAGE and members.issuperset(one.data.get("devices", ()))]
 
 
 def _about(halt: Halt) -> str:
@@ -185,12 +193,13 @@ def _variables(team: SharedEvidence) -> str:
 
 def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
-    judged, others = limited(operation, team, found), _others(operation, team, found)
+    judged, others = limited(operation, team, found), _others(found)
+    undone = not_done(operation, team, found)
     rates = tuple(figure_rate(operation, team, one) for one in found if one.mib >= ONE_MIB)
     if not judged:
         largest = found[-1]
-        detail = f"{largest.mib} MiB; {others}" if others else f"{largest.mib} MiB"
-        detail += "; nothing to compare it with yet"
+        every = (f"{largest.mib} MiB", others, undone, "nothing to compare it with yet")
+        detail = "; ".join(filter(None, every))
         return Finding(Outcome.NO_LIMIT, largest.gbps, detail=detail, rates=rates)
     paced = [pair for pair in judged if _is_the_hosts(team, *pair)]
     one, limit = min(judged, key=lambda pair: (pair in paced, pair[0].gbps / pair[1].value))
@@ -198,7 +207,7 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
     if paced and (good or (one, limit) in paced):
         _raise_paced(*paced[0])
     detail = f"{one.mib} MiB" + ("" if good else because(team) + _blamed(team))
-    parts = (detail, others, "" if good else _variables(team))
+    parts = (detail, others, undone if good else _variables(team))
     said = "; ".join(filter(None, parts))
     return pass_or_fail(one.gbps, limit, good=good, detail=said, remedy=SLOW, rates=rates)
 
@@ -216,10 +225,10 @@ def _raise_paced(speed: Speed, limit: Limit) -> NoReturn:
     raise NotMeasured(f"{figures}: {speed.mib} MiB, {pace}: its pace, not the GPUs'")
 
 
-def _others(operation: str, team: SharedEvidence, found: list[Speed]) -> str:
-    """What one operation on 4 bytes takes, and the sizes that were not done."""
-    small = [f"4 B take {figure(one.seconds * 1e6, 'µs')}" for one in found if not one.mib]
-    return "; ".join(filter(None, (*small, not_done(operation, team, found))))
+def _others(found: list[Speed]) -> str:
+    """What one operation on 4 bytes takes."""
+    small = next((one for one in found if not one.mib), None)
+    return f"4 B take {figure(small.seconds * 1e6, 'µs')}" if small is not None else ""
 
 
 def _criterion(operation: str) -> Criterion:

@@ -149,7 +149,7 @@ class Results:
 
     def _why_not(self, group: frozenset[str]) -> str:
         if not any(one & group for one in self.fine):
-            return "there is nobody else that is fine and that they could be tested with"
+            return "nobody else is fine, to test them with"
         times = self.bad.count(group)
         often = "once" if times == 1 else f"{times} times"
         return f"results contradict each other: together they failed {often}, and nothing explains that"

@@ -38,7 +38,8 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     "agree outvote the third), all others norms within `stages.ddp.norm_share`",
     limits=(OWN_SHARE, EXCHANGE_SHARE, NORM_SHARE),
     severity="isolate",
-    remedy="see lan.bandwidth, transfer.peer, collective.all_reduce and host.cpu_band",
+    remedy="if lan.bandwidth, transfer.peer, collective.all_reduce and host.cpu_band are fine, end what else "
+    "runs on each host (`top`), and run again",
     unmeasured="a promised device did not take part, or did not report its steps or its gradients",
     key_figure=True,
     headline=True,
@@ -96,12 +97,14 @@ def in_words(team: Team) -> str:
     """`together 1.3 × pc1/gpu0 alone (20 + 12 examples); the LAN costs 38 % of each step`."""
     unlike = len({one.batch for one in team.ranks}) > 1 and len(team.ranks) <= MOST_SHARES
     examples = f" ({' + '.join(str(one.batch) for one in team.ranks)} examples)" if unlike else ""
-    text = f"together {team.times_alone:.2g} × {team.fastest.device} alone{examples}"
+    pays = team.times_alone >= 1
+    verb = "together" if pays else "training together does not pay:"
+    text = f"{verb} {team.times_alone:.2g} × {team.fastest.device} alone{examples}"
     what = "the LAN" if len({one.device.partition("/")[0] for one in team.ranks}) > 1 else "the exchange"
     text += f"; {what} costs {100 * team.exchange_share:.0f} % of each step"
-    if team.times_alone < 1 and team.exchange_share > LITTLE:
+    if not pays and team.exchange_share > LITTLE:
         steps, percent = team.accumulated(LITTLE), 100 * LITTLE
-        text += f", {percent:.0f} % with gradient_accumulation_steps={steps}"
+        text += f", but {percent:.0f} % with gradient_accumulation_steps={steps}"
     if team.exchange_s > team.most_exchange_s:
         allowed = figure(team.most_exchange_s, "s")
         text += f"; alone it takes {figure(team.exchange_s, 's')}, by the run's all-reduces {allowed} at most"

@@ -15,7 +15,7 @@ from rigproof.stages.tables import NO_RATE, StageTable
 UNIT = "MB/s"
 FULL = "make room: delete old checkpoints and logs, or use a larger disk (`stages.disk.path`)"
 KEPT = "the data that were written"
-CORRUPT = "keep no checkpoints there; look at `dmesg`, `smartctl -a`, the cable"
+CORRUPT = "keep no checkpoints there; look at `sudo dmesg`, `smartctl -a`, the cable"
 NO_ROOM = ("ENOSPC", "EDQUOT")  # the system's errors of a disk that others have filled; EIO is its own
 ELSEWHERE = "point `stages.disk.path` to the folder in which checkpoints are written"
 FREE_WARN_SHARE = KIND.key(lambda own: own.free_warn_share)

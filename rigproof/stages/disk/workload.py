@@ -27,10 +27,10 @@ PAGE_BYTES = 4096  # what O_DIRECT must be aligned to, on any disk
 WRITE_SHARE = 0.5  # of the stage's length
 FEWEST_CHUNKS = 4
 MEANINGS = {
-    errno.EIO: "the disk reports an input/output error; see `dmesg`",
+    errno.EIO: "the disk reports an input/output error; see `sudo dmesg`",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the user's quota is used up",
-    errno.EROFS: "its file system is read-only; if it should not be, see `dmesg`",
+    errno.EROFS: "its file system is read-only; if it should not be, see `sudo dmesg`",
     errno.ENOENT: "there is no such folder",
     errno.ENOTDIR: "it is not a folder",
     errno.EACCES: "the user who runs Ray there may not write to it",

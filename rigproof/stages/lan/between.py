@@ -341,7 +341,7 @@ def where(found: Between) -> tuple[str, str]:
         return "both are fast with others: it lies between them", remedy
     if len(slow) > 1 and all(slow.values()):
         return "every pair is slow: the switch, or `link_mbit` promises too much", ""
-    return UNTOLD, f"swap the cables of {names[0]} and {names[1]}, then their switch ports, one at a time"
+    return UNTOLD, f"replace one part at a time: the cable of {names[0]}, of {names[1]}, their switch ports"
 
 
 def slow_pairs(evidence: Evidence) -> Mapping[tuple[str, ...], bool]:

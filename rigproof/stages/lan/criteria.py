@@ -161,15 +161,12 @@ def _broken(found: Between) -> Finding | None:
         raise NotMeasured(silent[0].message, cause)
     (one, other), first = found.names, silent[0]
     if first.data.get("traffic") == RAY:
-        what = "though TCP came through: the port of its object manager is closed"
-        remedy = (
-            f"start Ray on {one} and {other} with `--object-manager-port=8076`, and allow that: "
-            "`sudo ufw allow 8076/tcp`"
-        )
+        what = "though TCP came through: a firewall closes the port of Ray's object manager on one of them"
+        remedy = f"run `sudo ufw allow from` the address of {other} on {one}, and that of {one} on {other}"
     else:
         what, remedy = where(found)
         if len(pair.evidence.loaded.rig.nodes) == 2:
-            remedy = "see that nothing filters ports between the two (`sudo ufw status`), then swap the cable"
+            remedy = "see that nothing filters ports between them (`sudo ufw status`), then replace the cable"
     detail = f"{first.message}; {what}"
     return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source="data come through", from_s=first.t_s)
 

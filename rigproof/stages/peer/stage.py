@@ -25,11 +25,11 @@ Arm = tuple[str, str]  # by what, and which way
 FIRST_ARMS = ((ENGINE, THERE), (ENGINE, BACK), (ENGINE, BOTH), (KERNEL, THERE), (KERNEL, BACK))
 ARMS = (*FIRST_ARMS, (KERNEL, BOTH))  # a spec without `arms`, of an older run, had the first ones
 WORDS = {
-    (ENGINE, THERE): "there",
-    (ENGINE, BACK): "back",
+    (ENGINE, THERE): "to the second",
+    (ENGINE, BACK): "to the first",
     (ENGINE, BOTH): "both at once",
-    (KERNEL, THERE): "there by kernel",
-    (KERNEL, BACK): "back by kernel",
+    (KERNEL, THERE): "to the second by kernel",
+    (KERNEL, BACK): "to the first by kernel",
     (KERNEL, BOTH): "both at once by kernel",
 }
 LARGEST_MIB = 4096

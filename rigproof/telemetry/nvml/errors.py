@@ -57,7 +57,7 @@ WAYS_OUT: dict[int, str] = {
         "install one, or start the container with `--gpus all`"
     ),
     Code.DRIVER_NOT_LOADED: (
-        "the NVIDIA kernel module is not loaded; try `sudo modprobe nvidia`, and see `dmesg` if that fails"
+        "the NVIDIA kernel module is not loaded; try `sudo modprobe nvidia`, see `sudo dmesg` if that fails"
     ),
     Code.LIB_RM_VERSION_MISMATCH: (
         "driver/library version mismatch: the loaded kernel module does not match the installed driver, "
@@ -71,5 +71,5 @@ WAYS_OUT: dict[int, str] = {
 
 def unavailable(error: NvmlError) -> NvmlUnavailable:
     """The reason why NVML could not be started, in words."""
-    message = WAYS_OUT.get(error.code, f"{error.text}; run `nvidia-smi` and see `dmesg`")
+    message = WAYS_OUT.get(error.code, f"{error.text}; run `nvidia-smi` and see `sudo dmesg`")
     return NvmlUnavailable(f"NVML does not answer (code {error.code}): {message}", error.code)

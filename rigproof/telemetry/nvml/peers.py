@@ -17,7 +17,7 @@ PATHS = {  # as `nvidia-smi topo -m` has them
     Ancestor.NODE: "one NUMA node",
     Ancestor.SYSTEM: "the link between CPUs",
 }
-OTHERWISE = "or maybe IOMMU, ACS, a small BAR1"
+OTHERWISE = "maybe IOMMU, ACS, a small BAR1"
 REASONS = {
     P2pStatus.CHIPSET: f"its chipset is not supported; {OTHERWISE}",
     P2pStatus.GPU: "its driver does not offer it for these GPUs",

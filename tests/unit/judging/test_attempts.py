@@ -52,19 +52,19 @@ def test_only_a_rate_that_misses_its_limit_by_less_than_the_share_is_marginal(
 def test_a_rate_that_is_good_only_the_second_time_warns_and_says_both():
     verdict = of_attempts(RATE, [rate(98.2), rate(101.0)], SHARE)
     assert (verdict.outcome, verdict.measured, verdict.remedy) == (Outcome.WARN, 101.0, "cool it")
-    assert verdict.detail == "the first time it was 98.20 TFLOP/s"
+    assert verdict.detail == "measured twice, the first time 98.20 TFLOP/s"
 
 
 def test_a_rate_that_is_good_only_the_first_time_warns_too():
     verdict = of_attempts(RATE, [rate(101.0), rate(98.2)], SHARE)
     assert (verdict.outcome, verdict.measured) == (Outcome.WARN, 101.0)
-    assert verdict.detail == "the second time it was 98.20 TFLOP/s"
+    assert verdict.detail == "measured twice, the second time 98.20 TFLOP/s"
 
 
 def test_a_rate_that_fails_twice_fails_and_says_both():
     verdict = of_attempts(RATE, [rate(98.2), rate(99.1)], SHARE)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 99.1)
-    assert verdict.detail == "the first time it was 98.20 TFLOP/s"
+    assert verdict.detail == "measured twice, the first time 98.20 TFLOP/s"
 
 
 @pytest.mark.parametrize(("first", "last"), [(60.0, 101.0), (101.0, 60.0)])

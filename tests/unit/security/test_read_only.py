@@ -124,7 +124,7 @@ def test_the_kernel_s_files_are_read_in_one_place(words):
 
 
 def test_the_kernel_s_log_is_not_opened_by_anybody(words):
-    """Xids come by NVML's events; `dmesg` stands only in advice to the reader."""
+    """Xids come by NVML's events; `sudo dmesg` stands only in advice to the reader."""
     texts = set().union(*(texts for texts, _ in words.values()))
     assert not [text for text in texts if "kmsg" in text or "syslog" in text]
     assert not [text for text in texts if text in ("dmesg", "nvidia-smi", "journalctl", "sudo")]

@@ -234,8 +234,8 @@ def test_what_no_signal_ends_is_named_with_what_does(machines, monkeypatch):
     assert launching.down(LAUNCH, say=lines.append) == 2
     assert lines[:2] == [
         "pc1: 2 processes ended",
-        "pc1: not even SIGKILL ended 41: they wait in the kernel, often for the GPU's driver; `dmesg` there "
-        "says more, and a restart of that machine ends them",
+        "pc1: not even SIGKILL ended 41: they wait in the kernel, often for the GPU's driver; `sudo dmesg` "
+        "there says more, and a restart of that machine ends them",
     ]
 
 

@@ -3,7 +3,7 @@ import pytest
 from rigproof.records.verdict import Outcome
 
 GPU = "pc1/gpu0"
-LOOK_THERE = "look in `dmesg` of pc1 for an Xid, a crash or a kill at that time, then run again"
+LOOK_THERE = "look in `sudo dmesg` of pc1 for an Xid, a crash or a kill at that time, then run again"
 NODES, TIMEOUTS = "cluster.nodes_present", "cluster.no_timeouts"
 
 
@@ -107,7 +107,7 @@ def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
     verdict = bench.verdict(TIMEOUTS, "rig")
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 69.0)
     assert verdict.detail == f"pc1/gpu0: {message}"
-    assert verdict.remedy.startswith("the driver hangs: look for its Xid in `dmesg`")
+    assert verdict.remedy.startswith("the driver hangs: look for its Xid in `sudo dmesg`")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
             (kind, GPU, {"worker": "pc1/gpu0#0"}, LOOK_THERE)
             for kind in ("worker_died", "worker_hung", "worker_failed")
         ),
-        ("agent_died", "pc1", {}, "look in `dmesg` of pc1 for what ended its agent"),
+        ("agent_died", "pc1", {}, "look in `sudo dmesg` of pc1 for what ended its agent"),
         ("timeout", "rig", {"pids": [17]}, "the driver hangs: look for its Xid"),
         ("timeout", "pc1", {}, "start with the first loss"),
         ("agent_died", "pc1", {"setting": "timeouts.start_s"}, "end the other programs on that host"),

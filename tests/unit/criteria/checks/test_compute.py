@@ -109,7 +109,7 @@ def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(benc
         assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 10, 0)
         assert verdict.detail.startswith("gemm: bf16 product of seeds 0·1, size 1024, is")
         assert f"different on {other}: one of the two is wrong" in verdict.detail
-        assert verdict.remedy.startswith("do not train on either; swap their slots")
+        assert verdict.remedy.startswith("do not train on either; swap the two cards")
 
 
 def test_one_product_of_one_precision_in_one_stage_is_enough(bench):

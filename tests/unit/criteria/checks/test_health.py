@@ -124,7 +124,7 @@ def test_a_number_that_no_catalogue_has_is_looked_up(bench, fail, outcome, more)
     bench.event("xid", GPU, "what the driver says", xid=999)
     verdict = bench.verdict(XID, GPU)
     assert (verdict.outcome, verdict.detail) == (outcome, "Xid 999: in no catalogue known to rigproof")
-    assert verdict.remedy == f"look it up in NVIDIA's Xid documentation and in `dmesg`{more}"
+    assert verdict.remedy == f"look it up in NVIDIA's Xid documentation and in `sudo dmesg`{more}"
 
 
 def test_the_card_is_not_cleared_by_a_programs_error_beside_another(bench):

@@ -217,7 +217,7 @@ def test_a_load_that_was_killed_is_named_by_its_last_report_and_fails_nobody(ben
     load_ended(bench, "the CPU load ended by itself", own_percent=77, foreign_percent=3, short_cpus=0.0)
     busy(bench, 3, 40)
     assert bench.said(BAND, "pc1") == (Outcome.NOT_MEASURED, "the CPU load ended by itself")
-    assert "`dmesg`" in bench.verdict(BAND, "pc1").remedy
+    assert "`sudo dmesg`" in bench.verdict(BAND, "pc1").remedy
 
 
 def test_a_recording_of_before_fails_nobody_for_what_others_may_have_used(bench):
@@ -493,7 +493,7 @@ def test_another_profile_judges_only_a_load_that_aimed_at_its_band(
     assert detail in verdict.detail
 
 
-@pytest.mark.parametrize(("freezes", "step"), [(1, "see `dmesg`"), (3, "see `dmesg`"), (4, "lower the CPU")])
+@pytest.mark.parametrize(("freezes", "step"), [(1, "see `sudo d"), (3, "see `sudo d"), (4, "lower the CPU")])
 def test_a_few_freezes_are_no_busy_host(bench, freezes, step):
     for number in range(freezes):
         bench.host("pc1", 40 + number, 40.04 + number, wakeup_delays_ms=(5000.0,))

@@ -19,12 +19,12 @@ def test_a_host_with_enough_of_everything_passes(bench):
 @pytest.mark.parametrize(
     ("identity", "detail"),
     [
-        ({"cpus": 7.1, "host_cpus": 7}, "7.1 of CPUs can be used, the profile states 8"),
+        ({"cpus": 7.1, "host_cpus": 7}, "7.1 CPUs can be used; the profile states 8"),
         (
             {"ram_gib": 172.5, "host_ram_gib": 172.5},
-            "172 GiB of RAM can be used, the profile states 192 GiB",
+            "172 GiB of RAM can be used; the profile states 192",
         ),
-        ({"cpus": 7.1, "host_cpus": None}, "7.1 of CPUs can be used, the profile states 8"),
+        ({"cpus": 7.1, "host_cpus": None}, "7.1 CPUs can be used; the profile states 8"),
     ],
 )
 def test_less_than_the_profile_states_fails(bench, identity, detail):
@@ -36,12 +36,12 @@ def test_less_than_the_profile_states_fails(bench, identity, detail):
     [
         (
             {"cpus": 4, "host_cpus": 8},
-            "a container or cgroup leaves 4 of the host's 8 of CPUs, the profile states 8",
+            "a container or cgroup leaves 4 of the host's 8 CPUs; the profile states 8",
             "raise the CPU quota",
         ),
         (
             {"ram_gib": 8.0, "host_ram_gib": 192.0},
-            "a container or cgroup leaves 8 GiB of the host's 192 of RAM, the profile states 192 GiB",
+            "a container or cgroup leaves 8 of the host's 192 GiB of RAM; the profile states 192",
             "raise the memory limit",
         ),
     ],

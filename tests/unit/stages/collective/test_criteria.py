@@ -256,7 +256,7 @@ def test_a_rank_that_a_signal_stopped_rejects_no_rig(bench):
     found = bench.found()
     assert found.outcome is NOT_MEASURED
     assert found.detail.startswith("the process of rank 1 (localhost/gpu1) was stopped by a signal")
-    assert "find out who sent the signal" in found.remedy
+    assert "who sent the signal" in found.remedy
 
 
 def test_what_a_signal_ended_takes_nothing_from_the_operations_before(bench):
@@ -264,7 +264,7 @@ def test_what_a_signal_ended_takes_nothing_from_the_operations_before(bench):
     bench.without(TEAM, operation=OPERATIONS[-1])
     stuck(bench, 1, operation=BROADCAST, sequence=8, held=True)
     assert list(bench.outcomes().values()) == [PASS, PASS, PASS, NOT_MEASURED, NOT_MEASURED]
-    assert "find out who sent the signal" in bench.found(OPERATIONS[-1]).remedy
+    assert "who sent the signal" in bench.found(OPERATIONS[-1]).remedy
 
 
 def test_hosts_that_do_not_reach_each_other_fail_with_where_to_look(bench):

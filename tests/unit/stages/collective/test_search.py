@@ -124,7 +124,7 @@ def test_of_two_cards_that_are_fine_alone_it_is_said_that_nobody_can_tell(fault)
     recording = simulated_recording(rig(1, 2), "quick", (fault,))
     ((kind, subject, message),) = said(recording)
     assert (kind, subject, turns(recording)) == ("not_told", "n0", 1)
-    assert message.startswith("who is to blame cannot be told: there is nobody else that is fine")
+    assert message.startswith("who is to blame cannot be told: nobody else is fine")
 
 
 def path_of(recording: Recording, loaded: LoadedRig) -> Verdict:

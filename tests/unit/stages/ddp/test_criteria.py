@@ -114,14 +114,15 @@ def test_unlike_cards_get_examples_by_their_rate_and_a_slow_lan_is_said(pcs):
     assert team.times_alone < 1
     assert found.outcome is Outcome.PASS
     assert "× pc1/gpu0 alone (21 + 11 examples); the LAN costs 9" in found.detail
-    assert found.detail.endswith(f", 25 % with gradient_accumulation_steps={team.accumulated(0.25)}")
+    assert found.detail.endswith(f", but 25 % with gradient_accumulation_steps={team.accumulated(0.25)}")
 
 
 def test_a_team_that_is_slow_for_other_reasons_is_not_told_to_exchange_less_often(pcs):
     """Where both share what computes, as two workers of one host may."""
     team = Team(tuple(replace(one, apart_s=9.8, together_s=10.0) for one in pcs.team.ranks))
     assert re.fullmatch(
-        r"together 0\.0\d+ × pc1/gpu0 alone \(21 \+ 11 examples\); the LAN costs 2 % of each step",
+        r"training together does not pay: 0\.0\d+ × pc1/gpu0 alone \(21 \+ 11 examples\); "
+        r"the LAN costs 2 % of each step",
         in_words(team),
     )
 

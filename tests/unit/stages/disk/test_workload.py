@@ -108,8 +108,8 @@ def test_direct_access_that_is_refused_at_the_first_write_is_given_up(monkeypatc
     [
         (errno.ENOSPC, "the disk is full"),
         (errno.EDQUOT, "the user's quota is used up"),
-        (errno.EIO, "the disk reports an input/output error; see `dmesg`"),
-        (errno.EROFS, "its file system is read-only; if it should not be, see `dmesg`"),
+        (errno.EIO, "the disk reports an input/output error; see `sudo dmesg`"),
+        (errno.EROFS, "its file system is read-only; if it should not be, see `sudo dmesg`"),
         (errno.EACCES, "the user who runs Ray there may not write to it"),
         (errno.EINVAL, "Invalid argument"),
     ],

@@ -24,6 +24,7 @@ from support.simulated_bench import SimulatedBench
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
 PAIR = f"{GPU}-{OTHER}"
 PASS, FAIL, NO_LIMIT, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NO_LIMIT, Outcome.NOT_MEASURED
+TOWARDS = {THERE: "to the second", BACK: "to the first"}
 H200_FLOOR = 0.74 * 18 * 25
 
 
@@ -106,7 +107,7 @@ def test_the_slower_way_is_judged(bench, by, way):
     bench.slower(PAIR, 0.8, by=by, way=way)
     found = bench.peer()
     assert (found.outcome, found.measured) == (FAIL, pytest.approx(313, abs=4))
-    assert found.detail == f"{way}, over 18 NVLinks"
+    assert found.detail == f"{TOWARDS[way]}, over 18 NVLinks"
     assert "`nvidia-smi nvlink -s` on localhost" in found.remedy
 
 
@@ -123,7 +124,7 @@ def test_a_kernels_stores_have_a_limit_of_their_own(bench, way):
     bench.slower(PAIR, 0.4, by=KERNEL, way=way)
     found = bench.peer()
     assert (found.outcome, found.limit) == (FAIL, pytest.approx(0.5 * H200_FLOOR))
-    assert found.detail == f"{way} by kernel, over 18 NVLinks"
+    assert found.detail == f"{TOWARDS[way]} by kernel, over 18 NVLinks"
 
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.25, FAIL), (0.35, PASS)])
@@ -245,7 +246,7 @@ def test_what_else_can_prevent_direct_access_is_named_beside_nvmls_reason(geforc
     found = geforce.peer(geforce.pair)
     check_sentences([found])
     assert found.outcome is PASS
-    assert "; or maybe IOMMU, ACS, a small BAR1; `nvidia-smi topo -p2p r`)" in found.detail
+    assert "; maybe IOMMU, ACS, a small BAR1; `nvidia-smi topo -p2p r`)" in found.detail
 
 
 def test_a_slow_way_through_the_host_with_a_culprit_is_one_short_sentence():
@@ -354,7 +355,7 @@ def test_a_wrong_word_in_any_arm_alone_fails(bench, by, way):
 
 
 def test_the_event_says_which_word(bench):
-    bench.happened("wrong_result", PAIR, "there: 3 of 9 words differ, first at 5", way=THERE)
+    bench.happened("wrong_result", PAIR, "to the second: 3 of 9 words differ, first at 5", way=THERE)
     found = bench.peer()
     assert found.outcome is FAIL
     assert "first at 5" in found.detail
@@ -532,9 +533,10 @@ def test_the_gpu_that_is_in_all_failing_pairs_is_named(four):
     for pair in its:
         assert four.peer(pair).detail.endswith("; n1/gpu2 is in all pairs that fail")
     for pair in its:
-        four.happened("wrong_result", pair, "there: 3 of 9 words differ, first at 5: 0, not 1")
+        four.happened("wrong_result", pair, "to the second: 3 of 9 words differ, first at 5: 0, not 1")
     found = [four.peer(pair) for pair in its]
-    assert {one.detail for one in found} == {"there: 3 of 9 words differ; n1/gpu2 is in all pairs that fail"}
+    detail = "to the second: 3 of 9 words differ; n1/gpu2 is in all pairs that fail"
+    assert {one.detail for one in found} == {detail}
     assert {one.remedy[:25] for one in found} == {"do not train on n1/gpu2: "}
     check_sentences(found)
 
