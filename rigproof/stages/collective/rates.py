@@ -27,6 +27,7 @@ FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
 SKU_SHARE = KIND.key(lambda own: own.sku_share)
 GROUP_SHARE = KIND.key(lambda own: own.group_share)
 CHAMPION_SHARE = KIND.key(lambda own: own.champion_share)
+LARGE_MIB = KIND.key(lambda own: own.large_mib)
 PAIR_SHARE = KIND.key(lambda own: own.pair_share)
 NODES_SHARE = KIND.key(lambda own: own.nodes_share)
 NODES_TCP_SHARE = KIND.key(lambda own: own.nodes_tcp_share)
@@ -53,7 +54,10 @@ class Speed:
 
 
 def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
-    """By size, smallest first. NotMeasured if a rank is missing, or has too few verified rounds of each."""
+    """By size, smallest first.
+
+    NotMeasured if a rank is missing, or has too few verified rounds of a size that is always due.
+    """
     rounds = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
     if len(rounds.verified) < len(rounds):
         raise NotMeasured(f"wrong answers of {operation}")
@@ -63,7 +67,8 @@ def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Sp
         members = {one.rpartition("#")[0] for one in of_size.distinct("worker")}
         missing = [one.subject for one in team.members if one.subject not in members]
         if missing:
-            raise NotMeasured(f"no verified {operation} of {mib} MiB on {missing[0]}")
+            size = f"{mib} MiB" if mib else "4 B"
+            raise NotMeasured(f"no verified {operation} of {size} on {missing[0]}{because(team)}")
         if min(map(len, by_rank)) < FEWEST_ROUNDS:
             continue
         by_rank, host_paced = _at_own_pace(by_rank)
@@ -73,7 +78,8 @@ def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Sp
         elements = " and ".join(name for name, is_odd in (("odd", True), ("even", False)) if is_odd in odd)
         round_s = median(slowest.seconds.tolist())
         found.append(Speed(mib, slowest.rate(), each_s, elements, round_s, host_paced))
-    if not any(one.mib for one in found):
+    due_mib = min(ONE_MIB, team.evidence.loaded.stated(LARGE_MIB)[0]) if arm == AS_IT_IS else 1
+    if not any(one.mib >= due_mib for one in found):
         omitted = _left_out(operation, team)
         why = f": {omitted[0].message}" if omitted else because(team)
         raise NotMeasured(f"too few verified rounds of {operation}{why}")

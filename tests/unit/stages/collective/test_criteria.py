@@ -107,6 +107,19 @@ def test_sizes_that_there_was_no_time_for_are_said(bench):
     assert "no time" not in bench.found().detail
 
 
+@pytest.mark.parametrize("said", [True, False])
+def test_without_the_size_that_is_always_due_nothing_is_measured(bench, said):
+    for mib in (16, 32, 128, 1024):
+        bench.without(TEAM, operation=BROADCAST, mib=mib)
+    if said:
+        message = "broadcast of 16 MiB was left out: each would take 12 s"
+        bench.happened("size_left_out", TEAM, message, operation=BROADCAST, mib=16)
+    found = bench.found(BROADCAST)
+    assert found.outcome is NOT_MEASURED
+    assert found.detail.startswith("too few verified rounds of broadcast")
+    assert ("each would take 12 s" in found.detail) is said
+
+
 def test_the_rigs_own_floor_stands_alone(bench):
     bench.settings(STAGE, floor_gbps=400.0)
     found = bench.found()
