@@ -193,9 +193,9 @@ def of_choice(ways: Ways) -> Finding | None:
         last = "let it come last: `nmcli connection modify NAME ipv4.route-metric 2000`"
         return failed(BEST, detail, f"run `nmcli {off}` on {ways.name}, or {last}")
     if "Ray" in reasons:
-        restart = f"restart Ray with {address} as {ways.name}'s `address` in the profile"
-        return failed(BEST, detail, ways.export(*ways.variables, restart=restart))
-    return failed(BEST, detail, ways.export(*ways.variables))
+        restart = f"restart Ray with {ways.name} at {address} in the profile"
+        return failed(BEST, detail, ways.export(ways.variable, restart))
+    return failed(BEST, detail, ways.export(ways.variable))
 
 
 def of_traffic(ways: Ways) -> Finding | None:
@@ -290,7 +290,7 @@ def _of_failed(ways: Ways, own: LanArm, pinned: LanArm, variable: str) -> Findin
 
 def _short(arm: LanArm) -> str:
     """What the library says, without the place in its source."""
-    return (arm.message.rpartition("] ")[2] or arm.message)[:80]
+    return (arm.message.rpartition("] ")[2] or arm.message)[:40].strip()
 
 
 def _of_other_family(ways: Ways) -> str:

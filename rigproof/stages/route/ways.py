@@ -18,7 +18,6 @@ from rigproof.stages.route.stage import (
     AS_IT_IS,
     GLOO,
     KIND,
-    NCCL,
     PINNED,
     STAGE,
     Arm,
@@ -40,6 +39,7 @@ IN_WORDS = {
     "loopback": "loopback",
 }
 CARRIED_SHARE = 0.8  # of what was sent; an interface that counted so much may have carried it
+BOTH = "{GLOO,NCCL}_SOCKET_IFNAME"  # as bash and zsh read it; long names of interfaces leave no room for two
 OTHERS_SHARE = 0.2  # of the same, which another one carried if the best one did not carry all
 
 
@@ -224,7 +224,7 @@ class Ways:
         alone = [to for to, own in networks.items() if all(":" in one.network for one in own)]
         return alone if "." in self.own.gloo else []
 
-    def export(self, *variables: str, restart: str = "restart Ray (`cluster down`, `up`)") -> str:
+    def export(self, variable: str, restart: str = "restart Ray (`cluster down`, `up`)") -> str:
         """What to export on which node: one value fits all only where the interfaces have one name.
 
         In a file that login shells read, since `rigproof cluster up` starts Ray in one of each node.
@@ -232,11 +232,10 @@ class Ways:
         values = {one.subject: one.best for one in (self.own, *self.told()) if one.best}
         if self.name not in values:
             return f"set it in ~/.bashrc to the interface that `ip address` shows for the LAN, then {restart}"
-        exports = " ".join(f"{name}={values[self.name]}" for name in variables)
         others = {name: best for name, best in values.items() if best != values[self.name]}
         unlike = "".join(f", ={best} on {name}" for name, best in list(others.items())[:2])
         where = f"on {self.name}{unlike}" if others else "on every node"
-        return f"put `export {exports}` into ~/.bashrc {where}, then {restart}"
+        return f"put `export {variable}={values[self.name]}` into ~/.bashrc {where}, then {restart}"
 
     @property
     def best_address(self) -> str:
@@ -246,9 +245,9 @@ class Ways:
         return next(sources, f"the address of {self.own.best}")
 
     @property
-    def variables(self) -> tuple[str, ...]:
-        """Those that pin what trains here."""
-        return (GLOO, NCCL) if self.node.cards else (GLOO,)
+    def variable(self) -> str:
+        """What pins whatever trains here."""
+        return BOTH if self.node.cards else GLOO
 
     # Who answers.
 

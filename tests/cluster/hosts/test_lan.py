@@ -64,9 +64,7 @@ def test_gloo_over_the_slower_of_two_links_fails_with_what_to_export(network):
     assert (one.outcome, other.outcome) == (Outcome.FAIL, Outcome.FAIL)
     assert one.detail.startswith("gloo sends 100 % of its bytes over lan1 (")
     assert one.detail.endswith("; told to use eth0, 100 % over it")
-    assert one.remedy.startswith(
-        "put `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` into ~/.bashrc on"
-    )
+    assert one.remedy.startswith("put `export {GLOO,NCCL}_SOCKET_IFNAME=eth0` into ~/.bashrc on")
 
 
 def test_two_hosts_that_share_ipv6_alone_say_so_and_where_gloo_fails_by_ipv4_what_to_write():

@@ -142,11 +142,11 @@ def test_what_bashrc_exports_reaches_the_ray_that_is_started(tmp_path):
     """As Ubuntu has them: .profile reads .bashrc, which ends at once unless a terminal reads it."""
     (tmp_path / ".profile").write_text('[ -z "$BASH_VERSION" ] || . "$HOME/.bashrc"\n')
     (tmp_path / ".bashrc").write_text(
-        "case $- in *i*) ;; *) return ;; esac\nexport GLOO_SOCKET_IFNAME=eth0\n"
+        "case $- in *i*) ;; *) return ;; esac\nexport {GLOO,NCCL}_SOCKET_IFNAME=eth0\n"
     )
-    ray = ray_script(tmp_path / "ray", "#!/bin/sh", 'echo "$GLOO_SOCKET_IFNAME"')
+    ray = ray_script(tmp_path / "ray", "#!/bin/sh", 'echo "$GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME"')
     place = {"HOME": str(tmp_path), "SHELL": shutil.which("bash"), "GLOO_SOCKET_IFNAME": "wlan0"}
-    assert script(launch_scripts.START, str(ray), **place) == ["eth0"]
+    assert script(launch_scripts.START, str(ray), **place) == ["eth0 eth0"]
 
 
 def test_ray_starts_even_if_the_shells_own_files_lead_elsewhere(tmp_path):

@@ -211,8 +211,8 @@ def test_wifi_beside_a_cable_fails_with_the_bytes_that_went_over_it(pair):
     said = "gloo sends 94 % of its bytes over wlan0 (Wi-Fi); told to use eth0, 100 % over it"
     assert one.detail == said
     assert one.remedy == (
-        "put `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then "
-        "restart Ray (`cluster down`, `up`)"
+        "put `export {GLOO,NCCL}_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then restart Ray "
+        "(`cluster down`, `up`)"
     )
 
 
@@ -223,8 +223,8 @@ def test_nccl_alone_over_wifi_fails_by_the_same_bytes(pair):
     said = "NCCL sends 94 % of its bytes over wlan0 (Wi-Fi); told to use eth0, 100 % over it"
     assert one.detail == said
     assert one.remedy == (
-        "put `export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then "
-        "restart Ray (`cluster down`, `up`)"
+        "put `export {GLOO,NCCL}_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then restart Ray "
+        "(`cluster down`, `up`)"
     )
 
 
@@ -270,8 +270,8 @@ def test_gloo_and_ray_over_wifi_need_both_remedies(pair):
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
     assert one.detail.endswith(" over wlan0 (Wi-Fi); Ray takes it, too")
-    assert one.remedy.startswith("put `export GLOO_SOCKET_IFNAME=eth0 ")
-    assert one.remedy.endswith("then restart Ray with 10.0.0.1 as n1's `address` in the profile")
+    assert one.remedy.startswith("put `export {GLOO,NCCL}_SOCKET_IFNAME=eth0` ")
+    assert one.remedy.endswith("then restart Ray with n1 at 10.0.0.1 in the profile")
 
 
 def test_all_three_over_wifi_are_said_in_one_sentence(pair):
@@ -362,6 +362,27 @@ def test_names_that_differ_are_said_and_exported_per_node(pair):
     assert "to n2 (enp5s0 there: no one GLOO_SOCKET_IFNAME fits both)" in one.detail
     over_wifi(pair)
     assert "=eth0` into ~/.bashrc on n1, =enp5s0 on n2, then" in judged(pair)[0].remedy
+
+
+def test_the_longest_names_of_interfaces_leave_room_for_the_next_step(pair):
+    """Linux gives them 15 characters at most; those of USB adapters have so many."""
+    cable, wifi = "enx00e04c680001", "wlx00e04c680002"
+    for short, name in (("eth0", cable), ("wlan0", wifi)):
+        change(pair, LanInterface, of("n1", name=short), name=name)
+        change(pair, LanProbe, of("n1", interface=short), interface=name)
+        change(pair, LanProbe, of("n2", to_interface=short), to_interface=name)
+    pair.change(LanNode, best=cable, nccl=cable)
+    change(pair, LanArm, of("n1"), names=f"{cable} {wifi}")
+    for library in ("gloo", "NCCL", "Ray"):
+        went(pair, f"{wifi} {cable}", (1.0, 0.0), library)
+        one, _ = judged(pair)
+        assert one.outcome is FAIL
+        assert "=enx00e04c680001` into ~/.bashrc on n1, =eth0 on n2, then" in one.remedy
+    change(pair, LanArm, of("n1", arm="pinned"), interface=cable)
+    went(pair, f"{cable} {wifi}", (0.5, 0.5), outcome="failed", message="no route " * 30)
+    for library in ("NCCL", "Ray"):
+        went(pair, f"{cable} {wifi}", (1.0, 0.0), library)
+    assert judged(pair)[0].detail.startswith("gloo fails as it is (no route")
 
 
 @pytest.mark.parametrize(
