@@ -237,7 +237,9 @@ def _nccl_planned(ways: Ways) -> bool:
 
 def of_ray(ways: Ways) -> Finding | None:
     """Whether Ray's object came: if it did not, lan.bandwidth finds out why."""
-    own = ways.arm("Ray", AS_IT_IS)
+    own, gloo = ways.arm("Ray", AS_IT_IS), ways.arm("gloo", AS_IT_IS)
+    if own is None and gloo is not None and ways.others_tried("Ray"):
+        raise NotMeasured("Ray's object was not sent", "see lan.bandwidth")
     if own is None or own.outcome == "done":
         return None
     if own.outcome == "wrong":

@@ -202,6 +202,11 @@ class Ways:
         arms = self.node.evidence.records(LanArm, self.name)
         return next((one for one in arms if (one.by, one.arm) == (library, name)), None)
 
+    def others_tried(self, library: Library) -> bool:
+        """Whether other nodes exchanged by that library, or tried to."""
+        arms = (self.node.evidence.records(LanArm, name) for name in self.others)
+        return any(one.by == library for its in arms for one in its)
+
     def moved(self, library: Library, name: str, *, pinned: bool) -> str:
         """What a library's bytes take, by itself and `pinned`, in words; empty if they were not counted."""
         arm, other = self.arm(library, AS_IT_IS), self.arm(library, PINNED)

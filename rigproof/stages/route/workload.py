@@ -163,8 +163,11 @@ class RouteWork:
         slowest = min((one.mbps for one in open_ways), default=0.0)
         megabytes = min(ARM_MB, max(LEAST_MB, ARM_S * slowest / 8))
         group = group_of(self._rank, sorted(nodes))
-        with suppress(SilentError):
+        try:
             self._send_by_ray(meeting, group, nodes, megabytes)
+        except SilentError as error:
+            if self._context.objects is not None:
+                self._tell(("Ray", AS_IT_IS, ""), "broken", {"message": str(error)}, group, megabytes)
         if len(group) > 1:
             self._reduce(group, nodes, best, megabytes)
         return best

@@ -459,6 +459,14 @@ def test_what_ray_did(pair, came, outcome, said):
     assert said in one.detail
 
 
+def test_a_node_that_does_not_tell_of_rays_object_is_not_measured_if_others_do(pair):
+    rays = of("n1", library="Ray")
+    pair.recording.put(LanArm, [one for one in pair.recording.of(LanArm) if not rays(one)])
+    one, other = judged(pair)
+    assert (one.outcome, other.outcome) == (NOT_MEASURED, PASS)
+    assert "Ray's object was not sent" in one.detail
+
+
 def test_what_is_not_known_of_one_library_hides_no_failure_of_another(pair):
     change(pair, LanArm, of("n1", library="Ray"), outcome="failed", message="nothing came")
     change(pair, LanArm, of("n1", library="gloo", arm="pinned"), outcome="failed", message="no route")
