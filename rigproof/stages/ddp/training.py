@@ -37,10 +37,17 @@ from rigproof.stages.ddp.stage import (
 
 FEWEST_ROUNDS = 3
 PROBE_MIB = 16
-STEP_S = 60.0  # of one step or round with an exchange over a slow link, on a busy host
-SLOWEST = 5  # times as long as the steps before
+STEP_S = 60.0  # of the first step with an exchange over a slow link, on a busy host
+LEAST_S = 20.0  # of later ones: hosts that a hypervisor delays, or that swap, stand still for seconds
+PATIENCE = 20  # times as long as the steps before, up to STEP_S; with a tenth of its CPU time a host takes 10
+SLOWEST = 5  # times as long, however long they were
 WATCHED_STEPS = 2
 MOST_COMPARED = 4  # examples of a micro-batch that several ranks compute
+
+
+def silence_s(seconds: float) -> float:
+    """How long what took so many seconds before may take, in s."""
+    return max(LEAST_S, SLOWEST * seconds, min(STEP_S, PATIENCE * seconds))
 
 
 class Steps(Protocol):
@@ -168,7 +175,7 @@ class Rank:
             steps = trainer.run(WATCHED_STEPS, sums)
         for number, (digest, norm) in enumerate(zip(sums.taken(), steps.norms, strict=True)):
             self._emit(EXCHANGED, number, digest, norm)
-        with self._steps.step(EXCHANGED, int(gradients_mib), STEP_S):
+        with self._steps.step(EXCHANGED, int(gradients_mib), silence_s(steps.seconds)):
             probed_s = trainer.run(2).seconds / 2
         step_s = max(self._peers.told("step", probed_s))
         self._part(trainer, TOGETHER, step_s, agreed=True)
@@ -203,7 +210,7 @@ class Rank:
             "batch": trainer.batch,
             "steps": steps,
         }
-        limit_s = max(STEP_S, SLOWEST * steps * step_s)
+        limit_s = silence_s(steps * step_s * (1 if agreed else number + 1))
         total_s = 0.0
         with nullcontext() if agreed else self._steps.step(part, 0, limit_s):
             for count in range(number + 1):
@@ -242,10 +249,13 @@ class Rank:
     def _exchange_s(self, mib: float) -> float:
         """Seconds of one all-reduce of so much, the second of two."""
         buffer = torch.zeros(max(1, int(mib * MIB_BYTES / 4)), device=self._where)
+        limit_s, seconds = STEP_S, 0.0
         for _ in range(2):
-            with self._steps.step("all_reduce", int(mib), STEP_S):
+            with self._steps.step("all_reduce", int(mib), limit_s):
                 start = self._device.mark()
                 distributed.all_reduce(buffer)
                 end = self._device.mark()
                 end.wait()
-        return max(end.seconds_since(start), 1e-6)
+            seconds = end.seconds_since(start)
+            limit_s = silence_s(seconds)
+        return max(seconds, 1e-6)

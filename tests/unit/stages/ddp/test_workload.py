@@ -127,6 +127,40 @@ def test_a_slow_rank_tells_as_many_steps_as_a_fast_one(part, agreed):
     assert counts[0] == counts[1] > 0
 
 
+@pytest.mark.parametrize(
+    ("seconds", "limit_s"), [(0.0, 20.0), (0.9, 20.0), (1.5, 30.0), (4.0, 60.0), (12.0, 60.0), (20.0, 100.0)]
+)
+def test_a_step_may_take_several_times_what_the_ones_before_took(seconds, limit_s):
+    assert training.silence_s(seconds) == limit_s
+
+
+def test_only_the_first_exchange_which_may_set_up_the_group_has_the_longest_time(rank_of):
+    rank, limits = rank_of(GLOO), []
+
+    def step(_operation, _mib, limit_s):
+        limits.append(limit_s)
+        return nullcontext()
+
+    rank._steps = SimpleNamespace(step=step)
+    rank._exchange_s(16)
+    assert limits == [60.0, 20.0]
+
+
+@pytest.mark.parametrize(("agreed", "limit_s"), [(True, 40.0), (False, 60.0)])
+def test_a_round_has_its_own_time_and_a_part_that_nobody_waits_for_that_of_all_its_rounds(agreed, limit_s):
+    limits = []
+    steps = SimpleNamespace(step=lambda *told: limits.append(told[-1]) or nullcontext())
+    trainer = SimpleNamespace(
+        precision="fp32",
+        batch=4,
+        shape=SimpleNamespace(width=64, step_flop=float),
+        run=lambda _steps: SimpleNamespace(seconds=2.0, losses=[0.5]),
+    )
+    rank = Rank(SPEC, SimpleNamespace(kind="cpu"), NodeContext(), SimpleNamespace(rank=0), steps)
+    rank._part(trainer, TOGETHER, 2.0, agreed=agreed)
+    assert set(limits) == {limit_s}
+
+
 @pytest.fixture
 def rank_of(cpu, monkeypatch):
     """Makes the only rank of a crew that exchanges by that backend, without a group."""
