@@ -20,7 +20,7 @@ from itertools import combinations, pairwise, product
 from typing import TypeVar
 
 from rigproof.profiles.planning.subjects import round_robin
-from rigproof.stages.collective.results import Culprit, Members, Results, Trial, node_of
+from rigproof.stages.collective.results import ALONE, Culprit, Members, Results, Trial, node_of
 
 Items = Sequence[Members]  # units (devices, or whole nodes), or blocks of them that are fine
 Answers = Mapping[Members, bool]  # whether each group is fine
@@ -127,7 +127,7 @@ class _Search:
         found, bad = self._found, [own for own in several if not tested[own]]
         singles = [tuple(own) for own in self.nodes.values() if len(own) == 1]
         alone = yield from self._fail_alone([*bad, *([] if tested.get(self.devices) else singles)])
-        found += [Culprit("gpu", (one,), why="it fails alone") for one in alone]
+        found += [Culprit("gpu", (one,), why=ALONE) for one in alone]
         rests = [tuple(one for one in own if one not in alone) for own in bad]
         again = yield from self._ask([rest for rest in rests if len(rest) > 1])
         bad = [rest for rest in rests if len(rest) > 1 and not again[rest]]

@@ -53,13 +53,17 @@ class Speed:
     host_paced: bool = False
 
 
-def speeds(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Speed]:
+def speeds(
+    operation: str, team: SharedEvidence, arm: str = AS_IT_IS, *, despite_wrong: bool = False
+) -> list[Speed]:
     """By size, smallest first.
 
-    NotMeasured if a rank is missing, or has too few verified rounds of a size that is always due.
+    NotMeasured if a rank is missing, or has too few verified rounds of a size that is always due, or if any
+    answer is wrong; `despite_wrong`: by the right ones.
     """
-    rounds = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
-    if len(rounds.verified) < len(rounds):
+    every = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
+    rounds = every.verified
+    if len(rounds) < len(every) and not despite_wrong:
         raise NotMeasured(f"wrong answers of {operation}")
     found = []
     for (mib,), of_size in sorted(rounds.by_labels("mib").items()):
@@ -192,15 +196,22 @@ def devices_of(team: SharedEvidence) -> list[DeviceEvidence]:
 
 def _sku_limit(operation: str, devices: list[DeviceEvidence], mib: int) -> Limit | None:
     """A share of the SKU file's figure for as many GPUs of one node."""
+    gbps = stated_gbps(operation, devices, mib)
+    if gbps is None:
+        return None
+    share = devices[0].limit(SKU_SHARE)
+    source = f"{share.value:g} of {figure(gbps, UNIT)}, measured; {devices[0].sku_file}"
+    return Limit(share.value * gbps, source)
+
+
+def stated_gbps(operation: str, devices: list[DeviceEvidence], mib: int) -> float | None:
+    """The SKU file's figure of an operation at a size, for as many equal GPUs of one node, if stated."""
     first = devices[0]
     if len({one.node_name for one in devices}) > 1 or len({one.device.sku_stem for one in devices}) > 1:
         return None
-    for stated in first.device.sku.group_rates if first.device.sku is not None else ():
-        if (stated.operation, stated.gpus, stated.mib) == (operation, len(devices), mib):
-            share = first.limit(SKU_SHARE)
-            source = f"{share.value:g} of {figure(stated.gbps, UNIT)}, measured; {first.sku_file}"
-            return Limit(share.value * stated.gbps, source)
-    return None
+    rates = first.device.sku.group_rates if first.device.sku is not None else ()
+    work = operation, len(devices), mib
+    return next((one.gbps for one in rates if (one.operation, one.gpus, one.mib) == work), None)
 
 
 def _others_limit(

@@ -21,22 +21,20 @@ from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
-from rigproof.stages.collective.arms import arms_of, measured
+from rigproof.stages.collective.arms import untried
 from rigproof.stages.collective.blame import next_step
 from rigproof.stages.collective.criteria import of_team
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
 from rigproof.stages.collective.rates import UNIT, limited, limits_of_pairs, speeds
-from rigproof.stages.collective.results import Culprit, Members, Result, Trial, node_of
+from rigproof.stages.collective.results import ALONE, Culprit, Members, Result, Trial, node_of
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
-    ARMS,
     AS_IT_IS,
     BUFFERS,
     EVERY_ARM,
     LATENCY_MIB,
     ONE_MIB,
     OPERATIONS,
-    PROTOCOLS,
     STAGE,
     CollectiveSettings,
     spec,
@@ -104,32 +102,27 @@ def _failed_in(known: Mapping[str, Any]) -> bool:
 def _arm(
     work: StageWork, recording: Recording, known: Mapping[str, Any], teams: Sequence[Subject]
 ) -> Further | None:
-    """The next arm of the teams that failed inside a node, all at the same time; None if all were tried.
-
-    NCCL's protocols are tried where a team got through an all-reduce in any of the other arms.
-    """
+    """The next arm of the teams that failed inside a node, all at the same time; None if all were tried."""
     evidence, wanted = Evidence(recording, work.loaded), {}
     for team, (result, _) in zip(teams, known["planned"], strict=True):
         if result in BAD and team.text != RIG and work.backend(team.text) == NCCL:
-            own = SharedEvidence(evidence, team)
-            through = any(measured(own, [arm]) for arm in ARMS)
-            arms = [arm for arm in (*ARMS, *(PROTOCOLS if through else ())) if arm not in arms_of(own)]
-            wanted[team] = next(iter(arms), None)
+            left = untried(SharedEvidence(evidence, team), known["done"][team.text])
+            wanted[team] = next(iter(left), None)
     arm = next((arm for arm in EVERY_ARM if arm in wanted.values()), None)
     return _turn_of_arm(work, arm, [one for one in wanted if wanted[one] == arm], known) if arm else None
 
 
 def _turn_of_arm(work: StageWork, arm: str, teams: Sequence[Subject], known: Mapping[str, Any]) -> Further:
-    """These teams do all-reduces in an arm."""
+    """These teams do in an arm what they failed in."""
     first, specs, turn = {one.subject: one for one in work.plan.first_workers()}, {}, []
     for team in teams:
         own = [first[one] for one in team.members]
         turn.append(Crew(team.text, tuple(one.worker for one in own)))
         for one in own:
             settings = work.devices[one.subject].settings(CollectiveSettings)
-            specs[one.worker] = spec(work, one, settings).in_arm(arm)
+            specs[one.worker] = spec(work, one, settings).in_arm(arm, known["done"][team.text])
     data = {**known, "arm": arm, "teams": [team.text for team in teams]}
-    message = f"{count_of(len(teams), 'teams')} that failed: all-reduces {arm}"
+    message = f"{count_of(len(teams), 'teams')} that failed: the same {arm}"
     return Further(specs, tuple(turn), (Event(0.0, "arm_tried", RIG, message, STAGE, data=data),))
 
 
@@ -378,6 +371,7 @@ def _said(culprit: Culprit, teams: Sequence[Subject]) -> Event:
     named = f"what joins {culprit.subject}" if culprit.kind == "link" else culprit.subject
     data: dict[str, Any] = {"kind": culprit.kind, "devices": list(culprit.one), "named": named}
     data["apart"] = list(culprit.one) if culprit.kind in OWN_FAULT else []
+    data["alone"] = culprit.why == ALONE
     whom = f"{named} is to blame" if told else "who is to blame cannot be told"
     message = f"{whom}: {culprit.why}"
     subject = _team_of((*culprit.one, *culprit.other), teams)

@@ -254,7 +254,7 @@ def _of_arm(task: Task, spec: CollectiveSpec, begin_s: float) -> Records:
             if halted:
                 return
         left_s, needed_s = end_s - begin_s, (1 + ROUNDS) * rank.one_s(case)
-        if not (case.due or spec.group) and needed_s > left_s:  # as a real group foresees
+        if not (case.due or spec.thorough) and needed_s > left_s:  # as a real group foresees
             if task.crew.rank == 0:
                 message = f"{case.operation} of {case.mib} MiB was left out: it takes too long"
                 data = {"operation": case.operation, "mib": case.mib}

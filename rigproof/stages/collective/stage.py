@@ -38,7 +38,7 @@ BUFFERS = 4  # of the largest size on one side: a first one that is not timed, a
 SIZES_MIB = (LATENCY_MIB, 1, ONE_MIB, 32, 128)
 LARGEST_MIB = 4096
 WORD_BYTES = 4  # of fp32
-ARM_S = 1.0  # of an arm after a failure, at a level without arms
+ARM_S = 1.0  # of an arm after a failure, at a level without arms; what failed is done in any case
 ARM_FIRST_S = 6.0  # so that all arms end before the driver's own deadline, even if each of them hangs
 WORDS_PER_MIB = 2**20 // WORD_BYTES
 
@@ -199,6 +199,7 @@ class CollectiveSpec(Spec):
     `operations` at `sizes_mib`, the first of them at all, the others at `other_sizes_mib`. `buffers_mib`: of
     all buffers of one side. `arm_s`: of each other arm, inside a node by NCCL; 0: none is planned. `group`:
     the members of a part of the crew's team that is tested by itself, joined by spaces; empty: the team.
+    `again`: it does what failed, in another arm.
     """
 
     backend: str
@@ -217,14 +218,20 @@ class CollectiveSpec(Spec):
     arm_s: float = 0.0
     arm: str = AS_IT_IS
     group: str = ""
+    again: bool = False
+
+    @property
+    def thorough(self) -> bool:
+        """Whether it does all of its cases, even if no time is left: it looks for what the team did wrong."""
+        return self.again or bool(self.group)
 
     def cases(self) -> Iterator[Case]:
         """What is done, in this order: of each operation small sizes first, so that large ones are foreseen.
 
-        Odd numbers of elements come first. A short run, of a single operation, has no others; a group that is
-        tested by itself has, since it looks for what the team did wrong with either.
+        Odd numbers of elements come first. A short run, of a single operation, has no others; what looks for
+        a failure has, since the team may have done either wrong.
         """
-        short = len(self.operations) == 1 and not self.group
+        short = len(self.operations) == 1 and not self.thorough
         for number, operation in enumerate(self.operations):
             for mib in self.other_sizes_mib if number else self.sizes_mib:
                 yield Case(operation, mib, odd=True)
@@ -238,17 +245,24 @@ class CollectiveSpec(Spec):
         arms = ARMS if self.arm_s and self.backend == NCCL else ()
         return (self, *map(self.in_arm, arms))
 
-    def in_arm(self, arm: str) -> "CollectiveSpec":
-        """The all-reduces of an arm, at the sizes by which arms are told apart."""
+    def in_arm(self, arm: str, failed: Sequence[tuple[str, int]] = ()) -> "CollectiveSpec":
+        """The all-reduces of a planned arm, at the sizes by which arms are told apart.
+
+        After a failure what `failed`: operations, each with a size, MiB.
+        """
         large_mib = self.buffers_mib // BUFFERS
+        wanted = {ONE_MIB, *([mib for _, mib in failed] or [large_mib])}
+        sizes = (LATENCY_MIB, *sorted({min(mib, large_mib) for mib in wanted}))
         return replace(
             self,
-            operations=(ALL_REDUCE,),
-            sizes_mib=tuple(dict.fromkeys((LATENCY_MIB, min(ONE_MIB, large_mib), large_mib))),
+            operations=tuple(dict.fromkeys(operation for operation, _ in failed)) or (ALL_REDUCE,),
+            sizes_mib=sizes,
+            other_sizes_mib=sizes,
             seconds=self.arm_s or ARM_S,
             arm_s=0.0,
             first_s=min(self.first_s, ARM_FIRST_S),
             arm=arm,
+            again=bool(failed),
         )
 
 
@@ -313,7 +327,7 @@ KIND = StageKind(
         Label("repeats", int, amount=True),
     ),
     events={
-        "arm_tried": "teams that failed do all-reduces in another arm; data.arm, teams",
+        "arm_tried": "teams that failed do what failed in another arm; data.arm, teams, done",
         "groups_tested": "groups of a team are tested by themselves, to find who is to blame; data.groups",
         "pairs_tested": "each two of a team did all-reduces by themselves; data.pairs, tested, failed, …",
         "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib",

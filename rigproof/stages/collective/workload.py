@@ -145,7 +145,7 @@ class RankWork:
         """Whether enough rounds fit into the time left; what is due, or failed before, may take some more."""
         mib, seconds = self._foreseen.get(case.operation, self._foreseen[""])
         expected_s = seconds * max(1.0, case.mib / mib)
-        due = case.due or bool(self.spec.group)
+        due = case.due or self.spec.thorough
         # Half of it is kept for those of which nothing has been done.
         more_s = OVERTIME_S / 2 if case.operation in self._foreseen else OVERTIME_S
         late = due and FEWEST * expected_s <= left_s + more_s

@@ -14,6 +14,7 @@ from rigproof.stages.collective.stage import ALL_REDUCE, BROADCAST, OPERATIONS, 
 from rigproof.stages.registry import KINDS
 from support.equal_hosts import NONE
 from support.lengths import lengths
+from support.sentences import check_sentences
 from support.simulated_bench import SimulatedBench
 
 TEAM, RANKS = "localhost", ("localhost/gpu0#0", "localhost/gpu1#0")
@@ -337,29 +338,76 @@ def test_p2p_that_is_slower_than_the_host_warns_with_what_works_around_it(arms):
     arms.slower(TEAM, 0.05, arm="as it is")
     found = arms.found("path")
     assert found.outcome is WARN
-    assert re.search(r"; `export NCCL_P2P_DISABLE=1` gives 1\d\.\d GB/s$", found.detail)
+    assert re.search(r"; `export NCCL_P2P_DISABLE=1` gives 1\d\.\d of 11\.\d GB/s as it is$", found.detail)
+    assert "ACS" in found.remedy
+    check_sentences([found])
 
 
-def test_p2p_that_gives_nothing_is_said(arms):
-    arms.slower(TEAM, 0.078, arm="as it is")
+HOST_SLOW, SOCKETS_ONLY = "host memory is slow: sockets are faster", "as slow as by sockets"
+
+
+@pytest.mark.parametrize(
+    ("as_it_is", "without_p2p", "outcome", "said"),
+    [
+        (1.0, 1.0, PASS, ""),
+        (0.078, 1.0, PASS, "P2P is not used, or gives nothing"),
+        (1.0, 0.13, PASS, HOST_SLOW),
+        (1.0, 0.15, PASS, ""),  # as fast as sockets, but for noise
+        (0.0125, 0.15, PASS, SOCKETS_ONLY),
+        (0.0125, 0.05, PASS, f"{HOST_SLOW}; {SOCKETS_ONLY}"),
+        (0.0125, 1.0, WARN, SOCKETS_ONLY),
+        (0.01, 0.05, WARN, HOST_SLOW),  # which explains the other
+    ],
+)
+def test_what_the_difference_between_arms_says_is_a_sentence(arms, as_it_is, without_p2p, outcome, said):
+    arms.slower(TEAM, as_it_is, arm="as it is")
+    arms.slower(TEAM, without_p2p, arm=P2P_OFF)
     found = arms.found("path")
-    assert (found.outcome, found.detail.endswith("; P2P is not used, or gives nothing")) == (PASS, True)
+    parts = [one for one in found.detail.split("; ")[1:] if not one.startswith("`export")]
+    assert (found.outcome, "; ".join(parts)) == (outcome, said)
+    check_sentences([found])
 
 
-@pytest.mark.parametrize("arm", ["as it is", P2P_OFF, SHM_OFF])
-def test_any_arm_may_be_the_one_that_lies(arms, arm):
-    data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": arm}
+def test_where_sockets_alone_are_fastest_host_memory_is_to_be_looked_at(arms):
+    arms.slower(TEAM, 0.01, arm="as it is")
+    arms.slower(TEAM, 0.05, arm=P2P_OFF)
+    found = arms.found("path")
+    assert "; `export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1` gives 2.7" in found.detail
+    assert found.remedy.startswith("check host memory")
+
+
+@pytest.mark.parametrize(("arm", "remedy"), [(P2P_OFF, "check host memory"), (SHM_OFF, "check the network")])
+def test_an_arm_that_lies_is_no_pass_and_where_it_is_right_as_it_is_nothing_is_to_be_switched_off(
+    arms, arm, remedy
+):
+    lie(arms, arm)
+    found = arms.found("path")
+    assert (found.outcome, found.detail) == (FAIL, f"{arm}: wrong answers; as it is: right")
+    assert found.remedy.startswith(remedy)
+    assert arms.found().outcome is PASS
+    check_sentences([found])
+
+
+def test_where_p2p_lies_what_works_around_it_is_said_with_what_it_costs(arms):
+    lie(arms, "as it is")
+    done = {"arm": "by LL alone", "teams": [TEAM], "done": {TEAM: [[ALL_REDUCE, 16]]}}
+    arms.recording.events.append(Event(170.0, "arm_tried", "rig", "x", STAGE, data=done))
+    found = arms.found("path")
+    said = r"as it is: wrong answers; `export NCCL_P2P_DISABLE=1` gives 1\d\.\d of 22\d GB/s as it is"
+    assert re.fullmatch(said, found.detail)
+    assert "ACS" in found.remedy
+    assert arms.found().outcome is FAIL
+
+
+def lie(arms, arm):
+    """A rank's answers are wrong in this arm."""
+    data = {"operation": ALL_REDUCE, "mib": 16, "group": "", "rank": 1, "arm": arm}
     arms.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[1], data))
-    found = arms.found("path")
-    assert found.outcome is FAIL
-    assert found.detail.startswith(f"{arm}: wrong answers; `export NCCL_P2P_DISABLE=1")
-    assert (arms.found().outcome is FAIL) == (arm == "as it is")
 
 
 def test_where_each_arm_lies_no_way_is_to_blame(arms):
     for arm in ("as it is", P2P_OFF, SHM_OFF):
-        data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": arm}
-        arms.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[1], data))
+        lie(arms, arm)
     found = arms.found("path")
     assert (found.outcome, found.detail.endswith("; so it is none of the ways between them")) == (FAIL, True)
     assert found.remedy.startswith("see whom collective.all_reduce names")
@@ -368,9 +416,7 @@ def test_where_each_arm_lies_no_way_is_to_blame(arms):
 def test_an_arm_that_hangs_fails(arms):
     for rank in (0, 1):
         stuck(arms, rank, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF)
-    assert arms.found("path").detail.startswith(
-        f"{P2P_OFF}: stuck; `export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1` gives "
-    )
+    assert arms.found("path").detail == f"{P2P_OFF}: stuck; as it is: right"
     assert arms.found().outcome is PASS
 
 
@@ -380,8 +426,7 @@ def test_an_arm_that_a_signal_ended_is_not_measured(arms):
 
 
 def test_an_arm_that_lies_fails_although_a_signal_ended_another_one(arms):
-    data = {"operation": ALL_REDUCE, "group": "", "rank": 1, "arm": P2P_OFF}
-    arms.recording.events.append(Event(160.0, "wrong_result", TEAM, "x", STAGE, RANKS[1], data))
+    lie(arms, P2P_OFF)
     stuck(arms, 1, operation=ALL_REDUCE, sequence=9, held=True)
     arms.without(TEAM, arm=SHM_OFF)  # and what works around it was not measured
     found = arms.found("path")

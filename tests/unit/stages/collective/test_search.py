@@ -17,6 +17,7 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.collective.arms import SOCKETS, WITHOUT_P2P
 from rigproof.stages.collective.criteria import CRITERIA
 from rigproof.stages.collective.rates import figure_rate, speeds
 from rigproof.stages.collective.search import further
@@ -145,15 +146,156 @@ def test_a_team_that_is_slow_tries_its_other_arms(level) -> None:
     check_sentences([found])
 
 
+def test_a_protocol_that_is_faster_alone_warns_of_what_nccl_was_told() -> None:
+    loaded = rig(1, 2)
+    recording = simulated_recording(loaded, "standard", ("nvlink-down@n0/gpu1",))
+    recording.rounds = [
+        replace(one, work=2 * one.work) if one.label("arm") == "by Simple alone" else one
+        for one in recording.rounds
+    ]
+    found = path_of(recording, loaded)
+    assert found.outcome is Outcome.WARN
+    assert re.fullmatch(
+        r"16 MiB; `export NCCL_PROTO=Simple` gives 3\d.\d of 1\d.\d GB/s as it is", found.detail
+    )
+    assert found.remedy.startswith("unset NCCL_PROTO")
+    check_sentences([found])
+
+
+@pytest.mark.parametrize("arm", [WITHOUT_P2P, "by LL alone"])
+def test_another_arm_may_be_the_one_that_lies_where_it_is_slow_as_it_is(arm) -> None:
+    loaded = rig(1, 2)
+    recording = simulated_recording(loaded, "standard", ("nvlink-down@n0/gpu1",))
+    data = {"operation": "all_reduce", "mib": 16, "group": "", "rank": 1, "arm": arm}
+    tried = next(one for one in recording.events if one.data.get("arm") == arm)
+    recording.events.append(Event(tried.t_s + 1, "wrong_result", "n0", "x", STAGE, "n0/gpu1#0", data))
+    found = path_of(recording, loaded)
+    assert (found.outcome, found.detail) == (Outcome.FAIL, f"{arm}: wrong answers; as it is: right")
+    assert found.remedy.startswith("check host memory" if arm == WITHOUT_P2P else "unset NCCL_PROTO")
+    check_sentences([found])
+
+
+ONE_WRONG = "collective-wrong@n0/gpu1:field=all_to_all"
+FROM_128 = "collective-wrong@n0/gpu1:to=128"
+
+
+@pytest.mark.parametrize(
+    ("level", "fault", "operation", "mib", "arms"),
+    [
+        ("standard", ONE_WRONG, "all_to_all", 16, (*ARMS,)),
+        ("standard", FROM_128, "all_reduce", 128, (*ARMS,)),
+        ("extended", ONE_WRONG, "all_to_all", 1, (*ARMS,)),
+        ("extended", FROM_128, "all_reduce", 128, (SOCKETS,)),  # planned, but it only came to 16 MiB
+    ],
+)
+def test_after_a_failure_each_arm_does_what_failed(level, fault, operation, mib, arms) -> None:
+    """A GPU that fails alone is wrong in each arm, too: no variable helps."""
+    loaded = rig(1, 2, "h200-sxm")
+    recording = simulated_recording(loaded, level, (fault,))
+    tried = [one for one in recording.events if one.kind == "arm_tried"]
+    assert [one.data["arm"] for one in tried] == [*arms]
+    assert (operation, mib) in tried[0].data["done"]["n0"]
+    rounds = [one for one in recording.rounds if one.stage == STAGE and one.t_s > tried[0].t_s]
+    for arm in arms:
+        mine = [one for one in rounds if one.label("arm") == arm and one.label("operation") == operation]
+        assert {one.label("mib") for one in mine} == {0, 16, mib}
+        assert len({one.label("elements") for one in mine if one.label("mib") == mib}) == 2  # odd and even
+    found = path_of(recording, loaded)
+    assert found.outcome is Outcome.FAIL
+    assert "export" not in found.detail
+    assert found.detail.endswith("; n0/gpu1 fails alone, so it is none of the ways between them")
+    assert found.remedy == f"see whom collective.{operation} names"
+    check_sentences([found])
+
+
+def healed(recording: Recording, *arms: str) -> None:
+    """As if P2P alone were wrong: what these arms did is right, and nobody fails alone."""
+    recording.rounds = [
+        replace(one, verified=True) if one.label("arm") in arms else one for one in recording.rounds
+    ]
+    recording.events = [
+        one
+        for one in recording.events
+        if one.kind != "blamed" and not (one.kind == "wrong_result" and one.data["arm"] in arms)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arms", "way_out"),
+    [
+        ((*ARMS,), r"`export NCCL_P2P_DISABLE=1` gives [\d.]+ of [\d.]+ GB/s as it is"),
+        ((SOCKETS,), r"`export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1` gives [\d.]+ of [\d.]+ GB/s as it is"),
+    ],
+)
+@pytest.mark.parametrize("fault", [ONE_WRONG, FROM_128])
+def test_the_way_out_is_an_arm_that_did_what_failed(fault, arms, way_out) -> None:
+    loaded = rig(1, 2, "h200-sxm")
+    recording = simulated_recording(loaded, "standard", (fault,))
+    healed(recording, *arms)
+    found = path_of(recording, loaded)
+    assert re.search(f"; {way_out}$", found.detail), found.detail
+    assert ("ACS" in found.remedy) == (WITHOUT_P2P in arms)
+    check_sentences([found])
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_no_variable_helps_a_gpu_that_fails_alone(alone) -> None:
+    """One that fails with each partner may have P2P alone against it."""
+    loaded = rig(1, 2, "h200-sxm")
+    recording = simulated_recording(loaded, "standard", (FROM_128,))
+    (blamed,) = (one for one in recording.events if one.kind == "blamed")
+    assert blamed.data["alone"]
+    healed(recording, *ARMS)
+    recording.events.append(replace(blamed, data={**blamed.data, "alone": alone}))
+    found = path_of(recording, loaded)
+    assert ("export" in found.detail, "n0/gpu1 fails alone" in found.detail) == (not alone, alone)
+
+
+@pytest.mark.parametrize("left", ["another operation", "a smaller size", "too few"])
+def test_an_arm_that_did_not_do_what_failed_is_no_way_out(left) -> None:
+    loaded = rig(1, 2, "h200-sxm")
+    recording = simulated_recording(loaded, "standard", (FROM_128,))
+    healed(recording, *ARMS)
+    assert "export" in path_of(recording, loaded).detail
+
+    def kept(one) -> bool:
+        if one.label("arm") not in ARMS:
+            return True
+        return one.label("mib") != 128 or (left == "too few" and one.worker == "n0/gpu0#0")
+
+    if left == "another operation":
+        for one in recording.events:
+            if one.kind == "arm_tried":
+                one.data["done"]["n0"] = [("all_to_all", 128)]
+    else:
+        recording.rounds = [one for one in recording.rounds if kept(one)]
+    found = path_of(recording, loaded)
+    assert (found.outcome, found.detail) == (Outcome.FAIL, "as it is: wrong answers")
+
+
+@pytest.mark.parametrize(("level", "of"), [("standard", "as it is"), ("quick", "by the SKU file")])
+def test_what_a_way_out_costs_is_told_by_right_answers_or_else_by_the_sku_file(level, of) -> None:
+    """A short run has too few right answers beside the wrong ones."""
+    loaded = rig(1, 2, "h200-sxm")
+    recording = simulated_recording(loaded, level, ("collective-wrong@n0/gpu1:to=16",))
+    healed(recording, *ARMS)
+    assert re.search(rf"gives [\d.]+ of 2\d\d GB/s {of}$", path_of(recording, loaded).detail)
+
+
+def test_without_either_a_way_out_has_no_cost() -> None:
+    loaded = rig(1, 2, "rtx-3090")
+    recording = simulated_recording(loaded, "quick", ("collective-wrong@n0/gpu1:to=16",))
+    healed(recording, *ARMS)
+    assert re.search(r"gives [\d.]+ GB/s$", path_of(recording, loaded).detail)
+
+
 def test_after_a_hang_in_each_arm_no_protocol_is_tried() -> None:
     loaded = rig(1, 4)
     recording = simulated_recording(loaded, "quick", ("collective-hang@n0/gpu1",))
     assert [one.data["arm"] for one in recording.events if one.kind == "arm_tried"] == [*ARMS]
     found = path_of(recording, loaded)
-    assert (found.outcome, found.detail.endswith("so it is none of the ways between them")) == (
-        Outcome.FAIL,
-        True,
-    )
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.endswith("; n0/gpu1 fails alone, so it is none of the ways between them")
 
 
 def test_a_worker_that_is_lost_in_another_arm_takes_nothing_from_what_came_before() -> None:
@@ -168,7 +310,8 @@ def test_a_worker_that_is_lost_in_another_arm_takes_nothing_from_what_came_befor
     evidence = Evidence(recording, loaded)
     assert judge(CRITERIA[0], "n0", evidence).outcome is Outcome.FAIL
     found = path_of(recording, loaded)
-    assert (found.outcome, found.detail) == (Outcome.FAIL, "as it is: stuck; without P2P: stuck")
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith("as it is: stuck; without P2P: stuck; n0/gpu1 fails alone")
 
 
 def test_what_an_earlier_attempt_asked_for_takes_nothing_from_this_one_and_asks_nothing_of_it() -> None:
@@ -196,6 +339,7 @@ def test_a_hang_in_a_later_lap_is_searched_though_pairs_were_tested_in_an_earlie
         one
         for one in recording.events
         if one.kind not in ("arm_tried", "groups_tested", "blamed", "not_told")
+        and one.data.get("arm") not in ARMS
     ]
     early = Event(stage.start_s - 9, "groups_tested", "rig", "x", STAGE, data={"groups": [], "pairs": True})
     recording.events.insert(0, early)
