@@ -195,8 +195,10 @@ class _ApartContext:
         self.worker: str = told["worker"]
         self.subject: str = told["subject"]
         self.objects = None
-        place = told["crew"]["rendezvous"]
-        self.crew = Member(**{**told["crew"], "rendezvous": None if place is None else tuple(place)})
+        crew = told["crew"]
+        place = crew["rendezvous"]
+        whole = {"rendezvous": None if place is None else tuple(place), "workers": tuple(crew["workers"])}
+        self.crew = Member(**{**crew, **whole})
         self._clock_offset_s: float = told["clock_offset_s"]
         self._orders = orders
         self._alive_s = time.monotonic()

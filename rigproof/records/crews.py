@@ -30,9 +30,9 @@ class Crew:
 class Member:
     """A worker's place in its crew.
 
-    `begin_s`: run time at which all crews of its turn begin.
     `rendezvous`: an address on the host of rank 0 that the others can reach, and that was free when the crew
-    began; None for a single worker. `begins_s`: the run time at which all its members begin.
+    began; None for a single worker. `begins_s`: the run time at which all its members begin. `workers`: the
+    names of all of them, by rank.
     """
 
     subject: str
@@ -40,6 +40,12 @@ class Member:
     size: int = 1
     rendezvous: Address | None = None
     begins_s: float = 0.0
+    workers: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that its crew's workers work for, by rank."""
+        return tuple(one.rpartition("#")[0] for one in self.workers)
 
     @property
     def meets_at(self) -> Address:

@@ -88,7 +88,8 @@ def begin_turn(
             driving.sink(crew_failed(driving.now_s(), crew, why, missing[crew], workers.stage))
         elif not missing[crew]:
             for rank, name in enumerate(crew.workers):
-                member = Member(crew.subject, rank, len(crew.workers), places.get(crew), start_at_s)
+                size, place = len(crew.workers), places.get(crew)
+                member = Member(crew.subject, rank, size, place, start_at_s, crew.workers)
                 workers.begin(name, specs[name], start_at_s, member, ahead=ahead.get(name, 0))
             begun.append(CrewAtWork(crew, workers, driving.timeouts.stop_s / 2))
     return start_at_s, begun

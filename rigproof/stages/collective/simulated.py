@@ -243,7 +243,7 @@ def records(task: Task, spec: CollectiveSpec) -> Records:
 
 def _of_arm(task: Task, spec: CollectiveSpec, begin_s: float) -> Records:
     """Rounds of each case, as far as the faults of the group's cards let it get."""
-    rank = Rank(task, spec, _members(task, spec))
+    rank = Rank(task, spec, task.crew.devices)
     wrong = task.fault(WRONG)
     cases = list(spec.cases())
     end_s = begin_s + spec.seconds
@@ -293,11 +293,6 @@ def _round(rank: Rank, case: Case, t_s: float, each_s: float) -> Round:
     }
     done = task.round(t_s, "measure", seconds, repeats * rank.gb(case), unit=GB, labels=labels)
     return replace(done, subject=task.crew.subject)
-
-
-def _members(task: Task, spec: CollectiveSpec) -> tuple[str, ...]:
-    """The devices of its group."""
-    return tuple(spec.group.split()) or team_of(task.node.rig.loaded, task.crew.subject)
 
 
 SIMULATED = SimulatedForm(segments, records)

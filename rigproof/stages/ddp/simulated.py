@@ -1,6 +1,6 @@
 """Simulated training together: steps alone, and with an exchange over the rig's slowest link."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -84,10 +84,11 @@ def records(task: Task, spec: DdpSpec) -> Records:
     """Rounds of each part, the gradients, and what the rank did."""
     [segment] = task.segments()
     rank, size, precision = task.crew.rank, task.crew.size, segment.precision
-    devices = task.node.rig.loaded.devices()
+    promised = {one.subject: one for one in task.node.rig.loaded.devices()}
+    devices = [promised[one] for one in task.crew.devices]
     rates = [_tflops(one) for one in devices]
     batches = shared_out(spec.batch * size, rates)
-    gbps = link_gbps(task.node.rig.loaded)
+    gbps = link_gbps(devices)
     linked_mib = BYTES_PER_PARAMETER / 4 * spec.exchange_s * gbps * 1e9 / MIB_BYTES
     shape = shape_for("cuda", min(linked_mib, spec.model_share * spec.vram_mib), 1.0, spec.sequence)
     gradients_mib = 4 * shape.parameters / MIB_BYTES
@@ -137,9 +138,8 @@ def records(task: Task, spec: DdpSpec) -> Records:
     yield replace(task.event(t_s, "ddp_rank", message, data), subject=task.crew.subject)
 
 
-def link_gbps(loaded: LoadedRig) -> float:
-    """The slowest link that an exchange takes."""
-    devices = loaded.devices()
+def link_gbps(devices: Sequence[PromisedDevice]) -> float:
+    """The slowest link that an exchange of these devices takes."""
     if len({one.node for one in devices}) > 1:
         return LAN_GBPS
     linked = all(one.sku is not None and one.sku.nvlinks for one in devices)

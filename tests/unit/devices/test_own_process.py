@@ -143,7 +143,7 @@ def test_of_a_silent_one_it_is_known_whether_a_signal_stopped_it(heard):
 
 def test_its_place_in_the_crew_is_the_workers(heard):
     context = Alive()
-    context.crew = Member("host", 1, 2, ("127.0.0.1", 4711), 2.5)
+    context.crew = Member("host", 1, 2, ("127.0.0.1", 4711), 2.5, ("host/cpu0#0", "host/cpu1#0"))
     (said,) = heard("    Reporter(context, spec.stage).event('said', repr(context.crew), {})", context)
     assert said.message == repr(context.crew)
 

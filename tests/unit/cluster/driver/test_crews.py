@@ -88,7 +88,9 @@ def test_crews_of_one_host_have_ports_of_their_own(rig):
 def test_who_works_alone_meets_nobody(rig):
     start_at_s, begun = rig.begins(Crew("pc1/gpu0", NAMES[:1]))
     assert (start_at_s, rig.asked_for) == (10.5, {})
-    assert rig.calls == [(NAMES[0], f"spec of {NAMES[0]}", 10.5, Member("pc1/gpu0", 0, 1, None, 10.5))]
+    assert rig.calls == [
+        (NAMES[0], f"spec of {NAMES[0]}", 10.5, Member("pc1/gpu0", 0, 1, None, 10.5, NAMES[:1]))
+    ]
     assert [one.crew.subject for one in begun] == ["pc1/gpu0"]
 
 
@@ -96,8 +98,8 @@ def test_each_member_is_told_its_rank_the_same_place_and_the_same_moment(rig):
     rig.begins(ACROSS)
     place = ("10.0.0.1", 1)
     assert [(name, member) for name, _, _, member in rig.calls] == [
-        (NAMES[0], Member("across", 0, 2, place, 10.5)),
-        (NAMES[2], Member("across", 1, 2, place, 10.5)),
+        (NAMES[0], Member("across", 0, 2, place, 10.5, ACROSS.workers)),
+        (NAMES[2], Member("across", 1, 2, place, 10.5, ACROSS.workers)),
     ]
 
 

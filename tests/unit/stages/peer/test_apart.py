@@ -102,6 +102,15 @@ def test_what_is_wrong_among_the_others_fails(fault, says) -> None:
     found = verdicts[ALL_REDUCE, "n0"]
     assert found.outcome is FAIL
     assert says in found.detail
+    assert found.detail.endswith("; n0/gpu2 was left out")
+
+
+def test_the_others_are_as_fast_without_a_gpu_whose_nvlink_is_down() -> None:
+    recording, verdicts = ran(rig(4), "nvlink-down@n0/gpu2")
+    assert ("n0/gpu2", "collective") in apart(recording)
+    found = verdicts[ALL_REDUCE, "n0"]
+    assert found.outcome is NOT_MEASURED
+    assert "; the other 3 pass: 21" in found.detail
 
 
 def test_a_rate_that_may_be_noise_is_no_reason() -> None:
