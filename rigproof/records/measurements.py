@@ -177,7 +177,7 @@ EVENT_KINDS = {
     "rank_stuck": "a rank of a group was silent past its deadline; data.rank, sequence, operation, inside, …",
     "rank_died": "the process of a rank of a group failed or was killed; data.rank, status, sequence, …",
     "blamed": "a device, node or link spoils what others exchange with it; data.kind, devices, named, apart",
-    "set_apart": "a device takes no part in what others exchange, since an earlier stage blamed it",
+    "set_apart": "a device takes no part in what others exchange: it was blamed before or is lost; data.lost",
     "not_told": "devices do not exchange data as they should, and which one is to blame cannot be told",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom_kills": "how many processes the kernel's OOM killer has ended on a host so far; data.killed",

@@ -9,7 +9,8 @@ from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
-from rigproof.profiles.planning.subjects import RIG, turns_of, without
+from rigproof.profiles.planning.subjects import RIG, turns_of, without, without_lost
+from rigproof.records.crews import Turn
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.planned_load import planned_load, processes_ahead
@@ -103,11 +104,8 @@ class AcceptanceRun:
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
         turns = turns_of(stage.crew, self._loaded, self._workers_for(stage))
         pairs_alone = stage.crew == "neighbours"  # a bad one spoils nobody else's copies there
-        if stage.exchanges and not pairs_alone and (apart := self._apart()):
-            turns = without(apart, turns)
-            for device, why in apart.items():
-                said = f"{planned.name} exchanges data without it: {why}"
-                self._sink(Event(self._now_s(), "set_apart", device, said, planned.name))
+        if stage.exchanges and not pairs_alone:
+            turns = self._without_some(planned.name, turns)
         members = {name for turn in turns for crew in turn for name in crew.workers}
         work = StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus)
         specs = stage.specs(work)
@@ -122,6 +120,34 @@ class AcceptanceRun:
             on_tick=self._on_tick,
         )
 
+    def _without_some(self, stage: str, turns: Sequence[Turn]) -> tuple[Turn, ...]:
+        """The turns without the devices that are to blame, then without those that are lost."""
+        blamed = self._blamed()
+        turns = without(blamed, turns)
+        whole = [crew for turn in turns for crew in turn]
+        lost = self._lost({name for crew in whole for name in crew.workers})
+        turns = without_lost(lost, turns)
+        left = [crew for turn in turns for crew in turn]
+        absent = {
+            name.rpartition("#")[0]: lost[name]
+            for before, after in zip(whole, left, strict=True)
+            for name in before.workers
+            if name not in after.workers
+        }
+        for device, why in (blamed | absent).items():
+            said = f"{stage} exchanges data without it: {why}"
+            data = {"lost": device in absent}
+            self._sink(Event(self._now_s(), "set_apart", device, said, stage, data=data))
+        return turns
+
+    def _lost(self, names: Collection[str]) -> dict[str, str]:
+        """Those of these workers that have no process, or whose GPU does not answer any more, and which."""
+        ready = self.cluster.ready(self._on_tick)
+        deaf = {one.subject for one in self.recording.events if one.kind == "gpu_lost"}
+        found = {name: f"there is no process of {name}" for name in names if name not in ready}
+        device_of = {name: name.rpartition("#")[0] for name in names}
+        return found | {name: f"{one} does not answer" for name, one in device_of.items() if one in deaf}
+
     def _later(self, planned: StagePlan) -> list[StageKind[Any]]:
         """The stages after this one that will be judged."""
         names = self._plan.stage_names
@@ -135,7 +161,7 @@ class AcceptanceRun:
             message = f"looking for who is to blame failed: {type(error).__name__}: {error}"
             return Further(events=(Event(0.0, "not_told", RIG, message, kind.name),))
 
-    def _apart(self) -> dict[str, str]:
+    def _blamed(self) -> dict[str, str]:
         """The devices that would spoil what others exchange with them, and what an earlier stage said."""
         blamed = (one for one in self.recording.events if one.kind == "blamed")
         return {str(device): one.message for one in blamed for device in one.data.get("apart", ())}

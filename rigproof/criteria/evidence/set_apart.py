@@ -43,9 +43,13 @@ def _why(apart: dict[str, Event], stage: str) -> str:
         return next(iter(apart.values())).message
     lost = [one for one, event in apart.items() if event.data.get("lost")]
     to_blame = [one for one in apart if one not in lost]
-    parts = [f"{_names(to_blame)}, which are to blame"] if to_blame else []
-    parts += [f"{_names(lost)}, which have no process"] if lost else []
+    groups = {"to blame": to_blame, "lost": lost}
+    parts = [f"{_names(own)}, which {_are(own)} {how}" for how, own in groups.items() if own]
     return f"{stage} exchanges data without {', and without '.join(parts)}"
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _names(names: Sequence[str]) -> str:

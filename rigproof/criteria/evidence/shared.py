@@ -26,8 +26,10 @@ class SharedEvidence:
         )
 
     def require_found(self) -> None:
-        """NotMeasured if a member did not answer: they could not do anything together."""
-        for member in self.members:
+        """NotMeasured if a member did not answer: they could do nothing together, unless it was set apart."""
+        apart = {one.subject for one in self.evidence.events.of_kind("set_apart")}
+        left = [one for one in self.members if one.subject not in apart]
+        for member in left if len(left) > 1 else self.members:
             member.require_found()
 
     def rounds(self, stage: str) -> Rounds:

@@ -136,6 +136,20 @@ def _left(apart: Collection[str], turn: Turn) -> Iterator[Crew]:
             yield replace(crew, workers=workers)
 
 
+def without_lost(lost: Collection[str], turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns without these workers. A crew of which too few are left stays as it is, and cannot begin.
+
+    Enough are two, and on two nodes if the whole crew is on several.
+    """
+    return tuple(tuple(_without_lost(lost, crew) for crew in turn) for turn in turns)
+
+
+def _without_lost(lost: Collection[str], crew: Crew) -> Crew:
+    left = replace(crew, workers=tuple(one for one in crew.workers if one not in lost))
+    nodes, nodes_left = ({one.rpartition("/")[0] for one in those.workers} for those in (crew, left))
+    return left if len(left.workers) > 1 and len(nodes_left) >= min(2, len(nodes)) else crew
+
+
 def _turns(kind: CrewKind, loaded: LoadedRig) -> Sequence[Sequence[Subject]]:
     match kind:
         case "hosts":

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.subjects import number_of_turns, round_robin, turns_of
-from rigproof.records.crews import CrewKind
+from rigproof.profiles.planning.subjects import number_of_turns, round_robin, turns_of, without_lost
+from rigproof.records.crews import Crew, CrewKind
 from support.rig_profile import loaded_rig
 
 KINDS: tuple[CrewKind, ...] = get_args(CrewKind)
@@ -133,3 +133,20 @@ def test_every_two_meet_once_and_nobody_twice_in_a_turn(count):
         members = [one for pair in turn for one in pair]
         assert len(set(members)) == len(members)
         assert len(turn) == count // 2  # nobody rests who need not
+
+
+@pytest.mark.parametrize(
+    ("workers", "lost", "left"),
+    [
+        (("a/0", "a/1", "a/2"), {"a/1"}, ("a/0", "a/2")),
+        (("a/0", "a/1", "a/2"), {"a/1", "a/2"}, ("a/0", "a/1", "a/2")),
+        (("a/0", "a/1"), {"a/1"}, ("a/0", "a/1")),
+        (("a/0", "b/0", "c/0"), {"c/0"}, ("a/0", "b/0")),
+        (("a/0", "a/1", "b/0", "b/1"), {"a/0", "b/1"}, ("a/1", "b/0")),
+        (("a/0", "a/1", "b/0", "b/1"), {"b/0", "b/1"}, ("a/0", "a/1", "b/0", "b/1")),
+        (("a/0", "a/1"), set(), ("a/0", "a/1")),
+    ],
+)
+def test_two_that_are_left_go_on_if_they_are_on_several_nodes_as_the_whole_crew_was(workers, lost, left):
+    other = Crew("other", ("d/0", "d/1"))
+    assert without_lost(lost, [(Crew("rig", workers), other)]) == ((Crew("rig", left), other),)

@@ -1,4 +1,4 @@
-"""In simulated runs a GPU with which all others fail is left out of what they exchange later; they go on."""
+"""In simulated runs a GPU with which all others fail, or that is lost, is left out of later exchanges."""
 
 from collections.abc import Mapping
 
@@ -22,11 +22,11 @@ WHY = "{} is to blame: all its pairs fail transfer.peer, no others"
 Verdicts = Mapping[tuple[str, str], Verdict]
 
 
-def rig(gpus: int, nodes: int = 1, soak_s: float = 30.0) -> LoadedRig:
+def rig(gpus: int, nodes: int = 1, soak_s: float = 30.0, peer_s: float = 0.1) -> LoadedRig:
     """Nodes with so many H100 each, that copy to each other, then work together."""
     of = {"cpus": 64, "ram_gib": 512, "gpus": [{"sku": "h100-sxm"}] * gpus}
     named = [{"name": f"n{one}", "address": f"n{one}.lan", **of} for one in range(nodes)]
-    exchange = {"sustained": 16, "peer": 0.1, "collective": 4, "ddp": 3}
+    exchange = {"sustained": 16, "peer": peer_s, "collective": 4, "ddp": 3}
     tables = lengths("quick", "soak", settle_s=1, measure_s=1, **(NONE | exchange))
     tables["levels"] = {**tables["levels"], "soak_s": soak_s}
     return over_defaults({"name": "lab", **tables, "nodes": named}, "lab.toml", KINDS)
@@ -127,3 +127,59 @@ def test_in_later_laps_all_pairs_are_measured_again_and_the_others_go_on() -> No
     assert len(laps) > 1
     assert apart(recording) == [("n0/gpu2", stage) for _ in laps for stage in ("collective", "ddp")]
     assert verdicts[PEER, "n0/gpu0-n0/gpu2"].detail.startswith("in lap 1 of ")
+
+
+@pytest.mark.parametrize("fault", ["gpu-lost@n0/gpu1:stage=sustained", "gpu-missing@n0/gpu1"])
+def test_the_others_go_on_without_a_gpu_that_is_lost(fault) -> None:
+    lost = "n0/gpu2" if "missing" in fault else "n0/gpu1"  # the driver counts those that are there
+    others = {f"n0/gpu{one}#0" for one in range(3)} - {f"{lost}#0"}
+    recording, verdicts = ran(rig(3), fault)
+    assert apart(recording) == [(lost, "collective"), (lost, "ddp")]
+    for stage in ("collective", "ddp"):
+        assert set(recording.stages[stage].workers) == others
+        assert recording.stages[stage].status == "finished"
+    for found in (verdicts[ALL_REDUCE, "n0"], verdicts[TOGETHER, "rig"]):
+        assert found.outcome is NOT_MEASURED
+        assert lost in found.detail
+        assert "; the other 2 pass: " in found.detail
+
+
+def test_a_gpu_that_was_lost_while_all_copied_has_no_part_in_collectives_although_its_process_lives() -> None:
+    recording, verdicts = ran(rig(3, peer_s=1.0), "gpu-lost@n0/gpu1:stage=peer")
+    assert ("n0/gpu1", "collective") in apart(recording)
+    assert "n0/gpu1 does not answer; the other 2 pass: 21" in verdicts[ALL_REDUCE, "n0"].detail
+
+
+def test_a_gpu_that_is_lost_in_collectives_is_left_out_of_training() -> None:
+    recording, verdicts = ran(rig(4), "gpu-lost@n0/gpu1:stage=collective")
+    assert apart(recording) == [("n0/gpu1", "ddp")]
+    assert "n0/gpu1 does not answer; the other 3 pass: " in verdicts[TOGETHER, "rig"].detail
+
+
+@pytest.mark.parametrize(("fault", "says"), [("wrong", "elements are wrong"), ("slow", "16 MiB")])
+def test_what_is_wrong_among_those_that_are_left_fails(fault, says) -> None:
+    lost = "gpu-lost@n0/gpu2:stage=peer"
+    _, verdicts = ran(rig(4, peer_s=1.0), lost, f"collective-{fault}@n0/gpu1")
+    found = verdicts[ALL_REDUCE, "n0"]
+    assert found.outcome is FAIL
+    assert says in found.detail
+    assert found.detail.endswith("; n0/gpu2 was left out")
+
+
+def test_two_nodes_go_on_without_a_third_that_is_lost() -> None:
+    recording, verdicts = ran(rig(1, nodes=3), "node-lost@n1:stage=sustained")
+    assert apart(recording) == [("n1/gpu0", "collective"), ("n1/gpu0", "ddp")]
+    for name in (ALL_REDUCE, TOGETHER):
+        assert "there is no process of n1/gpu0#0; the other 2 " in verdicts[name, "rig"].detail
+
+
+@pytest.mark.parametrize(
+    ("loaded", "fault"),
+    [(rig(2), "gpu-lost@n0/gpu1:stage=sustained"), (rig(2, nodes=2), "node-lost@n1:stage=sustained")],
+)
+def test_where_too_few_are_left_nothing_is_begun(loaded, fault) -> None:
+    recording, verdicts = ran(loaded, fault)
+    assert apart(recording) == []
+    found = verdicts[TOGETHER, "rig"]
+    assert found.outcome is NOT_MEASURED
+    assert "it did not begin: there is no process of n" in found.detail
