@@ -80,10 +80,10 @@ OF_PAIRS = (
     "that copy as fast, also `stages.collective.group_share` of the median of the other pairs), twice if "
     "they are slow: a ring passes few pairs, and what only another one does, no other level looks for"
 )
-WRONG = "do not train on them together; see `sudo dmesg` for IOMMU and ACS"
-WRONG_GPU = "do not train on it: undo overclocking, reseat it, else replace it"
+WRONG = "see `sudo dmesg` for IOMMU and ACS"
+WRONG_GPU = "do not train on it; reseat it, else replace it"
 IN_NODE = "compare `nvidia-smi topo -m` with the node's manual"
-SLOW = f"see lan.bandwidth, `top` and `ethtool -S` of each node; inside one {IN_NODE}"
+SLOW = "see `nvidia-smi topo -m`; between nodes lan.bandwidth, `top` and `ethtool -S`"
 
 
 def judged(operation: str, team: SharedEvidence) -> Finding:
