@@ -95,6 +95,7 @@ class _Search:
         self._hints: dict[str, None] = {}
         self._found: list[Culprit] = []
         self._alone: Counter[str] = Counter()  # how often each failed by itself
+        self._untold: set[Members] = set()  # groups whose tests said nothing, twice
 
     def take(self, group: Members, answers: dict[Members, bool]) -> bool:
         """Take the result of a group; False if there is none, or none that says anything and only once."""
@@ -104,6 +105,7 @@ class _Search:
             return False
         for one in own[: 2 if told is None else told + 1]:
             self._left.remove(one)
+        self._untold |= {group} if told is None else set()
         answers[group] = told is not None and own[told].result == "fine" and answers.get(group, True)
         if told is not None and len(group) == 1:
             self._alone.update(() if own[told].result == "fine" else group)
@@ -409,9 +411,12 @@ class _Search:
         yield from self._ask(wanted, fresh=True)
 
     def _ask(self, groups: Sequence[Members], *, fresh: bool = False) -> Walk[dict[Members, bool]]:
-        """Whether each group is fine; those of which other results tell are tested only if `fresh`."""
+        """Whether each group is fine; those of which other results tell are tested only if `fresh`.
+
+        A group whose tests said nothing counts as bad here, is not tested again, and is no evidence.
+        """
         known = self._results.known
-        new = [group for group in groups if fresh or known(group) is None]
+        new = [one for one in groups if one not in self._untold and (fresh or known(one) is None)]
         answers = dict((yield new)) if new else {}
         return {group: answers[group] if group in answers else bool(known(group)) for group in groups}
 

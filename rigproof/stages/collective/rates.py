@@ -1,6 +1,7 @@
 """How fast a team did its operations, and what that is held against."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -212,6 +213,39 @@ def stated_gbps(operation: str, devices: list[DeviceEvidence], mib: int) -> floa
     rates = first.device.sku.group_rates if first.device.sku is not None else ()
     work = operation, len(devices), mib
     return next((one.gbps for one in rates if (one.operation, one.gpus, one.mib) == work), None)
+
+
+def bounds_of_part(
+    operation: str,
+    mib: int,
+    team: SharedEvidence,
+    part: Members,
+    *,
+    of_team: float,
+    rates: Mapping[Members, float],
+) -> tuple[float, float]:
+    """Below the first rate a part of a team is slow, from the second on it is fine, GB/s; between is unknown.
+
+    Fewer GPUs have another rate than more. So a part is held against the SKU file's figure for as many, else
+    against the best of that size among `rates`, of the team's parts. `of_team`, the team's own limit, holds
+    for parts over nodes, whose links set the pace, and where the rig has a floor for every group. An
+    all-reduce that reaches it is fine, since its bus bandwidth is made to be that of any number of ranks
+    (nccl-tests, doc/PERFORMANCE.md); over NVLink a few GPUs may be slower than eight, so one that does not is
+    told by parts of its size alone.
+    """
+    if team.subject == RIG or _is_stated(operation, team):
+        return of_team, of_team
+    own = {one.subject: one for one in devices_of(team)}
+    devices = [own[one] for one in part]
+    if (limit := _sku_limit(operation, devices, mib)) is not None:
+        return limit.value, limit.value
+    skus = Counter(_skus(devices))
+    alike = [rate for one, rate in rates.items() if Counter(_skus([own[it] for it in one])) == skus]
+    least = devices[0].limit(GROUP_SHARE).value * max(alike) if len(alike) > 1 else 0.0
+    if operation != ALL_REDUCE:
+        return least, least or math.inf
+    least = min(least, of_team)
+    return least, least if alike and min(alike) < least else of_team
 
 
 def _others_limit(

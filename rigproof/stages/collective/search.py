@@ -25,7 +25,7 @@ from rigproof.stages.collective.arms import untried
 from rigproof.stages.collective.blame import next_step
 from rigproof.stages.collective.criteria import of_team
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
-from rigproof.stages.collective.rates import UNIT, limited, limits_of_pairs, speeds
+from rigproof.stages.collective.rates import UNIT, bounds_of_part, limited, limits_of_pairs, speeds
 from rigproof.stages.collective.results import ALONE, Culprit, Members, Result, Trial, node_of
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
@@ -71,7 +71,8 @@ def further(work: StageWork, recording: Recording) -> Further | None:
     if not any(one.kind in (BLAMED, NOT_TOLD) for one in events) and _failed_in(known):
         members = {one for team in teams for one in team.members}
         devices = tuple(one.subject for one in work.loaded.devices() if one.subject in members)
-        step = next_step(devices, _results(known, tested, teams))
+        evidence = Evidence(recording, work.loaded)
+        step = next_step(devices, _results(evidence, known, tested, teams))
         if step.groups:
             return _turn(work, step.groups, known, len(asked) + 1, teams)
         said = tuple(_said(one, teams) for one in step.culprits)
@@ -204,7 +205,7 @@ def _known(
 ) -> dict[str, Any]:
     """What the planned turns showed, as plain data: each team's result, and what groups of it have to do.
 
-    `done`: by team the operations and sizes that failed there. `least`: the rates below which they are slow.
+    `done`: by team the operations and sizes that failed there. `slow`: what was slow, with limit and rate.
     """
     evidence = Evidence(recording, work.loaded)
     found = [
@@ -213,20 +214,20 @@ def _known(
     return {
         "planned": [(one.result, one.missing) for one, _, _ in found],
         "done": {team.text: done for team, (_, done, _) in zip(teams, found, strict=True) if done},
-        "least": {team.text: least for team, (_, _, least) in zip(teams, found, strict=True) if least},
+        "slow": {team.text: slow for team, (_, _, slow) in zip(teams, found, strict=True) if slow},
     }
 
 
 Done = list[tuple[str, int]]  # operations, each with a size, MiB
-Least = list[tuple[str, int, float]]  # the same with a rate, GB/s
+Slow = list[tuple[str, int, float, float]]  # the same with the team's limit and its rate, GB/s
 
 
-def _failed(evidence: Evidence, subject: Subject, events: Sequence[Event]) -> tuple[Trial, Done, Least]:
-    """How a team did, by the verdicts on its operations; what failed, and below which rates it is slow.
+def _failed(evidence: Evidence, subject: Subject, events: Sequence[Event]) -> tuple[Trial, Done, Slow]:
+    """How a team did, by the verdicts on its operations; what failed, and what of it was slow.
 
     Unknown if the all-reduce, which all levels do, was not measured, and nothing failed.
     """
-    team, done, least, unknown = SharedEvidence(evidence, subject), [], [], False
+    team, done, slow, unknown = SharedEvidence(evidence, subject), [], [], False
     for operation in OPERATIONS:
         try:
             if of_team(operation, team).outcome is not Outcome.FAIL:
@@ -234,31 +235,33 @@ def _failed(evidence: Evidence, subject: Subject, events: Sequence[Event]) -> tu
         except NotMeasured:
             unknown |= operation == ALL_REDUCE
             continue
-        mib, rate = _where(operation, team, events)
+        mib, rates = _where(operation, team, events)
         done.append((operation, mib))
-        least += [(operation, mib, rate)] if rate else []
+        slow += [(operation, mib, *rates)] if rates else []
     own = [one for one in events if one.data.get("arm", AS_IT_IS) == AS_IT_IS]
     trial = trial_of(subject.members, own, {}, group="", least={})
     if done:
-        slow = trial.result == "unknown" and bool(least)  # nothing ended it
-        return (replace(trial, result="slow") if slow else trial), done, least
-    return Trial(subject.members, "unknown" if unknown else "fine"), done, least
+        only_slow = trial.result == "unknown" and bool(slow)  # nothing ended it
+        return (replace(trial, result="slow") if only_slow else trial), done, slow
+    return Trial(subject.members, "unknown" if unknown else "fine"), done, slow
 
 
-def _where(operation: str, team: SharedEvidence, events: Sequence[Event]) -> tuple[int, float]:
-    """The smallest size at which a team's operation failed, MiB; if it was slow there, below which rate.
+def _where(
+    operation: str, team: SharedEvidence, events: Sequence[Event]
+) -> tuple[int, tuple[float, float] | None]:
+    """The smallest size at which a team's operation failed, MiB; if it was slow there, its limit and rate.
 
-    That is between what the team did and its limit. Without a size, as where no rank came so far, ONE_MIB.
+    Without a size, as where no rank came so far, ONE_MIB.
     """
     about = [one for one in events if one.data.get("operation") == operation and one.data.get("mib")]
     for kinds in (("wrong_result",), ("rank_stuck", "rank_died")):
         if sizes := [int(one.data["mib"]) for one in about if one.kind in kinds]:
-            return min(sizes), 0.0
+            return min(sizes), None
     with suppress(NotMeasured):
         for speed, limit in limited(operation, team, speeds(operation, team), champions=False):
             if speed.gbps < limit.value:
-                return speed.mib, sqrt(limit.value * speed.gbps)
-    return ONE_MIB, 0.0
+                return speed.mib, (limit.value, speed.gbps)
+    return ONE_MIB, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,16 +308,27 @@ def _tested(asked: Sequence[Event], events: Sequence[Event], rounds: Iterable[Ro
 
 
 def _results(
-    known: Mapping[str, Any], tested: Iterable[_Tested], teams: Sequence[Subject]
+    evidence: Evidence, known: Mapping[str, Any], tested: Iterable[_Tested], teams: Sequence[Subject]
 ) -> Iterator[Trial]:
-    """How each team did, then each group of the search."""
+    """How each team did, then each group of the search, by what all groups did so far."""
     for team, (result, missing) in zip(teams, known["planned"], strict=True):
         yield Trial(team.members, result, tuple(missing))
-    for one in tested:
-        if not one.pairs:
-            alone = len(one.members) == 1  # it exchanges nothing, so it cannot be slow
-            slow = () if alone else known["least"].get(_team_of(one.members, teams), ())
-            yield one.trial({(operation, mib): rate for operation, mib, rate in slow})
+    groups = [(one, _team_of(one.members, teams)) for one in tested if not one.pairs]
+    rates: dict[tuple[str, str, int], dict[Members, float]] = defaultdict(dict)  # of each team's parts
+    for one, name in groups:
+        for work, rate in one.rates.items():
+            rates[name, *work][one.members] = max(rate, rates[name, *work].get(one.members, 0.0))
+    for one, name in groups:
+        least, enough = {}, {}
+        alone = len(one.members) == 1  # it exchanges nothing, so it cannot be slow
+        for operation, mib, limit, rate in () if alone else known["slow"].get(name, ()):
+            own, others = evidence.shared("team", name), rates[name, operation, mib]
+            bounds = bounds_of_part(operation, mib, own, one.members, of_team=limit, rates=others)
+            # between what a sound part does and what one does that is as slow as the team
+            least[operation, mib], enough[operation, mib] = (sqrt(rate / limit) * it for it in bounds)
+        trial = one.trial(least)
+        told = trial.result != "fine" or all(one.rates.get(it, 0.0) >= enough[it] for it in enough)
+        yield trial if told else replace(trial, result="unknown")
 
 
 def _turn(

@@ -12,6 +12,7 @@ from support.blamed_teams import (
     LARGE,
     PAGE,
     PLANNED,
+    but,
     cases,
     gpu,
     link,
@@ -127,6 +128,18 @@ def test_a_group_that_could_not_be_tested_is_asked_for_once_more():
     assert again == tuple((one,) for one in devices)
     alone = [Trial(group, "fine") for group in again]
     assert next_step(devices, [Trial(devices, "slow"), *alone]).groups == (devices[:2], devices[2:])
+
+
+def test_a_group_that_says_nothing_is_asked_for_twice_and_takes_no_name_away():
+    """As of three H200: the SKU file has figures of two and of four."""
+    devices, bad = team(1, 4), "n0/gpu2"
+    results = [Trial(devices, "slow")]
+    while (step := next_step(devices, results)).groups:
+        for group in step.groups:
+            known = "slow" if bad in group and len(group) > 1 else "fine"
+            results.append(Trial(group, "unknown" if len(group) == 3 else known))
+    assert [one.subject for one in step.culprits] == [bad]
+    assert [one.members for one in results].count(but(devices, (bad,))) == 2
 
 
 def test_what_can_never_be_tested_ends_the_search():
