@@ -38,8 +38,7 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     "agree outvote the third), all others norms within `stages.ddp.norm_share`",
     limits=(OWN_SHARE, EXCHANGE_SHARE, NORM_SHARE),
     severity="isolate",
-    remedy="if lan.bandwidth, transfer.peer, collective.all_reduce and host.cpu_band are fine, end what else "
-    "runs on each host (`top`), and run again",
+    remedy="if transfer.peer, lan.bandwidth and collective.all_reduce are fine, end other programs (`top`)",
     unmeasured="a promised device did not take part, or did not report its steps or its gradients",
     key_figure=True,
     headline=True,
