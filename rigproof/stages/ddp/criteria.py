@@ -38,7 +38,7 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     "agree outvote the third), all others norms within `stages.ddp.norm_share`",
     limits=(OWN_SHARE, EXCHANGE_SHARE, NORM_SHARE),
     severity="isolate",
-    remedy="if transfer.peer, lan.bandwidth and collective.all_reduce are fine, end other programs (`top`)",
+    remedy="see lan.bandwidth, transfer.peer, collective.all_reduce and `top`",
     unmeasured="a promised device did not take part, or did not report its steps or its gradients",
     key_figure=True,
     headline=True,
@@ -97,7 +97,7 @@ def in_words(team: Team) -> str:
     unlike = len({one.batch for one in team.ranks}) > 1 and len(team.ranks) <= MOST_SHARES
     examples = f" ({' + '.join(str(one.batch) for one in team.ranks)} examples)" if unlike else ""
     pays = team.times_alone >= 1
-    verb = "together" if pays else "training together does not pay:"
+    verb = "together" if pays else "slower together:"
     text = f"{verb} {team.times_alone:.2g} × {team.fastest.device} alone{examples}"
     what = "the LAN" if len({one.device.partition("/")[0] for one in team.ranks}) > 1 else "the exchange"
     text += f"; {what} costs {100 * team.exchange_share:.0f} % of each step"

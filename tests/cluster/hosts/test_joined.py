@@ -31,7 +31,7 @@ STALL_S = 12  # lost after half of it
 MBIT = 100.0  # of the cables, from the first run on in which the hosts train together
 EXCHANGES = {"route": 1, "lan": 1.6, "collective": 3, "ddp": 4}  # lengths, s
 OPERATIONS = ("all_gather", "reduce_scatter", "broadcast", "all_to_all")
-TOGETHER = r"together \d[\d.]* × pc\d/cpu0 alone.*; the LAN costs \d+ % of each step"
+TOGETHER = r"(slower )?together:? \d[\d.]* × pc\d/cpu0 alone.*; the LAN costs \d+ % of each step"
 LIST = """
 import ray, sys
 ray.init(address=sys.argv[1], log_to_driver=False)

@@ -193,7 +193,7 @@ def test_a_driver_that_hangs_from_the_beginning_leaves_the_host(monkeypatch):
     with watch(driver) as watched:
         watched.until(lambda found: found.nodes and found.nodes[0].presence == "here")
         (sign,) = watched.signs()
-    assert sign.text == "NVML did not answer within 0.2 s: the driver hangs; see dmesg for Xid, then reboot"
+    assert sign.text == "NVML did not answer within 0.2 s: the driver hangs; see `sudo dmesg`, then reboot"
 
 
 def test_a_closed_view_does_not_wait_for_a_driver_that_has_not_come_up():

@@ -121,6 +121,19 @@ def test_without_the_size_that_is_always_due_nothing_is_measured(bench, said):
     assert ("each would take 12 s" in found.detail) is said
 
 
+def test_a_network_may_be_too_slow_for_any_size(of_six):
+    bench = CollectiveBench(*of_six, STAGE)
+    for subject in ("n1", "rig"):
+        bench.without(subject, operation=ALL_REDUCE, mib=16)
+        message = "all_reduce of 16 MiB was left out: each would take 12 s"
+        bench.happened("size_left_out", subject, message, operation=ALL_REDUCE, mib=16)
+    assert bench.found(subject="n1").outcome is NOT_MEASURED
+    found = bench.found(subject="rig")
+    assert found.outcome in (PASS, NO_LIMIT)
+    assert found.detail.startswith("1 MiB; 4 B take")
+    assert "; no time for 16 MiB" in found.detail
+
+
 def test_the_rigs_own_floor_stands_alone(bench):
     bench.settings(STAGE, floor_gbps=400.0)
     found = bench.found()

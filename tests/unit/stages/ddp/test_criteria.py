@@ -121,7 +121,7 @@ def test_a_team_that_is_slow_for_other_reasons_is_not_told_to_exchange_less_ofte
     """Where both share what computes, as two workers of one host may."""
     team = Team(tuple(replace(one, apart_s=9.8, together_s=10.0) for one in pcs.team.ranks))
     assert re.fullmatch(
-        r"training together does not pay: 0\.0\d+ × pc1/gpu0 alone \(21 \+ 11 examples\); "
+        r"slower together: 0\.0\d+ × pc1/gpu0 alone \(21 \+ 11 examples\); "
         r"the LAN costs 2 % of each step",
         in_words(team),
     )
