@@ -135,11 +135,12 @@ def test_accumulated_steps_bring_the_cost_down_to_the_share(pcs):
     assert waiting_s / ((steps - 1) * team.apart_s + waiting_s) > 0.25
 
 
-def test_less_than_steps_and_an_exchange_one_after_the_other_allow_fails(run):
-    def stretched(one):
-        return replace(one, seconds=1.5 * one.seconds) if one.label("part") == TOGETHER else one
+def slower_together(one):
+    return replace(one, seconds=1.5 * one.seconds) if one.label("part") == TOGETHER else one
 
-    run.rounds(stretched)
+
+def test_less_than_steps_and_an_exchange_one_after_the_other_allow_fails(run):
+    run.rounds(slower_together)
     found = run.verdict()
     assert found.outcome is Outcome.FAIL
     assert found.measured < found.limit
@@ -304,10 +305,7 @@ def test_why_a_device_was_set_apart_and_how_the_others_did_is_said(others):
 
 
 def test_others_that_are_slow_without_a_device_fail(others):
-    def stretched(one):
-        return replace(one, seconds=1.5 * one.seconds) if one.label("part") == TOGETHER else one
-
-    others.rounds(stretched)
+    others.rounds(slower_together)
     found = others.verdict()
     assert found.outcome is Outcome.FAIL
     assert found.measured < found.limit
