@@ -1,0 +1,30 @@
+"""A simulated run whose collectives are changed, then judged."""
+
+from dataclasses import replace
+
+from rigproof.records.measurements import Event
+from rigproof.stages.collective.stage import ALL_REDUCE, OPERATIONS, STAGE
+from support.simulated_bench import SimulatedBench
+
+TEAM, RANKS = "localhost", ("localhost/gpu0#0", "localhost/gpu1#0")
+
+
+class CollectiveBench(SimulatedBench):
+    def found(self, operation=ALL_REDUCE, subject=TEAM):
+        return self.verdict(f"collective.{operation}", subject)
+
+    def outcomes(self):
+        return {one: self.found(one).outcome for one in OPERATIONS}
+
+    def one_rank(self, number, share, **where):
+        """This share of that rank's work in the same time."""
+
+        def slower(one):
+            return replace(one, work=share * one.work) if one.worker == RANKS[number] else one
+
+        self.change(slower, TEAM, **where)
+
+
+def stuck(bench, rank, **data):
+    told = {"rank": rank, "group": "", "arm": "as it is", "mib": 16, "inside": True, "held": False, **data}
+    bench.recording.events.append(Event(170.0, "rank_stuck", TEAM, "silent", STAGE, RANKS[rank], told))
