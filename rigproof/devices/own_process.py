@@ -26,6 +26,7 @@ from rigproof.records.recording import Record
 WAIT_S = 0.1
 ALIVE_S = 0.5  # between two signs of life
 LEAST_S = 5.0  # that a process may be silent after each message, however late it is
+HELD_S = 10.0  # a process that a signal holds for so long is not waited for: a debugger's halts are shorter
 KILLED = "; the kernel killed it since memory ran out, or somebody did"
 
 READY = "rigproof.devices.ready"
@@ -38,14 +39,24 @@ How = Literal["silent", "failed", "died"]
 class ApartError(RuntimeError):
     """A process that said nothing for too long, failed, or died.
 
-    `status`: its exit status if it died. `held`: whether a signal (SIGSTOP) had stopped a silent one.
+    `status`: its exit status if it died. Of a silent one, `held`: whether a signal (SIGSTOP) had stopped it;
+    `silent_s`: for how long nothing was heard of it.
     """
 
-    def __init__(self, how: How, message: str, *, status: int | None = None, held: bool = False) -> None:
+    def __init__(
+        self,
+        how: How,
+        message: str,
+        *,
+        status: int | None = None,
+        held: bool = False,
+        silent_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.how = how
         self.status = status
         self.held = held
+        self.silent_s = silent_s
 
 
 def unheard(_message: Message) -> None:
@@ -126,9 +137,9 @@ def run_apart(
     is ended that no signal has stopped. `torch`: it loads torch, and one that has done so is taken if there
     is one (`make_ready`).
 
-    Returns when it is done, or the task is stopped. ApartError if the process fails, dies, or says nothing
-    for too long (`silent` says so); `test` is its name in errors. It is not left running, unless the kernel
-    holds it.
+    Returns when it is done, or the task is stopped. ApartError if the process fails, dies, says nothing for
+    too long (`silent` says so), or a signal holds it for HELD_S; `test` is its name in errors. It is not left
+    running, unless the kernel holds it.
     """
     kinds = {one.__name__: one for one in (Round, Event, *records)}
     told = {
@@ -142,22 +153,26 @@ def run_apart(
     child = _taken(module, task, environment) if torch else None
     child = child or Apart(module, task, environment=environment)
     try:
-        begun_s = heard_s = time.monotonic()
+        begun_s = heard_s = ran_s = time.monotonic()
         limit_s = min(stall_s, max(LEAST_S, most_s))
         while not context.stopped():
             try:
                 message = child.inbox.get(timeout=WAIT_S)
             except queue.Empty:
-                if time.monotonic() - heard_s > limit_s:
-                    found = stat_of(child.pid)
-                    held = found is not None and found.state == HELD
+                now_s, found = time.monotonic(), stat_of(child.pid)
+                held = found is not None and found.state == HELD
+                ran_s = ran_s if held else now_s
+                if now_s - heard_s > limit_s or now_s - ran_s > HELD_S:
                     if not held:
                         examine()
                     child.stop(0)  # it has had its time
-                    raise ApartError("silent", f"{silent} for {limit_s:.3g} s", held=held) from None
+                    silent_s = min(now_s - heard_s, limit_s)
+                    raise ApartError(
+                        "silent", f"{silent} for {silent_s:.3g} s", held=held, silent_s=silent_s
+                    ) from None
                 context.alive()  # this process is: it waits for the other's own deadline
                 continue
-            heard_s = time.monotonic()
+            heard_s = ran_s = time.monotonic()
             limit_s = min(message.get("limit_s", limit_s), max(LEAST_S, begun_s + most_s - heard_s))
             context.alive()
             match message.get("what"):

@@ -89,9 +89,10 @@ def run_rank(
     Called inside `meeting_place`. `hear` gets what the process tells beside its steps. `first_s`: how soon
     its first step must be told; `most_s`: how soon the last one (`run_apart`). Else an event about the crew
     has the rank's front: `rank_stuck` if the process was silent past its deadline, `rank_died` if it failed
-    or was killed. `data` is added to it, and `unreached`: how this host fails to reach rank 0's just then,
-    `nccl_ras`: what NCCL said of the group while it hung, if anything, and `halves`: how many halves of
-    operations of its last step it had begun and left (`host.progress`).
+    or was killed. `data` is added to it, and `limit_s`: for how long it was silent, `unreached`: how this
+    host fails to reach rank 0's just then, `nccl_ras`: what NCCL said of the group while it hung, if
+    anything, and `halves`: how many halves of operations of its last step it had begun and left
+    (`host.progress`).
     `environment`: more variables of the process. The worker itself goes on.
     """
     crew, ras, said = context.crew, own_address(), []
@@ -125,6 +126,7 @@ def run_rank(
             held = ", stopped by a signal" if error.held else ""
             message = f"rank {crew.rank} of {crew.size} ({context.subject}) {where}{held}: {error}"
             told = {"rank": crew.rank, "size": crew.size, "held": error.held, "status": error.status}
+            told |= {} if error.silent_s is None else {"limit_s": error.silent_s}
             seen = {"unreached": _unreached(crew), "nccl_ras": "".join(said), "halves": progress.halves()}
             data = {**front, **told, **seen, **(data or {})}
             Reporter(context, spec.stage, crew.subject).event(kind, message, data)

@@ -39,9 +39,10 @@ file; the {slack:.0f} s are asserted then.
 
 A rank that is killed inside a collective operation ends its group at once. One that is stopped, or whose
 cable is out, ends it at the operation's own deadline: `stages.collective.patience` times what it took before,
-between `least_s` and `first_s`, 3 and 20 s. Each rank then sees, within 2 s, whether it still reaches the
-host where the group met. Kill, stop, a cable that is pulled out and a host without power are shown for each
-of the five operations by `tests/unit/stages/collective` and `tests/cluster/hosts/test_ranks.py`.
+between `least_s` and `first_s`, 3 and 20 s; one that is stopped after 10 s at the latest. Each rank then
+sees, within 2 s, whether it still reaches the host where the group met. Kill, stop, a cable that is pulled
+out and a host without power are shown for each of the five operations by `tests/unit/stages/collective` and
+`tests/cluster/hosts/test_ranks.py`.
 """
 
 

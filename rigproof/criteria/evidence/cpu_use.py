@@ -118,15 +118,17 @@ def cpu_seconds(node: NodeEvidence, window: Window) -> list[CpuSecond]:
 
 
 def excused(evidence: "Evidence", wait: Event) -> Event:
-    """A wait that passed its deadline, marked (`data.disturbed`) if others left its node too little CPU.
+    """A wait that passed its deadline, marked if others left its node too little CPU.
 
-    That is less than `cpu.starved_percent` of what this run needs, on average over the time that was waited:
-    of 128 CPUs of which others use 95 %, there are six left for two processes. And its samples came late: on
-    a host that others merely fill, a run that hangs uses nothing, and would get what it asks for. If none
-    came any more, it is enough that others took MOST of that in the second before. A head that does not
-    answer may be on any of them. An agent that goes with such a node is marked like it.
+    `data.meanwhile` has who took it, `data.disturbed` what to do about that. Too little is less than
+    `cpu.starved_percent` of what this run needs, on average over the time that was waited: of 128 CPUs of
+    which others use 95 %, there are six left for two processes. And its samples came late: on a host that
+    others merely fill, a run that hangs uses nothing, and would get what it asks for. If none came any more,
+    it is enough that others took MOST of that in the second before. A rank that seems to hang may be slow:
+    it is enough that others kept MOST of what it needs from its workers. A head that does not answer may be
+    on any of them. An agent that goes with such a node is marked like it.
     """
-    limit_s, own = wait.data.get("limit_s"), wait.subject.partition("/")[0]
+    limit_s, own = wait.data.get("limit_s"), (wait.worker or wait.subject).partition("/")[0]
     if "disturbed" in wait.data:
         return wait
     if wait.kind == "agent_died" and limit_s is None:
@@ -136,20 +138,31 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
     if not isinstance(limit_s, int | float):
         return wait
     for node in [one for one in evidence.nodes if own in (one.subject, RIG)]:
-        begun_s, least = wait.t_s - limit_s, node.cpu.starved_percent or 0.0
-        whole = _meanwhile(node, begun_s, wait.t_s)
-        if least > 0 and not (evidence.samples(HostSample, node.subject).column("t_s") > begun_s).any():
-            least = max(least, 100 * (1 - MOST))
-        if whole is None or not whole.left < least * _needed(node):
-            continue
-        if _share_in_time(node, begun_s, wait.t_s) >= IN_TIME:
-            continue
-        why, remedy = taken(node, [whole])
-        if whole.own is None:
-            why, remedy = "by whom the rest was used is not in this recording", REMEDIES["others"]
-        left = f"meanwhile others left {whole.left:.2g} % of the CPU of {node.subject}"
-        return replace(wait, message=f"{wait.message}; {left}: {why}", data=wait.data | {"disturbed": remedy})
+        window = Window(wait.t_s - limit_s, wait.t_s)
+        missing, who, remedy = shortage(node, window) if wait.kind == "rank_stuck" else (0.0, "", "")
+        if missing < MOST:
+            who, remedy = _hoggers(node, window)
+        if who:
+            marks = {"meanwhile": who, "disturbed": remedy}
+            return replace(wait, message=f"{wait.message}; meanwhile {who}", data=wait.data | marks)
     return wait
+
+
+def _hoggers(node: NodeEvidence, window: Window) -> tuple[str, str]:
+    """Who left next to no CPU to a node that fell silent, and what to do about that; empty if nobody did."""
+    least = node.cpu.starved_percent or 0.0
+    times_s = node.evidence.samples(HostSample, node.subject).column("t_s")
+    if least > 0 and not (times_s > window.from_s).any():
+        least = max(least, 100 * (1 - MOST))
+    whole = _meanwhile(node, window.from_s, window.to_s)
+    if whole is None or not whole.left < least * _needed(node):
+        return "", ""
+    if _share_in_time(node, window.from_s, window.to_s) >= IN_TIME:
+        return "", ""
+    who, remedy = taken(node, [whole])
+    if whole.own is None:
+        who, remedy = "by whom the rest was used is not in this recording", REMEDIES["others"]
+    return f"others left {whole.left:.2g} % of the CPU of {node.subject}: {who}", remedy
 
 
 def shortage(node: NodeEvidence, window: Window) -> tuple[float, str, str]:

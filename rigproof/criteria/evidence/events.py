@@ -11,7 +11,7 @@ from rigproof.records.measurements import Event
 
 KILLABLE = ("worker_died", "worker_failed", "agent_died")  # a worker's task fails if its child was killed
 # data.limit_s: how long was waited, if it was a wait.
-WAITS = ("timeout", "worker_hung", "worker_died", "agent_died", "node_lost")
+WAITS = ("timeout", "worker_hung", "worker_died", "agent_died", "node_lost", "rank_stuck")
 CUDA_ERROR, NO_MEMORY = "CUDA error", "out of memory"  # the first is the device's, unless it is the second
 SEEN_BEFORE_S, SEEN_AFTER_S = (
     10.0,

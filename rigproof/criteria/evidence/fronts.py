@@ -5,7 +5,7 @@ it had told last, by a number that is the same on all ranks, whether it was insi
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
@@ -29,7 +29,9 @@ LEFT_ALONE = (
 )
 SHORT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "CUDA error: out of memory")
 SHOWN = 3  # ranks that a sentence names
-How = Literal["stuck", "died", "killed", "held", "failed", "memory", "unloaded", "lost", "unreached"]
+How = Literal[
+    "stuck", "died", "killed", "held", "starved", "failed", "memory", "unloaded", "lost", "unreached"
+]
 SENDER = "find out on {host} who sent the signal (`sudo dmesg`, batch system, earlyoom), and run again"
 NEXT_STEPS: dict[How, str] = {
     "killed": SENDER,
@@ -45,7 +47,7 @@ STUCK = "read `sudo dmesg` and `nvidia-smi -q` on {host}"
 class Halt:
     """What ended a group early. `missing`: the devices of the ranks that the others waited for, if known.
 
-    `operation` and `mib`: of the step at the front.
+    `operation` and `mib`: of the step at the front. `remedy`: what to do, if it takes more than `how` to say.
     """
 
     how: How
@@ -54,18 +56,21 @@ class Halt:
     mib: int
     words: str
     t_s: float
+    remedy: str = ""
 
     @property
     def next_step(self) -> str:
         """What to do about it."""
+        if self.remedy:
+            return self.remedy
         hosts = list(dict.fromkeys(one.partition("/")[0] for one in self.missing))
         host = "that host" if not hosts else " and ".join(hosts) if len(hosts) <= SHOWN else "each host"
         return NEXT_STEPS.get(self.how, STUCK).format(host=host)
 
     @property
     def by_others(self) -> bool:
-        """Whether a signal did it, or memory or code was lacking: no card or link does that."""
-        return self.how in ("killed", "held", "memory", "unloaded")
+        """Whether a signal did it, or CPU time, memory or code was lacking: no card or link does that."""
+        return self.how in ("killed", "held", "starved", "memory", "unloaded")
 
 
 def halt_of(
@@ -159,6 +164,9 @@ def _missing(stuck: Sequence[Event], size: int) -> Halt | None:
     least = min(map(_progress, stuck))
     front = next(one for one in stuck if _progress(one) == furthest)
     behind = [one for one in stuck if _progress(one) == least]
+    if starved := [one for one in behind if "meanwhile" in one.data]:
+        words = f"{_ranks(starved)} stood still {_where(starved[0])} while {starved[0].data['meanwhile']}"
+        return replace(_halt("starved", starved, front, words), remedy=str(starved[0].data["disturbed"]))
     if least < furthest or len(stuck) < size:
         others = f", and the others waited {_where(front)}" if least < furthest else ", and the others ended"
         return _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(behind[0])}{others}")

@@ -60,7 +60,8 @@ def further(work: StageWork, recording: Recording) -> Further | None:
     pairs of all that are fine.
     """
     recording, teams = recording.since_the_beginning_of(STAGE), _teams(work, recording)
-    events = [one for one in recording.events if one.stage == STAGE]
+    marked = Evidence(recording, work.loaded).events.in_order()  # whose host others kept busy
+    events = [one for one in marked if one.stage == STAGE]
     turns = [one for one in events if one.kind in ("arm_tried", "groups_tested")]
     known = turns[0].data if turns else _known(recording, work, events, teams)
     asked = [one for one in turns if one.kind == "groups_tested"]

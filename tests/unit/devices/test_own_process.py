@@ -141,6 +141,24 @@ def test_of_a_silent_one_it_is_known_whether_a_signal_stopped_it(heard):
     assert (raised.value.how, raised.value.held) == ("silent", True)
 
 
+def test_one_that_a_signal_holds_is_not_waited_for_until_its_deadline(heard, monkeypatch):
+    monkeypatch.setattr(own_process, "HELD_S", 0.3)
+    work = "    tell(what='step', limit_s=600)\n"
+    with pytest.raises(ApartError, match=r"^it said nothing for 0\.[345]\d* s$") as raised:
+        heard(work + "    os.kill(os.getpid(), signal.SIGSTOP)")
+    assert (raised.value.how, raised.value.held) == ("silent", True)
+    assert 0.3 < raised.value.silent_s < LIMIT_S
+
+
+def test_one_that_a_signal_held_for_a_moment_goes_on(heard, monkeypatch):
+    monkeypatch.setattr(own_process, "HELD_S", 0.6)
+    own = "    tell(what='step', limit_s=60)\n    import subprocess, sys\n"
+    let_go = "import os, signal, time; time.sleep(0.3); os.kill({os.getpid()}, signal.SIGCONT)"
+    held = f"    subprocess.Popen([sys.executable, '-c', f'{let_go}'])\n"
+    on = "    os.kill(os.getpid(), signal.SIGSTOP)\n    Reporter(context, spec.stage).event('said', 'on', {})"
+    assert [one.message for one in heard(own + held + on)] == ["on"]
+
+
 def test_its_place_in_the_crew_is_the_workers(heard):
     context = Alive()
     context.crew = Member("host", 1, 2, ("127.0.0.1", 4711), 2.5, ("host/cpu0#0", "host/cpu1#0"))

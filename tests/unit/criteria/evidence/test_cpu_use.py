@@ -233,6 +233,57 @@ def test_a_host_that_fell_silent_while_others_took_most_of_it_is_not_blamed(
     assert bench.verdict("cluster.nodes_present", "pc1").outcome is Outcome.FAIL  # its port does not answer
 
 
+def stuck(bench, limit_s=LIMIT_S):
+    """What the evidence tells of a rank that was silent so long."""
+    told = {"limit_s": limit_s, "sequence": 7, "inside": True}
+    where = {"stage": "collective", "worker": LONE_WORKER, "data": told}
+    bench.recording.add(Event(HUNG_S, "rank_stuck", "rig", "rank 1 was silent", **where))
+    (found,) = Evidence(bench.recording, bench.loaded).events.of("rig", "rank_stuck")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fields", "by_others"),
+    [
+        ({}, False),
+        (FILLED | {"own_percent": 40}, True),
+        (FILLED | {"own_percent": 60}, False),
+        (FILLED | {"own_percent": 20, "own_waited_percent": 70}, True),
+        (FILLED | {"own_percent": 20, "own_waited_percent": 30}, False),  # they gave way: it did not want it
+        (FILLED | {"own_percent": 95, "own_waited_percent": 90}, False),  # by its own ranks
+        ({"cpu_percent": 50, "own_percent": 10}, False),  # whoever wants idle CPUs has them
+        ({"cpu_percent": 95, "own_percent": 20, "stolen_percent": 70}, True),
+        ({"cpu_percent": None, "own_percent": None}, False),
+    ],
+)
+def test_a_rank_stands_still_by_itself_unless_others_kept_half_of_what_it_needs(bench, fields, by_others):
+    bench.node("pc2", cpus=2)
+    during(bench, node="pc2", every=1, **fields)
+    assert ("disturbed" in stuck(bench).data) == by_others
+
+
+def test_of_a_rank_on_a_busy_host_it_is_said_who_made_it_so(bench):
+    bench.node("pc2", cpus=2)
+    bench.event("host_load", "pc2", "CPU load", 10, foreign=HOGS)
+    during(bench, node="pc2", every=1, cpu_percent=100, own_percent=2)
+    who = (
+        "others left 2 % of the CPU of pc2: other programs took 98 % of the CPU (pid 71 (stress-ng, user ml)"
+    )
+    found = stuck(bench)
+    assert found.message.startswith(f"rank 1 was silent; meanwhile {who}")
+    assert found.data["meanwhile"].startswith(who)
+    assert found.data["disturbed"].startswith("end these programs")
+
+
+@pytest.mark.parametrize(
+    ("node", "limit_s", "by_others"), [("pc1", LIMIT_S, False), ("pc2", LIMIT_S, True), ("pc2", None, False)]
+)
+def test_a_rank_is_held_against_its_own_host(bench, node, limit_s, by_others):
+    bench.node(node, cpus=2)
+    during(bench, node=node, every=1, **HOGGED)
+    assert ("disturbed" in stuck(bench, limit_s).data) == by_others
+
+
 def lost(kind, subject, **fields):
     return Event(HUNG_S, kind, subject, "it does not answer", **({"data": {"limit_s": LIMIT_S}} | fields))
 

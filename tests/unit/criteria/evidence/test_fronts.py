@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rigproof.criteria.evidence import fronts
 from rigproof.criteria.evidence.fronts import halt_of
 from rigproof.records.measurements import Event
 
@@ -99,6 +100,26 @@ def test_a_rank_that_a_signal_stopped_is_named_wherever_it_was():
     found = halt(event(0), event(1, held=True), event(2))
     assert found[:2] == ("held", ("n1/gpu1",))
     assert found[2] == "the process of rank 1 (n1/gpu1) was stopped by a signal inside all_reduce 7 (16 MiB)"
+
+
+STARVED = {"meanwhile": "others left 9 % of the CPU of n1: other programs", "disturbed": "end these programs"}
+
+
+def test_a_rank_whose_host_others_kept_busy_is_not_to_blame():
+    where = "stood still inside all_reduce 6 (16 MiB) while others left 9 % of the CPU of n1: other programs"
+    for others in ([event(0), event(2)], [event(0, sequence=6)], []):
+        found = halt(event(1, sequence=6, **STARVED), *others)
+        assert found == ("starved", ("n1/gpu1",), f"rank 1 (n1/gpu1) {where}")
+
+
+def test_only_of_those_that_are_behind_it_is_asked_whether_their_hosts_were_busy():
+    assert halt(event(0), event(1, sequence=6), event(2, **STARVED))[:2] == ("stuck", ("n1/gpu1",))
+    assert halt(event(0, held=True), event(1, sequence=6, **STARVED))[0] == "held"
+
+
+def test_what_to_do_about_a_busy_host_is_who_made_it_so():
+    found = fronts.halt([event(0, **STARVED)], 2)
+    assert (found.next_step, found.by_others) == ("end these programs", True)
 
 
 @pytest.mark.parametrize(

@@ -261,6 +261,17 @@ def test_a_rank_that_a_signal_stopped_rejects_no_rig(bench):
     assert "who sent the signal" in found.remedy
 
 
+def test_a_rank_that_others_kept_from_the_cpu_rejects_no_rig(bench):
+    bench.host("localhost", 140, 175, cpu_percent=100, own_percent=1, own_waited_percent=90)
+    stuck(bench, 0, operation=ALL_REDUCE, sequence=9)
+    stuck(bench, 1, operation=ALL_REDUCE, sequence=8, limit_s=20)
+    found = bench.found()
+    assert found.outcome is NOT_MEASURED
+    stood = "rank 1 (localhost/gpu1) stood still inside all_reduce 8 (16 MiB) while others left"
+    assert found.detail.startswith(stood)
+    assert found.remedy.startswith("end these programs")
+
+
 def test_what_a_signal_ended_takes_nothing_from_the_operations_before(bench):
     bench.without(TEAM, operation=BROADCAST)
     bench.without(TEAM, operation=OPERATIONS[-1])
