@@ -54,7 +54,7 @@ round_s.{level} = 0.05
 """
 # Of a stage, beside its length. How fast hosts exchange data together is a matter of who else uses the CPUs.
 SETTINGS = {
-    "gemm": "settle_s.{level} = 0.5\nmeasure_s.{level} = 0.6\n",
+    "gemm": "settle_s.{level} = 0.5\nmeasure_s.{level} = 1.5\n",
     "sustained": "settle_s.{level} = 0.5\nstability_drop_share = 0.5\n",
     "collective": "nodes_share = 0.1\nnodes_tcp_share = 0.05\n",
     "ddp": "batch = 64\n",

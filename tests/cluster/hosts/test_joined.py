@@ -29,7 +29,7 @@ DEVICES = ("pc1/cpu0", "pc2/cpu0")
 SUSTAINED_S = 6
 STALL_S = 12  # lost after half of it
 MBIT = 100.0  # of the cables, from the first run on in which the hosts train together
-EXCHANGES = {"route": 1, "lan": 1.6, "collective": 3, "ddp": 4}  # lengths, s
+EXCHANGES = {"route": 1, "lan": 3, "collective": 3, "ddp": 4}  # lengths, s
 OPERATIONS = ("all_gather", "reduce_scatter", "broadcast", "all_to_all")
 TOGETHER = r"(slower )?together:? \d[\d.]* × pc\d/cpu0 alone.*; the LAN costs \d+ % of each step"
 LIST = """
@@ -104,7 +104,7 @@ def hosts() -> Iterator[RayHosts]:
 
     Each look reads what drivers a host has from its own file.
     """
-    with Network(*BOTH, "pc3", ip=6, named=True) as network:
+    with Network(*BOTH, "pc3", ip=6, named=True, first=True) as network:
         cluster = RayHosts.of(network)
         pc1, pc2 = network["pc1"], network["pc2"]
         for host, more in ((pc1, {}), (pc2, {}), (pc2, {"CUDA_VISIBLE_DEVICES": "0"})):
