@@ -126,9 +126,9 @@ def run_rank(
             held = ", stopped by a signal" if error.held else ""
             message = f"rank {crew.rank} of {crew.size} ({context.subject}) {where}{held}: {error}"
             told = {"rank": crew.rank, "size": crew.size, "held": error.held, "status": error.status}
-            told |= {} if error.silent_s is None else {"limit_s": error.silent_s}
+            silence = {} if error.silent_s is None else {"limit_s": error.silent_s}
             seen = {"unreached": _unreached(crew), "nccl_ras": "".join(said), "halves": progress.halves()}
-            data = {**front, **told, **seen, **(data or {})}
+            data = {**front, **told, **silence, **seen, **(data or {})}
             Reporter(context, spec.stage, crew.subject).event(kind, message, data)
             return False
         return True

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface
 from itertools import product
 from statistics import median
@@ -153,7 +153,10 @@ def group_of(rank: int, present: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An open way as probed. `whole`: full packets pass; `rays`: it joins the addresses that Ray has."""
+    """An open way as probed. `whole`: full packets pass; `rays`: it joins the addresses that Ray has.
+
+    `port_mbps`: the speed that the slower of its two ports states; None where one states none.
+    """
 
     nodes: tuple[str, str]  # from, to
     interfaces: tuple[str, str]  # of the same
@@ -162,6 +165,7 @@ class Found:
     whole: bool
     mbps: float
     rays: bool
+    port_mbps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +180,9 @@ def best_of(found: Sequence[Found]) -> Best:
     """The network that joins most nodes, over the best interface of each: cables, full packets, then speed.
 
     Of those about as fast as the fastest, that of Ray. The same on every node, since each of them knows what
-    all have found.
+    all have found. Where a burst leaves no doubt, a way counts with the speed of its ports (`by_port`).
     """
+    found = rated(found)
     networks = grouped(found, lambda one: one.network)
     plans = {name: _plan(own) for name, own in networks.items()}
     used = {name: [one for one in networks[name] if _uses(one, plan)] for name, plan in plans.items()}
@@ -195,6 +200,27 @@ def best_of(found: Sequence[Found]) -> Best:
     fast = [name for name, rate in mbps.items() if rate >= ABOUT_AS_FAST * max(mbps.values())]
     chosen = min(fast, key=lambda name: (not any(one.rays for one in used[name]), name))
     return Best(chosen, plans[chosen])
+
+
+def rated(found: Sequence[Found]) -> list[Found]:
+    """The same, each with the rate by which it counts: see `best_of`."""
+    ports = {one.port_mbps for one in found if one.port_mbps}
+
+    def rate(one: Found) -> float:
+        slower = max((port for port in ports if one.port_mbps and port < one.port_mbps), default=None)
+        return one.mbps if slower is None else by_port(one.mbps, one.port_mbps, slower)
+
+    return [replace(one, mbps=rate(one)) for one in found]
+
+
+def by_port(mbps: float, port_mbps: int | None, slower_mbps: int | None) -> float:
+    """The rate of a way beside that of a slower port, Mbit/s, by its burst and what its port states.
+
+    A burst fills 10 Gbit/s, and with one CPU core little more: one that is faster than all that the slower
+    port can carry leaves no doubt that the other one is faster, and how much it carries is what it states.
+    """
+    proven = port_mbps and slower_mbps and mbps > slower_mbps
+    return max(mbps, float(port_mbps)) if port_mbps and proven else mbps
 
 
 def _plan(ways_found: Sequence[Found]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.grouping import grouped
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.stages.route.choice import GOOD, ROUTED
+from rigproof.stages.route.choice import GOOD, ROUTED, by_port
 from rigproof.stages.route.stage import (
     AS_IT_IS,
     GLOO,
@@ -182,9 +182,8 @@ class Ways:
             return IN_WORDS[own.kind]
         equal = own.speed_mbps is not None and own.speed_mbps == best.speed_mbps
         factor = self.node.limit(FASTER_FACTOR).value * (2 if equal else 1)  # a port can still be held down
-        if best_rate is not None and best_rate >= factor * rate:
-            return f"{figure(rate)} Mbit/s beside {figure(best_rate)}"
-        return ""
+        fastest = by_port(best_rate or 0.0, best.speed_mbps, own.speed_mbps)
+        return f"{figure(rate)} Mbit/s beside {figure(fastest)}" if fastest >= factor * rate else ""
 
     def worse_for_nccl(self, name: str) -> bool:
         """Whether NCCL had better not use an interface beside the best one."""

@@ -309,15 +309,17 @@ def found_by(probe: LanProbe, nodes: Mapping[int, Told], names: Sequence[str]) -
         return None
     by_name = {names[rank]: told for rank, told in nodes.items()}
     ends = ((probe.subject, probe.interface), (probe.to, probe.to_interface))
-    kinds = [one.kind for node, name in ends for one in by_name[node].found if one.name == name]
+    own, other = (next(one for one in by_name[node].found if one.name == name) for node, name in ends)
+    ports = [one.speed_mbps for one in (own, other) if one.speed_mbps is not None]
     return Found(
         nodes=(probe.subject, probe.to),
         interfaces=(probe.interface, probe.to_interface),
-        kinds=(kinds[0], kinds[1]),
+        kinds=(own.kind, other.kind),
         network=probe.network,
         whole=probe.passed in (0, probe.full),
         mbps=probe.mbps,
         rays=(probe.source, probe.target) == (by_name[probe.subject].ray, by_name[probe.to].ray),
+        port_mbps=min(ports) if len(ports) == 2 else None,
     )
 
 

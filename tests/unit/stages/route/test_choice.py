@@ -1,5 +1,6 @@
 """Which interface gloo and NCCL take, which ways may join two nodes, and which network is the best."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from rigproof.stages.route.choice import (
     Found,
     Way,
     best_of,
+    by_port,
     gloo_takes,
     group_of,
     nccl_takes,
@@ -112,11 +114,19 @@ def test_of_many_ports_in_one_network_those_of_the_same_number_come_first():
 
 
 def way(
-    network="a", mbps=940.0, kind="ethernet", *, nodes=("pc1", "pc2"), names=None, whole=True, rays=False
+    network="a",
+    mbps=940.0,
+    kind="ethernet",
+    *,
+    nodes=("pc1", "pc2"),
+    names=None,
+    whole=True,
+    rays=False,
+    port=None,
 ):
     kinds = (kind, "ethernet") if network == "mixed" else (kind, kind)
     names = names or (f"{network}0", f"{network}1")
-    return Found(nodes, names, kinds, network, whole, mbps, rays)
+    return Found(nodes, names, kinds, network, whole, mbps, rays, port)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +142,34 @@ def way(
 )
 def test_the_best_network(found, network):
     assert best_of(found).network == network
+
+
+@pytest.mark.parametrize(
+    ("mbps", "ports", "network"),
+    [
+        ((9400, 14000), (10_000, 100_000), "b"),  # more than 10 Gbit/s can carry
+        ((9400, 14000), (10_000, None), "a"),
+        ((9400, 14000), (None, 100_000), "a"),
+        ((9400, 9000), (10_000, 100_000), "a"),  # it may lead over a switch of 10 Gbit/s
+        ((13000, 14000), (25_000, 100_000), "a"),  # one CPU core sends no more
+        ((9400, 5000, 940), (10_000, 100_000, 1000), "a"),
+        ((9400, 14000, 940), (10_000, 100_000, 1000), "b"),
+    ],
+)
+def test_a_burst_that_no_slower_port_can_carry_counts_as_the_speed_of_its_own(mbps, ports, network):
+    """Ray is on the first network."""
+    found = [
+        way(name, float(rate), port=port, rays=name == "a")
+        for name, rate, port in zip("abc", mbps, ports, strict=False)
+    ]
+    assert best_of(found).network == network
+
+
+@given(st.floats(1, 1e6), st.integers(1, 10**6) | st.none(), st.integers(1, 10**6) | st.none())
+def test_a_way_never_counts_less_than_its_burst_nor_by_a_port_more_than_that_one_states(mbps, own, slower):
+    rate = by_port(mbps, own, slower)
+    assert mbps <= rate <= max(mbps, own or 0)
+    assert rate == mbps or mbps > (slower or math.inf)
 
 
 def test_of_two_interfaces_in_one_network_the_cable_is_taken():
