@@ -1,6 +1,6 @@
 """One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Self
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
@@ -103,11 +103,13 @@ class AcceptanceRun:
         stage = KINDS[planned.name]
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
         turns = turns_of(stage.crew, self._loaded, self._workers_for(stage))
-        pairs_alone = stage.crew == "neighbours"  # a bad one spoils nobody else's copies there
-        if stage.exchanges and not pairs_alone:
-            turns = self._without_some(planned.name, turns)
+        gpus = self.recording.gpus
+        if stage.exchanges:
+            pairs_alone = stage.crew == "neighbours"  # a bad one spoils nobody else's copies there
+            turns, apart = self._without_some(planned.name, turns, {} if pairs_alone else self._blamed())
+            gpus = {subject: gpu for subject, gpu in gpus.items() if subject not in apart}
         members = {name for turn in turns for crew in turn for name in crew.workers}
-        work = StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus)
+        work = StageWork(self._loaded, self._plan, planned, cpus, gpus)
         specs = stage.specs(work)
         self.cluster.run_stage(
             planned,
@@ -120,9 +122,10 @@ class AcceptanceRun:
             on_tick=self._on_tick,
         )
 
-    def _without_some(self, stage: str, turns: Sequence[Turn]) -> tuple[Turn, ...]:
-        """The turns without the devices that are to blame, then without those that are lost."""
-        blamed = self._blamed()
+    def _without_some(
+        self, stage: str, turns: Sequence[Turn], blamed: Mapping[str, str]
+    ) -> tuple[tuple[Turn, ...], Collection[str]]:
+        """The turns without the devices that are to blame, and without those that are lost; and all these."""
         turns = without(blamed, turns)
         whole = [crew for turn in turns for crew in turn]
         lost = self._lost({name for crew in whole for name in crew.workers})
@@ -134,11 +137,12 @@ class AcceptanceRun:
             for name in before.workers
             if name not in after.workers
         }
-        for device, why in (blamed | absent).items():
+        apart = {**blamed, **absent}
+        for device, why in apart.items():
             said = f"{stage} exchanges data without it: {why}"
             data = {"lost": device in absent}
             self._sink(Event(self._now_s(), "set_apart", device, said, stage, data=data))
-        return turns
+        return turns, apart
 
     def _lost(self, names: Collection[str]) -> dict[str, str]:
         """Those of these workers that have no process, or whose GPU does not answer any more, and which."""

@@ -25,7 +25,8 @@ from rigproof.stages.tables import StageTable, rates
 class StageWork:
     """What the specs of a stage's workers are made from.
 
-    `cpus`: the CPUs found, by node. `gpus`: the devices found, by promised subject.
+    `cpus`: the CPUs found, by node. `gpus`: the devices found, by promised subject,
+    in a stage that exchanges data without those that have to be left out.
     """
 
     loaded: LoadedRig

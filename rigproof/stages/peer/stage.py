@@ -164,13 +164,17 @@ def planned(settings: PeerSettings, level: LevelName, round_s: float) -> StagePl
 
 
 def spec(work: StageWork, worker: WorkerPlan, own: PeerSettings) -> Spec:
-    """The same for all workers of a host, of which the first one has the work done."""
+    """The same for all workers of a host, of which the first one that is there has the work done.
+
+    Pairs of a GPU that is not there, or lost, are left out.
+    """
     everyone = (one.subject for one in work.on_host[worker.node])
-    on_host = [one for one in everyone if work.devices[one].gpu.device == "cuda"]
+    promised = [one for one in everyone if work.devices[one].gpu.device == "cuda"]
+    on_host = [one for one in promised if one in work.gpus]
     texts = {one.members: one.text for one in subjects(work.loaded, "peers")}
     return PeerSpec(
         STAGE,
-        uuids=tuple(work.gpus[one].uuid if one in work.gpus else "" for one in on_host),
+        uuids=tuple(work.gpus[one].uuid for one in on_host),
         pairs=tuple(
             (texts[on_host[first], on_host[second]], first, second)
             for turn in round_robin(len(on_host))

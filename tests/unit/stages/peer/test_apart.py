@@ -129,15 +129,21 @@ def test_in_later_laps_all_pairs_are_measured_again_and_the_others_go_on() -> No
     assert verdicts[PEER, "n0/gpu0-n0/gpu2"].detail.startswith("in lap 1 of ")
 
 
-@pytest.mark.parametrize("fault", ["gpu-lost@n0/gpu1:stage=sustained", "gpu-missing@n0/gpu1"])
+@pytest.mark.parametrize(
+    "fault",
+    ["gpu-lost@n0/gpu1:stage=sustained", "gpu-lost@n0/gpu0:stage=sustained", "gpu-missing@n0/gpu1"],
+)
 def test_the_others_go_on_without_a_gpu_that_is_lost(fault) -> None:
-    lost = "n0/gpu2" if "missing" in fault else "n0/gpu1"  # the driver counts those that are there
+    lost = "n0/gpu2" if "missing" in fault else fault[9:16]  # the driver counts those that are there
     others = {f"n0/gpu{one}#0" for one in range(3)} - {f"{lost}#0"}
     recording, verdicts = ran(rig(3), fault)
-    assert apart(recording) == [(lost, "collective"), (lost, "ddp")]
-    for stage in ("collective", "ddp"):
+    assert apart(recording) == [(lost, "peer"), (lost, "collective"), (lost, "ddp")]
+    for stage in ("peer", "collective", "ddp"):
         assert set(recording.stages[stage].workers) == others
         assert recording.stages[stage].status == "finished"
+    for pair, found in ((pair, found) for (name, pair), found in verdicts.items() if name == PEER):
+        assert found.outcome is (NOT_MEASURED if lost in pair else PASS)
+        assert lost not in pair or lost in found.detail
     for found in (verdicts[ALL_REDUCE, "n0"], verdicts[TOGETHER, "rig"]):
         assert found.outcome is NOT_MEASURED
         assert lost in found.detail
