@@ -151,7 +151,7 @@ def test_one_that_a_signal_holds_is_not_waited_for_until_its_deadline(heard, mon
 
 
 def test_one_that_a_signal_held_for_a_moment_goes_on(heard, monkeypatch):
-    monkeypatch.setattr(own_process, "HELD_S", 0.6)
+    monkeypatch.setattr(own_process, "HELD_S", LIMIT_S)
     own = "    tell(what='step', limit_s=60)\n    import subprocess, sys\n"
     let_go = "import os, signal, time; time.sleep(0.3); os.kill({os.getpid()}, signal.SIGCONT)"
     held = f"    subprocess.Popen([sys.executable, '-c', f'{let_go}'])\n"
