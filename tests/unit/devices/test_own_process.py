@@ -144,7 +144,7 @@ def test_of_a_silent_one_it_is_known_whether_a_signal_stopped_it(heard):
 def test_one_that_a_signal_holds_is_not_waited_for_until_its_deadline(heard, monkeypatch):
     monkeypatch.setattr(own_process, "HELD_S", 0.3)
     work = "    tell(what='step', limit_s=600)\n"
-    with pytest.raises(ApartError, match=r"^it said nothing for 0\.[345]\d* s$") as raised:
+    with pytest.raises(ApartError, match=r"^it said nothing for [\d.]+ s$") as raised:
         heard(work + "    os.kill(os.getpid(), signal.SIGSTOP)")
     assert (raised.value.how, raised.value.held) == ("silent", True)
     assert 0.3 < raised.value.silent_s < LIMIT_S
