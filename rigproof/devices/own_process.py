@@ -26,7 +26,6 @@ from rigproof.records.recording import Record
 WAIT_S = 0.1
 ALIVE_S = 0.5  # between two signs of life
 LEAST_S = 5.0  # that a process may be silent after each message, however late it is
-HELD_S = 10.0  # a process that a signal holds for so long is not waited for: a debugger's halts are shorter
 KILLED = "; the kernel killed it since memory ran out, or somebody did"
 
 READY = "rigproof.devices.ready"
@@ -39,8 +38,9 @@ How = Literal["silent", "failed", "died"]
 class ApartError(RuntimeError):
     """A process that said nothing for too long, failed, or died.
 
-    `status`: its exit status if it died. Of a silent one, `held`: whether a signal (SIGSTOP) had stopped it;
-    `silent_s`: for how long nothing was heard of it.
+    `status`: its exit status if it died. `held`: whether a signal (SIGSTOP) had stopped a silent one.
+    `limit_s`: how long a silent one said nothing, else how long it would have been waited for. `t_s`: when it
+    ended, or was found silent, run time.
     """
 
     def __init__(
@@ -48,15 +48,17 @@ class ApartError(RuntimeError):
         how: How,
         message: str,
         *,
+        limit_s: float,
+        t_s: float,
         status: int | None = None,
         held: bool = False,
-        silent_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.how = how
+        self.limit_s = limit_s
+        self.t_s = t_s
         self.status = status
         self.held = held
-        self.silent_s = silent_s
 
 
 def unheard(_message: Message) -> None:
@@ -123,6 +125,7 @@ def run_apart(
     silent: str,
     stall_s: float,
     most_s: float = math.inf,
+    held_s: float = math.inf,
     environment: Mapping[str, str] = {},
     hear: Callable[[Message], None] = unheard,
     examine: Callable[[], None] = lambda: None,
@@ -138,8 +141,8 @@ def run_apart(
     is one (`make_ready`).
 
     Returns when it is done, or the task is stopped. ApartError if the process fails, dies, says nothing for
-    too long (`silent` says so), or a signal holds it for HELD_S; `test` is its name in errors. It is not left
-    running, unless the kernel holds it.
+    too long (`silent` says so), or a signal holds it for `held_s`; `test` is its name in errors. It is not
+    left running, unless the kernel holds it.
     """
     kinds = {one.__name__: one for one in (Round, Event, *records)}
     told = {
@@ -162,14 +165,13 @@ def run_apart(
                 now_s, found = time.monotonic(), stat_of(child.pid)
                 held = found is not None and found.state == HELD
                 ran_s = ran_s if held else now_s
-                if now_s - heard_s > limit_s or now_s - ran_s > HELD_S:
+                if now_s - heard_s > limit_s or now_s - ran_s > held_s:
+                    silent_s, t_s = min(now_s - heard_s, limit_s), context.now_s()
                     if not held:
                         examine()
                     child.stop(0)  # it has had its time
-                    silent_s = min(now_s - heard_s, limit_s)
-                    raise ApartError(
-                        "silent", f"{silent} for {silent_s:.3g} s", held=held, silent_s=silent_s
-                    ) from None
+                    why = f"{silent} for {silent_s:.3g} s"
+                    raise ApartError("silent", why, limit_s=silent_s, t_s=t_s, held=held) from None
                 context.alive()  # this process is: it waits for the other's own deadline
                 continue
             heard_s = ran_s = time.monotonic()
@@ -183,11 +185,13 @@ def run_apart(
                 case "done":
                     return
                 case "error":
-                    raise ApartError("failed", f"the {test} failed: {message['message']}")
+                    why = f"the {test} failed: {message['message']}"
+                    raise ApartError("failed", why, limit_s=limit_s, t_s=context.now_s())
                 case "gone":
                     status = message["status"]
-                    why = KILLED if status == -signal.SIGKILL else child.last_words()
-                    raise ApartError("died", f"the {test} ended with status {status}{why}", status=status)
+                    t_s, why = context.now_s(), KILLED if status == -signal.SIGKILL else child.last_words()
+                    why = f"the {test} ended with status {status}{why}"
+                    raise ApartError("died", why, limit_s=limit_s, t_s=t_s, status=status)
                 case _:
                     hear(message)
     finally:

@@ -29,6 +29,7 @@ WATCHDOGS = {
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
 }
+HELD_S = 10.0  # a rank that a signal holds for so long is not waited for; all others wait for it
 REACH_S = 2.0  # for a host of a LAN to answer
 BY_NAME = {"GLOO_SOCKET_IFNAME": "", "NCCL_SOCKET_IFNAME": "="}  # with what marks a whole name, no beginning
 OURS = (*BY_NAME, ADDRESS)  # the variables that a rank has from its worker
@@ -88,11 +89,11 @@ def run_rank(
 
     Called inside `meeting_place`. `hear` gets what the process tells beside its steps. `first_s`: how soon
     its first step must be told; `most_s`: how soon the last one (`run_apart`). Else an event about the crew
-    has the rank's front: `rank_stuck` if the process was silent past its deadline, `rank_died` if it failed
-    or was killed. `data` is added to it, and `limit_s`: for how long it was silent, `unreached`: how this
-    host fails to reach rank 0's just then, `nccl_ras`: what NCCL said of the group while it hung, if
-    anything, and `halves`: how many halves of operations of its last step it had begun and left
-    (`host.progress`).
+    has the rank's front: `rank_stuck` if the process was silent past its deadline, or a signal held it for
+    HELD_S, `rank_died` if it failed or was killed. `data` is added to it, and `limit_s` (`ApartError`),
+    `unreached`: how this host fails to reach rank 0's just then, `nccl_ras`: what NCCL said of the group
+    while it hung, if anything, and `halves`: how many halves of operations of its last step it had begun and
+    left (`host.progress`).
     `environment`: more variables of the process. The worker itself goes on.
     """
     crew, ras, said = context.crew, own_address(), []
@@ -115,6 +116,7 @@ def run_rank(
                 silent="it was silent",
                 stall_s=first_s,
                 most_s=most_s,
+                held_s=HELD_S,
                 environment={**group_environment(crew), ADDRESS: ras, FILE: progress.path, **environment},
                 hear=heard,
                 examine=lambda: said.append(status_at(ras)),
@@ -126,9 +128,8 @@ def run_rank(
             held = ", stopped by a signal" if error.held else ""
             message = f"rank {crew.rank} of {crew.size} ({context.subject}) {where}{held}: {error}"
             told = {"rank": crew.rank, "size": crew.size, "held": error.held, "status": error.status}
-            silence = {} if error.silent_s is None else {"limit_s": error.silent_s}
             seen = {"unreached": _unreached(crew), "nccl_ras": "".join(said), "halves": progress.halves()}
-            data = {**front, **told, **silence, **seen, **(data or {})}
-            Reporter(context, spec.stage, crew.subject).event(kind, message, data)
+            data = {**front, **told, **seen, "limit_s": error.limit_s, **(data or {})}
+            Reporter(context, spec.stage, crew.subject).event(kind, message, data, t_s=error.t_s)
             return False
         return True

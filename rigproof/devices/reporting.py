@@ -86,14 +86,16 @@ class Reporter:
         if last_s is None or self.context.now_s() - last_s >= every_s:
             self.memory(device)
 
-    def event(self, kind: str, message: str, data: dict[str, Any]) -> None:
-        """Report an event that happens now."""
-        self._event(self.subject, kind, message, data)
+    def event(self, kind: str, message: str, data: dict[str, Any], *, t_s: float | None = None) -> None:
+        """Report an event that happened at run time `t_s` (None: now)."""
+        self._event(self.subject, kind, message, data, t_s)
 
-    def _event(self, subject: str, kind: str, message: str, data: dict[str, Any]) -> None:
+    def _event(
+        self, subject: str, kind: str, message: str, data: dict[str, Any], t_s: float | None = None
+    ) -> None:
         self.context.emit(
             Event(
-                t_s=self.context.now_s(),
+                t_s=self.context.now_s() if t_s is None else t_s,
                 kind=kind,
                 subject=subject,
                 message=message,

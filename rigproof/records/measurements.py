@@ -174,7 +174,7 @@ EVENT_KINDS = {
     "worker_replaced": "a new process took over the worker's place",
     "worker_failed": "a worker's task ended with an error; data.error holds it",
     "crew_failed": "workers that work together did not begin, or lost one of them; data.workers, size",
-    "rank_stuck": "a rank of a group was silent past its deadline; data.rank, sequence, operation, inside, …",
+    "rank_stuck": "a rank of a group was silent past its deadline, or held; data.rank, held, operation, …",
     "rank_died": "the process of a rank of a group failed or was killed; data.rank, status, sequence, …",
     "blamed": "a device, node or link spoils what others exchange with it; data.kind, devices, named, apart",
     "set_apart": "a device takes no part in what others exchange: it was blamed before or is lost; data.lost",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rigproof.criteria.evidence.events import RANKS
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.planning.subjects import RIG
@@ -124,9 +125,9 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
     `cpu.starved_percent` of what this run needs, on average over the time that was waited: of 128 CPUs of
     which others use 95 %, there are six left for two processes. And its samples came late: on a host that
     others merely fill, a run that hangs uses nothing, and would get what it asks for. If none came any more,
-    it is enough that others took MOST of that in the second before. A rank that seems to hang may be slow:
-    it is enough that others kept MOST of what it needs from its workers. A head that does not answer may be
-    on any of them. An agent that goes with such a node is marked like it.
+    it is enough that others took MOST of that in the second before. A rank that was silent, or left alone,
+    may have been slow: it is enough that others kept MOST of what this run needs from its workers. A head
+    that does not answer may be on any of them. An agent that goes with such a node is marked like it.
     """
     limit_s, own = wait.data.get("limit_s"), (wait.worker or wait.subject).partition("/")[0]
     if "disturbed" in wait.data:
@@ -139,12 +140,13 @@ def excused(evidence: "Evidence", wait: Event) -> Event:
         return wait
     for node in [one for one in evidence.nodes if own in (one.subject, RIG)]:
         window = Window(wait.t_s - limit_s, wait.t_s)
-        missing, who, remedy = shortage(node, window) if wait.kind == "rank_stuck" else (0.0, "", "")
+        missing, who, remedy = shortage(node, window) if wait.kind in RANKS else (0.0, "", "")
         if missing < MOST:
             who, remedy = _hoggers(node, window)
         if who:
             marks = {"meanwhile": who, "disturbed": remedy}
-            return replace(wait, message=f"{wait.message}; meanwhile {who}", data=wait.data | marks)
+            words = "" if wait.kind in RANKS else f"; meanwhile {who}"  # the verdict on their group says it
+            return replace(wait, message=wait.message + words, data=wait.data | marks)
     return wait
 
 

@@ -10,8 +10,9 @@ from rigproof.records.grouping import grouped
 from rigproof.records.measurements import Event
 
 KILLABLE = ("worker_died", "worker_failed", "agent_died")  # a worker's task fails if its child was killed
+RANKS = ("rank_stuck", "rank_died")
 # data.limit_s: how long was waited, if it was a wait.
-WAITS = ("timeout", "worker_hung", "worker_died", "agent_died", "node_lost", "rank_stuck")
+WAITS = ("timeout", "worker_hung", "worker_died", "agent_died", "node_lost", *RANKS)
 CUDA_ERROR, NO_MEMORY = "CUDA error", "out of memory"  # the first is the device's, unless it is the second
 SEEN_BEFORE_S, SEEN_AFTER_S = (
     10.0,

@@ -96,7 +96,13 @@ def halt(events: Iterable[Event], size: int, **which: str) -> Halt | None:
         if one.kind in found and all(one.data.get(key) == value for key, value in which.items()):
             found[one.kind].append(one)
     stuck, died = found["rank_stuck"], found["rank_died"]
-    return _death(died) or _hold(stuck) or _cut_off(stuck, died) or _missing(stuck, size) or _left_alone(died)
+    return (
+        _death(died)
+        or _hold(stuck)
+        or _cut_off(stuck, died)
+        or _missing(stuck, died, size)
+        or _left_alone(died)
+    )
 
 
 def _lost(event: Event) -> Halt:
@@ -152,32 +158,39 @@ def _cut_off(stuck: Sequence[Event], died: Sequence[Event]) -> Halt | None:
     return _halt("unreached", missing, cut[0], words)
 
 
-def _missing(stuck: Sequence[Event], size: int) -> Halt | None:
+def _missing(stuck: Sequence[Event], left: Sequence[Event], size: int) -> Halt | None:
     """Those furthest behind. If all came as far, inside the same operation, nobody is known to be missing.
 
     In one step of many operations those are who stood between two of them. Of those inside an earlier one
-    than others nobody knows whether what they wait for was lost on its way.
+    than others nobody knows whether what they wait for was lost on its way. `left`: who was left alone as the
+    first one that was stuck was ended: what that one waited for may be them.
     """
     if not stuck:
         return None
-    furthest = max(map(_progress, stuck))
-    least = min(map(_progress, stuck))
-    front = next(one for one in stuck if _progress(one) == furthest)
-    behind = [one for one in stuck if _progress(one) == least]
-    if starved := [one for one in behind if "meanwhile" in one.data]:
-        words = f"{_ranks(starved)} stood still {_where(starved[0])} while {starved[0].data['meanwhile']}"
-        return replace(_halt("starved", starved, front, words), remedy=str(starved[0].data["disturbed"]))
-    if least < furthest or len(stuck) < size:
+    group = [*stuck, *left]
+    furthest, least = max(map(_progress, group)), min(map(_progress, group))
+    front = next(one for one in group if _progress(one) == furthest)
+    behind = [one for one in group if _progress(one) == least]
+    inside, most = all(one.data.get("inside") is True for one in behind), max(map(_halves, group))
+    between = [one for one in group if _halves(one) < most and not _halves(one) % 2]
+    if least < furthest or len(group) < size:
         others = f", and the others waited {_where(front)}" if least < furthest else ", and the others ended"
-        return _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(behind[0])}{others}")
-    if not front.data.get("inside"):
-        return _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(front)}")
-    most = max(map(_halves, stuck))
-    between = [one for one in stuck if _halves(one) < most and not _halves(one) % 2]
-    if between:
+        found = _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(behind[0])}{others}")
+    elif not inside:
+        found = _halt("stuck", behind, front, f"{_ranks(behind)} stood still {_where(front)}")
+    elif between:
+        behind, inside = between, False
         words = f"{_ranks(between)} stood still between two operations, and the others waited {_where(front)}"
-        return _halt("stuck", between, front, words)
-    return _halt("stuck", [], front, f"all {size} ranks were stuck {_where(front)}: which one cannot be told")
+        found = _halt("stuck", between, front, words)
+    else:
+        words = f"all {size} ranks were stuck {_where(front)}: which one cannot be told"
+        found = _halt("stuck", [], front, words)
+    starved = [one for one in behind if "meanwhile" in one.data]
+    if starved and (inside or len(starved) == len(behind)):  # inside an operation one holds up the others
+        words = f"{_ranks(starved)} stood still {_where(starved[0])} while {starved[0].data['meanwhile']}"
+        remedy = str(starved[0].data.get("disturbed", ""))
+        return replace(_halt("starved", starved, front, words), remedy=remedy)
+    return found
 
 
 def _left_alone(died: Sequence[Event]) -> Halt | None:

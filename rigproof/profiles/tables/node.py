@@ -80,7 +80,7 @@ class CpuLoad(Table):
     starved_percent: Percent | None = optional(
         "A wait that passes its deadline is no failure of the rig if others left the host less "
         "than this of the CPU time that the run needs, in percent: of a CPU for each worker and one for all "
-        "else, or of all CPUs if they are the device.",
+        "else, or of all CPUs if they are the device. (Of a rank that others wait for, half.)",
         Meaningful(highest=30, above="excuses hangs on hosts that left enough of the CPU"),
     )
     primary_thread_share: Share = Field(

@@ -254,8 +254,9 @@ def _criterion(operation: str) -> Criterion:
         limits=(*own_keys, SKU_SHARE, GROUP_SHARE, *more_keys, CHAMPION_SHARE, LAUNCH_MS),
         severity="reseat",
         remedy=SLOW,
-        unmeasured="too few verified rounds of a rank, a rank that a signal ended or stopped, or an earlier "
-        "operation that did not end. Not applicable to a quick run, unless it is the all-reduce",
+        unmeasured="too few verified rounds of a rank, a rank that a signal ended or stopped, or that others "
+        "kept from the CPU, or an earlier operation that did not end. Not applicable to a quick run, unless "
+        "it is the all-reduce",
         stages=(STAGE,),
         rate=True,
         caused_by_others=_disturbed,

@@ -15,9 +15,9 @@ Rates = Mapping[tuple[str, int], float]  # bus bandwidth, GB/s, by operation and
 def trial_of(members: Members, events: Iterable[Event], rates: Rates, *, group: str, least: Rates) -> Trial:
     """How the group did, of whose crew these are the events of the stage, and its rates (`rates_of`).
 
-    `group`: what its spec calls it. `least`: below which it is slow. What a signal or a want of memory ended
-    is unknown, and so is a group without rates, and one whose hosts do not reach each other: any other group
-    of them would wait in vain, too.
+    `group`: what its spec calls it. `least`: below which it is slow. What a signal, or a want of memory or
+    of CPU time, ended is unknown, and so is a group without rates, and one whose hosts do not reach each
+    other: any other group of them would wait in vain, too.
     """
     own = [one for one in events if one.data.get("group", group) == group]
     wrong = [one for one in own if one.kind == "wrong_result"]

@@ -39,7 +39,8 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     limits=(OWN_SHARE, EXCHANGE_SHARE, NORM_SHARE),
     severity="isolate",
     remedy="see lan.bandwidth, transfer.peer, collective.all_reduce and `top`",
-    unmeasured="a promised device did not take part, or did not report its steps or its gradients",
+    unmeasured="a promised device did not take part, or did not report its steps or its gradients; or a "
+    "signal ended or stopped a rank, or others kept it from the CPU",
     key_figure=True,
     headline=True,
     idling="not measured",

@@ -1,7 +1,7 @@
 """Do the GPUs of a host copy to each other as fast as what connects them can, and is what arrives right?"""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from statistics import median
@@ -184,16 +184,18 @@ def _by_itself(pair: SharedEvidence) -> Finding | None:
         return None
 
 
-def spoiler(evidence: Evidence, host: str) -> str | None:
+def spoiler(evidence: Evidence, host: str, lost: Collection[str] = ()) -> str | None:
     """The GPU of which all pairs fail, while all pairs without it are fine; None if there is no such one.
 
     None, too, if all that fails are rates that miss their limits by so little that they are measured again.
+    Pairs of GPUs that are `lost` do not count.
     """
-    found, share = _on_host(evidence, host), evidence.loaded.rig.limits.marginal_share or 0.0
+    share = evidence.loaded.rig.limits.marginal_share or 0.0
+    found = {pair: one for pair, one in _on_host(evidence, host).items() if not set(lost) & set(pair)}
     bad = _failing(found)
     if len(bad) < 2 or None in found.values() or all(_narrow(one, share) for one in bad.values()):
         return None
-    gpus = [one.subject for one in evidence.devices_on(host)]
+    gpus = [one.subject for one in evidence.devices_on(host) if one.subject not in lost]
     return next((gpu for gpu in gpus if bad.keys() == {one for one in found if gpu in one}), None)
 
 
@@ -205,7 +207,8 @@ def _narrow(found: Finding, share: float) -> bool:
 def further(work: StageWork, recording: Recording) -> Further | None:
     """Events about the GPUs that spoil what others exchange with them, as this attempt showed."""
     evidence = Evidence(recording.since_the_beginning_of(STAGE), work.loaded)
-    blamed = [(host, gpu) for host in work.on_host if (gpu := spoiler(evidence, host)) is not None]
+    lost = work.devices.keys() - work.gpus.keys()
+    blamed = [(host, gpu) for host in work.on_host if (gpu := spoiler(evidence, host, lost)) is not None]
     return Further(events=tuple(_said(host, gpu) for host, gpu in blamed)) if blamed else None
 
 

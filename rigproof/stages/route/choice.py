@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface
 from itertools import product
 from statistics import median
@@ -18,6 +18,7 @@ FAMILIES = {"AF_INET": 4, "AF_INET6": 6}
 GOOD: frozenset[InterfaceKind] = frozenset(("ethernet", "infiniband"))
 MOST_WAYS = 12  # to each neighbour: a server with eight ports in one network has 64
 ABOUT_AS_FAST = 0.67  # of the fastest: bursts of equal links differ
+FILLED_MBPS = 10_000  # a slower port is told from a faster one by the bursts themselves
 
 
 def gloo_takes(own: Sequence[Interface], variables: Mapping[str, str], resolved: Sequence[str]) -> str:
@@ -180,9 +181,8 @@ def best_of(found: Sequence[Found]) -> Best:
     """The network that joins most nodes, over the best interface of each: cables, full packets, then speed.
 
     Of those about as fast as the fastest, that of Ray. The same on every node, since each of them knows what
-    all have found. Where a burst leaves no doubt, a way counts with the speed of its ports (`by_port`).
+    all have found.
     """
-    found = rated(found)
     networks = grouped(found, lambda one: one.network)
     plans = {name: _plan(own) for name, own in networks.items()}
     used = {name: [one for one in networks[name] if _uses(one, plan)] for name, plan in plans.items()}
@@ -196,31 +196,39 @@ def best_of(found: Sequence[Found]) -> Best:
         return len({one.nodes for one in own}), cables, all(one.whole for one in own)
 
     highest = max(map(rank, used))
-    mbps = {name: median(one.mbps for one in own) for name, own in used.items() if rank(name) == highest}
-    fast = [name for name, rate in mbps.items() if rate >= ABOUT_AS_FAST * max(mbps.values())]
+    speeds = {name: _speed(own) for name, own in used.items() if rank(name) == highest}
+    fastest = max(one.burst for one in speeds.values())
+    fast = [
+        name
+        for name, own in speeds.items()
+        if own.burst >= ABOUT_AS_FAST * fastest
+        and not any(own.outdone_by(one, 1 / ABOUT_AS_FAST) for one in speeds.values())
+    ]
     chosen = min(fast, key=lambda name: (not any(one.rays for one in used[name]), name))
     return Best(chosen, plans[chosen])
 
 
-def rated(found: Sequence[Found]) -> list[Found]:
-    """The same, each with the rate by which it counts: see `best_of`."""
-    ports = {one.port_mbps for one in found if one.port_mbps}
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What a burst over a way reached, and what the slower of its two ports states, Mbit/s."""
 
-    def rate(one: Found) -> float:
-        slower = max((port for port in ports if one.port_mbps and port < one.port_mbps), default=None)
-        return one.mbps if slower is None else by_port(one.mbps, one.port_mbps, slower)
+    burst: float
+    port: int | None
 
-    return [replace(one, mbps=rate(one)) for one in found]
+    def outdone_by(self, other: "Speed", factor: float) -> bool:
+        """Whether another way's burst was more than these ports carry, and its ports state `factor` times it.
+
+        Bursts do not show how much faster: one CPU core fills 10 Gbit/s, and sends 14 of 100.
+        """
+        if not self.port or not other.port or self.port < FILLED_MBPS or self.burst > self.port:
+            return False  # what states less than it carries, as a bond may, states nothing
+        return other.burst > self.port and other.port >= factor * self.port
 
 
-def by_port(mbps: float, port_mbps: int | None, slower_mbps: int | None) -> float:
-    """The rate of a way beside that of a slower port, Mbit/s, by its burst and what its port states.
-
-    A burst fills 10 Gbit/s, and with one CPU core little more: one that is faster than all that the slower
-    port can carry leaves no doubt that the other one is faster, and how much it carries is what it states.
-    """
-    proven = port_mbps and slower_mbps and mbps > slower_mbps
-    return max(mbps, float(port_mbps)) if port_mbps and proven else mbps
+def _speed(own: Sequence[Found]) -> Speed:
+    """Of a network, by the ways that are used."""
+    ports = [one.port_mbps for one in own if one.port_mbps is not None]
+    return Speed(median(one.mbps for one in own), min(ports) if len(ports) == len(own) else None)
 
 
 def _plan(ways_found: Sequence[Found]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.records.grouping import grouped
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.stages.route.choice import GOOD, ROUTED, by_port
+from rigproof.stages.route.choice import GOOD, ROUTED, Speed
 from rigproof.stages.route.stage import (
     AS_IT_IS,
     GLOO,
@@ -182,8 +182,12 @@ class Ways:
             return IN_WORDS[own.kind]
         equal = own.speed_mbps is not None and own.speed_mbps == best.speed_mbps
         factor = self.node.limit(FASTER_FACTOR).value * (2 if equal else 1)  # a port can still be held down
-        fastest = by_port(best_rate or 0.0, best.speed_mbps, own.speed_mbps)
-        return f"{figure(rate)} Mbit/s beside {figure(fastest)}" if fastest >= factor * rate else ""
+        if best_rate is not None and best_rate >= factor * rate:
+            return f"{figure(rate)} Mbit/s beside {figure(best_rate)}"
+        speed, its = self.speed(name), self.speed(best.name)
+        if speed.outdone_by(its, factor):
+            return f"a port of {speed.port} Mbit/s beside {its.port}"
+        return ""
 
     def worse_for_nccl(self, name: str) -> bool:
         """Whether NCCL had better not use an interface beside the best one."""
@@ -195,6 +199,22 @@ class Ways:
         here = [one.mbps for one in self.out if one.interface == interface and one.outcome == "open"]
         there = [one.mbps for one in self.back if one.to_interface == interface and one.outcome == "open"]
         return max((one for one in (*here, *there) if one is not None), default=None)
+
+    def speed(self, interface: str) -> Speed:
+        """The fastest burst over an interface, and the least that the ports at both ends state."""
+        ends = {(self.name, interface)}
+        ends |= {(one.to, one.to_interface) for one in self.out if one.interface == interface and one.mbps}
+        ends |= {
+            (one.subject, one.interface) for one in self.back if one.to_interface == interface and one.mbps
+        }
+        every = [
+            one.speed_mbps
+            for node in {node for node, _ in ends}
+            for one in self.node.evidence.records(LanInterface, node)
+            if (node, one.name) in ends
+        ]
+        ports = [one for one in every if one is not None]
+        return Speed(self.mbps(interface) or 0.0, min(ports) if ports and len(ports) == len(every) else None)
 
     def arm(self, library: Library, name: Arm) -> LanArm | None:
         """An exchange by a library."""

@@ -124,6 +124,24 @@ def test_it_says_itself_how_soon_its_next_message_must_come(heard):
     assert (raised.value.how, raised.value.held) == ("silent", False)
 
 
+@pytest.mark.parametrize(
+    ("work", "limit_s"),
+    [("time.sleep(600)", 0.3), ("os._exit(3)", LIMIT_S), ("raise ValueError('x')", LIMIT_S)],
+)
+def test_when_it_ended_and_how_long_it_had_is_known_of_each(heard, work, limit_s):
+    """By the worker's clock, from before it was examined."""
+    context, asked = Alive(), []
+    with pytest.raises(ApartError) as raised:
+        heard(
+            f"    tell(what='step', limit_s={limit_s})\n    {work}",
+            context,
+            examine=lambda: asked.append(context.now_s()),
+        )
+    assert raised.value.limit_s == limit_s
+    assert raised.value.t_s <= min([*asked, context.now_s()])
+    assert len(asked) == (raised.value.how == "silent")
+
+
 def test_however_long_it_may_be_silent_by_its_own_word_it_is_given_up_in_time(heard, monkeypatch):
     class Impatient(Alive):
         def alive(self):
@@ -141,22 +159,21 @@ def test_of_a_silent_one_it_is_known_whether_a_signal_stopped_it(heard):
     assert (raised.value.how, raised.value.held) == ("silent", True)
 
 
-def test_one_that_a_signal_holds_is_not_waited_for_until_its_deadline(heard, monkeypatch):
-    monkeypatch.setattr(own_process, "HELD_S", 0.3)
+def test_one_that_a_signal_holds_is_not_waited_for_until_its_deadline(heard):
     work = "    tell(what='step', limit_s=600)\n"
     with pytest.raises(ApartError, match=r"^it said nothing for [\d.]+ s$") as raised:
-        heard(work + "    os.kill(os.getpid(), signal.SIGSTOP)")
+        heard(work + "    os.kill(os.getpid(), signal.SIGSTOP)", held_s=0.3)
     assert (raised.value.how, raised.value.held) == ("silent", True)
-    assert 0.3 < raised.value.silent_s < LIMIT_S
+    assert 0.3 < raised.value.limit_s < LIMIT_S
 
 
-def test_one_that_a_signal_held_for_a_moment_goes_on(heard, monkeypatch):
-    monkeypatch.setattr(own_process, "HELD_S", LIMIT_S)
+@pytest.mark.parametrize("held_s", [{}, {"held_s": LIMIT_S}])
+def test_one_that_a_signal_held_for_a_moment_goes_on(heard, held_s):
     own = "    tell(what='step', limit_s=60)\n    import subprocess, sys\n"
     let_go = "import os, signal, time; time.sleep(0.3); os.kill({os.getpid()}, signal.SIGCONT)"
     held = f"    subprocess.Popen([sys.executable, '-c', f'{let_go}'])\n"
     on = "    os.kill(os.getpid(), signal.SIGSTOP)\n    Reporter(context, spec.stage).event('said', 'on', {})"
-    assert [one.message for one in heard(own + held + on)] == ["on"]
+    assert [one.message for one in heard(own + held + on, **held_s)] == ["on"]
 
 
 def test_its_place_in_the_crew_is_the_workers(heard):

@@ -117,6 +117,26 @@ def test_only_of_those_that_are_behind_it_is_asked_whether_their_hosts_were_busy
     assert halt(event(0, held=True), event(1, sequence=6, **STARVED))[0] == "held"
 
 
+def test_a_busy_host_excuses_nobody_who_stood_outside_an_operation_on_another_one():
+    outside = {"sequence": 6, "inside": False}
+    both = event(0, **outside), event(1, **outside, **STARVED)
+    assert halt(*both, event(2))[:2] == ("stuck", ("n1/gpu0", "n1/gpu1"))
+    assert halt(event(0, **outside, **STARVED), both[1], event(2))[0] == "starved"
+    between = event(0, halves=8), event(1, halves=9, **STARVED)
+    assert halt(*between, size=2)[:2] == ("stuck", ("n1/gpu0",))
+    assert halt(event(0, halves=8, **STARVED), event(1, halves=9), size=2)[:2] == ("starved", ("n1/gpu0",))
+
+
+def test_a_rank_that_is_late_is_left_alone_as_the_one_that_waits_for_it_is_ended():
+    """The first one in an operation is the first to pass its deadline: it is not the one to blame."""
+    gone = {"make": died, "message": "it failed: RuntimeError: Connection closed by peer"}
+    first, size = event(0), {"size": 2}
+    assert halt(first, of_host(1, **gone), **size)[:2] == ("stuck", ())
+    assert halt(first, of_host(1, sequence=6, inside=False, **gone), **size)[:2] == ("stuck", ("pc2/gpu0",))
+    assert halt(first, of_host(1, **gone, **STARVED), **size)[:2] == ("starved", ("pc2/gpu0",))
+    assert halt(first, of_host(1, **gone))[:2] == ("stuck", ("n1/gpu0", "pc2/gpu0"))  # the third one ended
+
+
 def test_what_to_do_about_a_busy_host_is_who_made_it_so():
     found = fronts.halt([event(0, **STARVED)], 2)
     assert (found.next_step, found.by_others) == ("end these programs", True)

@@ -150,6 +150,17 @@ def test_the_others_go_on_without_a_gpu_that_is_lost(fault) -> None:
         assert "; the other 2 pass: " in found.detail
 
 
+def test_of_those_that_are_left_one_that_fails_with_all_others_is_left_out_too() -> None:
+    lost, bad = "n0/gpu3", "n0/gpu1"
+    recording, verdicts = ran(rig(4), f"gpu-lost@{lost}:stage=sustained", f"peer-zeros@{bad}")
+    assert apart(recording) == [
+        (lost, "peer"),
+        *((one, stage) for stage in ("collective", "ddp") for one in (bad, lost)),
+    ]
+    assert verdicts[PEER, "n0/gpu0-n0/gpu2"].outcome is PASS
+    assert "; the other 2 pass: " in verdicts[ALL_REDUCE, "n0"].detail
+
+
 def test_a_gpu_that_was_lost_while_all_copied_has_no_part_in_collectives_although_its_process_lives() -> None:
     recording, verdicts = ran(rig(3, peer_s=1.0), "gpu-lost@n0/gpu1:stage=peer")
     assert ("n0/gpu1", "collective") in apart(recording)

@@ -1,6 +1,5 @@
 """Which interface gloo and NCCL take, which ways may join two nodes, and which network is the best."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -13,9 +12,9 @@ from rigproof.stages.route.choice import (
     ROUTED,
     Best,
     Found,
+    Speed,
     Way,
     best_of,
-    by_port,
     gloo_takes,
     group_of,
     nccl_takes,
@@ -154,9 +153,12 @@ def test_the_best_network(found, network):
         ((13000, 14000), (25_000, 100_000), "a"),  # one CPU core sends no more
         ((9400, 5000, 940), (10_000, 100_000, 1000), "a"),
         ((9400, 14000, 940), (10_000, 100_000, 1000), "b"),
+        ((14000, 13000, 9400), (100_000, 25_000, 10_000), "a"),
+        ((14000, 14000), (1000, 100_000), "a"),  # a bond states the slowest of its ports
+        ((14000, 13900), (10_000, 100_000), "a"),
     ],
 )
-def test_a_burst_that_no_slower_port_can_carry_counts_as_the_speed_of_its_own(mbps, ports, network):
+def test_a_burst_that_the_slower_ports_cannot_carry_tells_which_network_is_faster(mbps, ports, network):
     """Ray is on the first network."""
     found = [
         way(name, float(rate), port=port, rays=name == "a")
@@ -165,11 +167,15 @@ def test_a_burst_that_no_slower_port_can_carry_counts_as_the_speed_of_its_own(mb
     assert best_of(found).network == network
 
 
-@given(st.floats(1, 1e6), st.integers(1, 10**6) | st.none(), st.integers(1, 10**6) | st.none())
-def test_a_way_never_counts_less_than_its_burst_nor_by_a_port_more_than_that_one_states(mbps, own, slower):
-    rate = by_port(mbps, own, slower)
-    assert mbps <= rate <= max(mbps, own or 0)
-    assert rate == mbps or mbps > (slower or math.inf)
+@given(
+    st.floats(1, 1e6), st.integers(1, 10**6) | st.none(), st.floats(1, 1e6), st.integers(1, 10**6) | st.none()
+)
+def test_a_way_is_outdone_only_by_a_burst_that_is_faster_and_more_than_its_ports_carry(one, own, other, its):
+    way, beside = Speed(one, own), Speed(other, its)
+    if way.outdone_by(beside, 1.5):
+        assert other > own >= one
+        assert its >= 1.5 * own
+        assert not beside.outdone_by(way, 1.5)
 
 
 def test_of_two_interfaces_in_one_network_the_cable_is_taken():

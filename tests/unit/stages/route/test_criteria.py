@@ -399,17 +399,32 @@ def test_a_slower_cable_fails_beyond_what_bursts_differ_by(pair, slower, equal, 
     assert ("Mbit/s beside 941" in one.detail) is (outcome is FAIL)
 
 
-@pytest.mark.parametrize(("burst", "outcome"), [(14000.0, FAIL), (9900.0, PASS)])
-def test_a_port_of_100_gbit_is_faster_than_one_of_10_though_a_burst_fills_neither(pair, burst, outcome):
+@pytest.mark.parametrize(
+    ("slower", "faster", "peer", "outcome"),
+    [
+        ((9400, 10_000), (14000, 100_000), 100_000, FAIL),
+        ((9400, 10_000), (14000, 100_000), 16_000, PASS),  # the port at the other end
+        ((9400, 10_000), (9900, 100_000), 100_000, PASS),
+        ((14000, 1000), (14000, 100_000), 100_000, PASS),  # a bond states the slowest of its ports
+        ((14000, 10_000), (13900, 100_000), 100_000, PASS),
+        ((940, 1000), (1100, 10_000), 10_000, PASS),  # somewhere on its way there is a slower port
+        ((9400, None), (14000, 100_000), 100_000, PASS),
+    ],
+)
+def test_a_port_of_100_gbit_is_faster_than_one_of_10_though_a_burst_fills_neither(
+    pair, slower, faster, peer, outcome
+):
     """A CPU core sends 14 Gbit/s: no more than 1.5 times as much as over the slower port."""
-    change(pair, LanInterface, of("n1", name="wlan0"), kind="ethernet", speed_mbps=10_000)
-    change(pair, LanInterface, of("n1", name="eth0"), speed_mbps=100_000)
-    change(pair, LanProbe, lambda one: one.interface == "wlan0", mbps=9400.0)
-    change(pair, LanProbe, lambda one: one.interface == "eth0", mbps=burst)
+    change(pair, LanInterface, of("n1", name="wlan0"), kind="ethernet", speed_mbps=slower[1])
+    change(pair, LanInterface, of("n2", name="wlan0"), kind="ethernet", speed_mbps=slower[1])
+    change(pair, LanInterface, of("n1", name="eth0"), speed_mbps=faster[1])
+    change(pair, LanInterface, of("n2", name="eth0"), speed_mbps=peer)
+    change(pair, LanProbe, lambda one: one.interface == "wlan0", mbps=float(slower[0]))
+    change(pair, LanProbe, lambda one: one.interface == "eth0", mbps=float(faster[0]))
     over_wifi(pair)
     one, _ = judged(pair)
     assert one.outcome is outcome
-    assert ("9400 Mbit/s beside 100000" in one.detail) is (outcome is FAIL)
+    assert ("(a port of 10000 Mbit/s beside 100000)" in one.detail) is (outcome is FAIL)
 
 
 def test_an_interface_that_nccl_may_use_too_warns(pair):
