@@ -2,7 +2,7 @@
 
 import signal
 
-from rigproof.devices.own_process import HELD_S
+from rigproof.devices.rank import HELD_S
 from rigproof.host import processes
 
 PROFILE = """
