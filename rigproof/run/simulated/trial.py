@@ -9,6 +9,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import recorded
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
+from rigproof.records.disk.clean import clean
 from rigproof.records.identity import RunInfo
 from rigproof.records.recording import Recording
 from rigproof.run.acceptance import AcceptanceRun
@@ -57,7 +58,8 @@ def simulated_recording(
         command=(),
     )
     recording = Recording(run, recorded(plan))
-    sink, ground = heard_by(clock, plan, recording.add), simulated_ground(rig, clock, inline=True)
+    sink = heard_by(clock, plan, lambda record: recording.add(clean(record)))  # as the disk would keep it
+    ground = simulated_ground(rig, clock, inline=True)
     cluster = RigCluster(
         loaded, plan, ray_address=None, sink=sink, now_s=clock.now_s, run_id=NAME, ground=ground
     )

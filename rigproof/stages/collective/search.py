@@ -6,7 +6,7 @@ What was tested is read from the recording: an event `groups_tested` for each tu
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from math import inf, sqrt
 from typing import Any
@@ -63,7 +63,7 @@ def further(work: StageWork, recording: Recording) -> Further | None:
     marked = Evidence(recording, work.loaded).events.in_order()  # whose host others kept busy
     events = [one for one in marked if one.stage == STAGE]
     turns = [one for one in events if one.kind in ("arm_tried", "groups_tested")]
-    known = turns[0].data if turns else _known(recording, work, events, teams)
+    known = _Known.read(turns[0].data) if turns else _known(recording, work, events, teams)
     asked = [one for one in turns if one.kind == "groups_tested"]
     said: tuple[Event, ...] = ()
     tested = list(_tested(asked, events, recording.rounds))
@@ -78,7 +78,7 @@ def further(work: StageWork, recording: Recording) -> Further | None:
             return _turn(work, step.groups, known, len(asked) + 1, teams)
         said = tuple(_said(one, teams) for one in step.culprits)
     if work.plan.level == "soak" and not any(one.kind == "pairs_tested" for one in events):
-        fine = [team for team, (result, _) in zip(teams, known["planned"], strict=True) if result == "fine"]
+        fine = [team for team, (result, _) in zip(teams, known.planned, strict=True) if result == "fine"]
         round_robin = _RoundRobin(work, recording, fine, [one for one in tested if one.pairs])
         if groups := round_robin.groups():
             return _turn(work, groups, known, len(asked) + 1, teams, said=said, pairs=True)
@@ -97,24 +97,22 @@ def _teams(work: StageWork, recording: Recording) -> list[Subject]:
     return [team for team in every if len(team.members) > 1]
 
 
-def _failed_in(known: Mapping[str, Any]) -> bool:
-    return any(result not in ("fine", "unknown") for result, _ in known["planned"])
+def _failed_in(known: "_Known") -> bool:
+    return any(result not in ("fine", "unknown") for result, _ in known.planned)
 
 
-def _arm(
-    work: StageWork, recording: Recording, known: Mapping[str, Any], teams: Sequence[Subject]
-) -> Further | None:
+def _arm(work: StageWork, recording: Recording, known: "_Known", teams: Sequence[Subject]) -> Further | None:
     """The next arm of the teams that failed inside a node, all at the same time; None if all were tried."""
     evidence, wanted = Evidence(recording, work.loaded), {}
-    for team, (result, _) in zip(teams, known["planned"], strict=True):
+    for team, (result, _) in zip(teams, known.planned, strict=True):
         if result in BAD and team.text != RIG and work.backend(team.text) == NCCL:
-            left = untried(SharedEvidence(evidence, team), known["done"][team.text])
+            left = untried(SharedEvidence(evidence, team), known.done[team.text])
             wanted[team] = next(iter(left), None)
     arm = next((arm for arm in EVERY_ARM if arm in wanted.values()), None)
     return _turn_of_arm(work, arm, [one for one in wanted if wanted[one] == arm], known) if arm else None
 
 
-def _turn_of_arm(work: StageWork, arm: str, teams: Sequence[Subject], known: Mapping[str, Any]) -> Further:
+def _turn_of_arm(work: StageWork, arm: str, teams: Sequence[Subject], known: "_Known") -> Further:
     """These teams do in an arm what they failed in."""
     first, specs, turn = {one.subject: one for one in work.plan.first_workers()}, {}, []
     for team in teams:
@@ -122,8 +120,8 @@ def _turn_of_arm(work: StageWork, arm: str, teams: Sequence[Subject], known: Map
         turn.append(Crew(team.text, tuple(one.worker for one in own)))
         for one in own:
             settings = work.devices[one.subject].settings(CollectiveSettings)
-            specs[one.worker] = spec(work, one, settings).in_arm(arm, known["done"][team.text])
-    data = {**known, "arm": arm, "teams": [team.text for team in teams]}
+            specs[one.worker] = spec(work, one, settings).in_arm(arm, known.done[team.text])
+    data = {**asdict(known), "arm": arm, "teams": [team.text for team in teams]}
     message = f"{count_of(len(teams), 'teams')} that failed: the same {arm}"
     return Further(specs, tuple(turn), (Event(0.0, "arm_tried", RIG, message, STAGE, data=data),))
 
@@ -201,26 +199,47 @@ def _pair_name(pair: Members) -> str:
     return " and ".join(pair if len(pair) == 2 else dict.fromkeys(map(node_of, pair)))
 
 
+Done = list[tuple[str, int]]  # operations, each with a size, MiB
+Slow = list[tuple[str, int, float, float]]  # the same with the team's limit and its rate, GB/s
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the planned turns showed, and what groups have to do; each further turn's event keeps it.
+
+    `planned`: each team's result, and who was missing there. `done`: by team the operations and sizes that
+    failed there. `slow`: what of it was slow.
+    """
+
+    planned: list[tuple[Result, Members]]
+    done: dict[str, Done]
+    slow: dict[str, Slow]
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "_Known":
+        """From an event, in which tuples have become lists."""
+        return cls(
+            [(result, tuple(missing)) for result, missing in data["planned"]],
+            {
+                team: [(str(operation), int(mib)) for operation, mib in own]
+                for team, own in data["done"].items()
+            },
+            {team: [(one[0], one[1], one[2], one[3]) for one in own] for team, own in data["slow"].items()},
+        )
+
+
 def _known(
     recording: Recording, work: StageWork, events: Sequence[Event], teams: Sequence[Subject]
-) -> dict[str, Any]:
-    """What the planned turns showed, as plain data: each team's result, and what groups of it have to do.
-
-    `done`: by team the operations and sizes that failed there. `slow`: what was slow, with limit and rate.
-    """
+) -> _Known:
     evidence = Evidence(recording, work.loaded)
     found = [
         _failed(evidence, one, [event for event in events if event.subject == one.text]) for one in teams
     ]
-    return {
-        "planned": [(one.result, one.missing) for one, _, _ in found],
-        "done": {team.text: done for team, (_, done, _) in zip(teams, found, strict=True) if done},
-        "slow": {team.text: slow for team, (_, _, slow) in zip(teams, found, strict=True) if slow},
-    }
-
-
-Done = list[tuple[str, int]]  # operations, each with a size, MiB
-Slow = list[tuple[str, int, float, float]]  # the same with the team's limit and its rate, GB/s
+    return _Known(
+        [(one.result, one.missing) for one, _, _ in found],
+        {team.text: done for team, (_, done, _) in zip(teams, found, strict=True) if done},
+        {team.text: slow for team, (_, _, slow) in zip(teams, found, strict=True) if slow},
+    )
 
 
 def _failed(evidence: Evidence, subject: Subject, events: Sequence[Event]) -> tuple[Trial, Done, Slow]:
@@ -309,10 +328,10 @@ def _tested(asked: Sequence[Event], events: Sequence[Event], rounds: Iterable[Ro
 
 
 def _results(
-    evidence: Evidence, known: Mapping[str, Any], tested: Iterable[_Tested], teams: Sequence[Subject]
+    evidence: Evidence, known: "_Known", tested: Iterable[_Tested], teams: Sequence[Subject]
 ) -> Iterator[Trial]:
     """How each team did, then each group of the search, by what all groups did so far."""
-    for team, (result, missing) in zip(teams, known["planned"], strict=True):
+    for team, (result, missing) in zip(teams, known.planned, strict=True):
         yield Trial(team.members, result, tuple(missing))
     groups = [(one, _team_of(one.members, teams)) for one in tested if not one.pairs]
     rates: dict[tuple[str, str, int], dict[Members, float]] = defaultdict(dict)  # of each team's parts
@@ -322,7 +341,7 @@ def _results(
     for one, name in groups:
         least, enough = {}, {}
         alone = len(one.members) == 1  # it exchanges nothing, so it cannot be slow
-        for operation, mib, limit, rate in () if alone else known["slow"].get(name, ()):
+        for operation, mib, limit, rate in () if alone else known.slow.get(name, ()):
             own, others = evidence.shared("team", name), rates[name, operation, mib]
             bounds = bounds_of_part(operation, mib, own, one.members, of_team=limit, rates=others)
             # between what a sound part does and what one does that is as slow as the team
@@ -335,7 +354,7 @@ def _results(
 def _turn(
     work: StageWork,
     groups: Sequence[Members],
-    known: Mapping[str, Any],
+    known: "_Known",
     number: int,
     teams: Sequence[Subject],
     *,
@@ -349,12 +368,12 @@ def _turn(
     """
     first = {one.subject: one for one in work.plan.first_workers()}
     own = {one.subject: one for one in work.loaded.devices()}
-    every = [one for done in known["done"].values() for one in done]
+    every = [one for done in known.done.values() for one in done]
     specs, turn = {}, []
     for members in groups:
         team = _team_of(members, teams)
         turn.append(Crew(team, tuple(first[one].worker for one in members)))
-        failed = [PAIR_WORK] if pairs else known["done"].get(team, every)
+        failed = [PAIR_WORK] if pairs else known.done.get(team, every)
         for one in members:
             whole = spec(work, first[one], own[one].settings(CollectiveSettings))
             most_mib = whole.buffers_mib // BUFFERS
@@ -370,7 +389,7 @@ def _turn(
             )
     why = "each two of a team" if pairs else "to find who is to blame, groups"
     message = f"{why} are tested by themselves: {len(groups)} in turn {number}"
-    data: dict[str, Any] = {**known, "groups": [list(one) for one in groups], "pairs": pairs}
+    data: dict[str, Any] = {**asdict(known), "groups": [list(one) for one in groups], "pairs": pairs}
     asked = Event(0.0, "groups_tested", RIG, message, STAGE, data=data)
     return Further(specs, tuple(turn), (*said, asked))
 

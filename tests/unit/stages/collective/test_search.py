@@ -108,7 +108,7 @@ def test_groups_do_what_the_team_failed_in(fault, operation, mib) -> None:
     recording = simulated_recording(loaded, "standard", (f"collective-{fault}@n0/gpu4:{keys}",))
     assert said(recording) == [("blamed", "n0", "n0/gpu4 is to blame: it fails alone")]
     asked = next(one for one in recording.events if one.kind == "groups_tested")
-    assert asked.data["done"] == {"n0": [(operation, mib)]}
+    assert asked.data["done"] == {"n0": [[operation, mib]]}
     tested = [one for one in recording.rounds if one.stage == STAGE and one.label("group")]
     done = {(one.label("operation"), one.label("mib")) for one in tested}
     assert done == {(operation, 0), (operation, mib)}
@@ -194,7 +194,7 @@ def test_after_a_failure_each_arm_does_what_failed(level, fault, operation, mib,
     recording = simulated_recording(loaded, level, (fault,))
     tried = [one for one in recording.events if one.kind == "arm_tried"]
     assert [one.data["arm"] for one in tried] == [*arms]
-    assert (operation, mib) in tried[0].data["done"]["n0"]
+    assert [operation, mib] in tried[0].data["done"]["n0"]
     rounds = [one for one in recording.rounds if one.stage == STAGE and one.t_s > tried[0].t_s]
     for arm in arms:
         mine = [one for one in rounds if one.label("arm") == arm and one.label("operation") == operation]
