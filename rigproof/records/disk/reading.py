@@ -7,10 +7,11 @@ is an Event of kind "storage", so that every output of a later judgement can rep
 import contextlib
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, get_args, get_origin, get_type_hints
+from typing import IO, Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -54,12 +55,12 @@ RECORD_TYPES: dict[str, type] = {
     "event": Event,
 }
 MANY = 1_000_000  # records
+LONG = re.compile(rb"\d{19}")  # 64 bits hold shorter numbers
 FIRST_LINE = "the first line, and only that, holds the run"
 RUN_FOLDER = "give the folder of a run, one that holds this file"
 RESTORE = "restore the file, or name another run"
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
-_WHOLE: dict[str, tuple[str, ...]] = {}  # fields
 
 
 def read_recording(folder: Path) -> Recording:
@@ -147,19 +148,15 @@ def record_of_line(line: bytes) -> Any:
         raise ValueError(f"has more than {LINE_VALUES_MAX} values, the most that a record can have")
     tag = _tag(line)
     if tag not in _ADAPTERS:
-        _WHOLE[tag] = _whole_numbers(RECORD_TYPES[tag])
         _ADAPTERS[tag] = TypeAdapter(RECORD_TYPES[tag])
-    record = _ADAPTERS[tag].validate_json(line, strict=True)
-    for name in _WHOLE[tag]:
-        value = getattr(record, name)
-        if value is not None and value not in INT64:
-            raise ValueError(f"{name} does not fit into 64 bits")
-    return record
+    return _ADAPTERS[tag].validate_json(line, strict=True)
 
 
 def _tag(line: bytes) -> str:
     """The type of a line's record."""
     found = from_json(line, allow_inf_nan=False)
+    if LONG.search(line):
+        _require_64_bits(found, "a value")
     tag = found.get("type") if isinstance(found, dict) else None
     if tag == "run" and found.get("schema_version") != RECORDING_SCHEMA_VERSION:
         version, known = found.get("schema_version"), f"this rigproof reads {RECORDING_SCHEMA_VERSION}"
@@ -169,12 +166,16 @@ def _tag(line: bytes) -> str:
     return tag
 
 
-def _whole_numbers(record: type) -> tuple[str, ...]:
-    """The fields that hold an integer."""
-    hints = get_type_hints(record).items()
-    return tuple(
-        name for name, hint in hints if int in (hint, *get_args(hint)) and get_origin(hint) is not tuple
-    )
+def _require_64_bits(value: Any, name: str) -> None:
+    """Every whole number, also inside an event's data, as writing leaves none that is longer."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _require_64_bits(item, key)
+    elif isinstance(value, list):
+        for item in value:
+            _require_64_bits(item, name)
+    elif isinstance(value, int) and value not in INT64:
+        raise ValueError(f"{name:.40} does not fit into 64 bits")
 
 
 def _line_error(path: Path, number: int, line: bytes, error: ValueError) -> RecordingError:

@@ -243,11 +243,15 @@ def test_a_link_inside_the_run_and_one_to_it_are_followed(tmp_path):
     assert read_recording(tmp_path / "latest").run == RUN
 
 
-@pytest.mark.parametrize("record", ["processes", "counters"])
+@pytest.mark.parametrize("record", ["processes", "counters", "data of an event"])
 def test_a_whole_number_that_no_column_can_hold_is_named(tmp_path, record):
     made = {
         "processes": (GpuProcess(1.0, "pc1/gpu0", 77), b'"pid":77', b'"pid":', "pid"),
         "counters": (GpuCounters(1.0, "pc1/gpu0", "before", 7), b'_uncorrected":7', b'_uncorrected":', "ecc"),
+        "data of an event": (
+            Event(1.0, "rank_stuck", "pc1", "x", data={"told": [{"limit_s": 7}]}),
+            *(b'"limit_s":7', b'"limit_s":', "limit_s"),
+        ),
     }
     one, old, new, name = made[record]
     writer = RecordingWriter(tmp_path, RUN)
