@@ -84,6 +84,10 @@ CASES = (
         ((HURT, f"{SECOND}=element"),),
     ),
     Case(*("one bit of one gradient", TRAINING, "REJECTED", "fail", SECOND), ((HURT, f"{SECOND}=gradient"),)),
+    Case(
+        *("every CUDA call of one rank fails", ALL_REDUCE, "REJECTED", "fail", f"{SECOND} is to blame"),
+        ((HURT, f"{SECOND}=bounds"),),
+    ),
     Case("rank killed", ALL_REDUCE, "INCOMPLETE", "not_measured", SECOND, sent=signal.SIGKILL),
     Case("rank stopped", ALL_REDUCE, "INCOMPLETE", "not_measured", SECOND, sent=signal.SIGSTOP),
 )

@@ -10,7 +10,8 @@ changes one bit of a result, `endless` begins work that never ends, `bounds` rea
 
 RIGPROOF_HURT_RANK hurts a device's rank in its own process, in whatever group: `here/gpu1=element` changes
 the last element of its large answers, `here/cpu1=all_to_all` of its answers of that operation,
-`here/gpu1=gradient` one bit of its own gradients, `here/gpu1=p2p` takes P2P from it alone.
+`here/gpu1=gradient` one bit of its own gradients, `here/gpu1=p2p` takes P2P from it alone, and
+`here/gpu1=bounds` reads outside of memory, after which every CUDA call fails, as on a lost GPU.
 
 pandas is not there, as for most users: pyarrow loads it wherever it finds it, for half a second of each run.
 """
@@ -42,10 +43,13 @@ def endless(pool):
 
 
 def bounds(pool):
-    import torch  # noqa: PLC0415 - only a worker has it loaded
+    read_outside(pool.out.device)
 
-    outside = torch.tensor([10**9], device=pool.out.device)
-    torch.zeros(4, device=pool.out.device)[outside] += 1
+
+def read_outside(device):
+    import torch  # noqa: PLC0415 - only a worker, or a rank, has it loaded
+
+    torch.zeros(4, device=device)[torch.tensor([10**9], device=device)] += 1
     torch.cuda.synchronize()
 
 
@@ -145,12 +149,14 @@ def hurt_rank():
 
 
 def change_element(module):
-    """Change the last element of this rank's answers: of large ones, or of one operation."""
+    """Change the last element of this rank's answers, of large ones or of one operation; or lose the GPU."""
     wrong = module.Operation.wrong
 
     def wrong_answer(self, first_number):
         if hurt_rank() == self.name or (hurt_rank() == "element" and self.elements > 2**20):
             self.answers[0][-1] += 1
+        if hurt_rank() == "bounds" and self.elements > 2**20:
+            read_outside(self.answers[0].device)
         return wrong(self, first_number)
 
     module.Operation.wrong = wrong_answer
