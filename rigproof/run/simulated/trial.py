@@ -1,6 +1,7 @@
 """A whole acceptance of a simulated rig in this process, in simulated time; no pytest, no Ray, no file."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.judging.catalogue import FAULTS
@@ -11,7 +12,8 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.disk.clean import clean
 from rigproof.records.identity import RunInfo
-from rigproof.records.recording import Recording
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.simulated.ground import simulated_ground
 from rigproof.run.simulated.stages import heard_by
@@ -58,8 +60,7 @@ def simulated_recording(
         command=(),
     )
     recording = Recording(run, recorded(plan))
-    sink = heard_by(clock, plan, lambda record: recording.add(clean(record)))  # as the disk would keep it
-    ground = simulated_ground(rig, clock, inline=True)
+    sink, ground = heard_by(clock, plan, partial(_keep, recording)), simulated_ground(rig, clock, inline=True)
     cluster = RigCluster(
         loaded, plan, ray_address=None, sink=sink, now_s=clock.now_s, run_id=NAME, ground=ground
     )
@@ -78,6 +79,11 @@ def simulated_recording(
         recording.extend(rig.earlier_events(clock.now_s()))
         acceptance.finished()
     return recording
+
+
+def _keep(recording: Recording, record: Record | Sample) -> None:
+    """Add it; an event's data as a disk would keep it, which the next turns of a stage read."""
+    recording.add(clean(record) if isinstance(record, Event) else record)
 
 
 def _nothing_to_show() -> None:
