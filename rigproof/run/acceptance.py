@@ -1,6 +1,8 @@
 """One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
 
+import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
@@ -162,7 +164,9 @@ class AcceptanceRun:
         try:
             return None if kind.further is None else kind.further(work, self.recording)
         except Exception as error:
-            message = f"looking for who is to blame failed: {type(error).__name__}: {error}"
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            message = f"looking for who is to blame failed: {type(error).__name__}: {error} ({where})"
             return Further(events=(Event(0.0, "not_told", RIG, message, kind.name),))
 
     def _blamed(self) -> dict[str, str]:
