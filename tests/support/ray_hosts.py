@@ -26,6 +26,7 @@ from support.waiting import wait_for
 PORT = 6379
 CPUS = 2
 START_S = 60
+PATIENT_STAGE_S = 300  # for a run to come to a later stage: 92 s beside four loops
 PATIENT_START_S = 240  # for what is not about it: a busy machine takes long to start a worker
 RAY = ("-c", BARE_RAY)
 SMALL = ("--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats")
@@ -110,14 +111,18 @@ class Running:
         return False
 
     def until(self, what: Callable[[], Any], message: str) -> Any:
-        """Wait until `what` is true while the run goes on."""
+        """Wait until `what` is true while the run goes on. If it never is, end the run: it has the hosts."""
 
         def true_or_over() -> Any:
             return what() or self.process.poll() is not None
 
-        wait_for(true_or_over, message, step_s=0.5)  # each look reads a whole recording
-        found = what()
-        assert found, f"{message}: the run ended first:\n{self.log.read_text()}"
+        try:
+            wait_for(true_or_over, message, PATIENT_STAGE_S, step_s=0.5)  # each look reads a whole recording
+            found = what()
+            assert found, f"{message}: the run ended first"
+        except AssertionError as vain:
+            self.process.terminate()
+            raise AssertionError(f"{vain}:\n{self.end().output}") from None
         return found
 
     def end(self) -> Run:
