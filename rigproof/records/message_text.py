@@ -1,7 +1,9 @@
 """The text of messages: untrusted text as one short printable line, and a message's cause and next step."""
 
 import re
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # where pydantic is missing, messages say so
@@ -47,3 +49,9 @@ def first_problem(error: "ValidationError") -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"][:8])
     return one_line(f"{where}: {first['msg']}" if where else first["msg"])
+
+
+def error_text(error: Exception) -> str:
+    """An error that was caught, and where it was raised: `KeyError: 'x' (file.py:12)`."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"

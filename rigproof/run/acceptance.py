@@ -1,8 +1,6 @@
 """One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
 
-import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
@@ -14,6 +12,7 @@ from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.profiles.planning.subjects import RIG, turns_of, without, without_lost
 from rigproof.records.crews import Turn
 from rigproof.records.measurements import Event, Stage
+from rigproof.records.message_text import error_text
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.planned_load import planned_load, processes_ahead
 from rigproof.stages.kind import StageKind, StageWork
@@ -164,9 +163,7 @@ class AcceptanceRun:
         try:
             return None if kind.further is None else kind.further(work, self.recording)
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(place.filename).name}:{place.lineno}"
-            message = f"looking for who is to blame failed: {type(error).__name__}: {error} ({where})"
+            message = f"looking for who is to blame failed: {error_text(error)}"
             return Further(events=(Event(0.0, "not_told", RIG, message, kind.name),))
 
     def _blamed(self) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Writes all files of a run. The failure of one writer does not affect the others."""
 
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from rigproof.records.message_text import error_text
 from rigproof.report.content.result import RunResult
 from rigproof.report.content.verdict_json import write_verdict
 
@@ -26,10 +26,8 @@ def write_reports(folder: Path, result: RunResult) -> list[str]:
         except OSError as error:
             problems.append(f"{path}: not written: {error.strerror or error}; free space or make it writable")
         except Exception as error:  # a bug in one writer must not cost the other files
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(place.filename).name}:{place.lineno}"
             problems.append(
-                f"{path}: not written: {type(error).__name__}: {error} ({where}); "
+                f"{path}: not written: {error_text(error)}; "
                 f"the recording is complete, so `rigproof report {folder}` can write it again"
             )
     return problems

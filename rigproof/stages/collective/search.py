@@ -53,6 +53,35 @@ OWN_FAULT = (
 )  # left out of what others exchange later; of a link nobody knows which end
 
 
+Done = list[tuple[str, int]]  # operations, each with a size, MiB
+Slow = list[tuple[str, int, float, float]]  # the same with the team's limit and its rate, GB/s
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the planned turns showed, and what groups have to do; each further turn's event keeps it.
+
+    `planned`: each team's result, and who was missing there. `done`: by team the operations and sizes that
+    failed there. `slow`: what of it was slow.
+    """
+
+    planned: list[tuple[Result, Members]]
+    done: dict[str, Done]
+    slow: dict[str, Slow]
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "_Known":
+        """From an event, in which tuples have become lists."""
+        return cls(
+            [(result, tuple(missing)) for result, missing in data["planned"]],
+            {
+                team: [(str(operation), int(mib)) for operation, mib in own]
+                for team, own in data["done"].items()
+            },
+            {team: [(one[0], one[1], one[2], one[3]) for one in own] for team, own in data["slow"].items()},
+        )
+
+
 def further(work: StageWork, recording: Recording) -> Further | None:
     """The next groups to test, or None; at the end what they showed, as events.
 
@@ -97,11 +126,11 @@ def _teams(work: StageWork, recording: Recording) -> list[Subject]:
     return [team for team in every if len(team.members) > 1]
 
 
-def _failed_in(known: "_Known") -> bool:
+def _failed_in(known: _Known) -> bool:
     return any(result not in ("fine", "unknown") for result, _ in known.planned)
 
 
-def _arm(work: StageWork, recording: Recording, known: "_Known", teams: Sequence[Subject]) -> Further | None:
+def _arm(work: StageWork, recording: Recording, known: _Known, teams: Sequence[Subject]) -> Further | None:
     """The next arm of the teams that failed inside a node, all at the same time; None if all were tried."""
     evidence, wanted = Evidence(recording, work.loaded), {}
     for team, (result, _) in zip(teams, known.planned, strict=True):
@@ -112,7 +141,7 @@ def _arm(work: StageWork, recording: Recording, known: "_Known", teams: Sequence
     return _turn_of_arm(work, arm, [one for one in wanted if wanted[one] == arm], known) if arm else None
 
 
-def _turn_of_arm(work: StageWork, arm: str, teams: Sequence[Subject], known: "_Known") -> Further:
+def _turn_of_arm(work: StageWork, arm: str, teams: Sequence[Subject], known: _Known) -> Further:
     """These teams do in an arm what they failed in."""
     first, specs, turn = {one.subject: one for one in work.plan.first_workers()}, {}, []
     for team in teams:
@@ -197,35 +226,6 @@ class _RoundRobin:
 def _pair_name(pair: Members) -> str:
     """The two devices, or the two nodes."""
     return " and ".join(pair if len(pair) == 2 else dict.fromkeys(map(node_of, pair)))
-
-
-Done = list[tuple[str, int]]  # operations, each with a size, MiB
-Slow = list[tuple[str, int, float, float]]  # the same with the team's limit and its rate, GB/s
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the planned turns showed, and what groups have to do; each further turn's event keeps it.
-
-    `planned`: each team's result, and who was missing there. `done`: by team the operations and sizes that
-    failed there. `slow`: what of it was slow.
-    """
-
-    planned: list[tuple[Result, Members]]
-    done: dict[str, Done]
-    slow: dict[str, Slow]
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> "_Known":
-        """From an event, in which tuples have become lists."""
-        return cls(
-            [(result, tuple(missing)) for result, missing in data["planned"]],
-            {
-                team: [(str(operation), int(mib)) for operation, mib in own]
-                for team, own in data["done"].items()
-            },
-            {team: [(one[0], one[1], one[2], one[3]) for one in own] for team, own in data["slow"].items()},
-        )
 
 
 def _known(
@@ -328,7 +328,7 @@ def _tested(asked: Sequence[Event], events: Sequence[Event], rounds: Iterable[Ro
 
 
 def _results(
-    evidence: Evidence, known: "_Known", tested: Iterable[_Tested], teams: Sequence[Subject]
+    evidence: Evidence, known: _Known, tested: Iterable[_Tested], teams: Sequence[Subject]
 ) -> Iterator[Trial]:
     """How each team did, then each group of the search, by what all groups did so far."""
     for team, (result, missing) in zip(teams, known.planned, strict=True):
@@ -354,7 +354,7 @@ def _results(
 def _turn(
     work: StageWork,
     groups: Sequence[Members],
-    known: "_Known",
+    known: _Known,
     number: int,
     teams: Sequence[Subject],
     *,
