@@ -33,6 +33,7 @@ from rigproof.profiles.planning.floor_basis import (
     floor_basis,
     power_scale,
 )
+from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.profiles.tables.sku import Sku, tflops
 from rigproof.records.champions import ChampionRate, same_power
@@ -78,7 +79,8 @@ class Measured:
     """The work whose rate is judged: which figure it is, how it is measured, and in which rounds.
 
     `labels`: those of its rounds that a champion must share. `most`: no device of this kind is faster, if the
-    figure is not a rate of arithmetic.
+    figure is not a rate of arithmetic. `champion_share`: what is asked of a champion, if not
+    `limits.champion_share`.
     """
 
     figure: FigureKind
@@ -86,6 +88,7 @@ class Measured:
     labels: Labels = field(default_factory=dict)
     rounds: Rounds | None = None  # None: the clock says nothing about its rate
     most: float = math.inf
+    champion_share: LimitKey[float | None] | None = None
 
     @classmethod
     def of(
@@ -131,7 +134,7 @@ def floor_of(device: DeviceEvidence, done: Measured, *others: Limit) -> Limit | 
 
 def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     kept = _champions(device, done)
-    share = device.optional_limit(CHAMPION_SHARE)
+    share = device.optional_limit(done.champion_share or CHAMPION_SHARE)
     if not kept or share is None:
         return None
     now_w = device.identity.power_limit_w

@@ -21,6 +21,7 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
+from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
@@ -32,6 +33,7 @@ TOGETHER_SHARE = KIND.key(lambda own: own.together_share)
 BEST_QUARTER_SHARE = LIMITS.key(lambda limits: limits.best_quarter_share)
 CEILING_SHARE = LIMITS.key(lambda limits: limits.ceiling_share)
 BOTH_SHARE = KIND.key(lambda own: own.both_share)
+BOTH_CHAMPION_SHARE = KIND.key(lambda own: own.both_champion_share)
 
 FEWEST_FALLEN = 2  # directions: a busy moment of the host slows one of them
 UNIT = "GB/s"
@@ -39,7 +41,7 @@ TITLES = {H2D: "host to card", D2H: "card to host", BOTH: "both ways"}
 ON_CPU = "the CPU has no link of its own: what it copies stays in the host's memory"
 FLOOR = (
     "`stages.transfer.floor_x16_gbps` for the generation that the link has under load, in proportion to its "
-    "lanes{both}; or, if that is higher, `limits.champion_share` of this GPU's champion (docs/champions.md); "
+    "lanes{both}; or, if that is higher, `{champion}` of this GPU's champion (docs/champions.md); "
     "a floor in the rig profile stands alone. Later, in company, a direction "
     "keeps `limits.best_quarter_share` of its rate alone, or of what GPUs of the host with the same link "
     "keep: one that does not warns, two fail. No floor if the link cannot be read. While all GPUs of the "
@@ -49,8 +51,7 @@ STAYS_DOWN = (
     "the link goes down between loads and does not come up for transfers: switch ASPM off in the BIOS, then "
     "reseat card and riser"
 )
-LIMITS_OF_ONE = (FLOOR_X16_GBPS, CHAMPION_SHARE, BEST_QUARTER_SHARE, TOGETHER_SHARE, CEILING_SHARE)
-LIMITS_OF_BOTH = (*LIMITS_OF_ONE, BOTH_SHARE)
+LIMITS_OF_ALL = (FLOOR_X16_GBPS, BEST_QUARTER_SHARE, TOGETHER_SHARE, CEILING_SHARE)
 BOTH_FLOORS = " (`stages.transfer.both_share` of it for each direction)"
 
 
@@ -85,7 +86,8 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     _require_possible(device, direction, found.best)
     kind = FIGURES[direction]
     conditions = Conditions(kind.precision, found.mib, 1, torch_of(device))
-    done = Measured(kind, conditions, {**kind.labels, "mib": found.mib})
+    labels = {**kind.labels, "mib": found.mib}
+    done = Measured(kind, conditions, labels, champion_share=_champion_share(direction))
     floor = floor_of(device, done, *_link_floors(device, direction, link))
     rates = (done.rate(found.best, floor),)
     detail = ", ".join(filter(None, ("" if link is None else link_name(*link), _in_company(found))))
@@ -126,6 +128,11 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
         rates=rates,
         over=() if good else _spans(device, direction, ALONE, TOGETHER),
     )
+
+
+def _champion_share(direction: str) -> LimitKey[float | None]:
+    """Both ways ask the most of the host's memory, which others use, too."""
+    return BOTH_CHAMPION_SHARE if direction == BOTH else CHAMPION_SHARE
 
 
 def _spans(device: DeviceEvidence, direction: str, *companies: str) -> list[tuple[float, float]]:
@@ -283,7 +290,7 @@ def _link_floors(device: DeviceEvidence, direction: str, link: tuple[int, int] |
 
 
 def _criterion(direction: str) -> Criterion:
-    judge = partial(_judged, direction)
+    judge, champion_share = partial(_judged, direction), _champion_share(direction)
     judge.__doc__ = (
         f"Verified copies {MEANINGS[direction]}. Each GPU of a host transfers alone, one after the other, "
         "then all at once. The better of the two rates is judged, each without the slowest tenth of the "
@@ -295,8 +302,8 @@ def _criterion(direction: str) -> Criterion:
         title=TITLES[direction],
         unit=UNIT,
         direction="at_least",
-        limit=FLOOR.format(both=BOTH_FLOORS if direction == BOTH else ""),
-        limits=LIMITS_OF_BOTH if direction == BOTH else LIMITS_OF_ONE,
+        limit=FLOOR.format(both=BOTH_FLOORS if direction == BOTH else "", champion=champion_share),
+        limits=(*LIMITS_OF_ALL, champion_share, *((BOTH_SHARE,) if direction == BOTH else ())),
         severity="reseat",
         remedy="see transfer.link and transfer.errors first; then try a slot of the CPU's own, without IOMMU "
         "translation and ASPM",

@@ -74,6 +74,11 @@ class TransferSettings(OptionalSettings):
         description="Smallest rate both ways at once, as a share of the two floors one way together.",
         json_schema_extra=Meaningful(0.3, 0.95, "passes a link that stalls both ways", "fails sound cards"),
     )
+    both_champion_share: Share | None = optional(
+        "Floor of the rate both ways at once, as a share of this GPU's champion, in place of "
+        "limits.champion_share. Left out: its champion is no floor of that rate.",
+        Meaningful(0.5, 0.95, "passes a link at half its rate", "fails sound cards of a busy host"),
+    )
     # Eight cards behind one switch have an eighth each.
     together_share: Share | None = optional(
         "Smallest rate of a GPU while all GPUs of its host transfer, as a share of its rate "

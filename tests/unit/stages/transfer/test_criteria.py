@@ -18,7 +18,7 @@ from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transfer.criteria import measured, tables
-from rigproof.stages.transfer.stage import ALONE, MEANINGS, TOGETHER
+from rigproof.stages.transfer.stage import ALONE, BOTH, D2H, H2D, MEANINGS, TOGETHER
 from support.simulated_bench import SimulatedBench
 
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
@@ -352,9 +352,23 @@ def test_a_run_keeps_a_champion_of_each_direction_and_holds_the_next_run_to_it(b
     bench.champions = {card: {one.figure: (one.rate(),) for one in figures}}
     assert bench.verdict_of().outcome is PASS
     bench.slower(GPU, 0.93)
-    found = bench.verdict_of()
+    assert {one: bench.verdict_of(one).outcome for one in DIRECTIONS} == {H2D: FAIL, D2H: FAIL, BOTH: PASS}
+    assert bench.verdict_of().limit_source.startswith("this GPU's champion")
+    bench.slower(GPU, 0.84)  # of what is left
+    found = bench.verdict_of(BOTH)
     assert found.outcome is FAIL
-    assert found.limit_source.startswith("this GPU's champion")
+    assert "× 0.8 of" in found.limit_source
+
+
+def test_a_rig_that_states_no_share_of_its_champion_has_no_such_floor_both_ways(bench):
+    card = bench.recording.gpus[GPU].uuid
+    figures = gpu_figures(bench.recording, [bench.verdict_of(BOTH)])[card]
+    bench.champions = {card: {one.figure: (one.rate(),) for one in figures}}
+    bench.settings("transfer", both_champion_share=None)
+    bench.slower(GPU, 0.75)
+    found = bench.verdict_of(BOTH)
+    assert found.outcome is PASS
+    assert found.limit_source.startswith("0.6 of twice")
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
