@@ -239,12 +239,13 @@ def _slow(found: Between, missed: Missed) -> Finding:
     _require_undisturbed(found, missed)
     work, seen = missed.work, found.counted(missed.work)
     assert found.link is not None
-    resent = resent_share(seen) or resent_share(found.counted()) or 0.0
+    own, every = (resent_share(records) or 0.0 for records in (seen, found.counted()))
+    resent, whose = (own, "its") if own >= every else (every, "TCP's")
     lossy = resent > found.share(RESENT_WARN_SHARE)
     half = _half_duplex(found, work)
     busy = next((one for one in seen if one.cpu_share >= found.share(BUSY_SHARE)), None)
     signs = [
-        f"{100 * resent:.2g} % of its segments were sent again: {BAD_CABLE}" if lossy else "",
+        f"{100 * resent:.2g} % of {whose} segments were sent again: {BAD_CABLE}" if lossy else "",
         found.errors(),
         found.link.note,
         half,

@@ -317,6 +317,17 @@ def test_a_busy_host_does_not_excuse_losses(run):
     assert "sent again: a bad cable, port or switch" in run.first().detail
 
 
+def test_losses_of_one_direction_are_said_of_a_busy_host_that_is_slower_in_the_other_one(run):
+    run.slower(0.5, "n1+n2", traffic="tcp", direction="back")
+    run.counted(waiting_share=0.4)
+    run.counted(only=lambda one: one.sent and one.direction == "out", resent=2000)
+    run.counted(only=lambda one: one.sent and one.direction == "back", resent=1)  # as little as is usual
+    found = run.first()
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith("tcp from n2 to n1; ")
+    assert "% of TCP's segments were sent again: a bad cable, port or switch" in found.detail
+
+
 def test_a_pair_that_waited_for_a_cpu_says_nothing_of_the_others(run):
     run.slower(0.5, *PAIRS, traffic="tcp")
     run.counted("n1+n3", waiting_share=0.5)
