@@ -51,6 +51,21 @@ def first_problem(error: "ValidationError") -> str:
     return one_line(f"{where}: {first['msg']}" if where else first["msg"])
 
 
+def telling_line(text: str) -> str:
+    """The line of an error's text that says what is wrong: the first one.
+
+    One of NCCL's names a place in its source there; what is wrong comes last.
+    """
+    first, *others = text.strip().splitlines() or [""]
+    before, place, _ = first.partition("NCCL error in: ")
+    return before + others[-1] if place and others else first
+
+
+def what_it_says(error: BaseException, width: int = 300) -> str:
+    """The line of an error that says what is wrong; the name of its type if it says nothing."""
+    return telling_line(str(error))[:width] or type(error).__name__
+
+
 def error_text(error: Exception) -> str:
     """An error that was caught, and where it was raised: `KeyError: 'x' (file.py:12)`."""
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -21,6 +21,7 @@ from rigproof.cluster.ray.preconditions import (
 from rigproof.host.addresses import one_spelling
 from rigproof.host.child import ask
 from rigproof.host.parent import die_with_parent, tell
+from rigproof.records.message_text import what_it_says
 
 MODULE = "rigproof.cluster.ray.join_probe"
 ALLOWED, REFUSED, NAMES = "open-allowed", "open-refused", "names"
@@ -114,7 +115,7 @@ def _tell_joinable(address: str, open_clusters: str) -> None:
     except ClusterUnreachable as error:
         kind, message = READABLE, str(error)
     except BaseException as error:  # Ray raises SystemExit too
-        kind, message = _kind(error), (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        kind, message = _kind(error), what_it_says(error)
     tell(error=kind, message=message, open=is_open)
 
 

@@ -38,6 +38,7 @@ from rigproof.cluster.ray.folder import (
 from rigproof.cluster.ray.preconditions import ClusterStartFailed, ClusterUnreachable, check_ray_version
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
+from rigproof.records.message_text import what_it_says
 
 LOOK_S = 0.1  # between two looks at what is left of Ray
 LEAST_S = 0.5  # for killed processes to go
@@ -243,7 +244,7 @@ def start_local(
     try:
         session.open(arguments, local_environment(secrets.token_hex(32), stall_s), limit_s)
     except BaseException as error:
-        said = "; ".join(filter(None, (_first_line(error), session.last_lines())))
+        said = "; ".join(filter(None, (what_it_says(error), session.last_lines())))
         session.close(stop_s)
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -278,7 +279,7 @@ def join(
         session.close(stop_s)
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise ClusterUnreachable(f"--hw-ray-address {address}: {_first_line(error)}") from error
+        raise ClusterUnreachable(f"--hw-ray-address {address}: {what_it_says(error)}") from error
     return session
 
 
@@ -328,8 +329,3 @@ def _silent() -> Iterator[None]:
     finally:
         logger.setLevel(level)
         ray_worker._worker_logs_enabled = printing  # noqa: SLF001
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:300]

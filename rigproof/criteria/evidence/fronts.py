@@ -11,7 +11,7 @@ from typing import Literal
 
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.records.measurements import Event
-from rigproof.records.message_text import not_loaded
+from rigproof.records.message_text import not_loaded, telling_line
 
 KILLED = -9  # the exit status of a process that SIGKILL ended: no card sends it
 # What a rank says whose peer is gone: it is not the one to blame.
@@ -127,10 +127,11 @@ def _death(died: Sequence[Event]) -> Halt | None:
     error = first.message.partition(": ")[2]
     if any(text in error for text in SHORT_OF_MEMORY):
         return _halt(
-            "memory", causes, first, f"memory ran short on {_ranks(causes)} {_where(first)}: {error}"
+            *("memory", causes, first),
+            f"memory ran short on {_ranks(causes)} {_where(first)}: {telling_line(error)}",
         )
     how: How = "unloaded" if not_loaded(error) else "failed" if status is None else "died"
-    return _halt(how, causes, first, f"{_ranks(causes)} ended {_where(first)}: {error}")
+    return _halt(how, causes, first, f"{_ranks(causes)} ended {_where(first)}: {telling_line(error)}")
 
 
 def _hold(stuck: Sequence[Event]) -> Halt | None:

@@ -13,6 +13,7 @@ from rigproof.records.columns import Column, FlatLists, Lists
 from rigproof.records.disk.arrow_columns import column_from, lists_from
 from rigproof.records.disk.tables import KIND, KINDS, TELEMETRY, problems, python_type
 from rigproof.records.fields import kinds_of, table_name
+from rigproof.records.message_text import what_it_says
 from rigproof.records.recording import RecordingError
 from rigproof.records.rows import Rows
 
@@ -117,7 +118,7 @@ def as_damaged() -> Iterator[None]:
     except DamagedError:
         raise
     except (pa.ArrowException, OSError, MemoryError, ValueError, IndexError) as error:
-        raise DamagedError((str(error) or type(error).__name__).strip().splitlines()[0][:300]) from None
+        raise DamagedError(what_it_says(error)) from None
 
 
 def _file(file: IO[bytes], again: Opened, name: str) -> tuple[_Source, int]:

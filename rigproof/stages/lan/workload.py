@@ -13,6 +13,7 @@ from rigproof.devices.specs import WorkerContext
 from rigproof.host import parent
 from rigproof.host.addresses import free_ports
 from rigproof.host.child import Message
+from rigproof.records.message_text import what_it_says
 from rigproof.stages.lan.objects import Transfer
 from rigproof.stages.lan.stage import GLOO, NCCL, TCP, LanEnd, LanLatency, LanSpec, LanTraffic
 from rigproof.stages.lan.streams import SILENT_S, Streams, other_node
@@ -114,11 +115,11 @@ class Exchange:
 
     def _failed(self, error: Exception) -> None:
         """A library's error: that nothing came through for long is about the way, all others are not."""
-        lines = str(error).strip().splitlines() or [type(error).__name__]
+        said = what_it_says(error, 160)
         if any(one in str(error).lower() for one in TIMED_OUT):
-            self._silent(lines[0][:160])
+            self._silent(said)
         else:
-            message = f"{self._doing}: {lines[0][:160]}"
+            message = f"{self._doing}: {said}"
             self._reporter.event("lan_unable", message, {"traffic": self._doing})
 
     def _silent(self, message: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from rigproof.devices.device import Device
+from rigproof.records.message_text import what_it_says
 from rigproof.stages.pattern.passes import NUMBERS, Chunk, Compared, Content, Found, Passes, TorchPasses
 
 VARIABLE = "TRITON_CACHE_DIR"
@@ -70,9 +71,10 @@ def choose(device: Device) -> tuple[MakePasses, str]:
 
         reason = disagreement(TritonPasses, device)
     except ImportError as error:
-        return TorchPasses, f"Triton cannot be imported: {_short(error)}"
+        return TorchPasses, f"Triton cannot be imported: {what_it_says(error, LONGEST)}"
     except Exception as error:  # a compiler fails in any way; on a broken card torch fails next
-        return TorchPasses, f"Triton's kernels do not run here: {type(error).__name__}: {_short(error)}"
+        what = f"{type(error).__name__}: {what_it_says(error, LONGEST)}"
+        return TorchPasses, f"Triton's kernels do not run here: {what}"
     return (TorchPasses, f"Triton's kernels {reason}") if reason else (TritonPasses, "")
 
 
@@ -108,8 +110,3 @@ def _compared(passes: Passes, content: Content, *, invert: bool) -> Compared:
     passes.prepare()
     passes.compare(content, invert=invert)
     return passes.result()
-
-
-def _short(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:LONGEST] if lines else "no reason given"

@@ -19,6 +19,7 @@ from rigproof.devices.specs import Spec, WorkerContext
 from rigproof.host import parent
 from rigproof.host.interfaces import Counters, counters
 from rigproof.records.crews import Member
+from rigproof.records.message_text import what_it_says
 from rigproof.stages.route.stage import GLOO, NCCL, Arm, Came, Library
 
 MODULE = "rigproof.stages.route.traffic"
@@ -98,7 +99,7 @@ def _serve(spec: TrafficSpec, _context: WorkerContext) -> None:
     try:
         store = dist.TCPStore(spec.host, spec.port, timeout=timedelta(seconds=STORE_S), is_master=False)
     except RuntimeError as error:
-        parent.tell(what="arm", outcome="failed", more={"message": _said(error)})
+        parent.tell(what="arm", outcome="failed", more={"message": what_it_says(error)})
         return
 
     def all_at(place: str, limit_s: float, told: str = "") -> list[str]:
@@ -146,7 +147,7 @@ def _no_nccl() -> str:
     try:
         zeros(1, device="cuda")
     except (RuntimeError, AssertionError) as error:  # the latter where torch was built without CUDA
-        return f"the GPU cannot be used: {_said(error)}"
+        return f"the GPU cannot be used: {what_it_says(error)}"
     return ""
 
 
@@ -173,14 +174,8 @@ def _reduced(spec: TrafficSpec, library: Library, store: Any) -> tuple[Came, dic
         found = own.cpu()  # waits for the GPU
         seconds = time.monotonic() - begun_s
     except RuntimeError as error:  # of the library, or of its store: what it says is the finding
-        return "failed", {"message": _said(error)}
+        return "failed", {"message": what_it_says(error)}
     return "done" if equal(found, right) else "wrong", {"seconds": seconds}
-
-
-def _said(error: Exception) -> str:
-    """The first line of an error; of NCCL's, which begin with a place in the source, the last one."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1 if lines[0].startswith("NCCL error") else 0][:300]
 
 
 if __name__ == "__main__":

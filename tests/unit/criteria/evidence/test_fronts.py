@@ -176,6 +176,11 @@ def test_an_error_of_all_names_all_and_what_it_said():
     )
 
 
+def test_an_error_of_many_lines_is_one_in_a_verdict():
+    _, _, words = halt(died(1, message="it failed: AcceleratorError: CUDA error: assert\nSearch for it\n"))
+    assert words.endswith("inside all_reduce 7 (16 MiB): it failed: AcceleratorError: CUDA error: assert")
+
+
 def test_a_worker_that_is_lost_explains_all_others():
     message = "it lost n1/gpu1#0; the others were told to stop"
     lost = Event(12.0, "crew_failed", TEAM, message, STAGE, data={"workers": ["n1/gpu1#0"]})
