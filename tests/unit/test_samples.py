@@ -350,7 +350,7 @@ def test_the_floors_of_a_sample_say_what_they_rest_on(run):
     assert {version.startswith("2.11") for version in torches} == {True}
     for verdict in judge_all(recording):
         rate = verdict.criterion.startswith("throughput.gemm_") or verdict.criterion == "throughput.sustained"
-        if rate and measured(verdict):
+        if rate and measured(verdict) and not verdict.limit_source.startswith("this GPU's champion (run "):
             told = re.match(r"(0\.\d+) of \S+ TFLOP/s, measured on (\d+) cards?;", verdict.limit_source)
             assert told, verdict
             assert told[1] == ("0.92" if int(told[2]) >= 3 else "0.85"), verdict

@@ -76,7 +76,7 @@ class TransferSettings(OptionalSettings):
     )
     both_champion_share: Share | None = optional(
         "Floor of the rate both ways at once, as a share of this GPU's champion, in place of "
-        "limits.champion_share. Left out: its champion is no floor of that rate.",
+        "limits.champion_share.",
         Meaningful(0.5, 0.95, "passes a link at half its rate", "fails sound cards of a busy host"),
     )
     # Eight cards behind one switch have an eighth each.
