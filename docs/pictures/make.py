@@ -77,8 +77,8 @@ class Studio:
 
     @cached_property
     def real_report(self) -> Path:
-        """The report of a standard run on two H200."""
-        run = self.folder / "h200-x2-standard"
+        """The report of an extended run on two H200."""
+        run = self.folder / "h200-x2-together-extended"
         shutil.copytree(SAMPLES / run.name, run)
         command = [sys.executable, "-m", "rigproof", "report", str(run)]
         subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
@@ -143,8 +143,8 @@ def summary(lines: Sequence[str], folder: Path, first: str) -> list[str]:
 
 
 def accepted(studio: Studio) -> bytes:
-    """A real run on four H200, judged as the run itself did at its end."""
-    command = "judge reports/samples/h200-x4-quick"
+    """A real run on two H200, judged as the run itself did at its end."""
+    command = "judge reports/samples/h200-x2-together-extended"
     lines = studio.screen(80, command.replace("reports", str(SAMPLES.parent)), "ended with 0")
     return drawn("accepted", 80, command, summary(lines, studio.folder, "ACCEPTED"))
 
@@ -264,7 +264,7 @@ def small(image: Image.Image) -> bytes:
 
 
 PICTURES: dict[str, Callable[[Studio], bytes]] = {
-    "terminal-80-h200-x4.svg": accepted,
+    "terminal-80-h200-x2.svg": accepted,
     "terminal-80-rejected.svg": rejected,
     "terminal-200-rejected.svg": rejected_wide,
     "monitor-80.svg": monitor,

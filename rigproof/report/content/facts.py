@@ -26,7 +26,9 @@ QUIET_EVENTS = frozenset(
     ]
 )
 # Events that explain a run and are no trouble: charts mark them, but not in red.
-NOTICES = frozenset(["gpu_skipped", "measured_again", "open_cluster", "rejected_before"])
+NOTICES = frozenset(
+    ["gpu_skipped", "measured_again", "open_cluster", "pairs_tested", "rejected_before", "size_left_out"]
+)
 REMARKS = ("open_cluster", "rejected_before")
 
 
