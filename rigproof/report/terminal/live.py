@@ -15,7 +15,7 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import count_of, figure
 from rigproof.report.content.clock_times import LONG_S, hours
-from rigproof.report.content.facts import QUIET_EVENTS, run_facts
+from rigproof.report.content.facts import NOTICES, QUIET_EVENTS, run_facts
 from rigproof.report.terminal.live_state import DeviceNow, HostNow, RunNow, StageNow, state_of
 
 # Plain lines come every 30 s in the first ten minutes, so that a log shows life; then one for each further
@@ -138,7 +138,7 @@ class LiveView:
         self._live = None
 
     def _state(self, now_s: float) -> RunNow:
-        return state_of(self._recording, self._plan, now_s, QUIET_EVENTS)
+        return state_of(self._recording, self._plan, now_s, QUIET_EVENTS | NOTICES)
 
     def _write_plain(self, text: str) -> None:
         if self._stream is None:

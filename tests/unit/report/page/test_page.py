@@ -72,20 +72,28 @@ def test_what_one_click_leads_to_is_there(result):
 
 def test_only_trouble_is_red(result):
     """What every good run records is not marked at all, and what only explains a run has another colour."""
-    for kind in ("generation", "measured_again", "xid"):
+    for kind in ("generation", "measured_again", "size_left_out", "xid"):
         result.recording.add(Event(30.0, kind, "pc1/gpu0", "a message"))
     charts = charts_of(result)
     timeline = charts[0]
     marks = {one.name: one for one in bokeh_plots(charts)[timeline.title].renderers if one.name}
     kinds = {name: list(one.data_source.data["kind"]) for name, one in marks.items()}
-    assert kinds == {"chart-events:trouble": ["xid", "nvml_error"], "chart-events:notice": ["measured_again"]}
+    assert kinds == {
+        "chart-events:trouble": ["xid", "nvml_error"],
+        "chart-events:notice": ["measured_again", "size_left_out"],
+    }
     assert [(key.label, key.glyph) for key in timeline.keys] == [
         ("trouble", "chart-events:trouble"),
         ("for information", "chart-events:notice"),
     ]
     assert timeline.keys[0].color != timeline.keys[1].color
     events = page_text(result).partition('<details id="events">')[2].partition("</details>")[0]
-    assert re.findall(r"<td>(\w+)</td><td>", events) == ["measured_again", "xid", "nvml_error"]
+    assert re.findall(r"<td>(\w+)</td><td>", events) == [
+        "measured_again",
+        "size_left_out",
+        "xid",
+        "nvml_error",
+    ]
 
 
 def test_the_tag_of_a_failure_is_explained_where_it_stands_and_below(result):
