@@ -126,8 +126,12 @@ class Child:
         return self._complaint.decode(errors="replace").strip()
 
     def last_words(self, before: str = ": ") -> str:
-        """The last line of its stderr, behind `before`; empty if that has none, or is not kept."""
-        *_, last = self.complaint().splitlines() or [""]
+        """The last line of its stderr, behind `before`; empty if that has none, or is not kept.
+
+        Of an error in C++ that nothing caught, what it says: behind it comes where it was raised.
+        """
+        lines = self.complaint().splitlines() or [""]
+        last = next((line.strip() for line in lines if line.lstrip().startswith("what():")), lines[-1])
         return before + one_line(last) if last else ""
 
     def _in_thread(self, read: Callable[..., None], *arguments: object) -> threading.Thread:

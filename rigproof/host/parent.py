@@ -72,7 +72,7 @@ def serve(work: Callable[[Orders], None]) -> int:
     try:
         work(orders)
     except Exception as error:  # the parent hears of every error
-        tell(what="error", message=f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS])
+        tell(what="error", message=f"{type(error).__name__}: {error}".removesuffix(": ")[:ERROR_CHARACTERS])
         return 1
     tell(what="done")
     orders.closed.wait()

@@ -160,7 +160,11 @@ def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -
     members = _members(verdict, evidence)
     # What idled in another stage than the rate's did not lower it.
     idle = any(active_in(one, stage) is False for one in _devices(members) for stage in criterion.stages)
-    roots = [root for root in ROOTS if (a_rate or not root.slows) and (root.criterion != IDLE or idle)]
+    roots = [
+        root for root in ROOTS
+        if root.criterion != criterion.name
+        and (a_rate or not root.slows) and (root.criterion != IDLE or idle)
+    ]  # fmt: skip
     yield from _found(roots, members, failed, evidence)
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:  # where pydantic is missing, messages say so
 
 WIDTH = 200
 # As what ended a task, or a process: one that crashed may have warned of such an error before.
+# In what torch says of an error of NCCL.
+LAST_ERROR, NCCL_NAME = "Last error:", re.compile(r"nccl\w+: ")
+NO_NEWS = re.compile(r"Unknown NCCL Error|frame #|\[rank\d+\]|Exception raised from")
 NOT_LOADED = re.compile(r"(?:^|status 1: |failed: )(?:ModuleNotFound|Import|Syntax)Error: ")
 
 
@@ -54,11 +57,17 @@ def first_problem(error: "ValidationError") -> str:
 def telling_line(text: str) -> str:
     """The line of an error's text that says what is wrong: the first one.
 
-    One of NCCL's names a place in its source there; what is wrong comes last.
+    One of NCCL's names a place in its source there. It is what stands behind `Last error:`, or else the line
+    of NCCL's own name for the error.
     """
-    first, *others = text.strip().splitlines() or [""]
+    first, *others = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     before, place, _ = first.partition("NCCL error in: ")
-    return before + others[-1] if place and others else first
+    if not place:
+        return first
+    last = others[others.index(LAST_ERROR) + 1 :][:1] if LAST_ERROR in others else []
+    named = [line for line in others if NCCL_NAME.match(line)]
+    told = [line for line in (*last, *named) if not NO_NEWS.match(line)]
+    return before + told[0] if told else first
 
 
 def what_it_says(error: BaseException, width: int = 300) -> str:

@@ -4,6 +4,7 @@ Each rank that was stuck past its deadline, or whose process ended, has an event
 it had told last, by a number that is the same on all ranks, whether it was inside it, and how far.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -27,7 +28,7 @@ LEFT_ALONE = (
     "No route to host",
     "Network is unreachable",
 )
-SHORT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "CUDA error: out of memory")
+SHORT_OF_MEMORY = re.compile(r"MemoryError|out of memory|can(?:not|'t) allocate memory", re.IGNORECASE)
 SHOWN = 3  # ranks that a sentence names
 How = Literal[
     "stuck", "died", "killed", "held", "starved", "failed", "memory", "unloaded", "lost", "unreached"
@@ -125,7 +126,7 @@ def _death(died: Sequence[Event]) -> Halt | None:
             "killed", causes, first, f"the process of {_ranks(causes)} was killed (signal 9) {_where(first)}"
         )
     error = first.message.partition(": ")[2]
-    if any(text in error for text in SHORT_OF_MEMORY):
+    if SHORT_OF_MEMORY.search(error):
         return _halt(
             *("memory", causes, first),
             f"memory ran short on {_ranks(causes)} {_where(first)}: {telling_line(error)}",

@@ -1,6 +1,6 @@
 """Do two nodes exchange data as fast as the link between them can carry them, and without losses?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rigproof.criteria.criterion import (
     Criterion,
@@ -178,7 +178,7 @@ def _lossy(found: Between, mbps: float) -> Finding | None:
     if missing := [name for name in found.names if any(name not in nodes for nodes in told)]:
         raise NotMeasured(f"{missing[0]} did not say what was sent again, and what its card counted")
     resent, errors = resent_share(records) or 0.0, errors_share(records)
-    again = max(records, key=lambda one: (one.resent or 0) / (one.sent or 1)).node
+    again = _most_resent(records)
     wrong = max(records, key=lambda one: one.errors or 0).node
     what = f"of TCP segments sent again, most from {again}, at {figure(mbps, UNIT)}"
     signs = (
@@ -204,6 +204,11 @@ def _lossy(found: Between, mbps: float) -> Finding | None:
             unit="%",
         )
     return None
+
+
+def _most_resent(records: Sequence[LanTraffic]) -> str:
+    """The node that had to send most of its segments again."""
+    return max(records, key=lambda one: (one.resent or 0) / (one.sent or 1)).node
 
 
 def _by_others(found: Between, one: LanTraffic, mbps: float, what: str) -> Disturbed:
@@ -251,13 +256,16 @@ def _slow(found: Between, missed: Missed) -> Finding:
         half,
     ]
     outcome, place = Outcome.FAIL, ""
-    faulty = lossy or errors_share(found.counted()) or found.link.note or _told_half(found)
+    lost = own > found.share(RESENT_WARN_SHARE) or every > found.share(RESENT_SHARE)  # what no core explains
+    faulty = lost or errors_share(found.counted()) or found.link.note or _told_half(found)
     if busy is not None and not faulty:
         outcome = Outcome.WARN
         place = f"one core of {busy.node} was the limit ({100 * busy.cpu_share:.0f} % busy), not the link"
-        remedy = f"see the CPU clock and power settings of {busy.node}: it is not the link"
+        remedy = f"see the CPU clock and power settings of {busy.node}"
     elif found.link.slow_end:
         remedy = CABLE.format(found.interface(found.link.slow_end))
+    elif work.traffic == RAY and found.lowest(found.tcp).share >= 1 and lossy:
+        remedy = CABLE.format(found.interface(_most_resent(found.counted())))
     elif work.traffic == RAY and found.lowest(found.tcp).share >= 1:
         place = "TCP is fast: not the cable, but Ray's own processes, or a store that is short of memory"
         remedy = f"look at `ray status` on {found.names[0]}, and at `df -h /dev/shm` and `top` on both"

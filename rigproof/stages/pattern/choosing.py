@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from rigproof.devices.device import Device
-from rigproof.records.message_text import what_it_says
+from rigproof.records.message_text import telling_line, what_it_says
 from rigproof.stages.pattern.passes import NUMBERS, Chunk, Compared, Content, Found, Passes, TorchPasses
 
 VARIABLE = "TRITON_CACHE_DIR"
@@ -73,7 +73,7 @@ def choose(device: Device) -> tuple[MakePasses, str]:
     except ImportError as error:
         return TorchPasses, f"Triton cannot be imported: {what_it_says(error, LONGEST)}"
     except Exception as error:  # a compiler fails in any way; on a broken card torch fails next
-        what = f"{type(error).__name__}: {what_it_says(error, LONGEST)}"
+        what = f"{type(error).__name__}: {telling_line(str(error))[:LONGEST]}".removesuffix(": ")
         return TorchPasses, f"Triton's kernels do not run here: {what}"
     return (TorchPasses, f"Triton's kernels {reason}") if reason else (TritonPasses, "")
 

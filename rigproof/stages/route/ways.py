@@ -299,10 +299,12 @@ class Ways:
 
     @cached_property
     def ahead_s(self) -> float | None:
-        """Of the other nodes' clocks, by their median; None if it is not known."""
+        """Of the other node's clock, of several of the median of all; None if it is not known."""
         others = [one.ahead_s for one in self.told() if one.ahead_s is not None and isfinite(one.ahead_s)]
         own_s = self.own.ahead_s
-        return own_s - median(others) if others and own_s is not None and isfinite(own_s) else None
+        if not others or own_s is None or not isfinite(own_s):
+            return None
+        return own_s - median(others if len(others) == 1 else [*others, own_s])
 
     @property
     def clock(self) -> str:

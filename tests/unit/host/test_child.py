@@ -287,6 +287,9 @@ def test_the_answer_is_the_last_message_and_the_status_says_how_it_ended(child_m
     answer = ask(child_module("raise RuntimeError('driver trouble')"), limit_s=LIMIT_S)
     assert (answer.message, answer.status) == (None, 1)
     assert answer.complaint == "RuntimeError: driver trouble"
+    said = "terminate called\\n  what():  CUDA error: out of memory\\nframe #9: clone\\n"
+    answer = ask(child_module(f"sys.stderr.write('{said}')\nsys.stderr.flush()\nos.abort()"), limit_s=LIMIT_S)
+    assert (answer.status, answer.complaint) == (-signal.SIGABRT, "what():  CUDA error: out of memory")
     answer = ask(child_module("os.kill(os.getpid(), 11)"), limit_s=LIMIT_S)
     assert (answer.message, answer.status, answer.complaint) == (None, -signal.SIGSEGV, "")
 

@@ -7,8 +7,11 @@ import pytest
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.roots import ROOTS, with_roots
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import FOLLOWS, Outcome, Verdict
 from rigproof.report.content.order import of_outcome, reading_order
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS
 from support.exchange import messages
 
 GPU, NODE = "pc1/gpu0", "pc1"
@@ -226,6 +229,20 @@ def test_what_a_pair_lost_follows_from_a_lost_worker_and_from_no_clock(bench, mo
     lost = Verdict("cluster.no_timeouts", "rig", Outcome.FAIL, remedy="look")
     *_, found = with_roots([clock, lost, pair], Evidence(bench.recording, bench.loaded))
     assert found.remedy == f"{FOLLOWS}cluster.no_timeouts of rig, see there first"
+
+
+@pytest.mark.parametrize("slow", [("pc1+pc2",), ("pc1+pc2", "pc2+pc3", "pc1+pc3")])
+def test_a_slow_lan_does_not_follow_from_itself(slow):
+    """It once did where every pair was slow, so that no sentence said what to do."""
+    nodes = [
+        {"name": name, "address": name, "cpus": 16, "gpus": [{"sku": "rtx-3090"}]}
+        for name in ("pc1", "pc2", "pc3")
+    ]
+    loaded = over_defaults({"name": "lab", "nodes": nodes}, "lab.toml", KINDS)
+    evidence = Evidence(simulated_recording(loaded, "quick"), loaded)
+    lan = CATALOGUE["lan.bandwidth"]
+    found = [Verdict(lan.name, pair, Outcome.FAIL, remedy=lan.remedy) for pair in slow]
+    assert with_roots(found, evidence) == found
 
 
 def test_no_outcome_changes(bench):

@@ -25,6 +25,9 @@ OF_NCCL = (
     "Last error:\nsocketPollConnect: connect to 10.0.0.2<40001> returned No route to host"
 )
 
+NO_ROUTE = "socketPollConnect: connect to 10.0.0.2<40001> returned No route to host"
+INTERNAL = "it failed: NCCL error in: a.cpp:1, internal error\nncclInternalError: Internal check failed.\n"
+
 
 @pytest.mark.parametrize(
     ("text", "line"),
@@ -35,6 +38,17 @@ OF_NCCL = (
             "it failed: socketPollConnect: connect to 10.0.0.2<40001> returned No route to host",
         ),
         ("NCCL error in: NCCLUtils.cpp:94", "NCCL error in: NCCLUtils.cpp:94"),
+        (
+            f"{OF_NCCL}\nException raised from x\nframe #9: clone + 0x44 (libc.so.6)\n[rank1]: warning",
+            NO_ROUTE,
+        ),
+        (f"{INTERNAL}Last error:\n", "it failed: ncclInternalError: Internal check failed."),
+        (
+            f"{INTERNAL}Last error:\nUnknown NCCL Error\n",
+            "it failed: ncclInternalError: Internal check failed.",
+        ),
+        (f"{INTERNAL}Last error:\nframe #1: abort", "it failed: ncclInternalError: Internal check failed."),
+        ("NCCL error in: a.cpp:1\nframe #1: abort", "NCCL error in: a.cpp:1"),
         ("\n", ""),
     ],
 )

@@ -228,8 +228,20 @@ def test_what_a_signal_did_is_said_also_of_a_host_that_is_cut_off():
     assert halt(of_host(0), of_host(1, TIMED_OUT, make=died, status=-9), size=2)[0] == "killed"
 
 
-def test_memory_that_ran_short_is_said():
-    assert halt(died(1, message="it failed: OutOfMemoryError: CUDA out of memory"))[0] == "memory"
+@pytest.mark.parametrize(
+    "error",
+    [
+        "OutOfMemoryError: CUDA out of memory",
+        "DistBackendError: NCCL error in: a.cpp:1\nncclUnhandledCudaError: it failed\nLast error:\n"
+        "Cuda failure 2 'out of memory'",
+        "RuntimeError: CUDA driver error: out of memory",
+        "RuntimeError: Triton Error [CUDA]: out of memory",
+        "RuntimeError: Cannot allocate memory (12)",
+        "MemoryError",
+    ],
+)
+def test_memory_that_ran_short_is_said(error):
+    assert halt(died(1, message=f"it failed: {error}"))[0] == "memory"
 
 
 @pytest.mark.parametrize("odd", [{"sequence": None}, {"mib": "x"}, {"inside": 3}, {"status": "x"}])

@@ -344,6 +344,27 @@ def test_a_core_that_is_the_limit_warns(run):
     assert run.first().outcome is Outcome.FAIL
 
 
+def test_few_losses_of_the_other_direction_do_not_hide_the_core_that_is_the_limit(run):
+    run.slower(0.7, "n1+n2", traffic="tcp", direction="back")
+    run.counted(only=lambda one: one.direction == "back", cpu_share=0.97)
+    run.counted(only=lambda one: one.sent and one.direction == "out", resent=400)  # less than fails
+    run.counted(only=lambda one: one.sent and one.direction == "back", resent=1)
+    found = run.first()
+    assert found.outcome is Outcome.WARN
+    assert "of TCP's segments were sent again" in found.detail
+    assert "was the limit (97 % busy), not the link" in found.detail
+
+
+def test_where_tcp_loses_segments_slow_objects_are_not_said_to_be_ray_s_own_doing(run):
+    run.slower(0.3, "n1+n2", traffic="ray")
+    assert "TCP is fast: not the cable" in run.first().detail
+    run.counted(only=lambda one: one.traffic == "tcp" and one.sent, resent=250)
+    found = run.first()
+    assert found.outcome is Outcome.FAIL
+    assert "sent again: a bad cable, port or switch" in found.detail
+    assert "not the cable" not in found.detail
+
+
 def test_silence_fails_and_names_the_node(run):
     for pair in ("n1+n2", "n2+n3"):
         run.happened("lan_silent", "tcp: nothing came from n2 for 5 s", pair)
