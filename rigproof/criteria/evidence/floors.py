@@ -79,8 +79,8 @@ class Measured:
     """The work whose rate is judged: which figure it is, how it is measured, and in which rounds.
 
     `labels`: those of its rounds that a champion must share. `most`: no device of this kind is faster, if the
-    figure is not a rate of arithmetic. `champion_share`: what is asked of a champion, if not
-    `limits.champion_share`.
+    figure is not a rate of arithmetic. `champion_share`: what is asked of a champion, if that is
+    less than `limits.champion_share`.
     """
 
     figure: FigureKind
@@ -134,9 +134,12 @@ def floor_of(device: DeviceEvidence, done: Measured, *others: Limit) -> Limit | 
 
 def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     kept = _champions(device, done)
-    share = device.optional_limit(done.champion_share or CHAMPION_SHARE)
+    share = device.optional_limit(CHAMPION_SHARE)
     if not kept or share is None:
         return None
+    own = None if done.champion_share is None else device.optional_limit(done.champion_share)
+    if own is not None and own.value < share.value:
+        share = own
     now_w = device.identity.power_limit_w
     same = [one for one in kept if not done.figure.scaled or same_power(one.power_limit_w, now_w)]
     if same:

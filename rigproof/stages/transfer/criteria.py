@@ -21,7 +21,6 @@ from rigproof.criteria.evidence.link import (
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.slowed import slowed_by
 from rigproof.profiles.planning.floor_basis import Conditions
-from rigproof.profiles.tables.base import LimitKey
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, count_of, figure
@@ -41,7 +40,8 @@ TITLES = {H2D: "host to card", D2H: "card to host", BOTH: "both ways"}
 ON_CPU = "the CPU has no link of its own: what it copies stays in the host's memory"
 FLOOR = (
     "`stages.transfer.floor_x16_gbps` for the generation that the link has under load, in proportion to its "
-    "lanes{both}; or, if that is higher, `{champion}` of this GPU's champion (docs/champions.md); "
+    "lanes{both}; or, if that is higher, `limits.champion_share`{less} of this GPU's champion "
+    "(docs/champions.md); "
     "a floor in the rig profile stands alone. Later, in company, a direction "
     "keeps `limits.best_quarter_share` of its rate alone, or of what GPUs of the host with the same link "
     "keep: one that does not warns, two fail. No floor if the link cannot be read. While all GPUs of the "
@@ -51,8 +51,10 @@ STAYS_DOWN = (
     "the link goes down between loads and does not come up for transfers: switch ASPM off in the BIOS, then "
     "reseat card and riser"
 )
-LIMITS_OF_ALL = (FLOOR_X16_GBPS, BEST_QUARTER_SHARE, TOGETHER_SHARE, CEILING_SHARE)
+LIMITS_OF_ONE = (FLOOR_X16_GBPS, CHAMPION_SHARE, BEST_QUARTER_SHARE, TOGETHER_SHARE, CEILING_SHARE)
+LIMITS_OF_BOTH = (*LIMITS_OF_ONE, BOTH_SHARE, BOTH_CHAMPION_SHARE)
 BOTH_FLOORS = " (`stages.transfer.both_share` of it for each direction)"
+LESS = " (or `stages.transfer.both_champion_share`, if less)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,9 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
     kind = FIGURES[direction]
     conditions = Conditions(kind.precision, found.mib, 1, torch_of(device))
     labels = {**kind.labels, "mib": found.mib}
-    done = Measured(kind, conditions, labels, champion_share=_champion_share(direction))
+    done = Measured(
+        kind, conditions, labels, champion_share=BOTH_CHAMPION_SHARE if direction == BOTH else None
+    )
     floor = floor_of(device, done, *_link_floors(device, direction, link))
     rates = (done.rate(found.best, floor),)
     detail = ", ".join(filter(None, ("" if link is None else link_name(*link), _in_company(found))))
@@ -128,11 +132,6 @@ def _judged(direction: str, device: DeviceEvidence) -> Finding:
         rates=rates,
         over=() if good else _spans(device, direction, ALONE, TOGETHER),
     )
-
-
-def _champion_share(direction: str) -> LimitKey[float | None]:
-    """Both ways ask the most of the host's memory, which others use, too."""
-    return BOTH_CHAMPION_SHARE if direction == BOTH else CHAMPION_SHARE
 
 
 def _spans(device: DeviceEvidence, direction: str, *companies: str) -> list[tuple[float, float]]:
@@ -290,7 +289,7 @@ def _link_floors(device: DeviceEvidence, direction: str, link: tuple[int, int] |
 
 
 def _criterion(direction: str) -> Criterion:
-    judge, champion_share = partial(_judged, direction), _champion_share(direction)
+    judge, both = partial(_judged, direction), direction == BOTH
     judge.__doc__ = (
         f"Verified copies {MEANINGS[direction]}. Each GPU of a host transfers alone, one after the other, "
         "then all at once. The better of the two rates is judged, each without the slowest tenth of the "
@@ -302,8 +301,8 @@ def _criterion(direction: str) -> Criterion:
         title=TITLES[direction],
         unit=UNIT,
         direction="at_least",
-        limit=FLOOR.format(both=BOTH_FLOORS if direction == BOTH else "", champion=champion_share),
-        limits=(*LIMITS_OF_ALL, champion_share, *((BOTH_SHARE,) if direction == BOTH else ())),
+        limit=FLOOR.format(both=BOTH_FLOORS if both else "", less=LESS if both else ""),
+        limits=LIMITS_OF_BOTH if both else LIMITS_OF_ONE,
         severity="reseat",
         remedy="see transfer.link and transfer.errors first; then try a slot of the CPU's own, without IOMMU "
         "translation and ASPM",

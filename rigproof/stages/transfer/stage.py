@@ -75,7 +75,7 @@ class TransferSettings(OptionalSettings):
         json_schema_extra=Meaningful(0.3, 0.95, "passes a link that stalls both ways", "fails sound cards"),
     )
     both_champion_share: Share | None = optional(
-        "Floor of the rate both ways at once, as a share of this GPU's champion, in place of "
+        "Floor of the rate both ways at once, as a share of this GPU's champion, where that is less than by "
         "limits.champion_share.",
         Meaningful(0.5, 0.95, "passes a link at half its rate", "fails sound cards of a busy host"),
     )

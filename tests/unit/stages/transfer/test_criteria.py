@@ -360,15 +360,28 @@ def test_a_run_keeps_a_champion_of_each_direction_and_holds_the_next_run_to_it(b
     assert "× 0.8 of" in found.limit_source
 
 
-def test_a_rig_that_states_no_share_of_its_champion_has_no_such_floor_both_ways(bench):
+@pytest.mark.parametrize(
+    ("shares", "rate", "outcome", "limit"),
+    [
+        ({}, 0.82, PASS, "× 0.8 of"),
+        ({"both_champion_share": None}, 0.93, FAIL, "× 0.95 of"),  # as in recordings without that key
+        ({"champion_share": 0.7}, 0.75, PASS, "× 0.7 of"),
+        ({"champion_share": None}, 0.7, PASS, "0.6 of twice"),  # champions are no floor
+    ],
+)
+def test_copies_both_ways_are_held_against_the_lesser_share_of_the_champion(
+    bench, shares, rate, outcome, limit
+):
     card = bench.recording.gpus[GPU].uuid
     figures = gpu_figures(bench.recording, [bench.verdict_of(BOTH)])[card]
     bench.champions = {card: {one.figure: (one.rate(),) for one in figures}}
-    bench.settings("transfer", both_champion_share=None)
-    bench.slower(GPU, 0.75)
+    own = {key: value for key, value in shares.items() if key == "both_champion_share"}
+    bench.settings("transfer", **own)
+    bench.limits(**{key: value for key, value in shares.items() if key not in own})
+    bench.slower(GPU, rate)
     found = bench.verdict_of(BOTH)
-    assert found.outcome is PASS
-    assert found.limit_source.startswith("0.6 of twice")
+    assert found.outcome is outcome
+    assert limit in found.limit_source
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
