@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
+from itertools import combinations, pairwise, product, zip_longest
 from typing import TypeVar
 
 from rigproof.profiles.planning.subjects import round_robin
@@ -133,10 +133,14 @@ class _Search:
         rests = [tuple(one for one in own if one not in alone) for own in bad]
         again = yield from self._ask([rest for rest in rests if len(rest) > 1])
         bad = [rest for rest in rests if len(rest) > 1 and not again[rest]]
-        healthy = [own[0] for own in self.nodes.values() if tested.get(tuple(own), own[0] not in alone)]
+        healthy = [own for own in self.nodes.values() if tested.get(tuple(own), own[0] not in alone)]
+        ready = [
+            one for layer in zip_longest(*healthy) for one in layer if one is not None
+        ]  # first one of each node
         searches = []
         for number, own in enumerate(bad):
-            strangers = [(one,) for one in healthy[2 * number : 2 * number + 2]]
+            places = range(2 * number, 2 * number + min(2, len(ready)))
+            strangers = [(ready[place % len(ready)],) for place in places]
             searches.append(self._find([(one,) for one in own], strangers))
         found += [one for some in (yield from _in_step(searches)) for one in some]
         if len(self.nodes) > 1:

@@ -35,6 +35,7 @@ NODES_TCP_SHARE = KIND.key(lambda own: own.nodes_tcp_share)
 UNIT = "GB/s"
 ALIKE = 1.25  # pairs that are connected in the same way copy as fast, but for so much
 FEWEST_OTHERS = 2  # groups that a group is compared with
+FEWEST_ALIKE = 2  # parts of one size and model, for the best of them to say what a sound one does
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,21 +235,26 @@ def bounds_of_part(
     """Below the first rate a part of a team is slow, from the second on it is fine, GB/s; between is unknown.
 
     Fewer GPUs have another rate than more. So a part is held against the SKU file's figure for as many, else
-    against the best of that size among `rates`, of the team's parts. `of_team`, the team's own limit, holds
-    for parts over nodes, whose links set the pace, and where the rig has a floor for every group. An
+    against the best of that size and those models among `rates`, of the team's parts; of a lone one against
+    what its GPUs copied to each other. `of_team`, the team's own limit, holds for all of it, for parts over
+    nodes, whose links set the pace, and where the rig has a floor for every group. An
     all-reduce that reaches it is fine, since its bus bandwidth is made to be that of any number of ranks
     (nccl-tests, doc/PERFORMANCE.md); over NVLink a few GPUs may be slower than eight, so one that does not is
     told by parts of its size alone.
     """
-    if team.subject == RIG or _is_stated(operation, team):
-        return of_team, of_team
     own = {one.subject: one for one in devices_of(team)}
+    if team.subject == RIG or _is_stated(operation, team) or own.keys() == set(part):
+        return of_team, of_team
     devices = [own[one] for one in part]
     if (limit := _sku_limit(operation, devices, mib)) is not None:
         return limit.value, limit.value
     skus = Counter(_skus(devices))
     alike = [rate for one, rate in rates.items() if Counter(_skus([own[it] for it in one])) == skus]
-    least = devices[0].limit(GROUP_SHARE).value * max(alike) if len(alike) > 1 else 0.0
+    copied = _pairs_limit(operation, team, devices, mib) if len(alike) < FEWEST_ALIKE else None
+    if copied is not None:
+        least = copied.value
+    else:
+        least = devices[0].limit(GROUP_SHARE).value * max(alike) if len(alike) >= FEWEST_ALIKE else 0.0
     if operation != ALL_REDUCE:
         return least, least or math.inf
     least = min(least, of_team)

@@ -2,7 +2,9 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
@@ -32,11 +34,15 @@ STAGE = "collective"
 LEVELS = ("quick", "standard", "extended", "soak")
 
 
-def rig(nodes: int, gpus: int, sku: str = "h100-sxm") -> LoadedRig:
-    """A rig of so many nodes with so many of these cards each, that does little else."""
-    of = {"cpus": 64, "ram_gib": 512, "gpus": [{"sku": sku}] * gpus}
+def rig(nodes: int, gpus: int, *skus: str, others: Mapping[str, int] = {}) -> LoadedRig:
+    """A rig of so many nodes with so many cards each, of these models in turn, that does little else.
+
+    `others`: further stages and their lengths.
+    """
+    models = cycle(skus or ("h100-sxm",))
+    of = {"cpus": 64, "ram_gib": 512, "gpus": [{"sku": next(models)} for _ in range(gpus)]}
     named = [{"name": f"n{one}", "address": f"n{one}.lan", **of} for one in range(nodes)]
-    tables = lengths(*LEVELS, settle_s=1, measure_s=1, **(NONE | {"sustained": 2, STAGE: 4}))
+    tables = lengths(*LEVELS, settle_s=1, measure_s=1, **(NONE | {"sustained": 2, STAGE: 4, **others}))
     return over_defaults({"name": "lab", **tables, "nodes": named}, "lab.toml", KINDS)
 
 
@@ -126,6 +132,34 @@ def test_of_two_cards_that_are_fine_alone_it_is_said_that_nobody_can_tell(fault)
     ((kind, subject, message),) = said(recording)
     assert (kind, subject, turns(recording)) == ("not_told", "n0", 1)
     assert message.startswith("who is to blame cannot be told: nobody else is fine")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "skus", "slow"),
+    [
+        (2, ("rtx-3090", "rtx-3090"), {"n0/gpu0"}),
+        (2, ("rtx-3090", "rtx-3090"), {"n1/gpu1"}),
+        (3, ("rtx-3090", "rtx-3090"), {"n0/gpu0", "n1/gpu1"}),  # both meet the GPUs of the node that is fine
+        (1, ("rtx-3090", "rtx-3070", "rtx-4090"), {"n0/gpu2"}),  # no two parts of it are of the same models
+        (1, ("rtx-3090", "rtx-3070", "rtx-4090"), {"n0/gpu1"}),
+    ],
+)
+def test_a_slow_card_is_named_by_few_others_and_by_unlike_ones(nodes, skus, slow) -> None:
+    faults = tuple(f"collective-slow@{one}" for one in sorted(slow))
+    loaded = rig(nodes, len(skus), *skus, others={"peer": 1} | ({"lan": 1} if nodes > 1 else {}))
+    recording = simulated_recording(loaded, "quick", faults)
+    assert {message for _, _, message in said(recording)} == {
+        f"{one} is to blame: it fails with each partner" for one in slow
+    }
+
+
+def test_partners_over_a_lan_say_nothing_of_two_cards_that_are_slow_together() -> None:
+    """Either card, or what joins them, is slower than NVLink and faster than the LAN."""
+    loaded = rig(2, 2, others={"peer": 1, "lan": 1})
+    recording = simulated_recording(loaded, "quick", ("nvlink-down@n1/gpu0",))
+    ((kind, subject, message),) = said(recording)
+    assert (kind, subject) == ("not_told", "n1")
+    assert message.endswith("cannot be told: who is fine is in other nodes, and the way there is slower")
 
 
 def path_of(recording: Recording, loaded: LoadedRig) -> Verdict:
