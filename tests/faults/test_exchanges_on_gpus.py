@@ -48,7 +48,8 @@ HEAD = """# {title} GPUs that exchange data, and what was done to one of them
 Each row is a run on {count} real GPUs, `{test}`.
 The fault is done by software, to GPU 1 unless all are named.
 Each run judges some criteria only, so it ends INCOMPLETE, even without a fault, unless something fails.
-A rank is named where the fault showed, which may be another one; `NCCL_NVLS_ENABLE=0` is what these hosts set by themselves.
+A rank is named where the fault showed, which may be another one.
+`NCCL_NVLS_ENABLE=0` is what these hosts set by themselves.
 
 | Fault | Verdict | Criterion | What it says |
 |---|---|---|---|
