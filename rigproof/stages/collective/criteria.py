@@ -81,7 +81,7 @@ OF_PAIRS = (
     "they are slow: a ring passes few pairs, and what only another one does, no other level looks for"
 )
 WRONG = "see `sudo dmesg` for IOMMU and ACS"
-WRONG_GPU = "do not train on what is to blame: reseat or replace it"
+WRONG_GPU = "reseat or replace what is to blame"
 IN_NODE = "compare `nvidia-smi topo -m` with the node's manual"
 SLOW = "see `nvidia-smi topo -m`; between nodes lan.bandwidth, `top` and `ethtool -S`"
 

@@ -152,7 +152,7 @@ class Results:
         if not any(one & group for one in self.fine):
             return "nobody else is fine, to test them with"
         if not any(one & group for one in self._fine_like(group)):
-            return "who is fine is in other nodes, and the way there is slower"
+            return "the way to those who are fine is slower"
         times = self.bad.count(group)
         often = "once" if times == 1 else f"{times} times"
         return f"results contradict each other: together they failed {often}, and nothing explains that"

@@ -159,7 +159,7 @@ def test_partners_over_a_lan_say_nothing_of_two_cards_that_are_slow_together() -
     recording = simulated_recording(loaded, "quick", ("nvlink-down@n1/gpu0",))
     ((kind, subject, message),) = said(recording)
     assert (kind, subject) == ("not_told", "n1")
-    assert message.endswith("cannot be told: who is fine is in other nodes, and the way there is slower")
+    assert message.endswith("cannot be told: the way to those who are fine is slower")
 
 
 def path_of(recording: Recording, loaded: LoadedRig) -> Verdict:
