@@ -134,9 +134,8 @@ class _Search:
         again = yield from self._ask([rest for rest in rests if len(rest) > 1])
         bad = [rest for rest in rests if len(rest) > 1 and not again[rest]]
         healthy = [own for own in self.nodes.values() if tested.get(tuple(own), own[0] not in alone)]
-        ready = [
-            one for layer in zip_longest(*healthy) for one in layer if one is not None
-        ]  # first one of each node
+        firsts_first = (one for layer in zip_longest(*healthy) for one in layer)
+        ready = [one for one in firsts_first if one is not None]
         searches = []
         for number, own in enumerate(bad):
             places = range(2 * number, 2 * number + min(2, len(ready)))

@@ -250,11 +250,11 @@ def bounds_of_part(
         return limit.value, limit.value
     skus = Counter(_skus(devices))
     alike = [rate for one, rate in rates.items() if Counter(_skus([own[it] for it in one])) == skus]
-    copied = _pairs_limit(operation, team, devices, mib) if len(alike) < FEWEST_ALIKE else None
-    if copied is not None:
-        least = copied.value
+    if len(alike) >= FEWEST_ALIKE:
+        least = devices[0].limit(GROUP_SHARE).value * max(alike)
     else:
-        least = devices[0].limit(GROUP_SHARE).value * max(alike) if len(alike) >= FEWEST_ALIKE else 0.0
+        copied = _pairs_limit(operation, team, devices, mib)
+        least = 0.0 if copied is None else copied.value
     if operation != ALL_REDUCE:
         return least, least or math.inf
     least = min(least, of_team)
