@@ -55,7 +55,8 @@ class SimulatedForm:
     worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory our
     workers hold: what the plan gives them, filled by each worker or by all together; most of the card; or
     little. `verifies_memory`: they compare all that they hold with what it should be. `unnoticed`: why
-    nothing could notice the fault in the stage on that card; empty if something can. `least_by`:
+    nothing could notice the fault in the stage on that card; empty if something can. `left_out(fault, spec)`:
+    why a worker with this task does nothing that the fault acts on; empty if it does. `least_by`:
     the smallest share (`by=`) of a fault that its limits leave no room for, if that is more than the default.
     """
 
@@ -64,6 +65,7 @@ class SimulatedForm:
     holds: Holds = "little"
     verifies_memory: bool = False
     unnoticed: Callable[["InjectedFault", CardWork], str] = always_noticed
+    left_out: Callable[["InjectedFault", Any], str] | None = None
     least_by: Mapping[str, float] = field(default_factory=dict)
 
     def misses(self, kind: "FaultKind", fault: "InjectedFault", work: CardWork) -> str:

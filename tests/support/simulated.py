@@ -3,15 +3,14 @@
 from functools import cache
 from pathlib import Path
 
-from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
+from rigproof.run.simulated.making import planned_faults
 from rigproof.simulation.faults.injected import StageWindow
-from rigproof.simulation.faults.parsing import parse_faults
 from rigproof.simulation.host import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.silicon.card import SimulatedCard
@@ -40,9 +39,7 @@ def rig_from(folder: Path, text: str, kinds: StageKinds = KINDS) -> LoadedRig:
 def simulated(loaded: LoadedRig, *faults: str, level: LevelName = "standard", seed: int = 0) -> SimulatedRig:
     """The rig with these faults."""
     plan = make_plan(loaded, level)
-    return SimulatedRig(
-        loaded, plan, FORMS, parse_faults(faults, FAULTS, loaded, plan.stages, FORMS, laps=plan.laps), seed
-    )
+    return SimulatedRig(loaded, plan, FORMS, planned_faults(faults, loaded, plan), seed)
 
 
 def card_of(subject: str, *faults: str, rig: str = DUAL, seed: int = 0) -> SimulatedCard:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
+from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
-from rigproof.stages.registry import FORMS
+from rigproof.stages.kind import StageWork
+from rigproof.stages.registry import FORMS, KINDS
 
 if TYPE_CHECKING:
     from rigproof.simulation.rig import SimulatedRig
@@ -15,6 +17,23 @@ if TYPE_CHECKING:
 
 class NotSimulated(Exception):  # noqa: N818 - says what is the case
     """The rig or a fault cannot be simulated; the message says what to change."""
+
+
+def planned_faults(texts: Sequence[str], loaded: LoadedRig, plan: Plan) -> tuple[InjectedFault, ...]:
+    """The faults of these texts, on a rig with this plan.
+
+    Raises:
+        FaultError: naming the first wrong text, or one of a fault of what its stage leaves out in this plan.
+    """
+    found = parse_faults(texts, FAULTS, loaded, plan.stages, FORMS, laps=plan.laps)
+    for text, fault in zip(texts, found, strict=True):
+        left_out = FORMS[fault.stage].left_out
+        if left_out is None:
+            continue
+        specs = KINDS[fault.stage].specs(StageWork(loaded, plan, plan.stage(fault.stage), {}))
+        if why := left_out(fault, next(iter(specs.values()))):
+            raise FaultError(f"--hw-inject {text}: nothing could notice it: {why}; choose another --hw-level")
+    return found
 
 
 def simulated_rig(loaded: LoadedRig, plan: Plan, inject: Sequence[str], seed: int) -> "SimulatedRig":
@@ -31,7 +50,7 @@ def simulated_rig(loaded: LoadedRig, plan: Plan, inject: Sequence[str], seed: in
                 "unknown; write an SKU of hwprofiles/gpus there, such as rtx-3090"
             )
     try:
-        faults = parse_faults(inject, FAULTS, loaded, plan.stages, FORMS, laps=plan.laps)
+        faults = planned_faults(inject, loaded, plan)
     except FaultError as error:
         raise NotSimulated(str(error)) from error
     # Here, since it loads NVML's bindings: the plan of a real rig needs none.

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
-from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import recorded
@@ -16,9 +15,9 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.simulated.ground import simulated_ground
+from rigproof.run.simulated.making import planned_faults
 from rigproof.run.simulated.stages import heard_by
 from rigproof.simulation.faults.injected import SimulatedClock
-from rigproof.simulation.faults.parsing import parse_faults
 from rigproof.simulation.host import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.stages.registry import FORMS
@@ -45,7 +44,7 @@ def simulated_recording(
     """
     loaded = completed(loaded, simulated_inventory(loaded))
     plan = make_plan(loaded, level)
-    injected = parse_faults(faults, FAULTS, loaded, plan.stages, FORMS, laps=plan.laps)
+    injected = planned_faults(tuple(faults), loaded, plan)
     rig = SimulatedRig(loaded, plan, FORMS, injected, seed)
     clock = SimulatedClock()
     run = RunInfo(

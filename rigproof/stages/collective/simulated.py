@@ -295,4 +295,14 @@ def _round(rank: Rank, case: Case, t_s: float, each_s: float) -> Round:
     return replace(done, subject=task.crew.subject)
 
 
-SIMULATED = SimulatedForm(segments, records)
+def _left_out(fault: InjectedFault, spec: CollectiveSpec) -> str:
+    """Operations, or sizes, that are not done."""
+    done = [one.mib for one in spec.cases() if fault.field in (None, one.operation)]
+    if not done:
+        return f"the {STAGE} stage does no {fault.field}"
+    if fault.to is not None and max(done) < fault.to:
+        return f"the {STAGE} stage does {max(done)} MiB at most"
+    return ""
+
+
+SIMULATED = SimulatedForm(segments, records, left_out=_left_out)

@@ -36,6 +36,7 @@ def _alone(loaded: LoadedRig, _node: str) -> str:
     return "" if several else "the rig has no other node with a device"
 
 
+OBJECT_PORT = "lan-object-port"
 FAULTS = (
     FaultKind(
         "slow-link",
@@ -58,7 +59,7 @@ FAULTS = (
         host_lacks=_alone,
     ),
     FaultKind(
-        "lan-object-port",
+        OBJECT_PORT,
         "a firewall eats the port of Ray's object manager on the node, and no other",
         ("lan.bandwidth",),
         scope="node",
@@ -111,7 +112,7 @@ def records(task: Task, spec: LanSpec) -> Records:
     lengths_s = {TCP: spec.tcp_s, **dict.fromkeys(libraries, spec.library_s)}
     lengths_s |= {RAY: spec.ray_s} if spec.ray_s else {}
     for traffic, length_s in lengths_s.items():
-        if traffic == RAY and _faults(task, "lan-object-port", names):
+        if traffic == RAY and _faults(task, OBJECT_PORT, names):
             if not first:
                 message = f"nothing came from the store of {names[0]} for 12 s"
                 yield _silent(task, t_s + 12.0, message)
@@ -183,4 +184,9 @@ def _traffic(
     )
 
 
-SIMULATED = SimulatedForm(at_rest, records)
+def _left_out(fault: InjectedFault, spec: LanSpec) -> str:
+    """Ray's objects, which a short run does not send."""
+    return f"the {STAGE} stage sends no objects" if fault.name == OBJECT_PORT and not spec.ray_s else ""
+
+
+SIMULATED = SimulatedForm(at_rest, records, left_out=_left_out)

@@ -33,9 +33,9 @@ BEST = "the best way between the nodes"
     scope="node",
     limit="each node's own name leads to it from outside; gloo, NCCL (where there are GPUs) and Ray take a "
     "way that no other one between the same nodes beats (a cable beats Wi-Fi, VPN and a bridge of "
-    "containers; of two cables one `stages.route.faster_factor` times as fast, by bursts, or where a burst "
-    "is more than the slower ports carry by what the ports state), at no less than "
-    "`stages.route.least_mbps` and full duplex; connections to a port that the system "
+    "containers; of two cables one `stages.route.faster_factor` times as fast, by bursts, or by what the "
+    "ports state where a burst is more than the slower ports carry, or one CPU core the limit of both), at "
+    "no less than `stages.route.least_mbps` and full duplex; connections to a port that the system "
     "chose are answered, packets of the full size arrive, and what the three send is right. Clocks that "
     "differ by more than `stages.route.clock_warn_s` warn",
     limits=(FASTER_FACTOR, LEAST_MBPS, CLOCK_WARN_S),

@@ -38,7 +38,8 @@ class RouteSettings(OptionalSettings):
     # Short bursts vary by a fifth on a busy PC; the next faster kind of port has 2.5 times as much.
     faster_factor: Positive = Field(
         description="The way that is taken fails if another one between the same nodes is so many times as "
-        "fast, by bursts or, where a burst is more than the slower port carries, by what their ports state.",
+        "fast, by bursts or, where a burst is more than the slower port carries or one CPU core is the limit "
+        "of both, by what their ports state.",
         json_schema_extra=Meaningful(
             1.3, 5, "takes noise for a faster way", "accepts 2.5 Gbit/s where there are 10"
         ),
