@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 
 from rigproof.profiles.planning.subjects import round_robin
 from rigproof.stages.collective.blame import in_turns
-from rigproof.stages.collective.results import WHY, Culprit, Kind, Members, Result, node_of
+from rigproof.stages.collective.results import Culprit, Kind, Members, Result, node_of, why_of
 
 FEWEST_UNITS = 3  # two are the team itself
 
@@ -82,7 +82,7 @@ def culprits(
     whole = [unit for unit in units if often[unit] > 1 and not fine[unit]]
     kind: Kind = "gpu" if _inside(members) else "node"
     rest = {unit: tuple(one for one in members if one not in unit) for unit in whole}
-    found = [Culprit(kind, unit, rest[unit], WHY[kind]) for unit in whole]
+    found = [Culprit(kind, unit, rest[unit], why_of(kind, unit)) for unit in whole]
     for pair in bad:
         one, other = pairs[pair]
         if one in whole or other in whole:
@@ -90,7 +90,7 @@ def culprits(
         if pair in once:
             found.append(Culprit("unknown", pair, why="they failed once, and not again"))
         elif fine[one] and fine[other]:
-            found.append(Culprit("link", one, other, WHY["link"]))
+            found.append(Culprit("link", one, other, why_of("link", one)))
         else:
             found.append(Culprit("unknown", pair, why="nobody is known to be fine with both"))
     return found

@@ -69,6 +69,11 @@ class Culprit:
         return not (members.isdisjoint(self.one) or members.isdisjoint(self.other))
 
 
+def why_of(kind: Kind, one: Members) -> str:
+    """Why these are to blame: of a node with one GPU that, too, may be it."""
+    return WHY[kind].replace("its network", "its GPU, network") if len(one) == 1 else WHY[kind]
+
+
 def node_of(device: str) -> str:
     """The node of a device."""
     return device.rpartition("/")[0]
@@ -123,7 +128,7 @@ class Results:
         Where a result is left that nothing explains, nobody is named.
         """
         sure = [one for one in found if self._holds(one, found)]
-        told = [replace(one, why=one.why or WHY[one.kind]) for one in sure]
+        told = [replace(one, why=one.why or why_of(one.kind, one.one)) for one in sure]
         told += [one for one in found if one.kind == "unknown" and one.why]
         doubtful = [one for one in found if one not in sure and not one.why]
         unexplained = [group for group in self.bad if not self._explained(group, told)]

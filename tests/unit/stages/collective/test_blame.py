@@ -83,6 +83,15 @@ def test_a_fault_of_a_small_rig_is_found(nodes, gpus, faults, named):
     assert all(one.why for one in found.culprits)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "own"), [(1, "its GPU, network card, cable, settings"), (2, "its network card, cable, settings")]
+)
+def test_of_a_node_with_one_gpu_that_may_be_what_is_wrong_with_it(gpus, own):
+    devices = team(3, gpus)
+    (found,) = searched(devices, [node(devices, 1)]).culprits
+    assert (found.kind, found.why) == ("node", f"it fails with each other node: {own}")
+
+
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (2, 1)])
 def test_of_two_that_are_fine_alone_nobody_can_tell_which(nodes, gpus):
     (found,) = searched(team(nodes, gpus), [gpu("n0/gpu0")]).culprits
