@@ -60,6 +60,10 @@ class Interface:
         """Its addresses with their networks."""
         return tuple(ip_interface(one) for one in self.addresses)
 
+    def has(self, address: str) -> bool:
+        """Whether one of its addresses is this one."""
+        return any(str(one.ip) == address for one in self.parsed())
+
 
 def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
     """Every interface with an address, in the kernel's order of IPv4 addresses, by which NCCL chooses."""

@@ -9,6 +9,7 @@ from rigproof.records.identity import DeviceKind
 Phase = Literal["warmup", "measure", "exact"]
 Labels = Mapping[str, str | int]
 TFLOP = "TFLOP"  # 10^12 operations: the unit of work of matrix products, alone or inside larger computations
+MB = "MB"  # 10^6 bytes: the unit of what crosses a network, or goes to a disk
 GB = "GB"  # 10^9 bytes: the unit of copies, of what is read and written, and of what crosses a link
 
 

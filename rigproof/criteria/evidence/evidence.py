@@ -4,9 +4,10 @@ Missing data raises NotMeasured with the reason, so that a criterion cannot pass
 """
 
 import math
+from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -268,6 +269,15 @@ class Evidence(IndexedRecording):
         if self._contradiction:
             raise NotMeasured(self._contradiction)
         return stage
+
+    def specs(self, stage: str) -> list[Mapping[str, Any]]:
+        """What each worker was told to do in a stage; none if that was not recorded.
+
+        NotMeasured if the stage did not run.
+        """
+        told = self.stage(stage).settings.get("specs")
+        every = told.values() if isinstance(told, Mapping) else ()
+        return [one for one in every if isinstance(one, Mapping)]
 
     @cached_property
     def _contradiction(self) -> str:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.profiles.planning.subjects import subjects
-from rigproof.records.measurements import GB
+from rigproof.records.measurements import GB, MB
 
-MB = "MB"
 IN_GB = {GB: 1.0, MB: 1e-3}
 TCP, OUT, BACK = "tcp", "out", "back"
 OF_TEAM = {"operation": "all_reduce", "group": "", "arm": "as it is"}  # labels

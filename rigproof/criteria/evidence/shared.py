@@ -41,6 +41,11 @@ class SharedEvidence:
             raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
         return found
 
+    def unverified(self, stage: str) -> Rounds:
+        """The rounds of a stage, warm-up included, whose result was wrong. They may not be left out."""
+        everything = self.evidence.rounds(self.subject)
+        return everything.only(everything.same("stage", stage) & ~everything.same("verified", True))
+
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern the crew itself."""
         return self.evidence.events.of(self.subject, *kinds)

@@ -18,6 +18,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.launches import disturbed
 from rigproof.criteria.evidence.rates import rate_or_none
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, unbroken
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.strangers import NOT_BY_STRANGERS, Stranger, explanation, stages_of, suspects
 from rigproof.criteria.evidence.want_of_memory import ran_short
 from rigproof.criteria.evidence.windows import Window
@@ -59,6 +60,12 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
 def rate_slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
     """The same for a criterion that also finds wrong results: those are no rate, and have no such excuse."""
     return None if trouble.finding.measured is None else slowed_by(about, trouble)
+
+
+def member_slowed_by(about: SharedEvidence, trouble: Trouble) -> str | None:
+    """The same for devices that work together: explained by what is explained of one of them."""
+    members = (one for one in about.members if isinstance(one, DeviceEvidence))
+    return next(filter(None, (rate_slowed_by(one, trouble) for one in members)), None)
 
 
 def _paced_by_host(device: DeviceEvidence, trouble: Trouble, *, of_sum: bool) -> Disturbed | None:

@@ -78,7 +78,7 @@ def _path(team: SharedEvidence) -> Finding:
         return _failure(team, troubles, failed)
     if excuses:
         raise excuses[0]
-    if not ran and not arms_of(team):
+    if not ran and not _told(team):
         raise NotApplicable("this level has arms only after a failure")
     operation = failed[0][0] if failed else ALL_REDUCE
     found = {arm: speeds(operation, team, arm) for arm in (AS_IT_IS, *ARMS)}
@@ -181,12 +181,9 @@ def _at_one_size(found: Mapping[str, list[Speed]]) -> dict[str, Speed]:
     return {arm: every[max(common)] for arm, every in by_size.items()}
 
 
-def arms_of(team: SharedEvidence) -> set[str]:
-    """The arms, but for the first one, that the team was told to do: by its plan, or after a failure."""
-    specs = team.evidence.stage(STAGE).settings.get("specs")
-    every = specs.values() if isinstance(specs, Mapping) else ()
-    planned = any(isinstance(one, Mapping) and one.get("arm_s") for one in every)
-    return _asked(team).union(ARMS if planned else ())
+def _told(team: SharedEvidence) -> bool:
+    """Whether the team was told to do another arm: by its plan, or after a failure."""
+    return bool(_asked(team)) or any(one.get("arm_s") for one in team.evidence.specs(STAGE))
 
 
 def _asked(team: SharedEvidence) -> set[str]:

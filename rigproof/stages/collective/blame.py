@@ -92,7 +92,7 @@ class _Search:
         self._place = {device: place for place, device in enumerate(devices)}
         self._left = left  # results that were not asked for yet
         self._results = Results(devices)
-        self._hints: dict[str, None] = {}
+        self._hints: set[str] = set()
         self._found: list[Culprit] = []
         self._alone: Counter[str] = Counter()  # how often each failed by itself
         self._untold: set[Members] = set()  # groups whose tests said nothing, twice
@@ -112,7 +112,7 @@ class _Search:
         elif told is not None:
             same = self._results.fine if own[told].result == "fine" else self._results.bad
             same.append(frozenset(group))
-            self._hints |= dict.fromkeys(own[told].missing)
+            self._hints.update(own[told].missing)
         return True
 
     def given_up(self, rounds: int) -> tuple[Culprit, ...]:
@@ -208,9 +208,7 @@ class _Search:
             blocks, apart = yield from self._split(parts, units)
             asides += apart
             rest = self._union(blocks)
-            if len(blocks) < 2:
-                break
-            if (yield from self._ask([rest]))[rest]:
+            if len(blocks) < 2 or (yield from self._ask([rest]))[rest]:
                 break
             parts = self._parts(blocks)
         good = _inside(rest, units)
@@ -226,10 +224,10 @@ class _Search:
 
     def _parts(self, items: Items, size: int = 0) -> list[list[Members]]:
         """Items in parts of a size, else in halves; those that others waited for are one, the first time."""
-        hinted = [item for item in items if not self._hints.keys().isdisjoint(item)]
+        hinted = [item for item in items if not self._hints.isdisjoint(item)]
         if 0 < len(hinted) <= len(items) // 2:
             for item in hinted:
-                self._hints = {one: None for one in self._hints if one not in item}
+                self._hints.difference_update(item)
             return [[item for item in items if item not in hinted], hinted]
         size = size if size and size < len(items) else (len(items) + 1) // 2
         return [list(items[start : start + size]) for start in range(0, len(items), size)]

@@ -10,14 +10,13 @@ from rigproof.criteria.criterion import (
     Limit,
     NotApplicable,
     NotMeasured,
-    Trouble,
     pass_or_fail,
 )
 from rigproof.criteria.evidence.fronts import Halt
 from rigproof.criteria.evidence.launches import LAUNCH_MS
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.criteria.evidence.slowed import rate_slowed_by
+from rigproof.criteria.evidence.slowed import member_slowed_by
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
@@ -37,9 +36,11 @@ from rigproof.stages.collective.rates import (
     Speed,
     because,
     devices_of,
+    each_s,
     figure_rate,
     limited,
     not_done,
+    size_name,
     speeds,
 )
 from rigproof.stages.collective.stage import (
@@ -259,13 +260,8 @@ def _criterion(operation: str) -> Criterion:
         "it is the all-reduce",
         stages=(STAGE,),
         rate=True,
-        caused_by_others=_disturbed,
+        caused_by_others=member_slowed_by,
     )(judge)
-
-
-def _disturbed(team: SharedEvidence, trouble: Trouble) -> str | None:
-    """Explains a low rate by strangers on one of the devices, or by who took its host's CPU time."""
-    return next(filter(None, (rate_slowed_by(one, trouble) for one in devices_of(team))), None)
 
 
 CRITERIA = (*map(_criterion, OPERATIONS), path)
@@ -279,12 +275,10 @@ def tables(recording: Recording) -> Iterator[StageTable]:
         for (operation, mib), rounds in sorted(own.by_labels("operation", "mib").items(), key=_in_order):
             ranks = [rounds.only(rounds.same("worker", one)) for one in rounds.distinct("worker")]
             slowest = min(ranks, key=Rounds.rate)
-            each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
             backend = "/".join(sorted(map(str, rounds.distinct_labels("backend"))))
-            size = f"{mib} MiB" if mib else "4 B"
             rate = figure(slowest.rate()) if mib else NO_RATE
-            row = (subject, TITLES.get(operation, str(operation)), size, f"{backend}, {len(ranks)} ranks")
-            rows.append((*row, rate, figure(each_s * 1e6)))
+            what = (subject, TITLES.get(operation, str(operation)), size_name(mib))
+            rows.append((*what, f"{backend}, {len(ranks)} ranks", rate, figure(each_s(slowest) * 1e6)))
     yield StageTable(
         section="Collectives",
         title="Collectives",
@@ -298,4 +292,4 @@ def tables(recording: Recording) -> Iterator[StageTable]:
 
 def _in_order(item: tuple[tuple[str, int], Rounds]) -> tuple[int, int]:
     operation, mib = item[0]
-    return OPERATIONS.index(operation), mib
+    return OPERATIONS.index(operation) if operation in OPERATIONS else len(OPERATIONS), mib

@@ -27,9 +27,7 @@ def wrong_of(team: SharedEvidence, **which: str) -> tuple[str, float] | None:
     for event in sorted(events, key=lambda one: bool(one.data.get("group"))):
         if all(event.data.get(key) == value for key, value in which.items()):
             return event.message, event.t_s
-    everything = team.evidence.rounds(team.subject)
-    unverified = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
-    rounds = unverified.having(**which)
+    rounds = team.unverified(STAGE).having(**which)
     if not len(rounds):
         return None
     operation, from_s = rounds.labels("operation")[0], float(rounds.t_s[0])

@@ -100,13 +100,9 @@ class Operation(ABC):
 
     def __init__(self, elements: int, rank: int, ranks: int, where: torch.device, repeats: int) -> None:
         self.elements, self.rank, self.ranks, self.where = elements, rank, ranks, where
-        parts = ranks if self.sends_parts else 1
-        self.operands = [self._room(parts) for _ in range(repeats)]
-        self.answers = self.operands if self.in_place else [self._room(self._parts) for _ in range(repeats)]
-
-    @property
-    def _parts(self) -> int:
-        return self.ranks if self.gets_parts else 1
+        sent, got = (ranks if parts else 1 for parts in (self.sends_parts, self.gets_parts))
+        self.operands = [self._room(sent) for _ in range(repeats)]
+        self.answers = self.operands if self.in_place else [self._room(got) for _ in range(repeats)]
 
     def _room(self, parts: int) -> torch.Tensor:
         return torch.empty(parts * self.elements, dtype=torch.float32, device=self.where)

@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 
 from rigproof.profiles.planning.subjects import round_robin
 from rigproof.stages.collective.blame import in_turns
-from rigproof.stages.collective.results import Culprit, Kind, Members, Result, node_of, why_of
+from rigproof.stages.collective.results import BAD, Culprit, Kind, Members, Result, node_of, why_of
 
 FEWEST_UNITS = 3  # two are the team itself
 
@@ -76,7 +76,7 @@ def culprits(
     """
     units = units_of(members)
     pairs = {pair: [unit for unit in units if set(unit) <= set(pair)] for pair in results}
-    bad = [pair for pair, result in results.items() if result in ("wrong", "stuck", "slow")]
+    bad = [pair for pair, result in results.items() if result in BAD]
     fine = Counter(unit for pair, ends in pairs.items() if results[pair] == "fine" for unit in ends)
     often = Counter(unit for pair in bad for unit in pairs[pair])
     whole = [unit for unit in units if often[unit] > 1 and not fine[unit]]

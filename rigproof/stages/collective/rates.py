@@ -72,35 +72,45 @@ def speeds(
         members = {one.rpartition("#")[0] for one in of_size.distinct("worker")}
         missing = [one.subject for one in team.members if one.subject not in members]
         if missing:
-            size = f"{mib} MiB" if mib else "4 B"
-            raise NotMeasured(f"no verified {operation} of {size} on {missing[0]}{because(team)}")
+            raise NotMeasured(f"no verified {operation} of {size_name(mib)} on {missing[0]}{because(team)}")
         if min(map(len, by_rank)) < FEWEST_ROUNDS:
             continue
         by_rank, host_paced = _at_own_pace(by_rank)
         slowest = min(by_rank, key=Rounds.rate)
-        each_s = float(slowest.seconds.sum()) / max(1.0, float(slowest.label_numbers("repeats").sum()))
         odd = {bool(number % 2) for number in slowest.label_numbers("elements")}
         elements = " and ".join(name for name, is_odd in (("odd", True), ("even", False)) if is_odd in odd)
         round_s = median(slowest.seconds.tolist())
-        found.append(Speed(mib, slowest.rate(), each_s, elements, round_s, host_paced))
+        found.append(Speed(mib, slowest.rate(), each_s(slowest), elements, round_s, host_paced))
     due_mib = _due_mib(team) if arm == AS_IT_IS and team.subject != RIG else 1
     if not any(one.mib >= due_mib for one in found):
-        omitted = _left_out(operation, team)
+        omitted = _left_out(operation, team, arm)
         why = f": {omitted[0].message}" if omitted else because(team)
         raise NotMeasured(f"too few verified rounds of {operation}{why}")
     return found
 
 
+def size_name(mib: int) -> str:
+    """A size in words: the smallest is one element."""
+    return f"{mib} MiB" if mib else "4 B"
+
+
+def each_s(rounds: Rounds) -> float:
+    """What one operation of these rounds took, s."""
+    return float(rounds.seconds.sum()) / max(1.0, float(rounds.label_numbers("repeats").sum()))
+
+
 def _due_mib(team: SharedEvidence) -> int:
     """The size that a node always does, MiB: no link in it is too slow for that, as a network may be."""
-    specs = team.evidence.stage(STAGE).settings.get("specs")
-    every = specs.values() if isinstance(specs, Mapping) else ()
-    sizes = (mib for one in every if isinstance(one, Mapping) for mib in one.get("sizes_mib", ()))
+    sizes = (mib for one in team.evidence.specs(STAGE) for mib in one.get("sizes_mib", ()))
     return min(ONE_MIB, max(sizes, default=1))
 
 
-def _left_out(operation: str, team: SharedEvidence) -> list[Event]:
-    return [one for one in team.events("size_left_out") if one.data.get("operation") == operation]
+def _left_out(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Event]:
+    """The sizes that the whole team left out; older recordings tell of it as it is alone."""
+    own = [one for one in team.events("size_left_out") if not one.data.get("group")]
+    return [
+        one for one in own if (one.data.get("operation"), one.data.get("arm", AS_IT_IS)) == (operation, arm)
+    ]
 
 
 def not_done(operation: str, team: SharedEvidence, found: list[Speed]) -> str:
@@ -266,15 +276,17 @@ def _others_limit(
 ) -> Limit | None:
     """A share of the median of the other groups with the same devices."""
     alike = _skus(devices)
+    if team.subject == RIG or None in alike:
+        return None
     rates = []
     for one in team.evidence.teams:
-        if one.subject in (team.subject, RIG) or _skus(devices_of(one)) != alike or None in alike:
+        if one.subject in (team.subject, RIG) or _skus(devices_of(one)) != alike:
             continue
         try:
             rates += [speed.gbps for speed in speeds(operation, one) if speed.mib == mib]
         except NotMeasured:
             continue
-    if len(rates) < FEWEST_OTHERS or team.subject == RIG:
+    if len(rates) < FEWEST_OTHERS:
         return None
     share = devices[0].limit(GROUP_SHARE)
     middle = median(rates)

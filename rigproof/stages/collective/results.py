@@ -12,6 +12,7 @@ from typing import Literal
 Result = Literal["fine", "wrong", "stuck", "slow", "unknown"]
 Kind = Literal["gpu", "port", "node", "link", "switch", "all", "unknown"]
 Members = tuple[str, ...]  # devices, in the team's order
+BAD: tuple[Result, ...] = ("wrong", "stuck", "slow")
 ALONE = "it fails alone"
 WHY = {
     "gpu": "it fails with each partner",

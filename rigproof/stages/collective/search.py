@@ -26,7 +26,7 @@ from rigproof.stages.collective.blame import next_step
 from rigproof.stages.collective.criteria import of_team
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
 from rigproof.stages.collective.rates import UNIT, bounds_of_part, limited, limits_of_pairs, speeds
-from rigproof.stages.collective.results import ALONE, Culprit, Members, Result, Trial, node_of
+from rigproof.stages.collective.results import ALONE, BAD, Culprit, Members, Result, Trial, node_of
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
     AS_IT_IS,
@@ -43,14 +43,9 @@ from rigproof.stages.collective.tested import Rates, rates_of, trial_of
 from rigproof.stages.kind import StageWork
 
 BLAMED, NOT_TOLD = "blamed", "not_told"
-BAD = ("wrong", "stuck", "slow")
 PAIR_WORK = (ALL_REDUCE, ONE_MIB)
 SECONDS = 1.0  # of a group's operations; three rounds of each are done in any case
-OWN_FAULT = (
-    "gpu",
-    "port",
-    "node",
-)  # left out of what others exchange later; of a link nobody knows which end
+OWN_FAULT = ("gpu", "port", "node")  # left out of what others exchange later; of a link either end may be it
 
 
 Done = list[tuple[str, int]]  # operations, each with a size, MiB
@@ -127,7 +122,7 @@ def _teams(work: StageWork, recording: Recording) -> list[Subject]:
 
 
 def _failed_in(known: _Known) -> bool:
-    return any(result not in ("fine", "unknown") for result, _ in known.planned)
+    return any(result in BAD for result, _ in known.planned)
 
 
 def _arm(work: StageWork, recording: Recording, known: _Known, teams: Sequence[Subject]) -> Further | None:
@@ -369,7 +364,6 @@ def _turn(
     of the round robin do all-reduces. `said`: events of what came before.
     """
     first = {one.subject: one for one in work.plan.first_workers()}
-    own = {one.subject: one for one in work.loaded.devices()}
     every = [one for done in known.done.values() for one in done]
     specs, turn = {}, []
     for members in groups:
@@ -377,7 +371,7 @@ def _turn(
         turn.append(Crew(team, tuple(first[one].worker for one in members)))
         failed = [PAIR_WORK] if pairs else known.done.get(team, every)
         for one in members:
-            whole = spec(work, first[one], own[one].settings(CollectiveSettings))
+            whole = spec(work, first[one], work.devices[one].settings(CollectiveSettings))
             most_mib = whole.buffers_mib // BUFFERS
             sizes = (LATENCY_MIB, *sorted({min(mib, most_mib) for _, mib in failed}))
             specs[first[one].worker] = replace(
@@ -411,6 +405,4 @@ def _said(culprit: Culprit, teams: Sequence[Subject]) -> Event:
     whom = f"{named} is to blame" if told else "who is to blame cannot be told"
     message = f"{whom}: {culprit.why}"
     subject = _team_of((*culprit.one, *culprit.other), teams)
-    if told:
-        return Event(0.0, "blamed", subject, message, STAGE, data=data)
-    return Event(0.0, "not_told", subject, message, STAGE, data=data)
+    return Event(0.0, BLAMED if told else NOT_TOLD, subject, message, STAGE, data=data)

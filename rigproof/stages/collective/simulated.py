@@ -168,8 +168,8 @@ class Rank:
         stated = {(one.operation, one.gpus, one.mib): one.gbps for one in card.sku.group_rates}
         share = next((share for mib, share in AT_SIZE if case.mib <= mib), 1.0)
         if self.spec.arm in ARMS:
-            through_host = HOST_SHARE * self._slowest_link_gbps()
-            return {"NCCL_SHM_DISABLE": SOCKETS_GBPS}.get([*ARMS[self.spec.arm]][-1], through_host) * share
+            by_sockets = "NCCL_SHM_DISABLE" in ARMS[self.spec.arm]
+            return share * (SOCKETS_GBPS if by_sockets else HOST_SHARE * self._slowest_link_gbps())
         share *= KIND_SHARE.get(case.operation, OTHER_SHARE)
         if not inside:
             lan_share = next((share for mib, share in LAN_AT_SIZE if case.mib <= mib), 0.97)

@@ -81,8 +81,8 @@ class CollectiveSettings(OptionalSettings):
     )
     large_share: Share = Field(
         description="Largest size of an operation, as a share of what the workers of a device fill, but at "
-        "least 16 MiB; all buffers of a rank together take four times as much.",
-        json_schema_extra=Meaningful(highest=0.2, above="needs more memory than there is"),
+        "least 16 MiB; all buffers of a rank together take eight times as much.",
+        json_schema_extra=Meaningful(highest=0.12, above="needs more memory than there is"),
     )
     join_s: Positive = Field(
         description="How long a rank may take for its process to start, and then to meet the others, in s. "
@@ -330,7 +330,7 @@ KIND = StageKind(
         "arm_tried": "teams that failed do what failed in another arm; data.arm, teams, done",
         "groups_tested": "groups of a team are tested by themselves, to find who is to blame; data.groups",
         "pairs_tested": "each two of a team did all-reduces by themselves; data.pairs, tested, failed, …",
-        "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib",
+        "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib, …",
         "rank_variables": "the variables that tell NCCL or gloo what to use; data.device, variables",
     },
     quiet_events=("rank_variables",),

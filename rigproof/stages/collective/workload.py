@@ -155,7 +155,9 @@ class RankWork:
             what = f"{case.operation} of {case.mib} MiB was left out"
             each = f"each would take {expected_s:.2g} s, with the comparison of its answer"
             message = f"{what}: {each}, and {max(0.0, left_s):.2g} s were left"
-            self._reporter.event("size_left_out", message, {"operation": case.operation, "mib": case.mib})
+            data = {"operation": case.operation, "mib": case.mib}
+            data |= {"group": self.spec.group, "arm": self.spec.arm}
+            self._reporter.event("size_left_out", message, data)
         return False
 
     def _case(self, case: Case, until_left_s: float) -> None:

@@ -29,12 +29,10 @@ class Rank:
     """What one device did: its examples in a step, the operations of that step, and its seconds for it.
 
     `alone_tflops`: its rate by itself. `apart_s`, `together_s`: of a step with its examples, without and with
-    the exchange of gradients; `exchange_s`: of the exchange alone. `kind`: devices with an equal one have to
-    compute the same bits.
+    the exchange of gradients; `exchange_s`: of the exchange alone.
     """
 
     device: str
-    worker: str
     number: int
     batch: int
     step_tflop: float
@@ -43,7 +41,6 @@ class Rank:
     together_s: float
     exchange_s: float
     gradients_mib: float
-    kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,6 @@ def _rank(event: Event, rounds: Rounds) -> Rank:
     together = parts[TOGETHER]
     return Rank(
         device=device,
-        worker=event.worker,
         number=int(data["rank"]),
         batch=int(data["batch"]),
         step_tflop=float(together.work.sum()) / steps_of[TOGETHER],
@@ -178,7 +174,6 @@ def _rank(event: Event, rounds: Rounds) -> Rank:
         together_s=float(together.seconds.sum()) / steps_of[TOGETHER],
         exchange_s=float(data["exchange_s"]),
         gradients_mib=float(data["gradients_mib"]),
-        kind=kind_of(data.get("arithmetic") or {}),
     )
 
 

@@ -140,7 +140,7 @@ KIND = StageKind(
         Label("steps", int, amount=True),  # of the round
     ),
     events={
-        "ddp_rank": "what a rank trained with the others; data.width, batch, exchange_s, gradient_mib, …"
+        "ddp_rank": "what a rank trained with the others; data.width, batch, exchange_s, gradients_mib, …"
     },
     quiet_events=("ddp_rank",),
 )

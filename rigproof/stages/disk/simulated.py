@@ -1,13 +1,13 @@
 """A simulated disk: chunks written and read back."""
 
 from rigproof.criteria.evidence.nodes import no_floor
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import MB, Phase
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.timetable import at_rest
 from rigproof.simulation.work.task import Task
 from rigproof.stages.disk.criteria import READ_FLOOR_MBPS, WRITE_FLOOR_MBPS
-from rigproof.stages.disk.stage import MB, READ, STAGE, WRITE, DiskSpec, DiskTest
+from rigproof.stages.disk.stage import READ, STAGE, WRITE, DiskSpec, DiskTest
 from rigproof.stages.disk.workload import wrong_text
 
 FAULTS = (

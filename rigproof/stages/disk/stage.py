@@ -15,10 +15,10 @@ from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.base import Meaningful, Positive, Share, Table, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.measurements import MB
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "disk"
-MB = "MB"  # 10^6 bytes: the unit of these rounds
 WRITE, READ = "write", "read"  # operations
 
 

@@ -16,8 +16,9 @@ from rigproof.devices.device import Device
 from rigproof.devices.own_process import run_apart, serve_apart
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
+from rigproof.records.measurements import MB
 from rigproof.stages.disk.scratch import Bytes, Place, ScratchFile, place_of
-from rigproof.stages.disk.stage import MB, READ, WRITE, DiskSpec, DiskTest
+from rigproof.stages.disk.stage import READ, WRITE, DiskSpec, DiskTest
 
 MODULE = "rigproof.stages.disk.workload"
 STALL_S = 25.0  # without a message: a chunk takes as long at 0.7 MB/s

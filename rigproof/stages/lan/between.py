@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
-from typing import Any
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
@@ -167,12 +166,8 @@ class Between:
     @cached_property
     def others(self) -> Sequence[Work]:
         """The rates of the libraries and of Ray that both ends were told to measure."""
-        specs, names = (
-            self.pair.evidence.stage(STAGE).settings.get("specs"),
-            set(self.pair.subject.split("+")),
-        )
-        every: Sequence[Any] = list(specs.values()) if isinstance(specs, Mapping) else []
-        told = [one for one in every if one.get("node") in names]
+        names = set(self.pair.subject.split("+"))
+        told = [one for one in self.pair.evidence.specs(STAGE) if one.get("node") in names]
         if {one["node"] for one in told} != names:
             raise NotMeasured("what its workers were told to do is not recorded")
         due: list[str] = []
@@ -215,11 +210,12 @@ class Between:
         """The slower end's link; None if an end's speed is known neither from its driver nor the profile."""
         if set(self.ends) != set(self.names):
             raise NotMeasured("an end did not say which interface it has", self.cause())
-        found = [self._link_of(one) for one in self.nodes]
+        found = [self.link_of(one) for one in self.nodes]
         known = [one for one in found if one is not None]
         return min(known, key=lambda one: one.payload_mbps) if len(known) == len(found) else None
 
-    def _link_of(self, node: NodeEvidence) -> Link | None:
+    def link_of(self, node: NodeEvidence) -> Link | None:
+        """What the node's end can carry; None if neither its driver nor the profile says it."""
         end, stated = self.ends[node.subject], node.optional_limit(LINK_MBIT)
         told, reported = end.link_mbit, f"{end.interface} of {end.node}"
         if told is not None and not 0 < told < float("inf"):
@@ -288,10 +284,8 @@ class Between:
         found = []
         for node in self.names:
             own = [one for one in self.counted() if one.node == node]
-            errors, drops = (
-                sum(max(0, one or 0) for one in told)
-                for told in ((one.errors for one in own), (one.drops for one in own))
-            )
+            errors = sum(max(0, one.errors or 0) for one in own)
+            drops = sum(max(0, one.drops or 0) for one in own)
             counts = [f"{number} {what}" for number, what in ((errors, "errors"), (drops, "drops")) if number]
             if counts:
                 found.append(f"{', '.join(counts)} on the card of {node}")

@@ -1,26 +1,23 @@
 """What an end of a way counts: its thread's time, its card's bytes and errors, its connection's segments."""
 
-import os
 import socket
 import struct
 import time
 from dataclasses import dataclass, replace
 
 from rigproof.host.interfaces import Counters, Interface, counters, interfaces
-from rigproof.host.proc import waited_s
+from rigproof.host.proc import TICKS_PER_S, waited_s
 from rigproof.host.processes import stat_of
 
 # struct tcp_info (linux/tcp.h): tcpi_total_retrans, and tcpi_data_segs_out of Linux 4.6 and later
 TOTAL_RESENT, DATA_SEGMENTS_OUT = (100, "=I"), (156, "=I")
-TICKS = os.sysconf("SC_CLK_TCK")  # of CPU time, a second
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """This end's interface, with the speed of its card."""
+    """This end's interface; None if it was not found."""
 
     interface: Interface | None
-    link_mbps: float | None
 
     @classmethod
     def at(cls, address: str, other: str) -> "End":
@@ -28,11 +25,8 @@ class End:
         known = interfaces()
         if address == other:
             known = tuple(one for one in known if one.kind == "loopback")
-            return cls(known[0] if known else None, None)
-        for one in known:
-            if any(str(own.ip) == address for own in one.parsed()):
-                return cls(one, one.speed_mbps)
-        return cls(None, None)
+            return cls(known[0] if known else None)
+        return cls(next((one for one in known if one.has(address)), None))
 
     def count(self) -> Counters | None:
         """What its interface has counted so far."""
@@ -55,7 +49,7 @@ class Moment:
             cpu_s = time.thread_time()
         else:
             found = stat_of(pid)
-            cpu_s = found.ticks / TICKS if found is not None else 0.0
+            cpu_s = found.ticks / TICKS_PER_S if found is not None else 0.0
         return cls(time.monotonic(), cpu_s, waited_s(pid=pid), end.count())
 
     def since(self, before: "Moment") -> "Spent":

@@ -105,7 +105,7 @@ def bandwidth(pair: SharedEvidence) -> Finding:
         return broken
     detail, slowest = _summary(found), min(found.tcp, key=lambda one: one.mbps)
     if found.link is None:
-        unknown = ", ".join(name for name, one in found.ends.items() if one.link_mbit is None)
+        unknown = ", ".join(one.subject for one in found.nodes if found.link_of(one) is None)
         detail += f"; no driver reports the link's speed ({unknown}): state `stages.lan.link_mbit`"
         found.require_enough([*found.tcp, *found.others])
         return _lossy(found, slowest.mbps) or Finding(Outcome.NO_LIMIT, slowest.mbps, detail=detail)
@@ -147,9 +147,7 @@ def _broken(found: Between) -> Finding | None:
         return Finding(
             Outcome.FAIL, detail=wrong[0].message, remedy=remedy, source=source, from_s=wrong[0].t_s
         )
-    everything = pair.evidence.rounds(pair.subject)
-    own = everything.only(everything.same("stage", STAGE))
-    unverified = own.only(~own.same("verified", True))
+    unverified = pair.unverified(STAGE)
     if len(unverified):
         detail = f"a round of {unverified.labels('traffic')[0]} is not what was sent"
         return Finding(Outcome.FAIL, detail=detail, source=source, from_s=float(unverified.t_s[0]))

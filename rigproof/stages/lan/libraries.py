@@ -16,7 +16,7 @@ import torch.distributed as dist
 from rigproof.devices.rank import WATCHDOGS
 from rigproof.devices.reporting import Reporter
 from rigproof.records.crews import Address
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import MB, Phase
 from rigproof.stages.lan.counting import End, Moment
 from rigproof.stages.lan.stage import (
     ALL_GATHER,
@@ -27,7 +27,6 @@ from rigproof.stages.lan.stage import (
     BROADCAST,
     GLOO,
     LATENCY_BYTES,
-    MB,
     OUT,
     SEND,
     LanSpec,

@@ -13,16 +13,16 @@ import numpy.typing as npt
 
 from rigproof.devices.meeting import EndedError, Meeting, SilentError
 from rigproof.devices.reporting import Reporter
-from rigproof.devices.specs import Objects, WorkerContext
+from rigproof.devices.specs import OBJECT_SILENT_S, STORE_SHARE, Objects, WorkerContext
+from rigproof.records.measurements import MB
+from rigproof.records.message_text import what_it_says
 from rigproof.stages.lan.counting import End, Moment
-from rigproof.stages.lan.stage import ALONE, BACK, MB, OUT, RAY, SEND, TOGETHER, LanSpec
+from rigproof.stages.lan.stage import ALONE, BACK, OUT, RAY, SEND, TOGETHER, LanSpec
 from rigproof.stages.lan.streams import Role, other_node, traffic
 
 MEET_S = 20.0  # as long as the first meeting
-SILENT_S = 12.0  # for one object: Ray asks for it again after 10 s (object_manager_pull_timeout_ms is 10,000)
 OBJECT_S = 0.2  # of an object, by the rate of TCP
 SMALLEST_MB, LARGEST_MB = 4.0, 64.0  # Ray sends chunks of 5 MiB
-STORE_SHARE = 0.125  # of the smaller store: Ray frees objects a second late
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 50  # the first warms up
 SENDS = (OUT, BACK)  # what each rank sends
 PASSES = ((OUT,), (BACK,), (OUT, BACK))  # directions at a time
@@ -51,7 +51,7 @@ class Transfer:
         except SilentError as error:
             self._event("lan_silent", str(error))
         except RuntimeError as error:  # of Ray
-            self._event("lan_unable", str(error).partition("\n")[0][:160])
+            self._event("lan_unable", what_it_says(error, 160))
         finally:
             self._objects.withdraw()
 
@@ -96,7 +96,7 @@ class Transfer:
             told = self._exchange(meeting, f"{name} {number} has come", [came, due])
             self._objects.withdraw()
             if not came:
-                raise SilentError(f"nothing came from the store of {self._other} for {SILENT_S:g} s")
+                raise SilentError(f"nothing came from the store of {self._other} for {OBJECT_SILENT_S:g} s")
             if not all(told[one][0] for one in receivers):
                 raise EndedError  # which the other one reports
             go_on = all(told[one][1] for one in receivers)  # they decide
@@ -105,7 +105,7 @@ class Transfer:
     def _get(self, address: str, right: npt.NDArray[Any], number: int, labels: dict[str, str]) -> bool:
         """Get an object, and report it; False if it did not come."""
         try:
-            seconds, found = self._objects.get(address, SILENT_S, self._go_on)
+            seconds, found = self._objects.get(address, OBJECT_SILENT_S, self._go_on)
         except TimeoutError:
             return False
         verified = np.array_equal(found, right)
@@ -122,7 +122,7 @@ class Transfer:
         return True
 
     def _exchange(self, meeting: Meeting, topic: str, own: Any) -> dict[int, Any]:
-        told = meeting.exchange(topic, own, 2 * SILENT_S)
+        told = meeting.exchange(topic, own, 2 * OBJECT_SILENT_S)
         if len(told) < 2:
             raise SilentError(f"{self._other} does not answer")
         return told

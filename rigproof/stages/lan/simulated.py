@@ -1,7 +1,7 @@
 """A simulated LAN: two ends of 1 GbE."""
 
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.records.measurements import Event, Labels, Phase
+from rigproof.records.measurements import MB, Event, Labels, Phase
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import Records, SimulatedForm
@@ -16,7 +16,6 @@ from rigproof.stages.lan.stage import (
     BROADCAST,
     GLOO,
     LATENCY_BYTES,
-    MB,
     NCCL,
     OUT,
     RAY,

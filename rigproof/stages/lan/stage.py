@@ -11,10 +11,10 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Portion, Positive, Share, optional
 from rigproof.profiles.tables.levels import LevelName, SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.measurements import MB
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "lan"
-MB = "MB"  # 10^6 bytes
 TCP, GLOO, NCCL, RAY = "tcp", "gloo", "nccl", "ray"  # what carries the data
 SEND, BROADCAST, ALL_REDUCE, ALL_GATHER = "send", "broadcast", "all_reduce", "all_gather"
 OUT, BACK, BOTH = "out", "back", "both"  # from the node that the pair names first, and to it
@@ -117,7 +117,7 @@ class LanSettings(OptionalSettings):
 class LanEnd:
     """One node's end of the way between two: the interface that it goes through, as its driver sees it.
 
-    `link_mbit`: the speed of the card, of a bond that of one of its cards; None if its driver reports none.
+    `link_mbit`: the speed of the card, of a bond that of its slowest card; None if its driver reports none.
     `full_duplex`, `mtu`: None if they are not known. `interface`: empty if it was not found.
     """
 
@@ -240,7 +240,7 @@ KIND = StageKind(
     ),
     events={
         "lan_silent": "nothing came from the other node although its process works, or it could not be "
-        "reached; data.traffic, limit_s",
+        "reached; data.traffic",
         "lan_unable": "a library could not be used between two nodes; data.traffic",
         "lan_wrong": "what arrived from the other node is not what was sent; data.traffic",
     },

@@ -13,13 +13,12 @@ import numpy as np
 
 from rigproof.devices.meeting import Meeting
 from rigproof.devices.reporting import Reporter
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import MB, Phase
 from rigproof.stages.lan.counting import End, Moment, Spent, segments
 from rigproof.stages.lan.stage import (
     ALONE,
     BACK,
     LATENCY_BYTES,
-    MB,
     OUT,
     SEND,
     TCP,
@@ -48,10 +47,10 @@ TWICE = np.concatenate([DATA, DATA[:CHUNK]])  # so that a chunk can begin anywhe
 
 
 class Streams:
-    """TCP between two ends. `rates`: what this end received, MB/s, by direction, while nothing went back."""
+    """TCP between two ends. `mbps`: what this end received while nothing went back, MB/s."""
 
     def __init__(self, spec: LanSpec, meeting: Meeting, reporter: Reporter) -> None:
-        self.rates: dict[str, float] = {}
+        self.mbps = 0.0
         self.end: End
         self.first = reporter.context.crew.rank == 0
         self.other = other_node(spec, reporter)
@@ -142,7 +141,7 @@ class Streams:
         line.sendall(received.to_bytes(8, "big"))
         spent = Moment.now(self.end).since(before)
         if company == ALONE and measured_s:
-            self.rates[direction] = measured_mb / measured_s
+            self.mbps = measured_mb / measured_s
         labels = {"direction": direction, "company": company}
         self._reporter.context.emit(self._record(("receiver", received / 1e6), spent, labels, (None, None)))
 

@@ -83,7 +83,7 @@ class Exchange:
         streams.run(lambda: self._tell_end(meeting, streams))
         if self._spec.library_s:
             self._libraries(meeting, streams)
-        parent.tell(what="through", mbps=min(streams.rates.values(), default=0.0))
+        parent.tell(what="through", mbps=streams.mbps)
 
     def _libraries(self, meeting: Meeting, streams: Streams) -> None:
         self._doing = GLOO
@@ -96,7 +96,7 @@ class Exchange:
                 "address": meeting.own_address,
                 "port": free_ports(meeting.own_address, 1)[0],
                 "cuda": self._spec.cuda,
-                "mbps": min(streams.rates.values(), default=0.0),
+                "mbps": streams.mbps,
             }
             told = meeting.exchange("libraries", own, LOAD_S)  # the other one may take longer to load it
             if len(told) < 2:
@@ -134,7 +134,7 @@ class Exchange:
                 address=meeting.own_address,
                 interface="" if interface is None else interface.name,
                 kind="" if interface is None else interface.kind,
-                link_mbit=streams.end.link_mbps,
+                link_mbit=None if interface is None else interface.speed_mbps,
                 full_duplex=None if interface is None else interface.full_duplex,
                 mtu=None if interface is None else interface.mtu,
             )

@@ -1,21 +1,18 @@
 """Do the GPUs of a host copy to each other as fast as what connects them can, and is what arrives right?"""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble, pass_or_fail
-from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.link import FIELDS, link_at_most, link_gbps, link_under_load
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
-from rigproof.criteria.evidence.slowed import slowed_by
+from rigproof.criteria.evidence.slowed import member_slowed_by
 from rigproof.devices.further import Further
 from rigproof.profiles.planning.subjects import subjects
 from rigproof.profiles.tables.limits import LIMITS
@@ -84,14 +81,6 @@ class Rate:
         return self.gbps / self.limit.value
 
 
-def _disturbed(pair: SharedEvidence, trouble: Trouble) -> str | None:
-    """Explains a low rate by strangers on one of the two; wrong words are nobody else's."""
-    if trouble.finding.measured is None:
-        return None
-    members = (one for one in pair.members if isinstance(one, DeviceEvidence))
-    return next(filter(None, (slowed_by(one, trouble) for one in members)), None)
-
-
 @Criterion(
     "transfer.peer",
     title="peer copies",
@@ -127,7 +116,7 @@ def _disturbed(pair: SharedEvidence, trouble: Trouble) -> str | None:
     applies_to_cpu=False,
     stages=(STAGE,),
     rate=True,
-    caused_by_others=_disturbed,
+    caused_by_others=member_slowed_by,
 )
 def peer(pair: SharedEvidence) -> Finding:
     """Every two GPUs of a host copy to each other, one pair after the other: there, back, and both at once.
@@ -179,7 +168,7 @@ def _by_itself(pair: SharedEvidence) -> Finding | None:
     try:
         found = _judged(pair)
         fails = found.outcome is Outcome.FAIL
-        return None if fails and _disturbed(pair, Trouble(found, (STAGE,))) else found
+        return None if fails and member_slowed_by(pair, Trouble(found, (STAGE,))) else found
     except NotMeasured:
         return None
 
@@ -259,8 +248,7 @@ def _judged(pair: SharedEvidence) -> Finding:
 def _wrong(pair: SharedEvidence) -> Finding | None:
     """The failure if a word was wrong in any copy, of a warm-up too."""
     events = [one for one in pair.events("wrong_result") if one.stage == STAGE]
-    everything = pair.evidence.rounds(pair.subject)
-    unverified = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
+    unverified = pair.unverified(STAGE)
     if not events and not len(unverified):
         return None
     from_s = events[0].t_s if events else float(unverified.t_s[0])
@@ -316,7 +304,7 @@ def _rates(pair: SharedEvidence, link: PeerLink, rounds: Rounds) -> dict[Arm, fl
     for by, way in _planned(pair):
         own = rounds.having(by=by, way=way)
         if len(own) >= FEWEST_ROUNDS:
-            each_s = float(np.median(own.seconds))
+            each_s = median(own.seconds.tolist())
             if each_s < SHORTEST_S:
                 what = f"copies of {link.mib} MiB took {1000 * each_s:.2g} ms each, too little for a rate"
                 raise NotMeasured(
@@ -331,10 +319,7 @@ def _rates(pair: SharedEvidence, link: PeerLink, rounds: Rounds) -> dict[Arm, fl
 
 def _planned(pair: SharedEvidence) -> tuple[Arm, ...]:
     """The arms that the host's process was told to measure."""
-    specs = pair.evidence.stage(STAGE).settings.get("specs")
-    every = specs.values() if isinstance(specs, Mapping) else ()
-    older = any(isinstance(one, Mapping) and "arms" not in one for one in every)
-    return FIRST_ARMS if older else ARMS
+    return FIRST_ARMS if any("arms" not in one for one in pair.evidence.specs(STAGE)) else ARMS
 
 
 def _spans(pair: SharedEvidence, rounds: Rounds, by: str, way: str) -> tuple[tuple[float, float], ...]:
@@ -365,8 +350,8 @@ Kind = tuple[object, ...]
 def _by_others(pair: SharedEvidence, kind: Kind | None, arm: Arm, rate: float) -> Limit | None:
     """A share of the median of the other pairs of this kind; None if there are too few. `rate`: its own."""
     every = pair.evidence.cached("peer rates", lambda: _all_rates(pair))
-    others = [*every.get((kind, arm), ())]
-    if kind is None or len(others) <= FEWEST_OTHERS:
+    others = [] if kind is None else [*every.get((kind, arm), ())]
+    if len(others) <= FEWEST_OTHERS:
         return None
     others.remove(rate)
     share = members_of(pair)[0].limit(PEER_SHARE)
@@ -389,19 +374,21 @@ def _kind(pair: SharedEvidence, link: PeerLink) -> Kind | None:
     return (*models, link.direct, link.path, *known) if link.path and len(known) == len(found) else None
 
 
-def _all_rates(pair: SharedEvidence) -> dict[tuple[Kind | None, Arm], list[float]]:
-    """What the pairs of each kind, None if it is not known, reached in each arm, in order."""
-    found: dict[tuple[Kind | None, Arm], list[float]] = defaultdict(list)
+def _all_rates(pair: SharedEvidence) -> dict[tuple[Kind, Arm], list[float]]:
+    """What the pairs of each kind that is known reached in each arm."""
+    found: dict[tuple[Kind, Arm], list[float]] = defaultdict(list)
     for one in subjects(pair.evidence.loaded, "peers"):
         other = pair.evidence.shared("peers", one.text)
         try:
             link, rounds = _link(other), _rounds(other)
         except NotMeasured:
             continue
+        if (kind := _kind(other, link)) is None:
+            continue
         for by, way in ARMS:
             if len(own := rounds.having(by=by, way=way)) >= FEWEST_ROUNDS:
-                found[_kind(other, link), (by, way)].append(own.rate())
-    return {key: sorted(rates) for key, rates in found.items()}
+                found[kind, (by, way)].append(own.rate())
+    return found
 
 
 def _connected(link: PeerLink) -> str:

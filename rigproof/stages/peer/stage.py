@@ -33,7 +33,7 @@ WORDS = {
     (KERNEL, BOTH): "both at once by kernel",
 }
 LARGEST_MIB = 4096
-BUFFERS = 7  # of a GPU's memory: what it sends, receives and expects, twice that to compare, and room
+BUFFERS = 7  # of a GPU's memory: what it sends, receives and expects, and room to make and compare numbers
 
 
 class LinkRates(Table):
@@ -65,7 +65,7 @@ class PeerSettings(OptionalSettings):
     # At 64 MiB an H100's NVLinks need 0.16 ms, of which queueing the copy is a tenth.
     buffer_mib: Annotated[int, Field(ge=1, le=LARGEST_MIB, strict=True)] = Field(
         description="Amount of data that is copied at a time, in MiB; less on a slow link. Each GPU of a "
-        "pair holds four times as much.",
+        "pair needs seven times as much.",
         json_schema_extra=Meaningful(lowest=8, below="measures the launch of a copy along with it"),
     )
     nvlink_gbps: LinkRates = Field(

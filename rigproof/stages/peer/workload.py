@@ -15,6 +15,7 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.specs import WorkerContext
 from rigproof.host import parent
 from rigproof.records.measurements import GB, Phase
+from rigproof.records.message_text import what_it_says
 from rigproof.stages.peer.copies import Card, Lane, copied, odd_words
 from rigproof.stages.peer.stage import BACK, BOTH, ENGINE, STAGE, THERE, WORDS, PeerLink, PeerSpec
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
@@ -55,7 +56,7 @@ def run_peer(spec: PeerSpec, _device: Device, context: WorkerContext) -> None:
             torch=True,
         )
     except ApartError as error:
-        why = str(error).splitlines()[0][:LONGEST]
+        why = what_it_says(error, LONGEST)
         Reporter(context, STAGE, context.crew.subject).event("peers_ended", why, {"message": str(error)})
 
 

@@ -1,6 +1,6 @@
 """Do gloo, NCCL and Ray take the best way between the nodes, and does it carry what they send?"""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence.nodes import NodeEvidence
@@ -231,8 +231,7 @@ def of_nccl(ways: Ways) -> Finding | None:
 
 def _nccl_planned(ways: Ways) -> bool:
     """Whether all nodes were told that they all have GPUs."""
-    specs = ways.node.evidence.stage(STAGE).settings.get("specs")
-    told = [one.get("gpus") for one in specs.values()] if isinstance(specs, Mapping) else []
+    told = [one.get("gpus") for one in ways.node.evidence.specs(STAGE)]
     return bool(told) and all(isinstance(one, Sequence) and one and all(one) for one in told)
 
 
@@ -304,7 +303,7 @@ def _of_other_family(ways: Ways) -> str:
 
 
 def _why_not_tried(ways: Ways) -> str:
-    """Which neighbour's fault keeps gloo from it; empty if none does."""
+    """Which neighbour's fault keeps a library from it; empty if none does."""
     for other in sorted({probe.to for probe in ways.out}):
         its = Ways(ways.node.evidence.node(other))
         try:

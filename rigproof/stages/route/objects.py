@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rigproof.devices.meeting import Meeting
-from rigproof.devices.specs import Objects
+from rigproof.devices.specs import OBJECT_SILENT_S, Objects
 from rigproof.host.interfaces import counters
+from rigproof.records.message_text import what_it_says
 from rigproof.stages.route.stage import Came
 from rigproof.stages.route.traffic import sent_mb
-
-SILENT_S = 12.0  # for the object: Ray asks for it again after 10 s (object_manager_pull_timeout_ms is 10,000)
-STORE_SHARE = 0.125  # of the smallest store, at most
 
 
 def take_object(
@@ -39,17 +37,18 @@ def take_object(
     came: Came = "done"
     more: dict[str, Any] = {}
     try:
-        meeting.exchange("objects are there", None, 2 * SILENT_S)
+        meeting.exchange("objects are there", None, 2 * OBJECT_SILENT_S)
         before = counters()
         if objects is not None:
             try:
-                more["seconds"], found = objects.get(address, SILENT_S, go_on)
+                more["seconds"], found = objects.get(address, OBJECT_SILENT_S, go_on)
                 came = "done" if np.array_equal(found, data(other)) else "wrong"
             except TimeoutError:
-                came, more["message"] = "failed", f"nothing came from the store there for {SILENT_S:g} s"
+                came = "failed"
+                more["message"] = f"nothing came from the store there for {OBJECT_SILENT_S:g} s"
             except RuntimeError as error:  # of Ray
-                came, more["message"] = "broken", str(error).partition("\n")[0][:160]
-        meeting.exchange("objects have come", None, 2 * SILENT_S)
+                came, more["message"] = "broken", what_it_says(error, 160)
+        meeting.exchange("objects have come", None, 2 * OBJECT_SILENT_S)
         more["sent_mb"] = sent_mb(before, counters())
     finally:
         if objects is not None:

@@ -8,6 +8,7 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip
 from typing import Any, get_args
 
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.records.measurements import MB
 from rigproof.simulation.faults.kinds import FaultKind, Key
 from rigproof.simulation.stage import Records, SimulatedForm
 from rigproof.simulation.timetable import at_rest
@@ -15,7 +16,6 @@ from rigproof.simulation.work.task import Task
 from rigproof.stages.route.choice import group_of, neighbours
 from rigproof.stages.route.stage import (
     AS_IT_IS,
-    MB,
     PINNED,
     Arm,
     LanArm,

@@ -13,10 +13,10 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.base import Meaningful, Positive
 from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.stages import OptionalSettings
+from rigproof.records.measurements import MB
 from rigproof.stages.kind import StageKind, StageWork
 
 STAGE = "route"
-MB = "MB"  # 10^6 bytes: the unit of these rounds
 Arm = Literal["as it is", "pinned"]
 AS_IT_IS: Arm = "as it is"
 PINNED: Arm = "pinned"
@@ -64,7 +64,7 @@ class LanNode:
     take; `nccl`: the interfaces, that of its bootstrap first. `best`: the interface of the network that
     joins most nodes best, and `network` that network; empty if there is none. `ahead_s`: of the wall clock of
     the node that all others meet at, ± `ahead_error_s`; None if they did not meet. `trouble`: what kept it
-    from meeting the others, empty if nothing did; `missing`: nodes that did not come.
+    from meeting the others, None if nothing did; `missing`: nodes that did not come.
     """
 
     t_s: float  # run time of its end

@@ -39,8 +39,8 @@ IN_WORDS = {
     "loopback": "loopback",
 }
 CARRIED_SHARE = 0.8  # of what was sent; an interface that counted so much may have carried it
-BOTH = "{GLOO,NCCL}_SOCKET_IFNAME"  # as bash and zsh read it; long names of interfaces leave no room for two
 OTHERS_SHARE = 0.2  # of the same, which another one carried if the best one did not carry all
+BOTH = "{GLOO,NCCL}_SOCKET_IFNAME"  # as bash and zsh read it; long names of interfaces leave no room for two
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from rigproof.devices.device import Device
 from rigproof.devices.meeting import LOOK_S, EndedError, Meeting, SilentError
 from rigproof.devices.own_process import prepare
 from rigproof.devices.reporting import Reporter
-from rigproof.devices.specs import WorkerContext
+from rigproof.devices.specs import STORE_SHARE, WorkerContext
 from rigproof.host.addresses import free_ports
 from rigproof.host.bounded import Background
 from rigproof.host.connections import CONNECT_S, connect
 from rigproof.host.interfaces import Interface, from_data, interfaces
+from rigproof.records.measurements import MB
 from rigproof.stages.route.choice import (
     Best,
     Found,
@@ -33,12 +34,11 @@ from rigproof.stages.route.choice import (
     neighbours,
     ways,
 )
-from rigproof.stages.route.objects import STORE_SHARE, take_object
+from rigproof.stages.route.objects import take_object
 from rigproof.stages.route.probes import Answers, Burst, Packets, better, burst, packets
 from rigproof.stages.route.stage import (
     AS_IT_IS,
     DECIDING,
-    MB,
     PINNED,
     Arm,
     Came,

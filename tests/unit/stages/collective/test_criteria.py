@@ -101,6 +101,15 @@ def test_without_the_size_that_is_always_due_nothing_is_measured(bench, said):
     assert ("each would take 12 s" in found.detail) is said
 
 
+@pytest.mark.parametrize("elsewhere", [{"arm": "without P2P"}, {"group": "localhost/gpu0"}])
+def test_what_another_arm_or_a_part_left_out_is_not_the_teams(bench, elsewhere):
+    bench.without(TEAM, operation=BROADCAST, mib=32)
+    bench.happened("size_left_out", TEAM, "no time", operation=BROADCAST, mib=32, **elsewhere)
+    assert bench.found(BROADCAST).detail == "16 MiB"
+    bench.happened("size_left_out", TEAM, "no time", operation=BROADCAST, mib=32, arm="as it is", group="")
+    assert bench.found(BROADCAST).detail == "16 MiB; no time for 32 MiB"
+
+
 def test_a_network_may_be_too_slow_for_any_size(of_six):
     bench = CollectiveBench(*of_six, STAGE)
     for subject in ("n1", "rig"):
@@ -314,6 +323,15 @@ def test_the_table_has_each_operation_and_size_by_its_slowest_rank(bench):
     ]
     assert table.rows[0][4] == "–"
     assert {row[1] for row in table.rows} == {one.replace("_", "-") for one in OPERATIONS}
+
+
+def test_an_operation_that_nobody_knows_comes_last_in_the_table(bench):
+    def renamed(one):
+        return replace(one, labels={**one.labels, "operation": "send_recv"})
+
+    bench.change(renamed, TEAM, operation=BROADCAST)
+    (table,) = tables(bench.recording)
+    assert table.rows[-1][1] == "send_recv"
 
 
 def wait_for_hosts(bench, share, rounds, *, paced=True):

@@ -194,6 +194,12 @@ def test_large_frames_carry_more_and_ipv6_less(run, mtu, address, payload):
     assert run.first().limit == pytest.approx(0.85 * payload, rel=1e-3)
 
 
+def test_an_end_whose_speed_the_profile_states_is_not_asked_for(run):
+    run.loaded = host_rig(STAGE, stages={"lan": {"link_mbit": 1000}})  # of n1
+    run.ends(link_mbit=None)
+    assert "(n2)" in run.first().detail
+
+
 def test_no_speed_is_no_limit_and_says_what_to_state(run):
     run.ends("n2", link_mbit=None)
     found = run.first()

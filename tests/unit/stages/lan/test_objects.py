@@ -115,7 +115,7 @@ def test_an_error_of_ray_is_no_silence(monkeypatch):
     def fault(data):
         raise RuntimeError("ObjectLostError: it is gone\nand more")
 
-    monkeypatch.setattr(objects, "SILENT_S", 1.0)
+    monkeypatch.setattr(objects, "OBJECT_SILENT_S", 1.0)
     (_, second), _ = both(fault)
     [event] = second.events("lan_unable")
     assert event.message == "ray: ObjectLostError: it is gone"

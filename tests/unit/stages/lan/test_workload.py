@@ -216,7 +216,7 @@ def test_counts_are_differences_and_the_kernel_is_asked(place):
     assert spent.seconds > 0
     assert spent.sent_mb is None or spent.sent_mb >= 0.1
     assert End.at("203.0.113.1", "203.0.113.2").interface is None
-    assert Moment.now(End(None, None)).since(before).sent_mb is None
+    assert Moment.now(End(None)).since(before).sent_mb is None
 
 
 def test_rounds_are_of_the_stage(place):
