@@ -36,6 +36,9 @@ class SharedEvidence:
         """The crew's rounds in one stage. NotMeasured if there are none, or one is invalid."""
         everything = self.evidence.rounds(self.subject)
         found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
+        kinds = {one.device.gpu.device for one in self.members if isinstance(one, DeviceEvidence)}
+        if len(kinds) == 1:
+            found = found.only(found.same("device", None, *kinds))
         if not len(found):
             cause = self.cause()
             raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))

@@ -78,6 +78,8 @@ def _path(team: SharedEvidence) -> Finding:
         return _failure(team, troubles, failed)
     if excuses:
         raise excuses[0]
+    if not team.evidence.specs(STAGE):
+        raise NotMeasured("what its workers were told to do is not recorded")
     if not ran and not _told(team):
         raise NotApplicable("this level has arms only after a failure")
     operation = failed[0][0] if failed else ALL_REDUCE

@@ -73,8 +73,9 @@ LIMIT = (
 )
 OF_ALL_REDUCE = (
     "; else, inside a node, `stages.collective.pair_share` of what its slowest two GPUs copy; of all nodes, "
-    "at the largest size, `stages.collective.nodes_share` of what the slowest two that follow each other "
-    "exchange in lan.bandwidth by the same library, or `stages.collective.nodes_tcp_share` of it by TCP"
+    "at the largest size, from 16 MiB on, `stages.collective.nodes_share` of what the slowest two that "
+    "follow each other exchange in lan.bandwidth by the same library, or "
+    "`stages.collective.nodes_tcp_share` of it by TCP"
 )
 OF_PAIRS = (
     ". In a soak also of each two GPUs of a node, and each two nodes, by themselves (as of a team; of GPUs "

@@ -1,7 +1,7 @@
 """How fast a team did its operations, and what that is held against."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -22,7 +22,7 @@ from rigproof.records.champions import lowest_power, same_power, team_key
 from rigproof.records.measurements import Event, FigureRate, Labels
 from rigproof.records.verdict import figure
 from rigproof.stages.collective.results import Members
-from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, KIND, ONE_MIB, STAGE
+from rigproof.stages.collective.stage import ALL_REDUCE, AS_IT_IS, KIND, ONE_MIB, STAGE, Case, CollectiveSpec
 
 FLOOR_GBPS = KIND.key(lambda own: own.floor_gbps)
 SKU_SHARE = KIND.key(lambda own: own.sku_share)
@@ -59,8 +59,8 @@ def speeds(
 ) -> list[Speed]:
     """By size, smallest first.
 
-    NotMeasured if a rank is missing, or has too few verified rounds of a size that is always due, or if any
-    answer is wrong; `despite_wrong`: by the right ones.
+    NotMeasured if a rank is missing, or has too few verified rounds of what it was told to do and did not
+    leave out, or of a size that is always due, or if any answer is wrong; `despite_wrong`: by the right ones.
     """
     every = team.rounds(STAGE).having(operation=operation, group="", arm=arm).measured
     rounds = every.verified
@@ -83,10 +83,41 @@ def speeds(
         found.append(Speed(mib, slowest.rate(), each_s(slowest), elements, round_s, host_paced))
     due_mib = _due_mib(team) if arm == AS_IT_IS and team.subject != RIG else 1
     if not any(one.mib >= due_mib for one in found):
-        omitted = _left_out(operation, team, arm)
+        omitted = [one for one in _left_out(operation, team, arm) if one.data.get("mib") == due_mib]
         why = f": {omitted[0].message}" if omitted else because(team)
         raise NotMeasured(f"too few verified rounds of {operation}{why}")
+    if not despite_wrong:
+        _require_planned(operation, team, arm, rounds)
     return found
+
+
+def _require_planned(operation: str, team: SharedEvidence, arm: str, rounds: Rounds) -> None:
+    """NotMeasured if what the team was told to do, and did not leave out, has too few rounds on a rank."""
+    done: dict[tuple[object, bool], Counter[str]] = defaultdict(Counter)
+    odd = (rounds.label_numbers("elements") % 2 == 1).tolist()
+    for mib, is_odd, worker in zip(rounds.labels("mib"), odd, rounds.all("worker"), strict=True):
+        done[mib, is_odd][worker] += 1
+    told = [one.data for one in _left_out(operation, team, arm)]
+    left_out = {(one.get("mib"), one.get("odd", odd)) for one in told for odd in (True, False)}
+    for case in (one for one in _planned(team, arm) if one.operation == operation):
+        own = done[case.mib, case.odd]
+        enough = len(own) >= len(team.members) and min(own.values()) >= FEWEST_ROUNDS
+        if not enough and (case.mib, case.odd) not in left_out:
+            what = f"{operation} of {size_name(case.mib)} ({_parity(case.odd)} numbers)"
+            raise NotMeasured(f"too few verified rounds of {what}{because(team)}")
+
+
+def _planned(team: SharedEvidence, arm: str) -> list[Case]:
+    """What the team was told to do in an arm by its plan; nothing if an older recording does not say."""
+    for told in team.evidence.specs(STAGE):
+        spec = CollectiveSpec.recorded(told)
+        planned = spec.of_team(team.subject) if spec.operations else ()
+        return [case for one in planned if one.arm == arm for case in one.cases()]
+    return []
+
+
+def _parity(odd: object) -> str:
+    return "odd" if odd else "even"
 
 
 def size_name(mib: int) -> str:
@@ -106,19 +137,24 @@ def _due_mib(team: SharedEvidence) -> int:
 
 
 def _left_out(operation: str, team: SharedEvidence, arm: str = AS_IT_IS) -> list[Event]:
-    """The sizes that the whole team left out; older recordings tell of it as it is alone."""
+    """What the whole team left out in an arm; older recordings do not say in which."""
     own = [one for one in team.events("size_left_out") if not one.data.get("group")]
-    return [
-        one for one in own if (one.data.get("operation"), one.data.get("arm", AS_IT_IS)) == (operation, arm)
-    ]
+    return [one for one in own if (one.data.get("operation"), one.data.get("arm", arm)) == (operation, arm)]
 
 
 def not_done(operation: str, team: SharedEvidence, found: list[Speed]) -> str:
-    """The sizes that the team had no time for, in words; empty if there is none."""
-    done = {one.mib for one in found}
-    told = (one.data.get("mib") for one in _left_out(operation, team))
-    sizes = {one for one in told if isinstance(one, int)} - done
-    return f"no time for {', '.join(map(str, sorted(sizes)))} MiB" if sizes else ""
+    """The sizes that the team had no time for, in words; empty if there is none.
+
+    Of one that it did with odd or even numbers of elements alone the others.
+    """
+    done, undone = {one.mib: one.elements for one in found}, {}
+    for data in (one.data for one in _left_out(operation, team)):
+        mib, odd = data.get("mib"), data.get("odd")
+        if isinstance(mib, int) and mib not in done:
+            undone[mib] = str(mib)
+        elif isinstance(mib, int) and odd is not None and _parity(odd) not in done[mib]:
+            undone[mib] = f"{mib} ({_parity(odd)} numbers)"
+    return f"no time for {', '.join(undone[mib] for mib in sorted(undone))} MiB" if undone else ""
 
 
 def _at_own_pace(by_rank: list[Rounds]) -> tuple[list[Rounds], bool]:
@@ -168,7 +204,7 @@ def _limit(operation: str, team: SharedEvidence, mib: int, largest: int) -> Limi
         _sku_limit(operation, devices, mib)
         or _others_limit(operation, team, devices, mib)
         or _pairs_limit(operation, team, devices, mib)
-        or (_lan_limit(operation, team, devices) if largest == mib else None)
+        or (_lan_limit(operation, team, devices) if largest == mib >= ONE_MIB else None)
     )
 
 

@@ -1,7 +1,7 @@
 """Simulated collectives: the bus bandwidths that real cards reached, and ranks that hang, die or lie."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from rigproof.criteria.evidence.fronts import KILLED
 from rigproof.criteria.evidence.link import link_gbps
@@ -257,8 +257,7 @@ def _of_arm(task: Task, spec: CollectiveSpec, begin_s: float) -> Records:
         if not (case.due or spec.thorough) and needed_s > left_s:  # as a real group foresees
             if task.crew.rank == 0:
                 message = f"{case.operation} of {case.mib} MiB was left out: it takes too long"
-                data = {"operation": case.operation, "mib": case.mib}
-                yield rank.event(begin_s, "size_left_out", message, data)
+                yield rank.event(begin_s, "size_left_out", message, asdict(case))
             continue
         each_s = max(left_s * share_of_time(cases, number), needed_s)
         lies = wrong is not None and case.mib >= (wrong.to or 1) and wrong.field in (None, case.operation)

@@ -1,9 +1,9 @@
 """The collective stage: its settings, and what each rank is told."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -220,6 +220,14 @@ class CollectiveSpec(Spec):
     group: str = ""
     again: bool = False
 
+    @classmethod
+    def recorded(cls, told: Mapping[str, Any]) -> "CollectiveSpec":
+        """As a recording has it; what an older one lacks is None, or as it is by default."""
+        own = [one.name for one in fields(cls) if one.name in told or one.default is MISSING]
+        values: Any = {name: told.get(name) for name in own}
+        values = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+        return cls(**values)
+
     @property
     def thorough(self) -> bool:
         """Whether it does all of its cases, even if no time is left: it looks for what the team did wrong."""
@@ -330,7 +338,7 @@ KIND = StageKind(
         "arm_tried": "teams that failed do what failed in another arm; data.arm, teams, done",
         "groups_tested": "groups of a team are tested by themselves, to find who is to blame; data.groups",
         "pairs_tested": "each two of a team did all-reduces by themselves; data.pairs, tested, failed, …",
-        "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib, …",
+        "size_left_out": "an operation was not done at a size that takes too long; data.operation, mib, odd",
         "rank_variables": "the variables that tell NCCL or gloo what to use; data.device, variables",
     },
     quiet_events=("rank_variables",),

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import NamedTuple
 
 import torch
@@ -155,8 +156,7 @@ class RankWork:
             what = f"{case.operation} of {case.mib} MiB was left out"
             each = f"each would take {expected_s:.2g} s, with the comparison of its answer"
             message = f"{what}: {each}, and {max(0.0, left_s):.2g} s were left"
-            data = {"operation": case.operation, "mib": case.mib}
-            data |= {"group": self.spec.group, "arm": self.spec.arm}
+            data = asdict(case) | {"group": self.spec.group, "arm": self.spec.arm}
             self._reporter.event("size_left_out", message, data)
         return False
 

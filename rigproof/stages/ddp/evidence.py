@@ -15,7 +15,18 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.valid_rounds import require_valid
 from rigproof.profiles.planning.subjects import RIG
 from rigproof.records.measurements import Event
-from rigproof.stages.ddp.stage import ALONE, APART, COMPARED, EXCHANGED, KIND, OWN, STAGE, TOGETHER, Gradients
+from rigproof.stages.ddp.stage import (
+    ALONE,
+    APART,
+    COMPARED,
+    EXCHANGED,
+    KIND,
+    OWN,
+    STAGE,
+    TOGETHER,
+    WATCHED_STEPS,
+    Gradients,
+)
 
 EXCHANGE_SHARE = KIND.key(lambda own: own.exchange_share)
 MIB_BYTES = 2**20
@@ -151,13 +162,16 @@ def _rank(event: Event, rounds: Rounds) -> Rank:
     numbers = [data.get(name) for name in NUMBERS]
     if not all(isinstance(one, int | float) and one >= 0 for one in numbers) or not event.worker:
         raise NotMeasured(f"what {device} reported of its training is damaged")
-    own = rounds.only(rounds.same("worker", event.worker)).measured
+    everything = rounds.only(rounds.same("worker", event.worker))
+    if len(everything.verified) < len(everything):
+        raise NotMeasured(f"losses of {device} are no finite numbers")
+    own = everything.measured
     parts = {part: own.having(part=part) for part in (ALONE, APART, TOGETHER)}
     if not len(parts[APART]):  # every device has as many examples as alone
         parts[APART] = parts[ALONE]
     for part, done in parts.items():
-        if len(done.verified) < len(done) or len(done) < FEWEST_ROUNDS:
-            raise NotMeasured(f"{len(done.verified)} verified rounds of {device}'s steps {part}")
+        if len(done) < FEWEST_ROUNDS:
+            raise NotMeasured(f"{len(done)} verified rounds of {device}'s steps {part}")
     if any(done.distinct_labels("size") != {data["width"]} for done in parts.values()):
         raise NotMeasured(f"rounds of {device} are not of the model of width {data['width']}")
     if any(parts[part].distinct_labels("batch") != {data["batch"]} for part in (APART, TOGETHER)):
@@ -194,7 +208,7 @@ class Difference:
 def differences(rig: Evidence, norm_share: float | None) -> list[Difference]:
     """Devices with other gradients, the first difference of each, as far as gradients were reported."""
     found: dict[str, Difference] = {}
-    for one in (*_exchanged(rig), *_own(rig, norm_share)):
+    for one in (*_exchanged(rig), *_own(rig, norm_share), *_losses(rig), *_overflown(rig)):
         found.setdefault(one.device, one)
     return list(found.values())
 
@@ -202,10 +216,9 @@ def differences(rig: Evidence, norm_share: float | None) -> list[Difference]:
 def require_reported(rig: Evidence, team: Team) -> None:
     """NotMeasured if gradients of a rank are missing."""
     steps, size = _by_number(rig, EXCHANGED), len(team.ranks)
-    if not steps:
-        raise NotMeasured("no exchanged gradients were reported")
-    for number, told in steps.items():
-        _require_all(told, {one.device for one in team.ranks}, f"exchanged gradients of step {number}")
+    for number in range(WATCHED_STEPS):
+        every = {one.device for one in team.ranks}
+        _require_all(steps.get(number, {}), every, f"exchanged gradients of step {number}")
     batches = _by_number(rig, OWN)
     for number in range(size):
         due = {team.ranks[(number - behind) % size].device for behind in range(min(COMPARED, size))}
@@ -216,6 +229,31 @@ def _exchanged(rig: Evidence) -> Iterator[Difference]:
     """After the exchange every rank has to hold the same bits, whatever its model."""
     for number, told in _by_number(rig, EXCHANGED).items():
         yield from _dissenting(told, f"gradients after the exchange of step {number}")
+
+
+def _overflown(rig: Evidence) -> Iterator[Difference]:
+    """Exchanged gradients that are no finite numbers, on all ranks alike."""
+    for number, told in _by_number(rig, EXCHANGED).items():
+        yield from _no_numbers(told, f"gradients after the exchange of step {number}")
+
+
+def _losses(rig: Evidence) -> Iterator[Difference]:
+    """Losses that are no finite numbers: alone each device's own; together one spreads them to all.
+
+    Not of all devices alone: then the model's numbers are too large for their precision.
+    """
+    everything = rig.rounds(RIG)
+    wrong = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
+    for part in (ALONE, APART, TOGETHER):
+        own = wrong.having(part=part)
+        devices: dict[str, float] = {}
+        for worker, t_s in zip(own.all("worker"), own.t_s.tolist(), strict=True):
+            devices.setdefault(worker.rpartition("#")[0], t_s)
+        if part != TOGETHER and len(devices) == len(rig.devices):
+            return
+        for device, t_s in sorted(devices.items()):
+            what, how = f"losses of steps {part}", "has some that are no finite numbers"
+            yield Difference(device, what, how, undecided=len(devices) > 1, t_s=t_s)
 
 
 def _own(rig: Evidence, norm_share: float | None) -> Iterator[Difference]:
@@ -234,11 +272,27 @@ def _own(rig: Evidence, norm_share: float | None) -> Iterator[Difference]:
             alike[kinds[device]][device] = told[device]
         for group in alike.values():
             yield from _dissenting(group, what)
-        norms = sorted((one.norm, device) for device, one in told.items())
+        yield from _no_numbers(told, what)
+        norms = sorted((one.norm or 0.0, device) for device, one in told.items() if _is_finite(one.norm))
+        if norm_share is None or not norms:
+            continue
         (least, low), (most, high) = norms[0], norms[-1]
-        if norm_share is not None and not most - least <= norm_share * most:
+        if not most - least <= norm_share * most:
             how = f"norm {most:.4g}, and {least:.4g} on {low}: one of the two is wrong"
             yield Difference(high, what, how, undecided=True, t_s=told[high].t_s)
+
+
+def _no_numbers(told: Mapping[str, Gradients], what: str) -> Iterator[Difference]:
+    """Gradients whose norm is no finite number: of all ranks alike nobody knows why."""
+    none = [device for device, one in told.items() if not _is_finite(one.norm)]
+    for device in none:
+        on_all = len(none) == len(told)
+        how = "has some that are no finite numbers" + (", as all have" if on_all else "")
+        yield Difference(device, what, how, undecided=on_all, t_s=told[device].t_s)
+
+
+def _is_finite(norm: float | None) -> bool:
+    return norm is not None and math.isfinite(norm)
 
 
 def _by_number(rig: Evidence, of: str) -> Mapping[int, dict[str, Gradients]]:

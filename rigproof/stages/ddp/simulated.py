@@ -24,6 +24,7 @@ from rigproof.stages.ddp.stage import (
     ROUNDS,
     STAGE,
     TOGETHER,
+    WATCHED_STEPS,
     DdpSpec,
     Gradients,
     Of,
@@ -120,7 +121,8 @@ def records(task: Task, spec: DdpSpec) -> Records:
             }
             done = task.round(t_s, phase, seconds, steps * tflop, labels=labels)
             yield replace(done, subject=task.crew.subject)
-    yield _gradients(task, t_s, EXCHANGED, 0, wrong=task.fault("gradients-unlike") is not None)
+    for number in range(WATCHED_STEPS):
+        yield _gradients(task, t_s, EXCHANGED, number, wrong=task.fault("gradients-unlike") is not None)
     for other in range(min(COMPARED, size)):
         wrong = task.fault("gradient-bit") is not None or task.fault("wrong-arithmetic") is not None
         yield _gradients(task, t_s, OWN, (rank + other) % size, wrong=wrong)

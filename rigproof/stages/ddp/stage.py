@@ -27,6 +27,7 @@ Of = Literal["exchanged", "own"]
 EXCHANGED: Of = "exchanged"
 OWN: Of = "own"
 OVERTIME_SHARE = 2 / 3  # of `timeouts.task_s`: then the driver ends the stage, and nobody is named
+WATCHED_STEPS = 2  # whose gradients are compared after the exchange
 COMPARED = 3  # ranks that compute the gradients of one micro-batch: two that agree outvote the third
 
 
@@ -74,7 +75,7 @@ class Gradients:
     """The gradients of one backward pass of one rank: their checksum and their norm.
 
     `of`: "exchanged", the mean over all ranks after step `number`; or "own", of micro-batch `number` alone,
-    with deterministic algorithms and the untrained weights.
+    with deterministic algorithms and the untrained weights. `norm`: None if it is no finite number.
     """
 
     t_s: float
@@ -84,7 +85,7 @@ class Gradients:
     of: Of
     number: int
     digest: str
-    norm: float
+    norm: float | None
 
 
 @dataclass(frozen=True, slots=True)

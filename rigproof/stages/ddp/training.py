@@ -30,6 +30,7 @@ from rigproof.stages.ddp.stage import (
     PART_SHARE,
     ROUNDS,
     TOGETHER,
+    WATCHED_STEPS,
     DdpSpec,
     Gradients,
     Of,
@@ -41,7 +42,6 @@ STEP_S = 60.0  # of the first step with an exchange over a slow link, on a busy 
 LEAST_S = 20.0  # of later ones: hosts that a hypervisor delays, or that swap, stand still for seconds
 PATIENCE = 20  # times as long as the steps before, up to STEP_S; with a tenth of its CPU time a host takes 10
 SLOWEST = 5  # times as long, however long they were
-WATCHED_STEPS = 2
 MOST_COMPARED = 4  # examples of a micro-batch that several ranks compute
 
 
@@ -244,7 +244,7 @@ class Rank:
 
     def _emit(self, of: Of, number: int, digest: str, norm: float) -> None:
         own = (self._context.now_s(), self._spec.stage, self._context.worker, self._context.subject)
-        self._context.emit(Gradients(*own, of, number, digest, norm))
+        self._context.emit(Gradients(*own, of, number, digest, norm if math.isfinite(norm) else None))
 
     def _exchange_s(self, mib: float) -> float:
         """Seconds of one all-reduce of so much, the second of two."""

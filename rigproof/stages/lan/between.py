@@ -178,7 +178,7 @@ class Between:
         return [one for name in due for one in self._rates(name)]
 
     def _rates(self, traffic: str) -> list[Work]:
-        """The rates of one kind of traffic; of too few rounds that of the whole traffic."""
+        """The rates of one kind of traffic; of too few rounds of TCP that of all that came."""
         rounds = self.pair.rounds(STAGE).verified.measured
         found = []
         for operation, direction, company in JUDGED[traffic]:
@@ -188,7 +188,7 @@ class Between:
                 found.append(replace(one, mbps=own.rate(), usual_mbps=median(own.rates.tolist())))
                 continue
             whole = [record for record in self.counted(one) if record.role == "receiver" and record.mb > 0]
-            if not whole or not whole[-1].seconds > 0:
+            if traffic != TCP or not whole or not whole[-1].seconds > 0:  # others also prepare data meanwhile
                 raise self.too_few(one)
             found.append(replace(one, mbps=whole[-1].mb / whole[-1].seconds, few=True))
         return found

@@ -316,7 +316,7 @@ class Ways:
         return f"{text} {'ahead of' if self.ahead_s >= 0 else 'behind'} {others}"
 
     def in_words(self) -> str:
-        """What was found of a node without a fault."""
+        """What was found of a node without a fault. NotMeasured if its best way was not probed."""
         best = self.best
         if best is None:
             raise NotMeasured("no way to another node is open")

@@ -1,6 +1,7 @@
 """What the ways between a node's GPUs are judged by: arms that are fine, slow, lie or hang."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,20 @@ def arms(extended):
 
 
 P2P_OFF, SHM_OFF = "without P2P", "without P2P and shared memory"
+
+
+def test_a_size_that_an_arm_was_told_to_do_is_due(arms):
+    arms.without(TEAM, mib=0, arm=SHM_OFF)
+    found = arms.found("path")
+    assert found.outcome is NOT_MEASURED
+    assert found.detail == "too few verified rounds of all_reduce of 4 B (odd numbers)"
+
+
+def test_without_what_the_ranks_were_told_nobody_knows_of_arms(arms):
+    stage = arms.recording.stages[STAGE]
+    arms.recording.stages = {**arms.recording.stages, STAGE: replace(stage, settings={})}
+    found = arms.found("path")
+    assert (found.outcome, found.detail) == (NOT_MEASURED, "what its workers were told to do is not recorded")
 
 
 def test_arms_tell_what_each_way_carries(arms):

@@ -101,6 +101,61 @@ def test_without_the_size_that_is_always_due_nothing_is_measured(bench, said):
     assert ("each would take 12 s" in found.detail) is said
 
 
+@pytest.mark.parametrize(
+    ("operation", "mib", "odd"),
+    [
+        (ALL_REDUCE, 0, None),
+        *((ALL_REDUCE, mib, odd) for mib in (1, 16, 32, 1024) for odd in (True, False)),
+        *((ALL_REDUCE, mib, None) for mib in (1, 32, 1024)),
+        *((one, 16, odd) for one in OPERATIONS[1:] for odd in (True, False)),
+    ],
+)
+def test_a_size_that_was_planned_and_is_not_there_is_no_pass(bench, operation, mib, odd):
+    """Unless the team said that it left it out: with an even or an odd number of elements, or with either."""
+
+    def hit(one):
+        return odd is None or one.label("elements") % 2 == odd
+
+    bench.change(lambda one: None if hit(one) else one, TEAM, operation=operation, mib=mib)
+    found = bench.found(operation)
+    name = "4 B" if not mib else f"{mib} MiB"
+    parity = "even" if odd is False else "odd"
+    assert (found.outcome, found.detail) == (
+        NOT_MEASURED,
+        f"too few verified rounds of {operation} of {name} ({parity} numbers)",
+    )
+    also = {} if odd is None else {"odd": odd}
+    bench.happened("size_left_out", TEAM, "no time", operation=operation, mib=mib, **also)
+    assert bench.found(operation).outcome is PASS
+
+
+def test_of_a_size_that_was_done_with_odd_numbers_alone_the_others_are_said(bench):
+    bench.change(lambda one: one if one.label("elements") % 2 else None, TEAM, operation=ALL_REDUCE, mib=1024)
+    bench.happened("size_left_out", TEAM, "no time", operation=ALL_REDUCE, mib=1024, odd=False)
+    assert bench.found().detail.endswith("; no time for 1024 (even numbers) MiB")
+
+
+@pytest.mark.parametrize("left", [0, 2])
+def test_one_rank_with_too_few_rounds_of_a_size_is_no_pass(bench, left):
+    seen = []
+
+    def few(one):
+        if one.worker != RANKS[1]:
+            return one
+        seen.append(one)
+        return one if len(seen) <= left else None
+
+    bench.change(few, TEAM, operation=ALL_REDUCE, mib=128)
+    found = bench.found()
+    assert found.outcome is NOT_MEASURED
+    assert "of 128 MiB" in found.detail
+
+
+def test_rounds_of_another_kind_of_device_are_none(bench):
+    bench.change(lambda one: replace(one, device="cpu"), TEAM)
+    assert bench.found().outcome is NOT_MEASURED
+
+
 @pytest.mark.parametrize("elsewhere", [{"arm": "without P2P"}, {"group": "localhost/gpu0"}])
 def test_what_another_arm_or_a_part_left_out_is_not_the_teams(bench, elsewhere):
     bench.without(TEAM, operation=BROADCAST, mib=32)
@@ -121,6 +176,8 @@ def test_a_network_may_be_too_slow_for_any_size(of_six):
     assert found.outcome in (PASS, NO_LIMIT)
     assert found.detail.startswith("1 MiB; 4 B take")
     assert "; no time for 16 MiB" in found.detail
+    bench.slower("rig", 0.3, mib=1)  # a network's latency, not what it carries
+    assert bench.found(subject="rig").outcome is NO_LIMIT
 
 
 def test_the_rigs_own_floor_stands_alone(bench):

@@ -207,9 +207,52 @@ def test_unlike_cards_are_compared_by_norm(pcs):
     assert "pc2/gpu0 norm 0.93, and 0.9 on pc1/gpu0: one of the two is wrong" in found.detail
 
 
-def test_a_norm_that_is_no_number_fails_too(pcs):
-    pcs.gradients(norm=float("nan"), where=lambda one: one.of == OWN and one.subject == "pc2/gpu0")
-    assert pcs.verdict().outcome is Outcome.FAIL
+@pytest.mark.parametrize("norm", [None, float("nan"), float("inf")])
+def test_a_norm_that_is_no_number_fails_too(pcs, norm):
+    pcs.gradients(norm=norm, where=lambda one: one.of == OWN and one.subject == "pc2/gpu0")
+    found = pcs.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert "micro-batch 0: pc2/gpu0 has some that are no finite numbers" in found.detail
+
+
+def test_exchanged_gradients_that_are_no_numbers_fail_though_all_have_the_same(run):
+    run.gradients(norm=None, where=lambda one: one.of != OWN)
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.endswith(
+        "after the exchange of step 0: pc1/gpu0 has some that are no finite numbers, as all have"
+    )
+
+
+@pytest.mark.parametrize("phase", ["warmup", "measure"])
+@pytest.mark.parametrize(
+    ("part", "of", "detail"),
+    [
+        (ALONE, GPUS[1:2], "losses of steps alone: pc1/gpu1 has some that are no finite numbers"),
+        (TOGETHER, GPUS, "losses of steps together: pc1/gpu0 has some that are no finite numbers"),
+    ],
+)
+def test_a_loss_that_is_no_number_fails_and_names_whose_it_is(run, phase, part, of, detail):
+    def lost(one):
+        hit = one.label("part") == part and one.phase == phase and one.worker.rpartition("#")[0] in of
+        return replace(one, verified=False) if hit else one
+
+    run.rounds(lost)
+    found = run.verdict()
+    assert (found.outcome, found.detail) == (Outcome.FAIL, detail)
+
+
+def test_losses_that_overflow_on_all_devices_alone_are_nobodys_fault(run):
+    run.rounds(lambda one: replace(one, verified=False) if one.phase == "warmup" else one)
+    found = run.verdict()
+    assert (found.outcome, found.detail) == (Outcome.NOT_MEASURED, "losses of pc1/gpu0 are no finite numbers")
+
+
+def test_each_watched_step_has_to_be_reported(run):
+    run.recording.put(Gradients, [one for one in run.recording.of(Gradients) if one.of == OWN or one.number])
+    found = run.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "did not report the exchanged gradients of step 0" in found.detail
 
 
 @pytest.mark.parametrize(
@@ -234,7 +277,7 @@ def test_gradients_that_were_not_reported_are_no_pass(run, where, what):
             lambda one: None if one.label("part") == ALONE else one,
             "0 verified rounds of pc1/gpu0's steps alone",
         ),
-        (lambda one: replace(one, verified=False), "0 verified rounds"),
+        (lambda one: replace(one, verified=False), "losses of pc1/gpu0 are no finite numbers"),
         (lambda one: replace(one, labels={**one.labels, "size": 64}), "not of the model of width"),
         (lambda one: replace(one, labels={**one.labels, "batch": 99}), "are not of 16 examples"),
         (lambda one: replace(one, seconds=0.0), "not a valid measurement"),

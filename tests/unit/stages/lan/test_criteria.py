@@ -452,6 +452,22 @@ def test_too_few_rounds_can_only_fail(run, mb, outcome):
     assert run.first().outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("lost", "name"),
+    [
+        ({"traffic": "gloo", "operation": "broadcast"}, "gloo broadcast"),
+        ({"traffic": "ray"}, "Ray's objects"),
+    ],
+)
+def test_rounds_of_others_than_tcp_that_are_lost_are_no_low_rate(run, lost, name):
+    """What they moved in all took longer: they met, and prepared and compared data, too."""
+    run.without(**lost)
+    run.counted(only=lambda one: one.traffic == lost["traffic"], mb=1.0)
+    found = run.first()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith(f"too few rounds of {name}")
+
+
 @pytest.mark.parametrize("node", ["n1", "n2"])
 def test_an_end_that_did_not_report_is_no_measurement(run, node):
     made = [one for one in run.recording.of(LanEnd) if (one.subject, one.node) != ("n1+n2", node)]

@@ -674,6 +674,15 @@ def test_without_a_part_of_it_nothing_passes(pair, kind):
     assert {one.outcome for one in judged(pair)} == {NOT_MEASURED}
 
 
+@pytest.mark.parametrize("kind", [LanProbe, LanInterface])
+@pytest.mark.parametrize("whose", ["n1", "n2"])
+def test_a_warning_hides_nothing_that_was_not_measured(pair, kind, whose):
+    pair.change(LanNode, "n2", ahead_s=90.0)
+    pair.recording.put(kind, [one for one in pair.recording.of(kind) if one.subject != whose])
+    assert NOT_MEASURED in {one.outcome for one in judged(pair)}
+    assert pair.verdict(whose).outcome is NOT_MEASURED
+
+
 def test_nodes_of_one_machine_have_no_lan(pair):
     pair.recording.run = replace(pair.recording.run, simulated=False)
     assert {one.outcome for one in judged(pair)} == {Outcome.NOT_APPLICABLE}
