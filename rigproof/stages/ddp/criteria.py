@@ -35,7 +35,8 @@ WRONG = "do not train on this device; run it in another slot, and replace it if 
     "some of the steps); an exchange at less than `stages.ddp.exchange_share` of "
     "the rate of the run's all-reduces is not taken as given. After it all ranks must hold the same bits; of "
     "a micro-batch that up to three ranks compute by themselves, equal GPUs must get the same bits (two that "
-    "agree outvote the third), all others norms within `stages.ddp.norm_share`; losses and norms are finite",
+    "agree outvote the third), all others norms within `stages.ddp.norm_share`; losses and, but for fp16, "
+    "norms are finite",
     limits=(OWN_SHARE, EXCHANGE_SHARE, NORM_SHARE),
     severity="isolate",
     remedy="see lan.bandwidth, transfer.peer, collective.all_reduce and `top`",

@@ -219,10 +219,16 @@ def require_reported(rig: Evidence, team: Team) -> None:
     for number in range(WATCHED_STEPS):
         every = {one.device for one in team.ranks}
         _require_all(steps.get(number, {}), every, f"exchanged gradients of step {number}")
-    batches = _by_number(rig, OWN)
+    batches, kinds = _by_number(rig, OWN), _kinds(rig)
     for number in range(size):
         due = {team.ranks[(number - behind) % size].device for behind in range(min(COMPARED, size))}
-        _require_all(batches.get(number, {}), due, f"{OF_BATCH} {number}")
+        told = batches.get(number, {})
+        _require_all(told, due, f"{OF_BATCH} {number}")
+        none = [device for device in due if not _is_finite(told[device].norm)]
+        if none and len({kinds.get(one, one) for one in due}) > 1:
+            raise NotMeasured(
+                f"the {OF_BATCH} {number} overflowed on {none[0]}: unlike devices compare norms"
+            )
 
 
 def _exchanged(rig: Evidence) -> Iterator[Difference]:
@@ -234,7 +240,7 @@ def _exchanged(rig: Evidence) -> Iterator[Difference]:
 def _overflown(rig: Evidence) -> Iterator[Difference]:
     """Exchanged gradients that are no finite numbers, on all ranks alike."""
     for number, told in _by_number(rig, EXCHANGED).items():
-        yield from _no_numbers(told, f"gradients after the exchange of step {number}")
+        yield from _no_numbers(rig, told, f"gradients after the exchange of step {number}")
 
 
 def _losses(rig: Evidence) -> Iterator[Difference]:
@@ -258,13 +264,7 @@ def _losses(rig: Evidence) -> Iterator[Difference]:
 
 def _own(rig: Evidence, norm_share: float | None) -> Iterator[Difference]:
     """Equal devices compute the same bits from the same examples; unlike ones nearly the same norm."""
-    told_by = {str(one.data.get("device")): one.data for one in rig.events.of(RIG, "ddp_rank")}
-    # On a CPU libraries choose the algorithm by its instructions.
-    kinds = {
-        one.subject: kind_of(told_by[one.subject].get("arithmetic") or {})
-        for one in rig.devices
-        if one.subject in told_by and not one.is_cpu
-    }
+    kinds = _kinds(rig)
     for number, told in sorted(_by_number(rig, OWN).items()):
         what = f"{OF_BATCH} {number}"
         alike: dict[Kind, dict[str, Gradients]] = defaultdict(dict)
@@ -272,7 +272,7 @@ def _own(rig: Evidence, norm_share: float | None) -> Iterator[Difference]:
             alike[kinds[device]][device] = told[device]
         for group in alike.values():
             yield from _dissenting(group, what)
-        yield from _no_numbers(told, what)
+        yield from _no_numbers(rig, told, what)
         norms = sorted((one.norm or 0.0, device) for device, one in told.items() if _is_finite(one.norm))
         if norm_share is None or not norms:
             continue
@@ -282,13 +282,28 @@ def _own(rig: Evidence, norm_share: float | None) -> Iterator[Difference]:
             yield Difference(high, what, how, undecided=True, t_s=told[high].t_s)
 
 
-def _no_numbers(told: Mapping[str, Gradients], what: str) -> Iterator[Difference]:
-    """Gradients whose norm is no finite number: of all ranks alike nobody knows why."""
+def _kinds(rig: Evidence) -> dict[str, Kind]:
+    """What computes the same bits, by device. On a CPU libraries choose the algorithm by its instructions."""
+    told = {str(one.data.get("device")): one.data for one in rig.events.of(RIG, "ddp_rank")}
+    devices = [one.subject for one in rig.devices if one.subject in told and not one.is_cpu]
+    return {one: kind_of(told[one].get("arithmetic") or {}) for one in devices}
+
+
+def _no_numbers(rig: Evidence, told: Mapping[str, Gradients], what: str) -> Iterator[Difference]:
+    """Gradients whose norm is no finite number: of all ranks alike nobody knows why.
+
+    In fp16 that is no error: GradScaler finds its scale by gradients that overflow.
+    """
     none = [device for device, one in told.items() if not _is_finite(one.norm)]
-    for device in none:
-        on_all = len(none) == len(told)
+    on_all = len(none) == len(told)
+    for device in () if _in_fp16(rig) else none:
         how = "has some that are no finite numbers" + (", as all have" if on_all else "")
         yield Difference(device, what, how, undecided=on_all, t_s=told[device].t_s)
+
+
+def _in_fp16(rig: Evidence) -> bool:
+    rounds = rig.rounds(RIG)
+    return "fp16" in rounds.only(rounds.same("stage", STAGE)).distinct_labels("precision")
 
 
 def _is_finite(norm: float | None) -> bool:

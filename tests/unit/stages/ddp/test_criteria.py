@@ -242,6 +242,16 @@ def test_a_loss_that_is_no_number_fails_and_names_whose_it_is(run, phase, part, 
     assert (found.outcome, found.detail) == (Outcome.FAIL, detail)
 
 
+def test_gradients_that_overflow_in_fp16_are_no_error_and_of_unlike_devices_none_to_compare(run, pcs):
+    for one in (run, pcs):
+        one.rounds(lambda each: replace(each, labels={**each.labels, "precision": "fp16"}))
+        one.gradients(norm=None, where=lambda _: True)
+    assert run.verdict().outcome is Outcome.PASS
+    found = pcs.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "overflowed on pc" in found.detail
+
+
 def test_losses_that_overflow_on_all_devices_alone_are_nobodys_fault(run):
     run.rounds(lambda one: replace(one, verified=False) if one.phase == "warmup" else one)
     found = run.verdict()
