@@ -10,8 +10,6 @@ from rigproof.records.crews import Member
 from rigproof.records.recording import Record
 
 NCCL, GLOO = "nccl", "gloo"  # what devices exchange data by
-
-
 # s, without an object that was asked for: Ray asks again after 10 (object_manager_pull_timeout_ms is 10,000).
 OBJECT_SILENT_S = 12.0
 STORE_SHARE = 0.125  # of the smallest store, for an object: Ray frees what is withdrawn a second late

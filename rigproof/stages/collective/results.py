@@ -17,7 +17,7 @@ ALONE = "it fails alone"
 WHY = {
     "gpu": "it fails with each partner",
     "port": "of its node it alone fails with other nodes, and inside its node it is fine: its own way out",
-    "node": "it fails with each other node: its network card, cable, settings",
+    "node": "it fails with each other node: its {gpu}network card, cable, settings",
     "link": "each is fine with others",
     "switch": "they are fine with each other and fail with all others: what joins them to the rest",
     "all": "no two of them are fine together: what all of them share",
@@ -72,7 +72,7 @@ class Culprit:
 
 def why_of(kind: Kind, one: Members) -> str:
     """Why these are to blame: of a node with one GPU that, too, may be it."""
-    return WHY[kind].replace("its network", "its GPU, network") if len(one) == 1 else WHY[kind]
+    return WHY[kind].format(gpu="GPU, " if len(one) == 1 else "")
 
 
 def node_of(device: str) -> str:

@@ -249,13 +249,14 @@ def _losses(rig: Evidence) -> Iterator[Difference]:
     Not of all devices alone: then the model's numbers are too large for their precision.
     """
     everything = rig.rounds(RIG)
-    wrong = everything.only(everything.same("stage", STAGE) & ~everything.same("verified", True))
+    done = everything.only(everything.same("stage", STAGE))
+    wrong = done.only(~done.same("verified", True))
     for part in (ALONE, APART, TOGETHER):
         own = wrong.having(part=part)
         devices: dict[str, float] = {}
         for worker, t_s in zip(own.all("worker"), own.t_s.tolist(), strict=True):
             devices.setdefault(worker.rpartition("#")[0], t_s)
-        if part != TOGETHER and len(devices) == len(rig.devices):
+        if part != TOGETHER and len(devices) == len(done.distinct("worker")):
             return
         for device, t_s in sorted(devices.items()):
             what, how = f"losses of steps {part}", "has some that are no finite numbers"
