@@ -366,6 +366,21 @@ def test_others_that_are_slow_without_a_device_fail(others):
     check_sentences([found])
 
 
+@pytest.mark.parametrize(
+    ("of", "outcome", "detail"),
+    [
+        (GPUS[2:], Outcome.FAIL, f"losses of steps alone: {GPUS[2]} has some that are no finite numbers"),
+        (GPUS[::2], Outcome.NOT_MEASURED, f"losses of {GPUS[0]} are no finite numbers"),
+    ],
+)
+def test_losses_without_a_device_are_of_those_that_trained(others, of, outcome, detail):
+    hit = {f"{one}#0" for one in of}
+    others.rounds(lambda one: replace(one, verified=False) if one.worker in hit else one)
+    found = others.verdict()
+    assert found.outcome is outcome
+    assert detail in found.detail
+
+
 def test_the_exchange_of_the_others_is_held_against_their_own_all_reduces(others):
     (every,) = subjects(others.loaded, "rig")
     team = team_of(SharedEvidence(Evidence(others.recording, others.loaded), left_of(every)))
