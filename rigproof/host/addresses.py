@@ -4,8 +4,13 @@ An IPv6 address has one spelling here, and brackets only before a port.
 """
 
 import ipaddress
+import os
 import socket
-from contextlib import ExitStack, suppress
+from collections import deque
+from contextlib import suppress
+
+KEPT = 64
+_kept: deque[int] = deque()  # sockets that are bound to free ports
 
 
 def host_port(host: str, port: int) -> str:
@@ -56,10 +61,19 @@ def same_host(hostname: str, written: str) -> bool:
 
 
 def free_ports(address: str, count: int) -> tuple[int, ...]:
-    """`count` different ports that are free now at `address`. OSError if the address is not this host's."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with ExitStack() as held:
-        sockets = [
-            held.enter_context(socket.create_server((address, 0), family=family)) for _ in range(count)
-        ]
-        return tuple(one.getsockname()[1] for one in sockets)
+    """`count` different ports at `address`, for who listens there first. OSError if it is not this host's.
+
+    This process keeps the last `KEPT` of them bound, so that the kernel gives them to nobody else: it takes
+    seconds to load torch, and one port in 1,400 was gone within 8 s beside Rays that started. Who listens
+    needs SO_REUSEADDR, which torch's stores, NCCL's RAS and Python's servers set.
+    """
+    found = []
+    for _ in range(count):
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((address, 0))
+            found.append(one.getsockname()[1])
+            _kept.append(one.detach())
+    while len(_kept) > max(KEPT, count):
+        os.close(_kept.popleft())
+    return tuple(found)

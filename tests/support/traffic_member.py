@@ -50,13 +50,12 @@ def reduced(
         told = json.dumps({"rank": rank, "port": port, "megabytes": megabytes, "arms": arms})
         path = {"PYTHONPATH": f"{INSIDE}:{CHECKOUT}:{CHECKOUT / 'tests'}"}
         command = [sys.executable, "-m", "support.traffic_member", told]
-        processes.append(
-            subprocess.Popen(command, env=os.environ | path | more, stdout=subprocess.PIPE, text=True)
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        processes.append(subprocess.Popen(command, env=os.environ | path | more, **pipes))
     found = []
     for process in processes:
-        output, _ = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, output
+        output, errors = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, f"{process.returncode}: {output}{errors}"
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("[")]
         found.append([Told(tuple(tried), came, more) for tried, came, more in lines])
     return found

@@ -2,6 +2,7 @@ import socket
 
 import pytest
 
+from rigproof.host import addresses
 from rigproof.host.addresses import free_ports, host_and_port, host_port, numeric, one_spelling, same_host
 
 
@@ -62,6 +63,19 @@ def test_ports_are_different_and_can_be_listened_at():
     assert len(set(ports)) == 8
     with socket.create_server(("127.0.0.1", ports[0])) as server:
         assert server.getsockname()[1] == ports[0]
+
+
+@pytest.mark.parametrize(("address", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
+def test_a_port_is_kept_from_all_but_its_listener_until_many_more_are_asked_for(address, family, monkeypatch):
+    monkeypatch.setattr(addresses, "KEPT", 2)
+    first, second = free_ports(address, 2)
+    with socket.create_server((address, first), family=family), socket.create_connection((address, first)):
+        pass
+    with socket.socket(family) as other:
+        with pytest.raises(OSError, match="in use"):
+            other.bind((address, second))
+        free_ports(address, 2)
+        other.bind((address, second))
 
 
 def test_an_address_of_another_host_has_none_here():
