@@ -202,7 +202,7 @@ def limited(
     largest = found[-1].mib
     every = []
     for one in (one for one in found if one.mib):
-        limit = _limit(operation, team, one.mib, largest)
+        limit = _limit(operation, team, one, largest)
         if champions and not _is_stated(operation, team):
             both = [it for it in (limit, _champion_limit(operation, team, one)) if it is not None]
             limit = max(both, key=lambda it: it.value, default=None)
@@ -216,14 +216,14 @@ def _is_stated(operation: str, team: SharedEvidence) -> bool:
     return operation == ALL_REDUCE and devices_of(team)[0].optional_limit(FLOOR_GBPS) is not None
 
 
-def _limit(operation: str, team: SharedEvidence, mib: int, largest: int) -> Limit | None:
-    """The floor of an operation at a size, of which the team did none larger; None if there is none."""
-    devices = devices_of(team)
+def _limit(operation: str, team: SharedEvidence, speed: Speed, largest: int) -> Limit | None:
+    """The floor of a speed of an operation; None without one. `largest`: the team's largest size, MiB."""
+    devices, mib = devices_of(team), speed.mib
     if _is_stated(operation, team):
         return devices[0].limit(FLOOR_GBPS) if mib >= ONE_MIB else None
     return (
         _sku_limit(operation, devices, mib)
-        or _others_limit(operation, team, devices, mib)
+        or _others_limit(operation, team, devices, speed)
         or _pairs_limit(operation, team, devices, mib)
         or (_lan_limit(operation, team, devices) if largest == mib >= ONE_MIB else None)
     )
@@ -329,9 +329,9 @@ def bounds_of_part(
 
 
 def _others_limit(
-    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], mib: int
+    operation: str, team: SharedEvidence, devices: list[DeviceEvidence], own: Speed
 ) -> Limit | None:
-    """A share of the median of the other groups with the same devices."""
+    """A share of the median of the other groups with the same devices, at the same work."""
     alike = _skus(devices)
     if team.subject == RIG or None in alike:
         return None
@@ -340,9 +340,11 @@ def _others_limit(
         if one.subject in (team.subject, RIG) or _skus(devices_of(one)) != alike:
             continue
         try:
-            rates += [speed.gbps for speed in speeds(operation, one) if speed.mib == mib]
+            found = speeds(operation, one)
         except NotMeasured:
             continue
+        work = own.mib, own.elements
+        rates += [speed.gbps for speed in found if (speed.mib, speed.elements) == work]
     if len(rates) < FEWEST_OTHERS:
         return None
     share = devices[0].limit(GROUP_SHARE)

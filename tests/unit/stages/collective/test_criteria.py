@@ -10,7 +10,7 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import tables
-from rigproof.stages.collective.stage import ALL_REDUCE, BROADCAST, OPERATIONS, STAGE
+from rigproof.stages.collective.stage import ALL_GATHER, ALL_REDUCE, BROADCAST, OPERATIONS, STAGE
 from rigproof.stages.registry import KINDS
 from support.collective_bench import RANKS, TEAM, CollectiveBench, stuck
 
@@ -28,15 +28,19 @@ def bench(simulated):
     return CollectiveBench(*simulated, STAGE)
 
 
-@pytest.fixture(scope="module")
-def of_six():
+def three_nodes(level):
     gpus = [{"sku": "rtx-3090"}] * 2
     nodes = [
         {"name": f"n{one}", "address": f"10.0.0.{one}", "cpus": 24, "ram_gib": 96, "gpus": gpus}
         for one in (1, 2, 3)
     ]
     loaded = over_defaults({"name": "three", "nodes": nodes}, "three.toml", KINDS)
-    return simulated_recording(loaded, "quick"), loaded
+    return simulated_recording(loaded, level), loaded
+
+
+@pytest.fixture(scope="module")
+def of_six():
+    return three_nodes("quick")
 
 
 def test_a_healthy_group_passes_by_the_figures_of_its_sku(bench):
@@ -217,6 +221,19 @@ def test_a_group_is_held_against_the_other_groups(of_six):
         PASS,
         PASS,
     ]
+
+
+@pytest.mark.parametrize(("late", "outcome"), [(False, PASS), (True, NO_LIMIT)])
+def test_a_group_by_odd_numbers_alone_is_not_held_against_others_by_even_ones_too(late, outcome):
+    bench = CollectiveBench(*three_nodes("standard"), STAGE)
+
+    def faster(one):
+        even = one.label("elements") % 2 == 0
+        return replace(one, work=1.6 * one.work, host_paced=late and one.subject == "n1") if even else one
+
+    for node in ("n1", "n2", "n3"):
+        bench.change(faster, node, operation=ALL_GATHER)
+    assert bench.found(ALL_GATHER, "n1").outcome is outcome
 
 
 def test_a_quick_run_does_one_all_reduce_alone(of_six):
