@@ -6,8 +6,8 @@ a last event only. It goes round as many buffers as rigproof does: fewer would s
 GPU. The rate is bus bandwidth; of both arms the slower rank counts.
 
 A bare loop is queued thousands of operations ahead, a round of rigproof 64 at most: when a host is late by
-milliseconds, as shared ones are, only rigproof's GPUs wait. Such rounds do not count, as in a verdict; the
-result has their number, `late_rounds`, and `gbps_with_late`.
+milliseconds, as shared ones are, only rigproof's GPUs wait. Such rounds do not count, as in a verdict beside
+others; the result has their number, `late_rounds`, and `gbps_with_late`.
 
     python3 bench/all_reduce_against_bare_loop.py --out all_reduce.json
     python3 bench/all_reduce_against_bare_loop.py --device cpu --sizes 1 16
@@ -34,7 +34,6 @@ from rigproof.devices.specs import GLOO, NCCL
 from rigproof.host.addresses import free_ports
 from rigproof.records.crews import Member
 from rigproof.records.measurements import Round
-from rigproof.stages.collective.operations import BATCH
 from rigproof.stages.collective.stage import ALL_REDUCE, BUFFERS, Case, CollectiveSpec
 from rigproof.stages.collective.workload import RankWork
 
@@ -56,10 +55,10 @@ class Measured(RankWork):
         return [one for one in self.context.records if one.phase == "measure"]
 
     def at_own_pace(self, rounds: list[Round]) -> list[Round]:
-        """Those in which no rank waited for its host; all if there are none."""
+        """Those in which no rank waited for its host."""
         waited = torch.tensor([float(bool(one.host_paced)) for one in rounds], device=self.place.where)
         dist.all_reduce(waited, op=dist.ReduceOp.MAX)
-        return [one for one, is_late in zip(rounds, waited.tolist(), strict=True) if not is_late] or rounds
+        return [one for one, is_late in zip(rounds, waited.tolist(), strict=True) if not is_late]
 
 
 def rate(rounds: list[Round]) -> float:
@@ -123,13 +122,13 @@ def rank_of(rank: int, port: int, given: argparse.Namespace, results: Any) -> No
         join(crew, work.place, work.steps, PATIENCE_S)
         found = {}
         for mib in given.sizes:
-            buffers = given.buffers or min(BATCH, spec.buffers_mib // mib)
+            buffers = given.buffers or 1 + int(work.rounds(mib, 0.0)[-1].labels["repeats"])
             plain, own, with_late, number, late, verified = [], [], [], 0, 0, True
             for _ in range(given.pairs):
                 plain.append(bare(work, mib, given.measure, buffers))
                 rounds = work.rounds(mib, given.measure)
                 counted = work.at_own_pace(rounds)
-                own.append(rate(counted))
+                own.append(rate(counted or rounds))
                 with_late.append(rate(rounds))
                 number, late = number + len(rounds), late + len(rounds) - len(counted)
                 verified = verified and all(one.verified for one in rounds)

@@ -61,17 +61,19 @@ def same_host(hostname: str, written: str) -> bool:
 
 
 def free_ports(address: str, count: int) -> tuple[int, ...]:
-    """`count` different ports at `address`, for who listens there first. OSError if it is not this host's.
+    """`count` different ports, free at all addresses of this host. OSError if `address` is none of them.
 
     This process keeps the last `KEPT` of them bound, so that the kernel gives them to nobody else: it takes
     seconds to load torch, and one port in 1,400 was gone within 8 s beside Rays that started. Who listens
-    needs SO_REUSEADDR, which torch's stores, NCCL's RAS and Python's servers set.
+    there needs SO_REUSEADDR, which torch's stores, NCCL's RAS and Python's servers set.
     """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    socket.create_server((address, 0), family=family).close()
     found = []
     for _ in range(count):
-        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as one:
+        with socket.socket(family) as one:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind((address, 0))
+            one.bind(("", 0))  # torch's stores listen at all addresses
             found.append(one.getsockname()[1])
             _kept.append(one.detach())
     while len(_kept) > max(KEPT, count):

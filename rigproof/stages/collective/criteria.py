@@ -36,11 +36,11 @@ from rigproof.stages.collective.rates import (
     Speed,
     because,
     devices_of,
-    each_s,
     figure_rate,
     limited,
     not_done,
     size_name,
+    speed_of,
     speeds,
 )
 from rigproof.stages.collective.stage import (
@@ -196,7 +196,7 @@ def _variables(team: SharedEvidence) -> str:
 def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
     judged, others = limited(operation, team, found), _others(found)
-    undone = not_done(operation, team, found)
+    undone = "; ".join(filter(None, (not_done(operation, team, found), _late(found))))
     rates = tuple(figure_rate(operation, team, one) for one in found if one.mib >= ONE_MIB)
     if not judged:
         largest = found[-1]
@@ -225,6 +225,12 @@ def _raise_paced(speed: Speed, limit: Limit) -> NoReturn:
     figures = ", ".join(figure_and_limit(speed.gbps, limit.value, UNIT, "at_least"))
     pace = f"while a host took {figure(1e3 * speed.seconds, 'ms')} to queue each"
     raise NotMeasured(f"{figures}: {speed.mib} MiB, {pace}: its pace, not the GPUs'")
+
+
+def _late(found: list[Speed]) -> str:
+    """Of which sizes hosts were late with odd or with even numbers of elements."""
+    late = " and ".join(f"{one.late} numbers of {one.mib} MiB" for one in found if one.late)
+    return f"hosts were late with {late}, which do not count" if late else ""
 
 
 def _others(found: list[Speed]) -> str:
@@ -275,11 +281,11 @@ def tables(recording: Recording) -> Iterator[StageTable]:
         own = verified.measured.having(group="", arm=AS_IT_IS)
         for (operation, mib), rounds in sorted(own.by_labels("operation", "mib").items(), key=_in_order):
             ranks = [rounds.only(rounds.same("worker", one)) for one in rounds.distinct("worker")]
-            slowest = min(ranks, key=Rounds.rate)
+            speed = speed_of(mib, ranks)
             backend = "/".join(sorted(map(str, rounds.distinct_labels("backend"))))
-            rate = figure(slowest.rate()) if mib else NO_RATE
+            rate = figure(speed.gbps) if mib else NO_RATE
             what = (subject, TITLES.get(operation, str(operation)), size_name(mib))
-            rows.append((*what, f"{backend}, {len(ranks)} ranks", rate, figure(each_s(slowest) * 1e6)))
+            rows.append((*what, f"{backend}, {len(ranks)} ranks", rate, figure(speed.seconds * 1e6)))
     yield StageTable(
         section="Collectives",
         title="Collectives",

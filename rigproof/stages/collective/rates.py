@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean, harmonic_mean, median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.devices import DeviceEvidence
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.exchanges import TCP, slowest_of_ring, ways
 from rigproof.criteria.evidence.launches import LAUNCH_MS
-from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, Rounds
+from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS, HICCUP_SHARE, Rounds
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.specs import GLOO, NCCL
 from rigproof.profiles.planning.subjects import RIG, subjects
@@ -35,6 +35,7 @@ NODES_TCP_SHARE = KIND.key(lambda own: own.nodes_tcp_share)
 UNIT = "GB/s"
 ALIKE = 1.25  # pairs that are connected in the same way copy as fast, but for so much
 FEWEST_OTHERS = 2  # groups that a group is compared with
+BOTH, MIXED = "as many odd as even", "odd and even"  # numbers of elements; too few of either for a half each
 FEWEST_ALIKE = 2  # parts of one size and model, for the best of them to say what a sound one does
 
 
@@ -43,7 +44,8 @@ class Speed:
     """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them.
 
     `elements`: whether their numbers were odd, even or both: NCCL gathers even ones by up to 1.6 as fast.
-    `round_s`: how long a round of it took. `host_paced`: whether a GPU waited for its host in too many.
+    `round_s`: how long a round of it took. `host_paced`: whether a GPU waited for its host in too many;
+    `late`: of which numbers alone it did, so that they do not count.
     """
 
     mib: int
@@ -52,6 +54,7 @@ class Speed:
     elements: str
     round_s: float
     host_paced: bool = False
+    late: str = ""
 
 
 def speeds(
@@ -74,7 +77,7 @@ def speeds(
         if missing:
             raise NotMeasured(f"no verified {operation} of {size_name(mib)} on {missing[0]}{because(team)}")
         if min(map(len, by_rank)) >= FEWEST_ROUNDS:
-            found.append(_speed(mib, by_rank))
+            found.append(speed_of(mib, by_rank))
     due_mib = _due_mib(team) if arm == AS_IT_IS and team.subject != RIG else 1
     if not any(one.mib >= due_mib for one in found):
         omitted = [one for one in _left_out(operation, team, arm) if one.data.get("mib") == due_mib]
@@ -85,31 +88,50 @@ def speeds(
     return found
 
 
-def _speed(mib: int, by_rank: list[Rounds]) -> Speed:
-    """The speed at a size, by enough rounds of each rank.
+def speed_of(mib: int, by_rank: list[Rounds]) -> Speed:
+    """The speed at a size, by the rounds of each rank, of which none has no round.
 
-    Odd and even numbers of elements weigh the same, however many rounds of each there are: that differs from
-    run to run, as hosts are late, and two H200 all-gather 16 MiB at 111 GB/s by odd numbers, at 152 by even
-    ones. Those of which too few are at the GPUs' own pace do not count beside the others.
+    Odd and even numbers of elements weigh the same, however many rounds of each count: that differs from run
+    to run, as hosts are late, and two H200 all-gather 16 MiB at 111 GB/s by odd numbers, at 152 by even ones.
     """
+    at_own_pace, host_paced = _at_own_pace(by_rank)
+    halves = _halves(at_own_pace)
+    ranks = list(map(_without_hiccups, zip(*(list(halves.values()) or [at_own_pace]), strict=True)))
+    slowest = min(ranks, key=_rate)
+    return Speed(
+        mib,
+        _rate(slowest),
+        fmean(map(each_s, slowest)),
+        BOTH if len(halves) > 1 else next(iter(halves), MIXED),
+        fmean(float(np.median(one.seconds)) for one in slowest),
+        host_paced,
+        next((one for one in _halves(by_rank) if halves and one not in halves), ""),
+    )
+
+
+def _halves(by_rank: list[Rounds]) -> dict[str, list[Rounds]]:
+    """The rounds of odd and of even numbers of elements, if each rank has enough of them."""
     halves = {
         _parity(is_odd): [one.only((one.label_numbers("elements") % 2 == 1) == is_odd) for one in by_rank]
         for is_odd in (True, False)
     }
-    enough = {name: half for name, half in halves.items() if min(map(len, half)) >= FEWEST_ROUNDS}
-    parts = {name: _at_own_pace(half) for name, half in (enough or {" and ".join(halves): by_rank}).items()}
-    at_own_pace = {name: part for name, part in parts.items() if not part[1]}
-    counted = at_own_pace or parts
-    ranks = zip(*(part for part, _ in counted.values()), strict=True)
-    slowest = min(ranks, key=_of_halves)
-    round_s = median(seconds for one in slowest for seconds in one.seconds.tolist())
-    seconds = fmean(map(each_s, slowest))
-    return Speed(mib, _of_halves(slowest), seconds, " and ".join(counted), round_s, not at_own_pace)
+    return {name: half for name, half in halves.items() if min(map(len, half)) >= FEWEST_ROUNDS}
 
 
-def _of_halves(rank: Iterable[Rounds]) -> float:
-    """The rate of a rank that does as much with odd as with even numbers of elements."""
-    return harmonic_mean([one.rate() for one in rank])
+def _without_hiccups(halves: tuple[Rounds, ...]) -> list[Rounds]:
+    """A rank's rounds but for the slowest tenth of all, each beside the median of its half."""
+    with np.errstate(all="ignore"):
+        shares = np.concatenate([one.rates / np.median(one.rates) for one in halves])
+    counts = np.ones(len(shares), np.bool_)
+    counts[np.argsort(shares, kind="stable")[: int(HICCUP_SHARE * len(shares))]] = False
+    ends = np.cumsum(list(map(len, halves)))
+    return [one.only(own) for one, own in zip(halves, np.split(counts, ends[:-1]), strict=True)]
+
+
+def _rate(halves: list[Rounds]) -> float:
+    """A rank's rate at as much work in each half, GB/s."""
+    with np.errstate(all="ignore"):
+        return float(1 / np.mean([one.seconds.sum() / one.work.sum() for one in halves]))
 
 
 def _require_planned(operation: str, team: SharedEvidence, arm: str, rounds: Rounds) -> None:
