@@ -61,7 +61,7 @@ def same_host(hostname: str, written: str) -> bool:
 
 
 def free_ports(address: str, count: int) -> tuple[int, ...]:
-    """`count` different ports, free at all addresses of this host. OSError if `address` is none of them.
+    """`count` different ports, free at all IPv4 or IPv6 addresses here. OSError if this is none of them.
 
     This process keeps the last `KEPT` of them bound, so that the kernel gives them to nobody else: it takes
     seconds to load torch, and one port in 1,400 was gone within 8 s beside Rays that started. Who listens

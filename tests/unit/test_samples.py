@@ -454,8 +454,8 @@ def test_four_sound_cards_hold_what_they_did_in_another_run_but_by_rounds_of_sin
     _, now = judged("h200-x4-standard", champions)
     assert now["collective.all_reduce"].outcome is Outcome.PASS
     assert "its champion" in now["collective.all_reduce"].limit_source
-    # The others had no time for even numbers of elements, so that the work is another one.
-    assert now["collective.all_gather"].outcome is Outcome.NO_LIMIT
+    # The others had no time for even numbers of elements.
+    assert now["collective.all_gather"].outcome is Outcome.PASS
     assert now["collective.all_to_all"].outcome is outcome
 
 

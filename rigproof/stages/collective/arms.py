@@ -161,7 +161,7 @@ def _did(team: SharedEvidence, arm: str, failed: Failed) -> Speed | None:
     found = {
         (operation, one.mib): one
         for operation in dict.fromkeys(operation for operation, _ in failed)
-        for one in _measured(operation, team, arm)
+        for one in reversed(_measured(operation, team, arm))  # as it is told beside, odd numbers come first
     }
     return found[failed[0]] if failed and found.keys() >= set(failed) else None
 
@@ -175,8 +175,13 @@ def _measured(operation: str, team: SharedEvidence, arm: str) -> list[Speed]:
 
 
 def _at_one_size(found: Mapping[str, list[Speed]]) -> dict[str, Speed]:
-    """Each arm's rate at the largest size that all of them measured. NotMeasured if there is none."""
-    by_size = {arm: {one.mib: one for one in every if one.mib} for arm, every in found.items()}
+    """Each arm's rate at the largest size that all of them measured, with odd or even numbers alike.
+
+    NotMeasured if there is none.
+    """
+    by_size = {
+        arm: {(one.mib, one.elements): one for one in every if one.mib} for arm, every in found.items()
+    }
     common = set.intersection(*map(set, by_size.values()))
     if not common:
         raise NotMeasured("its arms have no size in common")

@@ -28,6 +28,7 @@ from rigproof.stages.collective.rates import (
     CHAMPION_SHARE,
     FLOOR_GBPS,
     GROUP_SHARE,
+    MIXED,
     NODES_SHARE,
     NODES_TCP_SHARE,
     PAIR_SHARE,
@@ -40,8 +41,8 @@ from rigproof.stages.collective.rates import (
     limited,
     not_done,
     size_name,
-    speed_of,
     speeds,
+    speeds_of,
 )
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
@@ -196,8 +197,9 @@ def _variables(team: SharedEvidence) -> str:
 def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Finding:
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
     judged, others = limited(operation, team, found), _others(found)
-    undone = "; ".join(filter(None, (not_done(operation, team, found), _late(found))))
-    rates = tuple(figure_rate(operation, team, one) for one in found if one.mib >= ONE_MIB)
+    undone = not_done(operation, team, found)
+    kept = [one for one in found if one.mib >= ONE_MIB and one.elements != MIXED]
+    rates = tuple(figure_rate(operation, team, one) for one in kept)
     if not judged:
         largest = found[-1]
         every = (f"{largest.mib} MiB", others, undone, "nothing to compare it with yet")
@@ -225,12 +227,6 @@ def _raise_paced(speed: Speed, limit: Limit) -> NoReturn:
     figures = ", ".join(figure_and_limit(speed.gbps, limit.value, UNIT, "at_least"))
     pace = f"while a host took {figure(1e3 * speed.seconds, 'ms')} to queue each"
     raise NotMeasured(f"{figures}: {speed.mib} MiB, {pace}: its pace, not the GPUs'")
-
-
-def _late(found: list[Speed]) -> str:
-    """Of which sizes hosts were late with odd or with even numbers of elements."""
-    late = " and ".join(f"{one.late} numbers of {one.mib} MiB" for one in found if one.late)
-    return f"hosts were late with {late}, which do not count" if late else ""
 
 
 def _others(found: list[Speed]) -> str:
@@ -281,17 +277,18 @@ def tables(recording: Recording) -> Iterator[StageTable]:
         own = verified.measured.having(group="", arm=AS_IT_IS)
         for (operation, mib), rounds in sorted(own.by_labels("operation", "mib").items(), key=_in_order):
             ranks = [rounds.only(rounds.same("worker", one)) for one in rounds.distinct("worker")]
-            speed = speed_of(mib, ranks)
             backend = "/".join(sorted(map(str, rounds.distinct_labels("backend"))))
-            rate = figure(speed.gbps) if mib else NO_RATE
             what = (subject, TITLES.get(operation, str(operation)), size_name(mib))
-            rows.append((*what, f"{backend}, {len(ranks)} ranks", rate, figure(speed.seconds * 1e6)))
+            for one in speeds_of(mib, ranks):
+                rate = figure(one.gbps) if mib else NO_RATE
+                by = f"{backend}, {len(ranks)} ranks"
+                rows.append((*what, one.elements, by, rate, figure(one.seconds * 1e6)))
     yield StageTable(
         section="Collectives",
         title="Collectives",
-        columns=("Group", "Operation", "Size", "By", f"bus bandwidth, {UNIT}", "one takes, µs"),
+        columns=("Group", "Operation", "Size", "Numbers", "By", f"bus bandwidth, {UNIT}", "one takes, µs"),
         rows=tuple(rows),
-        labels=4,
+        labels=5,
         note="Of the slowest rank. Bus bandwidth as nccl-tests counts it; every element of every answer was "
         "compared.",
     )

@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 
@@ -35,7 +35,8 @@ NODES_TCP_SHARE = KIND.key(lambda own: own.nodes_tcp_share)
 UNIT = "GB/s"
 ALIKE = 1.25  # pairs that are connected in the same way copy as fast, but for so much
 FEWEST_OTHERS = 2  # groups that a group is compared with
-BOTH, MIXED = "as many odd as even", "odd and even"  # numbers of elements; too few of either for a half each
+FEWEST_WITH_HICCUP = 5  # rounds, of which one may be slow because of the host
+MIXED = "odd and even"
 FEWEST_ALIKE = 2  # parts of one size and model, for the best of them to say what a sound one does
 
 
@@ -43,9 +44,9 @@ FEWEST_ALIKE = 2  # parts of one size and model, for the best of them to say wha
 class Speed:
     """The bus bandwidth of an operation at a size, GB/s, on the slowest rank; and s for one of them.
 
-    `elements`: whether their numbers were odd, even or both: NCCL gathers even ones by up to 1.6 as fast.
-    `round_s`: how long a round of it took. `host_paced`: whether a GPU waited for its host in too many;
-    `late`: of which numbers alone it did, so that they do not count.
+    `elements`: whether their numbers were odd or even, of which NCCL gathers the latter by up to 1.6 as fast;
+    `MIXED` if there were too few rounds of either. `round_s`: how long a round of it took. `host_paced`:
+    whether a GPU waited for its host in too many.
     """
 
     mib: int
@@ -54,13 +55,12 @@ class Speed:
     elements: str
     round_s: float
     host_paced: bool = False
-    late: str = ""
 
 
 def speeds(
     operation: str, team: SharedEvidence, arm: str = AS_IT_IS, *, despite_wrong: bool = False
 ) -> list[Speed]:
-    """By size, smallest first.
+    """By size, smallest first, and odd numbers of elements before even ones.
 
     NotMeasured if a rank is missing, or has too few verified rounds of what it was told to do and did not
     leave out, or of a size that is always due, or if any answer is wrong; `despite_wrong`: by the right ones.
@@ -77,7 +77,7 @@ def speeds(
         if missing:
             raise NotMeasured(f"no verified {operation} of {size_name(mib)} on {missing[0]}{because(team)}")
         if min(map(len, by_rank)) >= FEWEST_ROUNDS:
-            found.append(speed_of(mib, by_rank))
+            found += speeds_of(mib, by_rank)
     due_mib = _due_mib(team) if arm == AS_IT_IS and team.subject != RIG else 1
     if not any(one.mib >= due_mib for one in found):
         omitted = [one for one in _left_out(operation, team, arm) if one.data.get("mib") == due_mib]
@@ -88,50 +88,37 @@ def speeds(
     return found
 
 
-def speed_of(mib: int, by_rank: list[Rounds]) -> Speed:
-    """The speed at a size, by the rounds of each rank, of which none has no round.
+def speeds_of(mib: int, by_rank: list[Rounds]) -> list[Speed]:
+    """The speeds at a size by the rounds of each rank: of odd and of even numbers, if all have enough.
 
-    Odd and even numbers of elements weigh the same, however many rounds of each count: that differs from run
-    to run, as hosts are late, and two H200 all-gather 16 MiB at 111 GB/s by odd numbers, at 152 by even ones.
+    Two H200 all-gather 16 MiB at 111 GB/s by odd numbers, at 152 by even ones: a rate of both would depend on
+    how many rounds of each there are, and count. If there are too few of either, all count together.
     """
-    at_own_pace, host_paced = _at_own_pace(by_rank)
-    halves = _halves(at_own_pace)
-    ranks = list(map(_without_hiccups, zip(*(list(halves.values()) or [at_own_pace]), strict=True)))
-    slowest = min(ranks, key=_rate)
-    return Speed(
-        mib,
-        _rate(slowest),
-        fmean(map(each_s, slowest)),
-        BOTH if len(halves) > 1 else next(iter(halves), MIXED),
-        fmean(float(np.median(one.seconds)) for one in slowest),
-        host_paced,
-        next((one for one in _halves(by_rank) if halves and one not in halves), ""),
-    )
-
-
-def _halves(by_rank: list[Rounds]) -> dict[str, list[Rounds]]:
-    """The rounds of odd and of even numbers of elements, if each rank has enough of them."""
     halves = {
         _parity(is_odd): [one.only((one.label_numbers("elements") % 2 == 1) == is_odd) for one in by_rank]
         for is_odd in (True, False)
     }
-    return {name: half for name, half in halves.items() if min(map(len, half)) >= FEWEST_ROUNDS}
+    enough = {name: half for name, half in halves.items() if min(map(len, half)) >= FEWEST_ROUNDS}
+    return [_speed(mib, name, half) for name, half in (enough or {MIXED: by_rank}).items()]
 
 
-def _without_hiccups(halves: tuple[Rounds, ...]) -> list[Rounds]:
-    """A rank's rounds but for the slowest tenth of all, each beside the median of its half."""
-    with np.errstate(all="ignore"):
-        shares = np.concatenate([one.rates / np.median(one.rates) for one in halves])
-    counts = np.ones(len(shares), np.bool_)
-    counts[np.argsort(shares, kind="stable")[: int(HICCUP_SHARE * len(shares))]] = False
-    ends = np.cumsum(list(map(len, halves)))
-    return [one.only(own) for one, own in zip(halves, np.split(counts, ends[:-1]), strict=True)]
+def _speed(mib: int, elements: str, by_rank: list[Rounds]) -> Speed:
+    at_own_pace, host_paced = _at_own_pace(by_rank)
+    slowest = min(map(_without_hiccups, at_own_pace), key=_rate)
+    round_s = float(np.median(slowest.seconds))
+    return Speed(mib, _rate(slowest), each_s(slowest), elements, round_s, host_paced)
 
 
-def _rate(halves: list[Rounds]) -> float:
-    """A rank's rate at as much work in each half, GB/s."""
-    with np.errstate(all="ignore"):
-        return float(1 / np.mean([one.seconds.sum() / one.work.sum() for one in halves]))
+def _without_hiccups(rounds: Rounds) -> Rounds:
+    """All but the slowest tenth of the rounds, or one of five to nine: there are few of a half."""
+    count = max(int(HICCUP_SHARE * len(rounds)), len(rounds) >= FEWEST_WITH_HICCUP)
+    fast = np.ones(len(rounds), np.bool_)
+    fast[np.argsort(rounds.rates, kind="stable")[:count]] = False
+    return rounds.only(fast)
+
+
+def _rate(rounds: Rounds) -> float:
+    return float(rounds.work.sum() / rounds.seconds.sum())
 
 
 def _require_planned(operation: str, team: SharedEvidence, arm: str, rounds: Rounds) -> None:
@@ -190,12 +177,15 @@ def not_done(operation: str, team: SharedEvidence, found: list[Speed]) -> str:
 
     Of one that it did with odd or even numbers of elements alone the others.
     """
-    done, undone = {one.mib: one.elements for one in found}, {}
+    done: dict[int, set[str]] = defaultdict(set)
+    undone = {}
+    for one in found:
+        done[one.mib].add(one.elements)
     for data in (one.data for one in _left_out(operation, team)):
         mib, odd = data.get("mib"), data.get("odd")
         if isinstance(mib, int) and mib not in done:
             undone[mib] = str(mib)
-        elif isinstance(mib, int) and odd is not None and _parity(odd) not in done[mib]:
+        elif isinstance(mib, int) and odd is not None and done[mib].isdisjoint({_parity(odd), MIXED}):
             undone[mib] = f"{mib} ({_parity(odd)} numbers)"
     return f"no time for {', '.join(undone[mib] for mib in sorted(undone))} MiB" if undone else ""
 
@@ -271,7 +261,7 @@ def _champion_limit(operation: str, team: SharedEvidence, speed: Speed) -> Limit
     """
     devices, now = devices_of(team), figure_rate(operation, team, speed)
     share = devices[0].optional_limit(CHAMPION_SHARE)
-    if share is None or now.host_paced or speed.mib < ONE_MIB:
+    if share is None or now.host_paced or speed.mib < ONE_MIB or speed.elements == MIXED:
         return None
     power_w = lowest_power(one.identity.power_limit_w for one in devices)
     kept = team.evidence.champions.get(team_key(one.identity.uuid for one in devices), {})

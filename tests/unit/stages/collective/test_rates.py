@@ -11,21 +11,20 @@ from rigproof.profiles.planning.subjects import subjects
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 from rigproof.stages.collective.criteria import tables
-from rigproof.stages.collective.rates import speeds
+from rigproof.stages.collective.rates import speeds, speeds_of
 from rigproof.stages.collective.stage import ALL_GATHER, ALL_REDUCE, STAGE
 from support.collective_bench import TEAM, CollectiveBench
 
 EVEN, ODD = 0, 1
-BOTH = "as many odd as even"
 
 
 class RoundsBench(CollectiveBench):
     """All-reduces and all-gathers of 16 MiB, each of three rounds of odd and of even numbers."""
 
-    def speed(self, operation=ALL_REDUCE):
+    def speeds(self, operation=ALL_REDUCE):
         (every,) = subjects(self.loaded, "team")
         team = SharedEvidence(Evidence(self.recording, self.loaded), every)
-        return next(one for one in speeds(operation, team) if one.mib == 16)
+        return {one.elements: one for one in speeds(operation, team) if one.mib == 16}
 
     def rounds(self, operation, parity, change):
         """`change` gets each of these rounds, with its number on its rank, and returns those in its place."""
@@ -64,64 +63,66 @@ def bench(simulated):
     return RoundsBench(*simulated, STAGE)
 
 
-def test_it_does_not_depend_on_how_many_rounds_there_are_of_faster_numbers(bench):
-    before = bench.speed(ALL_GATHER)
+def test_odd_and_even_numbers_are_rated_each_by_itself(bench):
+    before = bench.speeds(ALL_GATHER)
     bench.part(4, ALL_GATHER, (EVEN,), work=1.6)
-    many = bench.speed(ALL_GATHER)
-    bench.rounds(ALL_GATHER, EVEN, lambda one, number: [] if number % 4 else [one])
-    few = bench.speed(ALL_GATHER)
-    assert [one.elements for one in (before, many, few)] == [BOTH] * 3
-    assert many.gbps == pytest.approx(before.gbps * 2 / (1 + 1 / 1.6), rel=0.01)
-    assert few.gbps == pytest.approx(many.gbps, rel=0.01)
+    many = bench.speeds(ALL_GATHER)
+    assert list(before) == list(many) == ["odd", "even"]
+    assert many["odd"] == before["odd"]
+    assert many["even"].gbps == pytest.approx(1.6 * before["even"].gbps, rel=0.01)
 
 
-def test_even_numbers_alone_that_are_slow_fail(bench):
-    bench.rounds(ALL_REDUCE, EVEN, lambda one, _number: [replace(one, work=0.6 * one.work)])
+@pytest.mark.parametrize("parity", [EVEN, ODD])
+def test_one_half_that_is_slow_fails(bench, parity):
+    bench.rounds(ALL_REDUCE, parity, lambda one, _number: [replace(one, work=0.8 * one.work)])
     assert bench.found().outcome is Outcome.FAIL
 
 
+@pytest.mark.parametrize("parts", [2, 4])
 @pytest.mark.parametrize(("hiccups", "outcome"), [(1, Outcome.PASS), (4, Outcome.FAIL)])
-def test_one_round_of_ten_may_stand_still_whichever_numbers_it_has(bench, hiccups, outcome):
-    """Of six and six, as where each half alone has too few for that."""
-    bench.part(2)
-    sound = bench.speed().gbps
+def test_one_round_of_a_half_may_stand_still(bench, parts, hiccups, outcome):
+    """Of six and of twelve."""
+    bench.part(parts)
+    sound = bench.speeds()["odd"].gbps
     bench.rounds(ALL_REDUCE, ODD, lambda one, at: [replace(one, work=one.work / (6 if at < hiccups else 1))])
     assert bench.found().outcome is outcome
-    assert (bench.speed().gbps == pytest.approx(sound, rel=0.01)) == (hiccups == 1)
+    assert (bench.speeds()["odd"].gbps == pytest.approx(sound, rel=0.01)) == (hiccups == 1)
 
 
-def test_rounds_at_the_gpus_own_pace_count_together_if_there_are_too_few_of_either(bench):
+@pytest.mark.parametrize(
+    ("own_pace", "share", "outcome"),
+    [(3, 0.3, Outcome.PASS), (2, 0.3, Outcome.NOT_MEASURED), (2, 0.95, Outcome.PASS)],
+)
+@pytest.mark.parametrize("parity", [EVEN, ODD])
+def test_rounds_in_which_a_host_was_late_count_only_if_there_are_too_few_others(
+    bench, parity, own_pace, share, outcome
+):
+    """Of a half, whatever the other one did: nothing of it would have been measured."""
     bench.part(2)
-    sound = bench.speed().gbps
-    for parity in (EVEN, ODD):
-        bench.late(parity, 0.6, but=2)
-    found = bench.speed()
-    assert (found.gbps, found.elements, found.host_paced) == (
-        pytest.approx(sound, rel=0.01),
-        "odd and even",
-        False,
-    )
-    assert bench.found().outcome is Outcome.PASS
-
-
-@pytest.mark.parametrize(("parity", "name"), [(EVEN, "even"), (ODD, "odd")])
-def test_numbers_that_do_not_count_because_hosts_were_late_are_said(bench, parity, name):
-    assert "late" not in bench.found().detail
-    bench.late(parity, 0.4, but=2)
+    bench.late(parity, share, but=own_pace)
     found = bench.found()
-    assert found.outcome is Outcome.PASS
-    assert f"hosts were late with {name} numbers of 16 MiB, which do not count" in found.detail
+    assert found.outcome is outcome
+    paced = {name: one.host_paced for name, one in bench.speeds().items()}
+    assert paced == {"odd": False, "even": False} | {("odd", "even")[parity == EVEN]: own_pace < 3}
+    if outcome is Outcome.NOT_MEASURED:
+        assert "its pace, not the GPUs'" in found.detail
 
 
-def test_where_hosts_were_late_in_all_of_them_all_count_and_the_rate_is_the_hosts(bench):
+def test_with_too_few_rounds_of_either_all_count_together(bench):
     for parity in (EVEN, ODD):
-        bench.late(parity, 0.9)
-    found = bench.speed()
-    assert (found.elements, found.host_paced, found.late) == (BOTH, True, "")
+        bench.rounds(ALL_REDUCE, parity, lambda one, number: [one] if number < 2 else [])
+    (every,) = subjects(bench.loaded, "team")
+    own = Evidence(bench.recording, bench.loaded).rounds(every.text).measured
+    own = own.having(operation=ALL_REDUCE, mib=16, group="", arm="as it is")
+    by_rank = [own.only(own.same("worker", one)) for one in own.distinct("worker")]
+    assert [one.elements for one in speeds_of(16, by_rank)] == ["odd and even"]
 
 
-def test_the_reports_table_has_the_rate_that_is_judged(bench):
+def test_the_reports_table_has_the_rates_that_are_judged(bench):
     bench.part(4, ALL_GATHER, (EVEN,), work=1.6)
     (table,) = tables(bench.recording)
-    (row,) = (one for one in table.rows if one[:3] == (TEAM, "all-gather", "16 MiB"))
-    assert float(row[4]) == pytest.approx(bench.found(ALL_GATHER).measured, rel=0.01)
+    rows = [one for one in table.rows if one[:3] == (TEAM, "all-gather", "16 MiB")]
+    rated = bench.speeds(ALL_GATHER)
+    assert {one[3]: float(one[5]) for one in rows} == {
+        name: pytest.approx(one.gbps, rel=0.01) for name, one in rated.items()
+    }
