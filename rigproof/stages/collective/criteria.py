@@ -28,7 +28,6 @@ from rigproof.stages.collective.rates import (
     CHAMPION_SHARE,
     FLOOR_GBPS,
     GROUP_SHARE,
-    MIXED,
     NODES_SHARE,
     NODES_TCP_SHARE,
     PAIR_SHARE,
@@ -198,8 +197,7 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
     """The size whose rate is the smallest share of its limit; without any limit the largest size."""
     judged, others = limited(operation, team, found), _others(found)
     undone = not_done(operation, team, found)
-    kept = [one for one in found if one.mib >= ONE_MIB and one.elements != MIXED]
-    rates = tuple(figure_rate(operation, team, one) for one in kept)
+    rates = tuple(figure_rate(operation, team, one) for one in found if one.mib >= ONE_MIB)
     if not judged:
         largest = found[-1]
         every = (f"{largest.mib} MiB", others, undone, "nothing to compare it with yet")

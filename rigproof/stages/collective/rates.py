@@ -99,19 +99,20 @@ def speeds_of(mib: int, by_rank: list[Rounds]) -> list[Speed]:
         for is_odd in (True, False)
     }
     enough = {name: half for name, half in halves.items() if min(map(len, half)) >= FEWEST_ROUNDS}
-    return [_speed(mib, name, half) for name, half in (enough or {MIXED: by_rank}).items()]
+    hiccup = HICCUP_SHARE * min(map(len, by_rank)) >= 1
+    return [_speed(mib, name, half, hiccup=hiccup) for name, half in (enough or {MIXED: by_rank}).items()]
 
 
-def _speed(mib: int, elements: str, by_rank: list[Rounds]) -> Speed:
+def _speed(mib: int, elements: str, by_rank: list[Rounds], *, hiccup: bool) -> Speed:
     at_own_pace, host_paced = _at_own_pace(by_rank)
-    slowest = min(map(_without_hiccups, at_own_pace), key=_rate)
+    slowest = min((_without_hiccups(one, hiccup=hiccup) for one in at_own_pace), key=_rate)
     round_s = float(np.median(slowest.seconds))
     return Speed(mib, _rate(slowest), each_s(slowest), elements, round_s, host_paced)
 
 
-def _without_hiccups(rounds: Rounds) -> Rounds:
-    """All but the slowest tenth of the rounds, or one of five to nine: there are few of a half."""
-    count = max(int(HICCUP_SHARE * len(rounds)), len(rounds) >= FEWEST_WITH_HICCUP)
+def _without_hiccups(rounds: Rounds, *, hiccup: bool) -> Rounds:
+    """All but the slowest tenth of the rounds. `hiccup`: or one of five to nine, if a size has ten in all."""
+    count = max(int(HICCUP_SHARE * len(rounds)), hiccup and len(rounds) >= FEWEST_WITH_HICCUP)
     fast = np.ones(len(rounds), np.bool_)
     fast[np.argsort(rounds.rates, kind="stable")[:count]] = False
     return rounds.only(fast)
@@ -261,7 +262,7 @@ def _champion_limit(operation: str, team: SharedEvidence, speed: Speed) -> Limit
     """
     devices, now = devices_of(team), figure_rate(operation, team, speed)
     share = devices[0].optional_limit(CHAMPION_SHARE)
-    if share is None or now.host_paced or speed.mib < ONE_MIB or speed.elements == MIXED:
+    if share is None or now.host_paced or speed.mib < ONE_MIB:
         return None
     power_w = lowest_power(one.identity.power_limit_w for one in devices)
     kept = team.evidence.champions.get(team_key(one.identity.uuid for one in devices), {})

@@ -225,7 +225,7 @@ def test_a_group_is_held_against_the_other_groups(of_six):
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.9, PASS), (0.6, FAIL)])
 def test_a_group_is_held_against_others_by_odd_numbers_though_hosts_were_late_with_theirs(share, outcome):
-    """They are as fast in even ones as if nothing had been."""
+    """Of three nodes two; even numbers are gathered 1.6 times as fast."""
     bench = CollectiveBench(*three_nodes("standard"), STAGE)
 
     def faster(one):
