@@ -35,8 +35,8 @@ from rigproof.stages.collective.rates import (
     UNIT,
     Speed,
     because,
-    devices_of,
     figure_rate,
+    is_the_hosts,
     limited,
     not_done,
     size_name,
@@ -65,15 +65,15 @@ TITLES = {
 EACH_TWO = "each two of it work together"
 LIMIT = (
     "every element of every answer is right, and no rank is stuck or dies. Bus bandwidth of the slowest rank "
-    "by size: {own}`stages.collective.sku_share` of the SKU file's figure for as many GPUs; else "
-    "`stages.collective.group_share` of the median of the run's other groups of the same devices{more}; "
-    "else none. From 16 MiB on, if that is higher, `stages.collective.champion_share` of the best that the "
-    "same GPUs did in an accepted run (docs/champions.md), by rounds of `limits.launch_ms` at least. "
-    "No rate excuses a wrong answer{pairs}"
+    "by size: {own}`stages.collective.sku_share` of the SKU file's figure for as many GPUs; else, from 16 "
+    "MiB on, `stages.collective.group_share` of the median of the run's other groups of the same "
+    "devices{more}; else none. From 16 MiB on, if that is higher, `stages.collective.champion_share` of the "
+    "best that the same GPUs did in an accepted run (docs/champions.md), by rounds of `limits.launch_ms` at "
+    "least. No rate excuses a wrong answer{pairs}"
 )
 OF_ALL_REDUCE = (
-    "; else, inside a node, `stages.collective.pair_share` of what its slowest two GPUs copy; of all nodes, "
-    "at the largest size, from 16 MiB on, `stages.collective.nodes_share` of what the slowest two that "
+    ", or, if that is higher, `stages.collective.pair_share` of what its slowest two GPUs copy; of all "
+    "nodes, at the largest size, `stages.collective.nodes_share` of what the slowest two that "
     "follow each other exchange in lan.bandwidth by the same library, or "
     "`stages.collective.nodes_tcp_share` of it by TCP"
 )
@@ -203,22 +203,15 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
         every = (f"{largest.mib} MiB", others, undone, "nothing to compare it with yet")
         detail = "; ".join(filter(None, every))
         return Finding(Outcome.NO_LIMIT, largest.gbps, detail=detail, rates=rates)
-    paced = [pair for pair in judged if _is_the_hosts(team, *pair)]
+    paced = [pair for pair in judged if is_the_hosts(team, *pair)]
     one, limit = min(judged, key=lambda pair: (pair in paced, pair[0].gbps / pair[1].value))
     good = one.gbps >= limit.value
     if paced and (good or (one, limit) in paced):
         _raise_paced(*paced[0])
-    detail = f"{one.mib} MiB" + ("" if good else because(team) + _blamed(team))
+    detail = f"{one.mib} MiB" + ("" if good else f" ({one.elements} numbers){because(team)}{_blamed(team)}")
     parts = (detail, others, undone if good else _variables(team))
     said = "; ".join(filter(None, parts))
     return pass_or_fail(one.gbps, limit, good=good, detail=said, remedy=SLOW, rates=rates)
-
-
-def _is_the_hosts(team: SharedEvidence, speed: Speed, limit: Limit) -> bool:
-    """Whether a low rate shows how fast a host queues operations. One that takes long is too slow itself."""
-    most = devices_of(team)[0].optional_limit(LAUNCH_MS)
-    quick = most is not None and 1e3 * speed.seconds < most.value
-    return speed.gbps < limit.value and speed.host_paced and quick
 
 
 def _raise_paced(speed: Speed, limit: Limit) -> NoReturn:

@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 
@@ -192,10 +193,15 @@ def not_done(operation: str, team: SharedEvidence, found: list[Speed]) -> str:
 
 
 def _at_own_pace(by_rank: list[Rounds]) -> tuple[list[Rounds], bool]:
-    """The rounds in which no rank waited for its host, and False; all, and True, if there are too few."""
+    """The rounds in which no rank waited for its host, and False; all, and True, if there are too few.
+
+    Or if ranks have different numbers of them, so that nothing tells which ones belong together.
+    """
     waited = [one.same("host_paced", True) for one in by_rank]
-    if len(set(map(len, waited))) > 1 or not any(one.any() for one in waited):
+    if not any(one.any() for one in waited):
         return by_rank, False
+    if len(set(map(len, waited))) > 1:
+        return by_rank, True
     free = ~np.logical_or.reduce(waited)
     if free.sum() < FEWEST_ROUNDS:
         return by_rank, True
@@ -234,12 +240,22 @@ def _limit(operation: str, team: SharedEvidence, speed: Speed, largest: int) -> 
     devices, mib = devices_of(team), speed.mib
     if _is_stated(operation, team):
         return devices[0].limit(FLOOR_GBPS) if mib >= ONE_MIB else None
-    return (
-        _sku_limit(operation, devices, mib)
-        or _others_limit(operation, team, devices, speed)
-        or _pairs_limit(operation, team, devices, mib)
-        or (_lan_limit(operation, team, devices) if largest == mib >= ONE_MIB else None)
+    stated = _sku_limit(operation, devices, mib)
+    if stated is not None or mib < ONE_MIB:  # at smaller sizes the hosts set the pace
+        return stated
+    every = (
+        _others_limit(operation, team, devices, speed),
+        _pairs_limit(operation, team, devices, mib),
+        _lan_limit(operation, team, devices) if mib == largest else None,
     )
+    return max(filter(None, every), key=lambda one: one.value, default=None)
+
+
+def is_the_hosts(team: SharedEvidence, speed: Speed, limit: Limit) -> bool:
+    """Whether a low rate shows how fast a host queues operations. One that takes long is too slow itself."""
+    most = devices_of(team)[0].optional_limit(LAUNCH_MS)
+    quick = most is not None and 1e3 * speed.seconds < most.value
+    return speed.gbps < limit.value and speed.host_paced and quick
 
 
 def figure_rate(operation: str, team: SharedEvidence, speed: Speed) -> FigureRate:
@@ -248,21 +264,25 @@ def figure_rate(operation: str, team: SharedEvidence, speed: Speed) -> FigureRat
     A round that is no longer than a host may take to launch an operation is at the host's pace.
     """
     devices = devices_of(team)
-    nodes, launch = len({one.node_name for one in devices}), devices[0].optional_limit(LAUNCH_MS)
+    nodes = len({one.node_name for one in devices})
     work: Labels = {"mib": speed.mib, "elements": f"{speed.elements} numbers", "nodes": nodes}
     rate = FigureRate(f"{STAGE}.{operation}", speed.gbps, UNIT, work, len(team.members))
-    short = launch is not None and 1e3 * speed.round_s < launch.value
-    return rate._replace(host_paced=short or speed.host_paced)
+    return rate._replace(host_paced=speed.host_paced or _is_short(team, speed))
+
+
+def _is_short(team: SharedEvidence, speed: Speed) -> bool:
+    launch = devices_of(team)[0].optional_limit(LAUNCH_MS)
+    return launch is not None and 1e3 * speed.round_s < launch.value
 
 
 def _champion_limit(operation: str, team: SharedEvidence, speed: Speed) -> Limit | None:
     """A share of the best that the same GPUs did in an accepted run: the same work, at the same power limit.
 
-    At smaller sizes than ONE_MIB the hosts set the pace.
+    At smaller sizes than ONE_MIB, and in rounds that are too short, the hosts set the pace.
     """
     devices, now = devices_of(team), figure_rate(operation, team, speed)
     share = devices[0].optional_limit(CHAMPION_SHARE)
-    if share is None or now.host_paced or speed.mib < ONE_MIB:
+    if share is None or speed.mib < ONE_MIB or _is_short(team, speed):
         return None
     power_w = lowest_power(one.identity.power_limit_w for one in devices)
     kept = team.evidence.champions.get(team_key(one.identity.uuid for one in devices), {})
@@ -344,20 +364,14 @@ def bounds_of_part(
 def _others_limit(
     operation: str, team: SharedEvidence, devices: list[DeviceEvidence], own: Speed
 ) -> Limit | None:
-    """A share of the median of the other groups with the same devices, at the same work."""
+    """A share of the median of the other groups with the same devices, at the same work and own pace."""
     alike = _skus(devices)
     if team.subject == RIG or None in alike:
         return None
-    rates = []
-    for one in team.evidence.teams:
-        if one.subject in (team.subject, RIG) or _skus(devices_of(one)) != alike:
-            continue
-        try:
-            found = speeds(operation, one)
-        except NotMeasured:
-            continue
-        work = own.mib, own.elements
-        rates += [speed.gbps for speed in found if (speed.mib, speed.elements) == work]
+    groups = team.evidence.cached(("groups", operation), lambda: _groups(operation, team.evidence))
+    others = [found for name, skus, found in groups if name != team.subject and skus == alike]
+    same = [one for found in others for one in found if (one.mib, one.elements) == (own.mib, own.elements)]
+    rates = [one.gbps for one in same if not one.host_paced]
     if len(rates) < FEWEST_OTHERS:
         return None
     share = devices[0].limit(GROUP_SHARE)
@@ -366,6 +380,16 @@ def _others_limit(
         share.value * middle,
         f"{share.value:g} of {figure(middle, UNIT)}, the median of {len(rates)} other groups; {share.source}",
     )
+
+
+def _groups(operation: str, evidence: Evidence) -> list[tuple[str, tuple[str | None, ...], list[Speed]]]:
+    """Each node's group, with the models of its devices, and its speeds if it has any."""
+    found = []
+    for one in evidence.teams:
+        if one.subject != RIG:
+            with suppress(NotMeasured):
+                found.append((one.subject, _skus(devices_of(one)), speeds(operation, one)))
+    return found
 
 
 def _pairs_limit(

@@ -25,7 +25,14 @@ from rigproof.stages.collective.arms import untried
 from rigproof.stages.collective.blame import next_step
 from rigproof.stages.collective.criteria import of_team
 from rigproof.stages.collective.pairs import again, culprits, number_of_pairs, settled, tournament
-from rigproof.stages.collective.rates import UNIT, bounds_of_part, limited, limits_of_pairs, speeds
+from rigproof.stages.collective.rates import (
+    UNIT,
+    bounds_of_part,
+    is_the_hosts,
+    limited,
+    limits_of_pairs,
+    speeds,
+)
 from rigproof.stages.collective.results import ALONE, BAD, Culprit, Members, Result, Trial, node_of
 from rigproof.stages.collective.stage import (
     ALL_REDUCE,
@@ -274,7 +281,7 @@ def _where(
             return min(sizes), None
     with suppress(NotMeasured):
         for speed, limit in limited(operation, team, speeds(operation, team), champions=False):
-            if speed.gbps < limit.value:
+            if speed.gbps < limit.value and not is_the_hosts(team, speed, limit):
                 return speed.mib, (limit.value, speed.gbps)
     return ONE_MIB, None
 

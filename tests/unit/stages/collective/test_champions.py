@@ -150,6 +150,23 @@ def test_rounds_as_short_as_a_launch_are_the_hosts_and_no_champion(unknown, seco
     assert {16, 32, 128, 1024} - kept == set(sizes)
 
 
+@pytest.mark.parametrize(("share", "outcome"), [(0.95, PASS), (0.4, Outcome.NOT_MEASURED)])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_half_that_hosts_kept_from_its_pace_is_not_measured(unknown, before, operation, share, outcome):
+    unknown.champions, _ = before
+    of_odd = {"operation": operation, "mib": 16}
+    (elements,) = {
+        one.label("elements")
+        for one in unknown.recording.rounds
+        if one.stage == STAGE and of_odd.items() <= one.labels.items() and one.label("elements") % 2
+    }
+    late = {"work": lambda one: share * one.work, "host_paced": True}
+    unknown.give(TEAM, of_odd | {"elements": elements}, **late)
+    found = unknown.found(operation)
+    assert found.outcome is outcome
+    assert ("its pace, not the GPUs'" in found.detail) == (outcome is not PASS)
+
+
 @pytest.mark.parametrize(("from_s", "outcome"), [(-3.0, Outcome.NOT_MEASURED), (30.0, FAIL)])
 def test_what_a_stranger_on_a_card_took_rejects_nobody(bench, from_s, outcome):
     """From so long after the stage began."""

@@ -13,7 +13,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.stages.collective.criteria import tables
 from rigproof.stages.collective.rates import speeds, speeds_of
 from rigproof.stages.collective.stage import ALL_GATHER, ALL_REDUCE, STAGE
-from support.collective_bench import TEAM, CollectiveBench
+from support.collective_bench import RANKS, TEAM, CollectiveBench
 
 EVEN, ODD = 0, 1
 
@@ -112,6 +112,19 @@ def test_rounds_in_which_a_host_was_late_count_only_if_there_are_too_few_others(
     assert paced == {"odd": False, "even": False} | {("odd", "even")[parity == EVEN]: own_pace < 3}
     if outcome is Outcome.NOT_MEASURED:
         assert "its pace, not the GPUs'" in found.detail
+
+
+@pytest.mark.parametrize(("late", "outcome"), [(True, Outcome.NOT_MEASURED), (None, Outcome.FAIL)])
+def test_where_a_rank_lacks_a_round_nothing_tells_which_ones_hosts_were_late_for(bench, late, outcome):
+    bench.part(2)
+
+    def change(one, number):
+        if number == 0:
+            return [one] if one.worker == RANKS[0] else []
+        return [replace(one, work=0.3 * one.work, host_paced=late) if number < 3 else one]
+
+    bench.rounds(ALL_REDUCE, ODD, change)
+    assert bench.found().outcome is outcome
 
 
 def test_with_too_few_rounds_of_either_all_count_together(bench):

@@ -15,7 +15,7 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.champions import ChampionRate, champions_event, team_key
-from rigproof.records.measurements import Event
+from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.run.simulated.trial import simulated_recording
@@ -377,8 +377,7 @@ def test_a_hang_in_a_later_lap_is_searched_though_pairs_were_tested_in_an_earlie
     ]
     early = Event(stage.start_s - 9, "groups_tested", "rig", "x", STAGE, data={"groups": [], "pairs": True})
     recording.events.insert(0, early)
-    plan = make_plan(loaded, "quick")
-    more = further(StageWork(loaded, plan, plan.stage(STAGE), {"n0": 64.0}), recording)
+    more = further(work_of(loaded, "quick"), recording)
     assert more is not None
     assert [one.kind for one in more.events] == ["arm_tried"]
 
@@ -406,9 +405,27 @@ def test_no_part_of_a_team_is_held_against_what_the_team_did_before() -> None:
     recording.add(champions_event({key: {best.figure: (champion,)}}, 0.0))
     verdict = judge(CRITERIA[0], "n0", Evidence(recording, loaded))
     assert (verdict.outcome, "its champion (run run-1)" in verdict.limit_source) == (Outcome.FAIL, True)
-    plan = make_plan(loaded, "quick")
-    nodes = {one.name: 64.0 for one in loaded.rig.nodes}
-    assert further(StageWork(loaded, plan, plan.stage(STAGE), nodes), recording) is None
+    assert further(work_of(loaded, "quick"), recording) is None
+
+
+def test_who_is_to_blame_is_looked_for_at_a_size_whose_pace_no_host_set() -> None:
+    loaded = rig(1, 4, "h200-sxm")
+    recording = simulated_recording(loaded, "standard")
+
+    def slower(one: Round) -> Round:
+        share, late = {16: (0.7, True), 128: (0.5, None)}.get(one.labels.get("mib"), (1.0, None))
+        own = (one.stage, one.label("operation")) == (STAGE, "all_reduce")
+        return replace(one, work=share * one.work, host_paced=late) if own else one
+
+    recording.put(Round, [slower(one) for one in recording.rounds])
+    more = further(work_of(loaded, "standard"), recording)
+    assert more is not None
+    assert [one.data["done"] for one in more.events] == [{"n0": [("all_reduce", 128)]}]
+
+
+def work_of(loaded: LoadedRig, level: str) -> StageWork:
+    plan = make_plan(loaded, level)
+    return StageWork(loaded, plan, plan.stage(STAGE), {one.name: 64.0 for one in loaded.rig.nodes})
 
 
 def team_of(recording: Recording, loaded: LoadedRig) -> SharedEvidence:
