@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.criterion import Disturbed, Limit, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
@@ -200,10 +200,14 @@ class Between:
                 raise self.too_few(one)
 
     def too_few(self, work: Work) -> NotMeasured:
-        """The error that there were too few rounds of this, and why."""
+        """The error that there were too few rounds of this, and why, if only that an end waited for a CPU."""
         unable = [event.message for event in self.pair.events("lan_unable")]
         cause = next(iter(unable), "") or self.cause()
-        return NotMeasured(f"too few rounds of {work.words(self.names)}", cause)
+        what = f"too few rounds of {work.words(self.names)}"
+        waiting = max(self.counted(work), key=_waited, default=None)
+        if cause or waiting is None or _waited(waiting) < self.share(WAITING_SHARE):
+            return NotMeasured(what, cause)
+        return by_waiting(waiting, what)
 
     @cached_property
     def link(self) -> Link | None:
@@ -272,7 +276,7 @@ class Between:
             return None
         work, floor = missed.work, missed.floor.value
         for one in self.counted(work):
-            waited = min(one.waiting_share or 0.0, 1.0)
+            waited = _waited(one)
             if waited >= self.share(WAITING_SHARE):
                 kept = 1 - waited
                 if max(work.mbps, kept * work.usual_mbps) >= kept * floor:
@@ -300,6 +304,20 @@ class Between:
         if one.sent and one.resent:
             own *= 1 + one.resent / one.sent
         return max(0.0, one.card_mb - OTHERS * own) / one.seconds
+
+
+def by_waiting(one: LanTraffic, what: str) -> Disturbed:
+    """The error that the wait of an end for a CPU explains this."""
+    return Disturbed(
+        f"our process on {one.node} waited {100 * _waited(one):.0f} % of the time for a CPU: {what}",
+        f"run again while nothing else keeps the CPUs of {one.node} busy",
+        one.t_s,
+    )
+
+
+def _waited(one: LanTraffic) -> float:
+    """The share of the time that an end waited for a CPU; 0 if it did not say."""
+    return min(one.waiting_share or 0.0, 1.0)
 
 
 def resent_share(records: Sequence[LanTraffic]) -> float | None:

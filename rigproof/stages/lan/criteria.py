@@ -32,6 +32,7 @@ from rigproof.stages.lan.between import (
     Between,
     Missed,
     Work,
+    by_waiting,
     errors_share,
     resent_share,
     where,
@@ -229,12 +230,7 @@ def _require_undisturbed(found: Between, missed: Missed) -> None:
             raise _by_others(found, one, others, what)
     waiting = found.kept_waiting(missed)
     if waiting is not None:
-        share, node = 100 * (waiting.waiting_share or 0.0), waiting.node
-        raise Disturbed(
-            f"our process on {node} waited {share:.0f} % of the time for a CPU: {what}",
-            f"run again while nothing else keeps the CPUs of {node} busy",
-            waiting.t_s,
-        )
+        raise by_waiting(waiting, what)
 
 
 def _slow(found: Between, missed: Missed) -> Finding:

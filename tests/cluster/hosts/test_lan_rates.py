@@ -68,7 +68,7 @@ def test_a_slow_way_between_two_hosts_is_named_and_neither_of_them(lan: Lan, net
 def test_losses_are_seen_by_what_had_to_be_sent_again(lan: Lan, network: Network) -> None:
     if reason := network.lose("pc2", share=0.05):
         pytest.skip(reason)
-    lan.measure(PAIRS[0], tcp_s=3.0)
+    lan.measure(PAIRS[0])
     network.lose("pc2", share=0.0)
     found = lan.verdict(*PAIRS[0], link_mbit=float(MBIT))
     assert found.outcome is Outcome.FAIL, found
@@ -94,7 +94,7 @@ def test_a_cable_that_is_pulled_out_ends_it_and_the_rest_is_judged(lan: Lan, net
     running.finish()
     network.put_back("pc2")
     assert {one.kind for one in lan.records if isinstance(one, Event)} == {"lan_silent"}
-    lan.measure(PAIRS[2], tcp_s=3.0)  # on a busy machine, too, there are rounds both ways
+    lan.measure(PAIRS[2])
     found = lan.verdict(*PAIRS[0], link_mbit=float(MBIT))
     assert found.outcome is Outcome.FAIL
     assert "nothing" in found.detail

@@ -452,6 +452,16 @@ def test_too_few_rounds_can_only_fail(run, mb, outcome):
     assert run.first().outcome is outcome
 
 
+@pytest.mark.parametrize(("waiting", "said"), [(0.4, "our process on n2 waited 40 % of"), (0.05, "too few")])
+def test_an_end_that_waited_for_a_cpu_is_named_where_rounds_are_too_few(run, waiting, said):
+    run.without(traffic="tcp", direction="out", company="alone")
+    run.counted(only=lambda one: one.node == "n2" and one.direction == "out", waiting_share=waiting)
+    found = run.first()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith(said)
+    assert "too few rounds of tcp from n1 to n2" in found.detail
+
+
 @pytest.mark.parametrize(
     ("lost", "name"),
     [
