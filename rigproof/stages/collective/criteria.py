@@ -200,15 +200,17 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
     rates = tuple(figure_rate(operation, team, one) for one in found if one.mib >= ONE_MIB)
     if not judged:
         largest = found[-1]
-        every = (f"{largest.mib} MiB", others, undone, "nothing to compare it with yet")
-        detail = "; ".join(filter(None, every))
+        why = "hosts were late: not compared" if largest.host_paced else "nothing to compare it with yet"
+        detail = "; ".join(filter(None, (f"{largest.mib} MiB", others, undone, why)))
         return Finding(Outcome.NO_LIMIT, largest.gbps, detail=detail, rates=rates)
     paced = [pair for pair in judged if is_the_hosts(team, *pair)]
     one, limit = min(judged, key=lambda pair: (pair in paced, pair[0].gbps / pair[1].value))
     good = one.gbps >= limit.value
     if paced and (good or (one, limit) in paced):
         _raise_paced(*paced[0])
-    detail = f"{one.mib} MiB" + ("" if good else f" ({one.elements} numbers){because(team)}{_blamed(team)}")
+    alone = any(other.mib == one.mib and other.gbps >= its.value for other, its in judged)
+    half = f", {one.elements} numbers" if alone and not good else ""
+    detail = f"{one.mib} MiB{half}" + ("" if good else because(team) + _blamed(team))
     parts = (detail, others, undone if good else _variables(team))
     said = "; ".join(filter(None, parts))
     return pass_or_fail(one.gbps, limit, good=good, detail=said, remedy=SLOW, rates=rates)

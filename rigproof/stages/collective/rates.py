@@ -253,9 +253,13 @@ def _limit(operation: str, team: SharedEvidence, speed: Speed, largest: int) -> 
 
 def is_the_hosts(team: SharedEvidence, speed: Speed, limit: Limit) -> bool:
     """Whether a low rate shows how fast a host queues operations. One that takes long is too slow itself."""
-    most = devices_of(team)[0].optional_limit(LAUNCH_MS)
-    quick = most is not None and 1e3 * speed.seconds < most.value
-    return speed.gbps < limit.value and speed.host_paced and quick
+    return speed.gbps < limit.value and speed.host_paced and _is_within_launch(team, speed.seconds)
+
+
+def _is_within_launch(team: SharedEvidence, seconds: float) -> bool:
+    """Whether this took less than a host may need to launch an operation."""
+    launch = devices_of(team)[0].optional_limit(LAUNCH_MS)
+    return launch is not None and 1e3 * seconds < launch.value
 
 
 def figure_rate(operation: str, team: SharedEvidence, speed: Speed) -> FigureRate:
@@ -267,22 +271,19 @@ def figure_rate(operation: str, team: SharedEvidence, speed: Speed) -> FigureRat
     nodes = len({one.node_name for one in devices})
     work: Labels = {"mib": speed.mib, "elements": f"{speed.elements} numbers", "nodes": nodes}
     rate = FigureRate(f"{STAGE}.{operation}", speed.gbps, UNIT, work, len(team.members))
-    return rate._replace(host_paced=speed.host_paced or _is_short(team, speed))
-
-
-def _is_short(team: SharedEvidence, speed: Speed) -> bool:
-    launch = devices_of(team)[0].optional_limit(LAUNCH_MS)
-    return launch is not None and 1e3 * speed.round_s < launch.value
+    return rate._replace(host_paced=speed.host_paced or _is_within_launch(team, speed.round_s))
 
 
 def _champion_limit(operation: str, team: SharedEvidence, speed: Speed) -> Limit | None:
     """A share of the best that the same GPUs did in an accepted run: the same work, at the same power limit.
 
-    At smaller sizes than ONE_MIB, and in rounds that are too short, the hosts set the pace.
+    At smaller sizes than ONE_MIB, in rounds that are too short, and where they were late for operations that
+    take long, the hosts set the pace.
     """
     devices, now = devices_of(team), figure_rate(operation, team, speed)
     share = devices[0].optional_limit(CHAMPION_SHARE)
-    if share is None or speed.mib < ONE_MIB or _is_short(team, speed):
+    late = speed.host_paced and not _is_within_launch(team, speed.seconds)
+    if share is None or speed.mib < ONE_MIB or late or _is_within_launch(team, speed.round_s):
         return None
     power_w = lowest_power(one.identity.power_limit_w for one in devices)
     kept = team.evidence.champions.get(team_key(one.identity.uuid for one in devices), {})
@@ -364,16 +365,21 @@ def bounds_of_part(
 def _others_limit(
     operation: str, team: SharedEvidence, devices: list[DeviceEvidence], own: Speed
 ) -> Limit | None:
-    """A share of the median of the other groups with the same devices, at the same work and own pace."""
+    """A share of the median of the other groups with the same devices, at the same work.
+
+    Of all of them, or of those whose hosts were not late, if that is higher: a late host only lowers a rate.
+    """
     alike = _skus(devices)
     if team.subject == RIG or None in alike:
         return None
     groups = team.evidence.cached(("groups", operation), lambda: _groups(operation, team.evidence))
     others = [found for name, skus, found in groups if name != team.subject and skus == alike]
     same = [one for found in others for one in found if (one.mib, one.elements) == (own.mib, own.elements)]
-    rates = [one.gbps for one in same if not one.host_paced]
-    if len(rates) < FEWEST_OTHERS:
+    every = [one.gbps for one in same]
+    own_pace = [one.gbps for one in same if not one.host_paced]
+    if len(every) < FEWEST_OTHERS:
         return None
+    rates = max((one for one in (every, own_pace) if len(one) >= FEWEST_OTHERS), key=median)
     share = devices[0].limit(GROUP_SHARE)
     middle = median(rates)
     return Limit(

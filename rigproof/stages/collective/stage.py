@@ -125,13 +125,13 @@ class CollectiveSettings(OptionalSettings):
         json_schema_extra=Meaningful(0.5, 0.98, "passes P2P at half the rate", "warns of noise"),
     )
     group_share: Share = Field(
-        description="Smallest bus bandwidth, as a share of the median of the run's other groups with the "
-        "same devices, if there are two at least.",
+        description="Smallest bus bandwidth from 16 MiB on, as a share of the median of the run's other "
+        "groups with the same devices, if there are two at least.",
         json_schema_extra=Meaningful(0.5, 0.98, "passes a link at half its rate", "fails sound links"),
     )
     pair_share: Share = Field(
         description="Smallest bus bandwidth of an all-reduce of 16 MiB and more inside a node, as a share of "
-        "what the slowest two of its GPUs copy to each other, where nothing else is known.",
+        "what the slowest two of its GPUs copy to each other, where the SKU file has no figure.",
         json_schema_extra=Meaningful(
             0.1, 0.9, "passes GPUs that exchange by sockets", "fails GPUs that share a way to the CPU"
         ),

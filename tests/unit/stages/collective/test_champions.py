@@ -150,6 +150,18 @@ def test_rounds_as_short_as_a_launch_are_the_hosts_and_no_champion(unknown, seco
     assert {16, 32, 128, 1024} - kept == set(sizes)
 
 
+@pytest.mark.parametrize(("late", "outcome"), [(True, PASS), (None, FAIL)])
+def test_operations_that_take_long_are_not_compared_if_hosts_were_late(unknown, before, late, outcome):
+    unknown.champions, _ = before
+    late_ones = {"operation": ALL_REDUCE, "mib": 1024}
+    unknown.give(TEAM, late_ones, work=lambda one: 0.8 * one.work, host_paced=late)
+    assert unknown.found().outcome is outcome
+    unknown.give(TEAM, {"operation": ALL_REDUCE}, host_paced=late)
+    unknown.champions = {}
+    said = "hosts were late: not compared" if late else "nothing to compare it with yet"
+    assert unknown.found().detail.endswith(said)
+
+
 @pytest.mark.parametrize(("share", "outcome"), [(0.95, PASS), (0.4, Outcome.NOT_MEASURED)])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_half_that_hosts_kept_from_its_pace_is_not_measured(unknown, before, operation, share, outcome):
