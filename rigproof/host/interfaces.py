@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 SYS = Path("/sys/class/net")
 UNKNOWN_MBPS = 2**31 - 1  # as drivers write -1
+FULL_MBPS = 1000  # no card of so much is at half duplex; the driver of USB adapters (cdc_ncm) says so of any
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 # "bridge": one that joins no physical port, as Docker and libvirt make them; one that does is "ethernet", as
@@ -79,6 +80,8 @@ def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
             continue  # it has gone meanwhile
         own = statistics[name]
         full = None if own.duplex == psutil.NIC_DUPLEX_UNKNOWN else own.duplex == psutil.NIC_DUPLEX_FULL
+        if not full and own.speed >= FULL_MBPS:
+            full = None
         usable = tuple(one for one in addresses if one is not None)
         if usable:
             kind = kind_of(name, sys)

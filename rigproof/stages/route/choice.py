@@ -169,6 +169,11 @@ class Found:
     rays: bool
     port_mbps: int | None = None
 
+    @property
+    def ends(self) -> tuple[tuple[str, str], ...]:
+        """Node and interface, of both."""
+        return tuple(zip(self.nodes, self.interfaces, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class Best:
@@ -185,6 +190,8 @@ def best_of(found: Sequence[Found]) -> Best:
     all have found.
     """
     networks = grouped(found, lambda one: one.network)
+    if ROUTED in networks:
+        networks[ROUTED] = _routed(found)
     plans = {name: _plan(own) for name, own in networks.items()}
     used = {name: [one for one in networks[name] if _uses(one, plan)] for name, plan in plans.items()}
     used = {name: own for name, own in used.items() if own}
@@ -207,6 +214,13 @@ def best_of(found: Sequence[Found]) -> Best:
     ]
     chosen = min(not_outdone, key=lambda name: (not any(one.rays for one in used[name]), name))
     return Best(chosen, plans[chosen])
+
+
+def _routed(found: Sequence[Found]) -> list[Found]:
+    """Ways by a router, and those of the networks that they join: of racks each has one of its own."""
+    routed = {end for one in found if one.network == ROUTED for end in one.ends}
+    joined = {one.network for one in found if not routed.isdisjoint(one.ends)}
+    return [one for one in found if one.network in joined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +269,7 @@ def _plan(ways_found: Sequence[Found]) -> dict[str, str]:
 
 
 def _uses(one: Found, plan: Mapping[str, str]) -> bool:
-    return all(plan[node] == name for node, name in zip(one.nodes, one.interfaces, strict=True))
+    return all(plan[node] == name for node, name in one.ends)
 
 
 def _bare(address: str) -> str:

@@ -37,7 +37,7 @@ BEST = "the best way between the nodes"
     "ports state where a burst is more than the slower ports carry, or one CPU core the limit of both), at "
     "no less than `stages.route.least_mbps` and full duplex; connections to a port that the system "
     "chose are answered, packets of the full size arrive, and what the three send is right. Clocks that "
-    "differ by more than `stages.route.clock_warn_s` warn",
+    "differ by more than `stages.route.clock_warn_s` warn, and MTUs that differ",
     limits=(FASTER_FACTOR, LEAST_MBPS, CLOCK_WARN_S),
     severity="config",
     remedy="look at the table of ways in the report, and run `ip address` and `ip route` on this host",
@@ -120,12 +120,19 @@ def firewall(ways: Ways, other: str, outcome: str, *, outgoing: bool = False) ->
 def of_name(ways: Ways) -> Finding | None:
     """A name that leads gloo to loopback, or an interface that is not there."""
     own, source = ways.own, "an address that the other nodes reach"
+    family = ways.stated.get("NCCL_SOCKET_FAMILY")
+    if ways.node.cards and not own.nccl and family and not ways.stated.get(NCCL):
+        remedy = f"unset NCCL_SOCKET_FAMILY in ~/.bashrc on {ways.name}"
+        return failed(source, f"NCCL_SOCKET_FAMILY={family}: no interface here has such an address", remedy)
     for variable, takes in ((GLOO, own.gloo), *([(NCCL, own.nccl)] if ways.node.cards else [])):
         if not takes:
             detail = f"{variable}={ways.stated.get(variable, '')} names no interface with an address here"
             return failed(source, detail, ways.export(variable))
     if not is_loopback(own.gloo):
         return None
+    if GLOO in ways.stated:
+        detail = f"{GLOO}={ways.stated[GLOO]}: gloo waits on {own.gloo}, where no other node reaches it"
+        return failed(source, detail, ways.export(GLOO))
     name, address = own.hostname, ways.address(ways.name)
     says = f"is {own.resolves.split()[0]}" if own.resolves else "cannot be looked up"
     instead = f" in place of the line with {own.resolves.split()[0]}" if own.resolves else ""
@@ -137,8 +144,8 @@ def of_name(ways: Ways) -> Finding | None:
 def of_packets(ways: Ways) -> Finding | None:
     """Packets of the full size that get lost while small ones arrive."""
     source = "packets of the interface's MTU arrive"
-    for one in ways.out:
-        if one.interface not in ways.used or one.outcome not in ("open", "stalled"):
+    for one in ways.used_out:
+        if one.outcome not in ("open", "stalled"):
             continue
         if 0 < one.passed < one.full:
             detail = (
@@ -154,8 +161,9 @@ def of_packets(ways: Ways) -> Finding | None:
             detail = f"what was sent from {one.interface} to {one.to} stalled after the first bytes"
             remedy = f"run `ping -M do -s 1472 {one.target}` on {ways.name}, and look at MTU and cable"
             return failed(source, detail, remedy)
-    if wrong := ways.node.unverified(STAGE):
-        detail = f"bytes arrived otherwise than they were sent over {wrong.labels('over')[0]}"
+    over = [name for name in ways.node.unverified(STAGE).labels("over") if name in ways.interfaces]
+    if over:  # else it is a library's sum, or an object of Ray's
+        detail = f"bytes arrived otherwise than they were sent over {over[0]}"
         remedy = "do not train over it: replace cable and card, or `ethtool -K` its offloads off"
         return failed("bytes arrive as they were sent", detail, remedy)
     return None
@@ -349,22 +357,31 @@ def of_warnings(ways: Ways) -> Finding | None:
         return None
     detail = remedy = ""
     also = [name for name in ways.own.nccl.split() if name != best.name and ways.worse_for_nccl(name)]
-    speeds = {
-        one.to: its.speed_mbps
+    there = {
+        one.to: its
         for one in ways.out
         if one.interface == best.name
         for its in ways.node.evidence.records(LanInterface, one.to)
-        if its.name == one.to_interface and its.speed_mbps and its.kind == "ethernet"
+        if its.name == one.to_interface and its.kind == "ethernet"
     }
+    speeds = {to: its.speed_mbps for to, its in there.items() if its.speed_mbps}
+    smaller = [its for its in there.values() if its.mtu < best.mtu]
     faster = [to for to, speed in speeds.items() if best.speed_mbps and speed > best.speed_mbps]
     if best.kind not in GOOD:
         detail = f"the nodes are joined by {IN_WORDS[best.kind]} ({best.name}) alone"
         remedy = "join them by a cable"
+        if cable := ways.closed_cable:
+            detail += f": {cable.interface} to {cable.to}: {cable.outcome}"
+            remedy = f"see that the cable of {cable.interface} is in, and that no firewall closes it"
     elif ways.node.cards and also:
         detail, remedy = f"NCCL may also use {', '.join(also)}, beside {best.name}", ways.export(NCCL)
     elif faster:
         detail = f"{best.name} runs at {best.speed_mbps} Mbit/s, {faster[0]} at {speeds[faster[0]]}"
         remedy = f"look at cable and port of {ways.name}: all wait for the slowest"
+    elif smaller:
+        its = smaller[0]
+        detail = f"{best.name} has an MTU of {best.mtu}, {its.name} of {its.subject} one of {its.mtu}"
+        remedy = "give both the same: TCP takes the smaller one, all else loses larger packets"
     return Finding(Outcome.WARN, detail=detail, remedy=remedy, source=BEST) if detail else None
 
 

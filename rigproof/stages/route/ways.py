@@ -131,18 +131,22 @@ class Ways:
         if sum(carried.values()) < CARRIED_SHARE:
             return next(iter(predicted), "")
         best = self.own.best
-        sent, below = carried.pop(best, 0.0), self._below(best)
-        if sent >= CARRIED_SHARE:  # another one only if it lies above, as a VPN does
+        sent, below = carried.pop(best, 0.0), self._below("gloo", best) | self._below(library, best)
+        if sent >= CARRIED_SHARE:  # another one only if it lies above, as a VPN does, and Wi-Fi never does
             others = [name for name in carried if name in predicted and carried[name] >= CARRIED_SHARE]
+            others = [name for name in others if self._kind(name) != "wifi"]
         else:
             others = [name for name in carried if carried[name] >= OTHERS_SHARE]
         if found := [name for name in others if name not in below]:
             return max(found, key=lambda name: carried[name])
         return best if sent >= CARRIED_SHARE else next(iter(predicted), "")
 
-    def _below(self, best: str) -> frozenset[str]:
-        """What carries the best interface's bytes, as a card below a VLAN does: pinned, both count them."""
-        pinned = self._carried("gloo", PINNED)
+    def _below(self, library: Library, best: str) -> frozenset[str]:
+        """What counts as many bytes while a library is pinned to the best interface and takes it.
+
+        It carries them, too, as a card below a VLAN does, or has others' traffic.
+        """
+        pinned = self._carried(library, PINNED)
         own = pinned.pop(best, 0.0) >= CARRIED_SHARE
         return frozenset(name for name, share in pinned.items() if own and share >= OTHERS_SHARE)
 
@@ -165,10 +169,24 @@ class Ways:
                 return one.name
         return ""
 
+    def _kind(self, interface: str) -> str:
+        own = self.interfaces.get(interface)
+        return own.kind if own is not None else ""
+
     @cached_property
     def used(self) -> frozenset[str]:
         """The interfaces that matter."""
         return frozenset(filter(None, (*self.taken.values(), self.own.best)))
+
+    @cached_property
+    def used_out(self) -> Sequence[LanProbe]:
+        """What it probed between interfaces that matter at both ends, as far as that is known."""
+        there = {}
+        for name in {one.to for one in self.out}:
+            with suppress(NotMeasured, NotApplicable):
+                there[name] = Ways(self.node.evidence.node(name)).used
+        own = [one for one in self.out if one.interface in self.used]
+        return [one for one in own if one.to_interface in (there.get(one.to) or {one.to_interface})]
 
     def worse(self, name: str) -> str:
         """Why an interface is worse than the best one, in words; empty if it is not."""
@@ -264,9 +282,22 @@ class Ways:
     @property
     def best_address(self) -> str:
         """The address that this node has on the best way."""
-        own = self.own.best, self.own.network
-        sources = (one.source for one in self.out if (one.interface, one.network) == own)
-        return next(sources, f"the address of {self.own.best}")
+        own = [one for one in self.out if one.interface == self.own.best]
+        own.sort(key=lambda one: one.network != self.own.network)  # of racks each has one of its own
+        return own[0].source if own else f"the address of {self.own.best}"
+
+    @property
+    def closed_cable(self) -> LanProbe | None:
+        """A way by cables in a network that both ends are in, and that is not open."""
+        cables = {
+            (node, one.name)
+            for node in (self.name, *self.others)
+            for one in self.node.evidence.records(LanInterface, node)
+            if one.kind in GOOD
+        }
+        closed = [one for one in self.out if one.outcome != "open" and one.network != ROUTED]
+        ends = ({(self.name, one.interface), (one.to, one.to_interface)} for one in closed)
+        return next((one for one, both in zip(closed, ends, strict=True) if both <= cables), None)
 
     @property
     def variable(self) -> str:

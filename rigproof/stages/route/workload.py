@@ -225,10 +225,11 @@ class RouteWork:
                     for way, (outcome, sock) in zip(every, list(socks), strict=True)
                 ]
                 bursts = list(map(better, bursts or done, done))
-            mtus = {one.name: one.mtu for one in own.found}
+            mtus, its = ({one.name: one.mtu for one in end.found} for end in (own, other))
 
             def sizes(place: int) -> Packets:
-                way, mtu = every[place], mtus[every[place].interface]
+                way = every[place]
+                mtu = min(mtus[way.interface], its[way.to_interface])  # TCP sends no larger ones
                 greeted = bursts[place].outcome in ("open", "stalled")
                 return packets(way, other.ports[way.target], mtu, self._go_on) if greeted else Packets(mtu, 0)
 

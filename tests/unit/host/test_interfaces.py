@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 
+import psutil
 import pytest
 
 from rigproof.host import interfaces as module
@@ -108,3 +109,20 @@ def test_the_card_of_a_virtual_machine_has_no_speed(sys, driver):
     made = sys("eth0", device=None, speed="10000\n", **{f"drivers__{driver}": ""})
     (made / "eth0" / "device" / "driver").symlink_to(made / "eth0" / "drivers" / driver)
     assert link_mbps("eth0", made) is None
+
+
+@pytest.mark.parametrize(
+    ("mbps", "duplex", "full"),
+    [
+        (1000, psutil.NIC_DUPLEX_FULL, True),
+        (100, psutil.NIC_DUPLEX_HALF, False),
+        (2500, psutil.NIC_DUPLEX_HALF, None),
+        (1000, psutil.NIC_DUPLEX_HALF, None),
+        (100, psutil.NIC_DUPLEX_UNKNOWN, None),
+    ],
+)
+def test_half_duplex_is_believed_below_a_gigabit_alone(monkeypatch, mbps, duplex, full):
+    """cdc_ncm says it of USB adapters that carry 945 Mbit/s both ways at once."""
+    found = {name: one._replace(speed=mbps, duplex=duplex) for name, one in psutil.net_if_stats().items()}
+    monkeypatch.setattr(psutil, "net_if_stats", lambda: found)
+    assert {one.full_duplex for one in interfaces()} == {full}

@@ -208,3 +208,30 @@ def test_each_node_has_neighbours_and_is_in_one_group(size):
     groups = {group_of(rank, present) for rank in present}
     assert sorted(rank for group in groups for rank in group) == present
     assert {len(group) for group in groups} <= {2, 3}
+
+
+@pytest.mark.parametrize("racks", [(2, 2), (3, 2), (3, 3), (8, 8), (3, 3, 3)])
+@pytest.mark.parametrize("management", [False, True])
+def test_racks_that_a_router_joins_have_one_best_way(racks, management):
+    """Each rack is a network of its own; one of all boards' ports, at 1 Gbit/s, is no match for it."""
+    rack_of = [rack for rack, size in enumerate(racks) for _ in range(size)]
+    found = []
+    for rank, rack in enumerate(rack_of):
+        for other in neighbours(rank, range(len(rack_of))):
+            nodes = f"n{rank}", f"n{other}"
+            network = f"10.1.{rack}.0/24" if rack == rack_of[other] else "routed"
+            found.append(way(network, 9400.0, nodes=nodes, names=("eth0", "eth0"), rays=True, port=10_000))
+            if management:
+                found.append(way("10.9.0.0/16", 940.0, nodes=nodes, names=("mgmt0", "mgmt0"), port=1000))
+    best = best_of(found)
+    assert set(best.interfaces.values()) == {"eth0"}
+    assert len(best.interfaces) == len(rack_of)
+
+
+def test_a_router_beside_a_network_of_all_changes_nothing():
+    """Two PCs whose libraries take different interfaces: a router joins the cable with the Wi-Fi."""
+    both = ("pc1", "pc2"), ("pc2", "pc1")
+    cable = [way("10.0.0.0/24", nodes=nodes, names=("eth0", "eth0")) for nodes in both]
+    wifi = [way("192.168.0.0/24", 300.0, "wifi", nodes=nodes, names=("wlan0", "wlan0")) for nodes in both]
+    across = replace(way("routed", 300.0, names=("wlan0", "eth0")), kinds=("wifi", "ethernet"))
+    assert best_of([*cable, *wifi, across]) == best_of([*cable, *wifi])

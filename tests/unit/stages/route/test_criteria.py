@@ -350,6 +350,75 @@ def test_bytes_of_nccl_that_no_interface_counts_are_said(pair):
     )
 
 
+@pytest.mark.parametrize("pinned", [1.8, 0.0])
+def test_what_others_upload_by_wifi_meanwhile_is_not_nccls(pair, pinned):
+    """NCCL may take any interface; all of its bytes took the cable."""
+    pair.change(LanNode, nccl="eth0 wlan0")
+    for arm, by_wifi in (("as it is", 1.8), ("pinned", pinned)):
+        sent = {"payload_mb": 2.0, "sent_mb": 2.1 + by_wifi, "names": "eth0 wlan0"}
+        shares = tuple(mb / (2.1 + by_wifi) for mb in (2.1, by_wifi))
+        change(pair, LanArm, of("n1", library="NCCL", arm=arm), **sent, shares=shares)
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (WARN, "NCCL may also use wlan0, beside eth0")
+
+
+@pytest.mark.parametrize("changes", [{"full": 9000, "passed": 1500}, {"outcome": "stalled", "mbps": None}])
+@pytest.mark.parametrize(("end", "outcome"), [("wlan0", PASS), ("eth0", FAIL)])
+def test_a_way_to_a_port_that_nothing_uses_there_is_not_judged(pair, end, outcome, changes):
+    probe = next(one for one in pair.recording.of(LanProbe) if of("n1", interface="eth0")(one))
+    across = replace(probe, to_interface=end, target="10.0.0.99", **changes)
+    pair.recording.put(LanProbe, [*pair.recording.of(LanProbe), across])
+    assert judged(pair)[0].outcome is outcome
+
+
+def test_a_wrong_sum_is_not_blamed_on_the_cable(pair):
+    change(pair, LanArm, of("n1", library="NCCL", arm="as it is"), outcome="wrong")
+    rounds = [
+        replace(one, verified=one.label("over") != "NCCL as it is" or one.subject != "n1")
+        for one in pair.recording.rounds
+    ]
+    pair.recording.put(Round, rounds)
+    one, _ = judged(pair)
+    assert (one.outcome, one.detail) == (FAIL, "NCCL's all-reduce, as it is, gave a wrong answer")
+
+
+def test_variables_that_lead_nowhere_are_named(pair):
+    pair.change(LanNode, gloo="127.0.0.1", variables="GLOO_SOCKET_IFNAME=lo")
+    one, _ = judged(pair)
+    assert one.detail.startswith("GLOO_SOCKET_IFNAME=lo: gloo waits on 127.0.0.1")
+    assert "export GLOO_SOCKET_IFNAME=eth0" in one.remedy
+    pair.change(LanNode, gloo="10.0.0.1", nccl="", variables="NCCL_SOCKET_FAMILY=AF_INET6")
+    one, _ = judged(pair)
+    assert one.detail == "NCCL_SOCKET_FAMILY=AF_INET6: no interface here has such an address"
+
+
+def test_a_cable_that_is_closed_is_said_where_wifi_alone_is_open(pair):
+    cable = [one.interface == "eth0" for one in pair.recording.of(LanProbe)]
+    pair.recording.put(
+        LanProbe,
+        [
+            replace(one, outcome="no answer", mbps=None, passed=0) if closed else one
+            for one, closed in zip(pair.recording.of(LanProbe), cable, strict=True)
+        ],
+    )
+    change(pair, LanNode, lambda _: True, best="wlan0", gloo="192.168.64.10", ray="192.168.64.10")
+    arms = [
+        replace(one, names="wlan0 eth0", interface="wlan0" if one.interface else "")
+        for one in pair.recording.of(LanArm)
+    ]
+    pair.recording.put(LanArm, arms)
+    one, _ = judged(pair)
+    assert one.outcome is WARN
+    assert one.detail == "the nodes are joined by Wi-Fi (wlan0) alone: eth0 to n2: no answer"
+
+
+def test_mtus_that_differ_warn(pair):
+    change(pair, LanInterface, of("n1", name="eth0"), mtu=9000)
+    one, other = judged(pair)
+    assert (one.outcome, one.detail) == (WARN, "eth0 has an MTU of 9000, eth0 of n2 one of 1500")
+    assert other.outcome is PASS
+
+
 def test_names_that_differ_are_said_and_exported_per_node(pair):
     for kind, fields in ((LanInterface, ("name",)), (LanProbe, ("interface",))):
         for name in fields:
