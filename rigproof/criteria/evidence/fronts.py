@@ -28,16 +28,40 @@ LEFT_ALONE = (
     "No route to host",
     "Network is unreachable",
 )
-SHORT_OF_MEMORY = re.compile(r"MemoryError|out of memory|can(?:not|'t) allocate memory", re.IGNORECASE)
 SHOWN = 3  # ranks that a sentence names
 How = Literal[
-    "stuck", "died", "killed", "held", "starved", "failed", "memory", "unloaded", "lost", "unreached"
+    "stuck",
+    "died",
+    "killed",
+    "held",
+    "starved",
+    "failed",
+    "shm",
+    "memory",
+    "limits",
+    "unloaded",
+    "lost",
+    "unreached",
 ]
+# What a rank lacked of its host, by what it says; the first one counts. NCCL has buffers in /dev/shm, which
+# has 64 MiB in a container unless told otherwise (NVIDIA/nccl#290, #342, #525).
+LACKING: dict[How, re.Pattern[str]] = {
+    "shm": re.compile(r"creating shared memory segment|No space left on device"),
+    "memory": re.compile(r"MemoryError|out of memory|can(?:not|'t) allocate memory", re.IGNORECASE),
+    "limits": re.compile(r"Too many open files|can't start new thread|EADDRINUSE|Address already in use"),
+}
+LACKED: dict[How, str] = {
+    "shm": "shared memory ran short",
+    "memory": "memory ran short",
+    "limits": "its system refused",
+}
 SENDER = "find out on {host} who sent the signal (`sudo dmesg`, batch system, earlyoom), and run again"
 NEXT_STEPS: dict[How, str] = {
     "killed": SENDER,
     "held": SENDER,
+    "shm": "start the container with `--shm-size=8g` or `--ipc=host`; else free /dev/shm on {host}",
     "memory": "free memory on that device, and run again",
+    "limits": "see `ulimit -n`, `ulimit -u` and what else runs on {host}, and run again",
     "unloaded": "install what that Python lacks, change none of its files during a run, and run again",
     "unreached": "run `ping` from one of them to the other; see cables, switch, `sudo ufw status`",
 }
@@ -71,7 +95,7 @@ class Halt:
     @property
     def by_others(self) -> bool:
         """Whether a signal did it, or CPU time, memory or code was lacking: no card or link does that."""
-        return self.how in ("killed", "held", "starved", "memory", "unloaded")
+        return self.how in ("killed", "held", "starved", "unloaded", *LACKING)
 
 
 def halt_of(
@@ -126,11 +150,10 @@ def _death(died: Sequence[Event]) -> Halt | None:
             "killed", causes, first, f"the process of {_ranks(causes)} was killed (signal 9) {_where(first)}"
         )
     error = first.message.partition(": ")[2]
-    if SHORT_OF_MEMORY.search(error):
-        return _halt(
-            *("memory", causes, first),
-            f"memory ran short on {_ranks(causes)} {_where(first)}: {telling_line(error)}",
-        )
+    for lack, said in LACKING.items():
+        if said.search(error):
+            words = f"{LACKED[lack]} on {_ranks(causes)} {_where(first)}: {telling_line(error)}"
+            return _halt(lack, causes, first, words)
     how: How = "unloaded" if not_loaded(error) else "failed" if status is None else "died"
     return _halt(how, causes, first, f"{_ranks(causes)} ended {_where(first)}: {telling_line(error)}")
 

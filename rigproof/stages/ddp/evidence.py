@@ -206,9 +206,10 @@ class Difference:
 
 
 def differences(rig: Evidence, norm_share: float | None) -> list[Difference]:
-    """Devices with other gradients, the first difference of each, as far as gradients were reported."""
+    """Devices with other gradients, the first difference of each, those first that a third device decided."""
     found: dict[str, Difference] = {}
-    for one in (*_exchanged(rig), *_own(rig, norm_share), *_losses(rig), *_overflown(rig)):
+    every = (*_exchanged(rig), *_own(rig, norm_share), *_losses(rig), *_overflown(rig))
+    for one in sorted(every, key=lambda one: one.undecided):
         found.setdefault(one.device, one)
     return list(found.values())
 
@@ -259,7 +260,8 @@ def _losses(rig: Evidence) -> Iterator[Difference]:
         if part != TOGETHER and len(devices) == len(done.distinct("worker")):
             return
         for device, t_s in sorted(devices.items()):
-            what, how = f"losses of steps {part}", "has some that are no finite numbers"
+            on_all = ", as all have" if len(devices) == len(done.distinct("worker")) else ""
+            what, how = f"losses of steps {part}", f"has some that are no finite numbers{on_all}"
             yield Difference(device, what, how, undecided=len(devices) > 1, t_s=t_s)
 
 
@@ -291,10 +293,14 @@ def _kinds(rig: Evidence) -> dict[str, Kind]:
 
 
 def _no_numbers(rig: Evidence, told: Mapping[str, Gradients], what: str) -> Iterator[Difference]:
-    """Gradients whose norm is no finite number: of all ranks alike nobody knows why.
+    """Gradients that are all zero, or whose norm is no finite number: of all ranks alike nobody knows why.
 
-    In fp16 that is no error: GradScaler finds its scale by gradients that overflow.
+    In fp16 the latter is no error: GradScaler finds its scale by gradients that overflow.
     """
+    zero = [device for device, one in told.items() if one.norm == 0]
+    for device in zero:
+        how = "has zeros alone" + (", as all have" if len(zero) == len(told) else "")
+        yield Difference(device, what, how, undecided=len(zero) == len(told), t_s=told[device].t_s)
     none = [device for device, one in told.items() if not _is_finite(one.norm)]
     on_all = len(none) == len(told)
     for device in () if _in_fp16(rig) else none:

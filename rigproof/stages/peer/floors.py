@@ -1,12 +1,16 @@
 """The least rate of a pair: by what connects the two, or by the rig. None where that is not known."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from operator import attrgetter
 
 from rigproof.criteria.criterion import Limit
 from rigproof.criteria.evidence.devices import DeviceEvidence
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.link import link_gbps, link_name, link_under_load
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
 from rigproof.criteria.evidence.shared import SharedEvidence
+from rigproof.profiles.planning.subjects import subjects
 from rigproof.profiles.tables.limits import LIMITS
 from rigproof.records.measurements import GB
 from rigproof.records.verdict import count_of, figure
@@ -54,7 +58,8 @@ def nvlinks_between(pair: SharedEvidence, link: PeerLink) -> int:
     """How many NVLinks there should be between the two: not fewer because some are down.
 
     Over a switch, all that each is promised to have. Else those that are there, and those that both lack of
-    what is promised. Where NVML does not say what they lead to, as few as any board has between two.
+    what is promised, but no more than any other two of that host have: both may lack those to a third one.
+    Where NVML does not say what they lead to, as few as any board has between two.
     """
     promised = [one for one in map(_promised, members_of(pair)) if one is not None]
     if len(promised) < len(pair.members):
@@ -63,7 +68,22 @@ def nvlinks_between(pair: SharedEvidence, link: PeerLink) -> int:
         return max(link.nvlinks or 0, min(promised))
     if link.nvlinks is None:
         return min(promised) // LEAST_PART
-    return link.nvlinks + min(map(_missing, members_of(pair)))
+    lacking = min(map(_missing, members_of(pair)))
+    most = _most_nvlinks(pair.evidence)[members_of(pair)[0].node_name]
+    return link.nvlinks + (lacking if len(most) == 1 else min(lacking, max(most) - link.nvlinks))
+
+
+def _most_nvlinks(evidence: Evidence) -> Mapping[str, list[int]]:
+    """By node, the NVLinks between each two of its GPUs."""
+
+    def found() -> Mapping[str, list[int]]:
+        nodes = defaultdict(list)
+        for one in subjects(evidence.loaded, "peers"):
+            for told in evidence.records(PeerLink, one.text)[-1:]:
+                nodes[one.members[0].partition("/")[0]].append(told.nvlinks or 0)
+        return nodes
+
+    return evidence.cached(("nvlinks", STAGE), found)
 
 
 def _missing(device: DeviceEvidence) -> int:

@@ -244,6 +244,29 @@ def test_memory_that_ran_short_is_said(error):
     assert halt(died(1, message=f"it failed: {error}"))[0] == "memory"
 
 
+@pytest.mark.parametrize(
+    ("error", "how", "step"),
+    [
+        (
+            "DistBackendError: NCCL error in: a.cpp:1, unhandled system error\nLast error:\nError while "
+            "creating shared memory segment /dev/shm/nccl-x5SHjQ (size 9637888), error: "
+            "No space left on device (28)",
+            *("shm", "start the container with `--shm-size=8g` or `--ipc=host`; else free /dev/shm on n1"),
+        ),
+        ("OSError: [Errno 28] No space left on device", "shm", "start the container"),
+        ("OSError: [Errno 24] Too many open files", "limits", "see `ulimit -n`"),
+        ("RuntimeError: can't start new thread", "limits", "see `ulimit -n`"),
+        ("DistNetworkError: EADDRINUSE, message: Address already in use", "limits", "see `ulimit -n`"),
+    ],
+)
+def test_what_a_host_does_not_give_blames_no_card(error, how, step):
+    team = SimpleNamespace(events=lambda *_: [died(1, message=f"it failed: {error}")], members=(1, 2, 3))
+    found = halt_of(team, STAGE)
+    assert found.how == how
+    assert found.by_others
+    assert found.next_step.startswith(step)
+
+
 @pytest.mark.parametrize("odd", [{"sequence": None}, {"mib": "x"}, {"inside": 3}, {"status": "x"}])
 def test_damaged_events_end_nothing(odd):
     assert halt(event(0), event(1, **odd)) is not None

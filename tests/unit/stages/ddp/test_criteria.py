@@ -182,6 +182,17 @@ def test_a_card_that_computes_other_gradients_is_outvoted_by_two(run):
     assert found.remedy.startswith("do not train on this device")
 
 
+def test_the_one_that_a_third_device_decided_about_is_named_first():
+    """Of micro-batch 0 a card of another model was the third one."""
+    run = Run(rig(["h200-sxm", "h200-sxm", "rtx-3070", "h200-sxm"]))
+    run.gradients(digest="0" * 16, where=lambda one: one.of == OWN and one.subject == "pc1/gpu3")
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert found.detail == (
+        "own gradients of micro-batch 1: pc1/gpu3 different on pc1/gpu0, pc1/gpu1, which agree"
+    )
+
+
 def test_of_two_nobody_can_tell_which_one_is_wrong():
     run = Run(rig(["h200-sxm"] * 2))
     run.gradients(digest="0" * 16, where=lambda one: one.of == OWN and one.subject == GPUS[1])
@@ -215,6 +226,15 @@ def test_a_norm_that_is_no_number_fails_too(pcs, norm):
     assert "micro-batch 0: pc2/gpu0 has some that are no finite numbers" in found.detail
 
 
+@pytest.mark.parametrize(("of", "as_all"), [(GPUS, ", as all have"), (GPUS[1:2], "")])
+@pytest.mark.parametrize("own", [True, False])
+def test_gradients_that_are_all_zero_fail(run, own, of, as_all):
+    run.gradients(norm=0.0, where=lambda one: (one.of == OWN) == own and one.subject in of)
+    found = run.verdict()
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.endswith(f"{of[0]} has zeros alone{as_all}")
+
+
 def test_exchanged_gradients_that_are_no_numbers_fail_though_all_have_the_same(run):
     run.gradients(norm=None, where=lambda one: one.of != OWN)
     found = run.verdict()
@@ -229,7 +249,11 @@ def test_exchanged_gradients_that_are_no_numbers_fail_though_all_have_the_same(r
     ("part", "of", "detail"),
     [
         (ALONE, GPUS[1:2], "losses of steps alone: pc1/gpu1 has some that are no finite numbers"),
-        (TOGETHER, GPUS, "losses of steps together: pc1/gpu0 has some that are no finite numbers"),
+        (
+            TOGETHER,
+            GPUS,
+            "losses of steps together: pc1/gpu0 has some that are no finite numbers, as all have",
+        ),
     ],
 )
 def test_a_loss_that_is_no_number_fails_and_names_whose_it_is(run, phase, part, of, detail):

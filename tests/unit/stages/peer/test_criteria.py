@@ -184,6 +184,24 @@ def test_a_link_that_both_cards_lack_was_between_them(four):
     assert four.peer("n1/gpu0-n1/gpu2").limit == pytest.approx(0.74 * 6 * 25)
 
 
+def test_links_that_two_cards_lack_to_a_third_one_are_not_asked_of_them(four):
+    """All of one card's are down."""
+    four.link("", nvlinks=6, switched=False)
+    for subject, active in (("n1/gpu0", 0), ("n1/gpu1", 12), ("n1/gpu2", 12), ("n1/gpu3", 12)):
+        for moment in ("before", "after"):
+            four.counters(subject, moment, nvlinks=(*active * [True], *(18 - active) * [False]))
+    for pair in pairs_of(four):
+        own = "n1/gpu0" in pair
+        four.link(pair, nvlinks=0 if own else 6, switched=False)
+        four.slower(pair, 0.1 if own else 1 / 3)
+    for pair in pairs_of(four):
+        found = four.peer(pair)
+        assert (found.outcome, found.limit) == (
+            FAIL if "n1/gpu0" in pair else PASS,
+            pytest.approx(0.74 * 6 * 25),
+        )
+
+
 def test_where_nvml_does_not_say_where_links_lead_the_floor_is_the_least_that_a_board_has(bench):
     bench.link(nvlinks=None, switched=False)
     found = bench.peer()
