@@ -1,8 +1,9 @@
 """An open NVML: one per process, from `open_nvml`."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Self
 
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
@@ -14,7 +15,7 @@ from rigproof.telemetry.nvml.xid import XidListener
 
 
 class Nvml:
-    """The GPUs of this host through NVML. Its methods may be called from several threads.
+    """The GPUs of this host through NVML, for a `with`. Its methods may be called from several threads.
 
     If MIG is enabled, the parent GPU is reported: NVML lists no MIG device here.
     """
@@ -86,6 +87,12 @@ class Nvml:
         """Unexpected errors since the last call, each kind of each GPU once, as "nvml_error" events."""
         return self._problems.drain()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Stop the listeners and NVML; NVML is not shut down if one of its calls hangs."""
         stopped = [listener.stop() for listener in self._listeners]
@@ -122,9 +129,11 @@ def _driver_cuda(library: Library) -> str | None:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-@contextmanager
-def open_nvml() -> Iterator[Nvml]:
-    """NVML, started, and shut down at the end.
+def open_nvml() -> Nvml:
+    """NVML, started.
+
+    No generator, which would shut it down where it is collected if nobody ended it: that may be inside of
+    pynvml's lock, which the shutdown would wait for.
 
     Raises:
         NvmlUnavailable: no library, no driver, a driver/library mismatch, no permission.
@@ -132,10 +141,6 @@ def open_nvml() -> Iterator[Nvml]:
     library = Library()
     try:
         library.call("nvmlInit")
-        nvml = Nvml(library)
+        return Nvml(library)
     except NvmlError as error:
         raise unavailable(error) from error
-    try:
-        yield nvml
-    finally:
-        nvml.close()

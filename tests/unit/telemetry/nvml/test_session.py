@@ -1,5 +1,6 @@
 """NVML that does not start or end, and GPUs that are lost, over a simulated driver."""
 
+import gc
 import pickle
 import threading
 from contextlib import ExitStack
@@ -116,6 +117,14 @@ def test_nvml_is_shut_down_at_the_end() -> None:
     with opened(loaded_gpu()) as (driver, _):
         assert driver.started == 1
     assert driver.started == 0
+
+
+def test_what_nobody_ended_makes_no_call_where_it_is_collected() -> None:
+    """Inside of pynvml's lock, which `nvmlShutdown` takes, a collection would wait for itself."""
+    with installed(SimulatedDriver([loaded_gpu()])) as driver:
+        open_nvml().__enter__()
+        gc.collect()
+        assert driver.started == 1
 
 
 def test_a_hung_call_holds_neither_the_other_gpus_nor_the_end() -> None:
