@@ -79,9 +79,8 @@ def interfaces(sys: Path = SYS) -> tuple[Interface, ...]:
         if name not in statistics:
             continue  # it has gone meanwhile
         own = statistics[name]
-        full = None if own.duplex == psutil.NIC_DUPLEX_UNKNOWN else own.duplex == psutil.NIC_DUPLEX_FULL
-        if not full and own.speed >= FULL_MBPS:
-            full = None
+        half = own.duplex == psutil.NIC_DUPLEX_HALF and own.speed < FULL_MBPS
+        full = True if own.duplex == psutil.NIC_DUPLEX_FULL else False if half else None
         usable = tuple(one for one in addresses if one is not None)
         if usable:
             kind = kind_of(name, sys)

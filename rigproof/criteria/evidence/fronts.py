@@ -43,17 +43,18 @@ How = Literal[
     "lost",
     "unreached",
 ]
-# What a rank lacked of its host, by what it says; the first one counts. NCCL has buffers in /dev/shm, which
-# has 64 MiB in a container unless told otherwise (NVIDIA/nccl#290, #342, #525).
-LACKING: dict[How, re.Pattern[str]] = {
-    "shm": re.compile(r"creating shared memory segment|No space left on device"),
-    "memory": re.compile(r"MemoryError|out of memory|can(?:not|'t) allocate memory", re.IGNORECASE),
-    "limits": re.compile(r"Too many open files|can't start new thread|EADDRINUSE|Address already in use"),
-}
-LACKED: dict[How, str] = {
-    "shm": "shared memory ran short",
-    "memory": "memory ran short",
-    "limits": "its system refused",
+# What ran short on a rank's host, by what the rank says; the first one counts. NCCL has buffers in /dev/shm,
+# which has 64 MiB in a container unless told otherwise (NVIDIA/nccl#290, #342, #525).
+LACKING: dict[How, tuple[str, re.Pattern[str]]] = {
+    "shm": ("shared memory", re.compile(r"creating shared memory segment|No space left on device")),
+    "memory": (
+        "memory",
+        re.compile(r"MemoryError|out of memory|can(?:not|'t) allocate memory", re.IGNORECASE),
+    ),
+    "limits": (
+        "files, threads or ports",
+        re.compile(r"Too many open files|can't start new thread|EADDRINUSE|Address already in use"),
+    ),
 }
 SENDER = "find out on {host} who sent the signal (`sudo dmesg`, batch system, earlyoom), and run again"
 NEXT_STEPS: dict[How, str] = {
@@ -150,9 +151,9 @@ def _death(died: Sequence[Event]) -> Halt | None:
             "killed", causes, first, f"the process of {_ranks(causes)} was killed (signal 9) {_where(first)}"
         )
     error = first.message.partition(": ")[2]
-    for lack, said in LACKING.items():
+    for lack, (what, said) in LACKING.items():
         if said.search(error):
-            words = f"{LACKED[lack]} on {_ranks(causes)} {_where(first)}: {telling_line(error)}"
+            words = f"{what} ran short on {_ranks(causes)} {_where(first)}: {telling_line(error)}"
             return _halt(lack, causes, first, words)
     how: How = "unloaded" if not_loaded(error) else "failed" if status is None else "died"
     return _halt(how, causes, first, f"{_ranks(causes)} ended {_where(first)}: {telling_line(error)}")

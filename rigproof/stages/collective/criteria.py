@@ -208,8 +208,8 @@ def _compared(operation: str, team: SharedEvidence, found: list[Speed]) -> Findi
     good = one.gbps >= limit.value
     if paced and (good or (one, limit) in paced):
         _raise_paced(*paced[0])
-    alone = any(other.mib == one.mib and other.gbps >= its.value for other, its in judged)
-    half = f", {one.elements} numbers" if alone and not good else ""
+    other_half_holds = any(other.mib == one.mib and other.gbps >= its.value for other, its in judged)
+    half = f", {one.elements} numbers" if other_half_holds and not good else ""
     detail = f"{one.mib} MiB{half}" + ("" if good else because(team) + _blamed(team))
     parts = (detail, others, undone if good else _variables(team))
     said = "; ".join(filter(None, parts))

@@ -295,9 +295,11 @@ class Ways:
             for one in self.node.evidence.records(LanInterface, node)
             if one.kind in GOOD
         }
-        closed = [one for one in self.out if one.outcome != "open" and one.network != ROUTED]
-        ends = ({(self.name, one.interface), (one.to, one.to_interface)} for one in closed)
-        return next((one for one, both in zip(closed, ends, strict=True) if both <= cables), None)
+        for one in self.out:
+            ends = {(self.name, one.interface), (one.to, one.to_interface)}
+            if one.outcome != "open" and one.network != ROUTED and ends <= cables:
+                return one
+        return None
 
     @property
     def variable(self) -> str:

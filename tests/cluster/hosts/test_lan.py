@@ -110,6 +110,17 @@ def test_nccl_is_left_out_beside_a_host_without_a_gpu(network):
     assert "; NCCL not tried: pc2 has no GPU" in found.detail
 
 
+def test_an_mtu_that_is_larger_at_one_end_warns_there_and_fails_nobody(network):
+    network.without_offload()
+    network.configure("pc1", "link", "set", "dev", "eth0", "mtu", JUMBO)
+    one, other = verdicts(network)
+    assert (one.outcome, one.detail) == (
+        Outcome.WARN,
+        "eth0 has an MTU of 9000, eth0 of pc2 one of 1500",
+    )
+    assert other.outcome is Outcome.PASS, other
+
+
 def test_large_frames_that_a_switch_drops_fail_with_those_that_pass(network):
     network.without_offload()
     for name in network.hosts:
