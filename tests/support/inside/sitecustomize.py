@@ -23,7 +23,8 @@ import sys
 import time
 
 HEALTHY_ROUNDS = 3
-NAP_S = 2.5
+WORK_S = 2.5
+NAP_S = 4.0  # so that three whole seconds lack work: a standstill of a busy machine may excuse one
 REST_S = 0.1  # twice as long as a round of the short profiles
 
 
@@ -85,10 +86,9 @@ def hurt_worker(module):
 
 
 def nap(after_s=0.0):
-    """Sleep as long as it worked, if it did for so long: where others take the CPU, a product takes long."""
-    worked_s = time.monotonic() - COUNT["woke_s"]
-    if worked_s >= after_s:
-        time.sleep(max(NAP_S, min(4.0, worked_s)))
+    """Sleep, if it has worked for so long."""
+    if time.monotonic() - COUNT["woke_s"] >= after_s:
+        time.sleep(NAP_S)
         COUNT["woke_s"] = time.monotonic()
 
 
@@ -100,7 +100,7 @@ def hurt_filling(module):
             COUNT["woke_s"] = min(COUNT["woke_s"], time.monotonic())
             for made in super().grow():
                 if here() == "nap":  # on a busy machine filling takes as long as the load
-                    nap(after_s=NAP_S)
+                    nap(after_s=WORK_S)
                 yield made
 
         def launch(self, products, sums):
