@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.acceptance import CHECKOUT, PRELOADED
+from support.acceptance import CHECKOUT, PRELOADED, runs_in_order
 from support.forked_commands import programs
 
 DOCUMENTS = [
@@ -148,7 +148,7 @@ def test_the_commands_of_a_document_do_what_it_says(document, clone):
     (clone / "lab.toml").write_text(LAB)
     latest = clone / "reports" / "latest"
     latest.unlink()
-    latest.symlink_to(min((clone / "reports" / "runs").iterdir()))  # the first one, which was rejected
+    latest.symlink_to(runs_in_order(clone / "reports")[0])  # which was rejected
     for command in TYPED[document]:
         done = typed_in(clone, command)
         allowed = next((ends for pattern, ends in ENDS_WITH.items() if re.fullmatch(pattern, command)), {0})

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rigproof.history.reading import read_history
-from support.acceptance import Run, accept, rigproof
+from support.acceptance import Run, accept, rigproof, runs_in_order
 from support.rig_profile import LIMITS, profile_text
 
 GEMMS = {f"throughput.gemm_{precision}" for precision in ("fp32", "tf32", "fp16", "bf16", "fp8")}
@@ -24,8 +24,8 @@ def two_runs(two_nodes, tmp_path_factory) -> Run:
 
 
 def test_two_runs_append_to_one_history(two_runs):
-    runs = sorted(path.name for path in (two_runs.reports / "runs").iterdir())
-    assert [path.name for path in two_runs.history] == [f"0001_{runs[0]}.json", f"0002_{runs[1]}.json"]
+    first, second = (path.name for path in runs_in_order(two_runs.reports))
+    assert [path.name for path in two_runs.history] == [f"0001_{first}.json", f"0002_{second}.json"]
 
 
 def test_only_good_figures_are_kept(two_runs):

@@ -69,6 +69,11 @@ class Run:
         return sorted((self.reports / "history" / "two-nodes").glob("*"))
 
 
+def runs_in_order(reports: Path) -> list[Path]:
+    """The folders of its runs, the first one first: names of runs of one second do not tell which that is."""
+    return sorted((reports / "runs").iterdir(), key=lambda run: (run / "recording.jsonl").stat().st_mtime_ns)
+
+
 def properties(suite: ElementTree.Element) -> dict[str, str]:
     """What a JUnit test suite says of the run."""
     return {one.attrib["name"]: one.attrib["value"] for one in suite.iter("property")}
