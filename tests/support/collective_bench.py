@@ -25,6 +25,20 @@ class CollectiveBench(SimulatedBench):
         self.change(slower, TEAM, **where)
 
 
+# What a rank says whose host does not give it what it needs, and what is asked for then.
+RAN_SHORT = (
+    ("RuntimeError: No space left on device (28)", "start the container with `--shm-size=8g`"),
+    ("OSError: [Errno 24] Too many open files", "see `ulimit -n`"),
+    ("RuntimeError: CUDA driver error: out of memory", "free memory on that device"),
+)
+
+
 def stuck(bench, rank, **data):
     told = {"rank": rank, "group": "", "arm": "as it is", "mib": 16, "inside": True, "held": False, **data}
     bench.recording.events.append(Event(170.0, "rank_stuck", TEAM, "silent", STAGE, RANKS[rank], told))
+
+
+def died(bench, rank, error, **data):
+    told = {"rank": rank, "group": "", "arm": "as it is", "mib": 16, "inside": True, **data}
+    message = f"the rank's process failed: {error}"
+    bench.recording.events.append(Event(170.0, "rank_died", TEAM, message, STAGE, RANKS[rank], told))

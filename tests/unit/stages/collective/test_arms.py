@@ -11,7 +11,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.stage import ALL_REDUCE, STAGE
 from rigproof.stages.registry import KINDS
-from support.collective_bench import RANKS, TEAM, CollectiveBench, stuck
+from support.collective_bench import RAN_SHORT, RANKS, TEAM, CollectiveBench, died, stuck
 from support.equal_hosts import NONE
 from support.lengths import lengths
 from support.sentences import check_sentences
@@ -163,6 +163,15 @@ def test_an_arm_that_hangs_fails(arms):
 def test_an_arm_that_a_signal_ended_is_not_measured(arms):
     stuck(arms, 1, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF, held=True)
     assert arms.found("path").outcome is NOT_MEASURED
+
+
+@pytest.mark.parametrize(("error", "_"), RAN_SHORT)
+def test_an_arm_whose_host_gives_it_too_little_is_not_measured(arms, error, _):
+    died(arms, 1, error, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF)
+    assert arms.found("path").outcome is NOT_MEASURED
+    arms.recording.events.pop()
+    died(arms, 1, "RuntimeError: it broke", operation=ALL_REDUCE, sequence=9, arm=P2P_OFF)
+    assert arms.found("path").outcome is FAIL
 
 
 def test_an_arm_that_lies_fails_although_a_signal_ended_another_one(arms):

@@ -12,7 +12,7 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.criteria import tables
 from rigproof.stages.collective.stage import ALL_GATHER, ALL_REDUCE, BROADCAST, OPERATIONS, STAGE
 from rigproof.stages.registry import KINDS
-from support.collective_bench import RANKS, TEAM, CollectiveBench, stuck
+from support.collective_bench import RAN_SHORT, RANKS, TEAM, CollectiveBench, died, stuck
 
 PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED
 NO_LIMIT, NOT_APPLICABLE, WARN = Outcome.NO_LIMIT, Outcome.NOT_APPLICABLE, Outcome.WARN
@@ -407,6 +407,18 @@ def test_a_rank_that_others_kept_from_the_cpu_rejects_no_rig(bench):
     stood = "rank 1 (localhost/gpu1) stood still inside all_reduce 8 (16 MiB) while others left"
     assert found.detail.startswith(stood)
     assert found.remedy.startswith("end these programs")
+
+
+@pytest.mark.parametrize(("error", "asked"), RAN_SHORT)
+def test_a_rank_whose_host_gives_it_too_little_rejects_no_rig(bench, error, asked):
+    died(bench, 1, error, operation=ALL_REDUCE, sequence=8)
+    found = bench.found()
+    assert found.outcome is NOT_MEASURED
+    assert "ran short on rank 1 (localhost/gpu1) inside all_reduce 8 (16 MiB)" in found.detail
+    assert found.remedy.startswith(asked)
+    bench.recording.events.pop()
+    died(bench, 1, "RuntimeError: it broke", operation=ALL_REDUCE, sequence=8)
+    assert bench.found().outcome is FAIL
 
 
 def test_what_a_signal_ended_takes_nothing_from_the_operations_before(bench):

@@ -19,6 +19,7 @@ from rigproof.stages.ddp.criteria import in_words, tables, training
 from rigproof.stages.ddp.evidence import Team, team_of
 from rigproof.stages.ddp.stage import ALONE, OWN, TOGETHER, Gradients
 from rigproof.stages.registry import KINDS
+from support.collective_bench import RAN_SHORT
 from support.equal_hosts import NONE
 from support.lengths import lengths
 from support.sentences import check_sentences
@@ -359,6 +360,21 @@ def test_a_rank_that_a_signal_stopped_rejects_no_rig(run):
     assert found.outcome is Outcome.NOT_MEASURED
     assert GPUS[1] in found.detail
     assert "who sent the signal" in found.remedy
+
+
+@pytest.mark.parametrize(("error", "asked"), RAN_SHORT)
+def test_a_rank_whose_host_gives_it_too_little_rejects_no_rig(run, error, asked):
+    def died(error):
+        told = {"rank": 1, "operation": "exchanged", "sequence": 9, "mib": 64, "inside": True}
+        return Event(30.0, "rank_died", "rig", f"its process failed: {error}", "ddp", f"{GPUS[1]}#0", told)
+
+    run.recording.add(died(error))
+    found = run.verdict()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert f"ran short on rank 1 ({GPUS[1]})" in found.detail
+    assert found.remedy.startswith(asked)
+    run.recording.events[-1] = died("RuntimeError: it broke")
+    assert run.verdict().outcome is Outcome.FAIL
 
 
 @pytest.fixture(scope="module")
