@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
@@ -95,11 +96,17 @@ def through(place):
             with suppress(OSError):
                 target.shutdown(socket.SHUT_WR)
 
+        def connected():
+            while True:  # the end there may begin later
+                with suppress(ConnectionRefusedError):
+                    return socket.create_connection(place)
+                time.sleep(0.01)
+
         def serve():
             with suppress(OSError):
                 while True:
                     near = open_.enter_context(server.accept()[0])
-                    far = open_.enter_context(socket.create_connection(place))
+                    far = open_.enter_context(connected())
                     for pair in ((near, far), (far, near)):
                         threading.Thread(target=passed, args=pair, daemon=True).start()
 
