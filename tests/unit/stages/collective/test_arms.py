@@ -20,11 +20,6 @@ PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED
 NO_LIMIT, NOT_APPLICABLE, WARN = Outcome.NO_LIMIT, Outcome.NOT_APPLICABLE, Outcome.WARN
 
 
-@pytest.fixture
-def bench(simulated):
-    return CollectiveBench(*simulated, STAGE)
-
-
 @pytest.fixture(scope="module")
 def extended():
     """Two H200 that do little else."""
@@ -165,8 +160,8 @@ def test_an_arm_that_a_signal_ended_is_not_measured(arms):
     assert arms.found("path").outcome is NOT_MEASURED
 
 
-@pytest.mark.parametrize(("error", "_"), RAN_SHORT)
-def test_an_arm_whose_host_gives_it_too_little_is_not_measured(arms, error, _):
+@pytest.mark.parametrize("error", [error for error, _ in RAN_SHORT])
+def test_an_arm_whose_host_gives_it_too_little_is_not_measured(arms, error):
     died(arms, 1, error, operation=ALL_REDUCE, sequence=9, arm=P2P_OFF)
     assert arms.found("path").outcome is NOT_MEASURED
     arms.recording.events.pop()

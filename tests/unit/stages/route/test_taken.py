@@ -27,23 +27,12 @@ def over_wifi(run, library="gloo"):
     went(run, "wlan0 eth0", (0.94, 0.06), library)
 
 
-def test_wifi_beside_a_cable_fails_with_the_bytes_that_went_over_it(pair):
-    over_wifi(pair)
+@pytest.mark.parametrize("library", ["gloo", "NCCL"])
+def test_wifi_beside_a_cable_fails_with_the_bytes_that_went_over_it(pair, library):
+    over_wifi(pair, library)
     one, other = judged(pair)
     assert (one.outcome, other.outcome) == (FAIL, PASS)
-    said = "gloo sends 94 % of its bytes over wlan0 (Wi-Fi); told to use eth0, 100 % over it"
-    assert one.detail == said
-    assert one.remedy == (
-        "put `export {GLOO,NCCL}_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then restart Ray "
-        "(`cluster down`, `up`)"
-    )
-
-
-def test_nccl_alone_over_wifi_fails_by_the_same_bytes(pair):
-    over_wifi(pair, "NCCL")
-    one, other = judged(pair)
-    assert (one.outcome, other.outcome) == (FAIL, PASS)
-    said = "NCCL sends 94 % of its bytes over wlan0 (Wi-Fi); told to use eth0, 100 % over it"
+    said = f"{library} sends 94 % of its bytes over wlan0 (Wi-Fi); told to use eth0, 100 % over it"
     assert one.detail == said
     assert one.remedy == (
         "put `export {GLOO,NCCL}_SOCKET_IFNAME=eth0` into ~/.bashrc on every node, then restart Ray "
