@@ -7,6 +7,7 @@ from functools import cached_property
 from statistics import median
 
 from rigproof.criteria.criterion import Disturbed, Limit, NotMeasured
+from rigproof.criteria.evidence.clocks import within
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.nodes import NodeEvidence
 from rigproof.criteria.evidence.rounds import FEWEST_ROUNDS
@@ -60,6 +61,9 @@ OTHERS = 1.05  # what a card counted beyond this much more than our own data is 
 
 UNTOLD = "which end cannot be told"
 CABLE = "swap the cable, then the switch port; `ethtool {0}` and `ethtool -S {0}` show speed and errors"
+STOPPED = (
+    "run again; if {0} stands still again, see `sudo dmesg` there, or ask whoever runs that virtual machine"
+)
 
 Kind = tuple[str, str, str]  # operation, direction, company
 ONE_WAY: tuple[Kind, ...] = ((SEND, OUT, ALONE), (SEND, BACK, ALONE))
@@ -200,14 +204,14 @@ class Between:
                 raise self.too_few(one)
 
     def too_few(self, work: Work) -> NotMeasured:
-        """The error that there were too few rounds of this, and why, if only that an end waited for a CPU."""
+        """The error that there were too few rounds of this, and why, if only that an end could not run."""
         unable = [event.message for event in self.pair.events("lan_unable")]
         cause = next(iter(unable), "") or self.cause()
         what = f"too few rounds of {work.words(self.names)}"
-        waiting = max(self.counted(work), key=_waited, default=None)
-        if cause or waiting is None or _waited(waiting) < self.share(WAITING_SHARE):
+        waiting = max(self.counted(work), key=self._away, default=None)
+        if cause or waiting is None or self._away(waiting) < self.share(WAITING_SHARE):
             return NotMeasured(what, cause)
-        return by_waiting(waiting, what)
+        return self.by_waiting(waiting, what)
 
     @cached_property
     def link(self) -> Link | None:
@@ -267,7 +271,7 @@ class Between:
         return [one for one in records if (one.traffic, one.operation, one.direction, one.company) == same]
 
     def kept_waiting(self, missed: "Missed") -> LanTraffic | None:
-        """The end whose wait for a CPU explains that a rate is low; None if none does.
+        """The end that could not run for so long that this explains a low rate; None if none does.
 
         No such wait makes TCP send so much again that this fails by itself. A stall of ours can cost TCP more
         than its own time: then most windows are as fast as they should.
@@ -276,12 +280,35 @@ class Between:
             return None
         work, floor = missed.work, missed.floor.value
         for one in self.counted(work):
-            waited = _waited(one)
-            if waited >= self.share(WAITING_SHARE):
-                kept = 1 - waited
+            away = self._away(one)
+            if away >= self.share(WAITING_SHARE):
+                kept = 1 - away
                 if max(work.mbps, kept * work.usual_mbps) >= kept * floor:
                     return one
         return None
+
+    def by_waiting(self, one: LanTraffic, what: str) -> Disturbed:
+        """The error that this is explained by an end that could not run."""
+        waited, still = _waited(one), self._still(one)
+        if still > waited:
+            stopped = f"{one.node} stood still for up to {still * one.seconds:.1f} s"
+            return Disturbed(f"{stopped}: {what}", STOPPED.format(one.node), one.t_s)
+        return Disturbed(
+            f"our process on {one.node} waited {100 * waited:.0f} % of the time for a CPU: {what}",
+            f"run again while nothing else keeps the CPUs of {one.node} busy",
+            one.t_s,
+        )
+
+    def _away(self, one: LanTraffic) -> float:
+        """The share of the time for which an end could not run."""
+        return max(_waited(one), self._still(one))
+
+    def _still(self, one: LanTraffic) -> float:
+        """The share of the time for which the host of an end stood still."""
+        still = self.pair.evidence.standstills(one.node)
+        if not len(still) or not one.seconds > 0:
+            return 0.0
+        return within(still, one.t_s - one.seconds, one.t_s) / one.seconds
 
     def errors(self) -> str:
         """What the cards counted as errors and drops during TCP, in words; empty if nothing."""
@@ -304,15 +331,6 @@ class Between:
         if one.sent and one.resent:
             own *= 1 + one.resent / one.sent
         return max(0.0, one.card_mb - OTHERS * own) / one.seconds
-
-
-def by_waiting(one: LanTraffic, what: str) -> Disturbed:
-    """The error that the wait of an end for a CPU explains this."""
-    return Disturbed(
-        f"our process on {one.node} waited {100 * _waited(one):.0f} % of the time for a CPU: {what}",
-        f"run again while nothing else keeps the CPUs of {one.node} busy",
-        one.t_s,
-    )
 
 
 def _waited(one: LanTraffic) -> float:
@@ -359,7 +377,7 @@ def where(found: Between) -> tuple[str, str]:
 def slow_pairs(evidence: Evidence) -> Mapping[tuple[str, ...], bool]:
     """Whether TCP is slow, or silent, between each two nodes.
 
-    Left out are pairs that were not measured, or whose low rate a wait for a CPU explains: they tell nothing.
+    Left out are pairs that were not measured, or whose low rate a host that could not run explains.
     """
     slow = {}
     for one in subjects(evidence.loaded, "node_ring"):

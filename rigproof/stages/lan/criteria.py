@@ -32,7 +32,6 @@ from rigproof.stages.lan.between import (
     Between,
     Missed,
     Work,
-    by_waiting,
     errors_share,
     resent_share,
     where,
@@ -87,9 +86,9 @@ BAD_CABLE = "a bad cable, port or switch"
     severity="reseat",
     remedy="swap the cable, then the switch port, and try one end at another host's place",
     unmeasured="a process at one end was lost, or did not say what it counted; somebody else's traffic on "
-    "the same interface, or programs that kept ours from a CPU for `stages.lan.waiting_share` of the time, "
-    "explain a rate that missed its floor; a library could not be used between the two; there are too few "
-    "rounds. Not applicable if both nodes are one host",
+    "the same interface, or a host that stood still or kept our process from a CPU for "
+    "`stages.lan.waiting_share` of the time, explains a rate that missed its floor; a library could not be "
+    "used between the two; there are too few rounds. Not applicable if both nodes are one host",
     stages=(STAGE,),
     rate=True,
 )
@@ -221,7 +220,7 @@ def _by_others(found: Between, one: LanTraffic, mbps: float, what: str) -> Distu
 
 
 def _require_undisturbed(found: Between, missed: Missed) -> None:
-    """Disturbed if others' traffic, or a host that kept our threads waiting, explains that a rate is low."""
+    """Disturbed if others' traffic, or a host on which ours could not run, explains that a rate is low."""
     work, floor = missed.work, missed.floor.value
     what = f"{work.words(found.names)} had {figure(work.mbps, UNIT)}, limit {figure(floor, UNIT)}"
     for one in found.counted(work):
@@ -230,7 +229,7 @@ def _require_undisturbed(found: Between, missed: Missed) -> None:
             raise _by_others(found, one, others, what)
     waiting = found.kept_waiting(missed)
     if waiting is not None:
-        raise by_waiting(waiting, what)
+        raise found.by_waiting(waiting, what)
 
 
 def _slow(found: Between, missed: Missed) -> Finding:

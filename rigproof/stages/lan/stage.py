@@ -102,8 +102,8 @@ class LanSettings(OptionalSettings):
         json_schema_extra=Meaningful(1e-6, 0.01, "warns of sound cables", "is silent about a bad cable"),
     )
     waiting_share: Portion = Field(
-        description="A rate that misses its limit is not the link's if a sending or receiving thread waited "
-        "for a CPU for this share of the time.",
+        description="A rate that misses its limit is not the link's if for this share of the time a sending "
+        "or receiving thread waited for a CPU, or its host stood still.",
         json_schema_extra=Meaningful(0.02, 0.5, "excuses slow links", "blames links for busy hosts"),
     )
     busy_share: Share = Field(

@@ -48,6 +48,20 @@ class LanRun(HostRun):
         ]
         self.recording.put(LanEnd, made)
 
+    def stands_still(self, node, share, pair="n1+n2"):
+        """Let a node take no sample, and its probe sleep, for a share of each direction of TCP of a pair."""
+        spans = [
+            (one.t_s - share * one.seconds, one.t_s) for one in self.recording.of(LanTraffic)
+            if (one.subject, one.traffic) == (pair, "tcp")
+        ]  # fmt: skip
+        made = []
+        for one in self.recording.host_samples:
+            if one.subject == node and any(from_s < one.t_s < to_s for from_s, to_s in spans):
+                continue
+            late = [1000 * (to_s - from_s) for from_s, to_s in spans if 0 <= one.t_s - to_s < 0.3]
+            made.append(replace(one, wakeup_delays_ms=(max(late),)) if one.subject == node and late else one)
+        self.recording.host_samples = made
+
     def without(self, pair="n1+n2", **labels):
         """Drop rounds."""
         kept = [
@@ -313,6 +327,27 @@ def test_one_stall_on_a_busy_host_is_not_the_link_s(run, waiting, outcome):
     run.exchange(own, *stalled)
     run.counted(waiting_share=waiting)
     assert run.first().outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("rate", "node", "outcome"),
+    [(0.8, "n2", Outcome.NOT_MEASURED), (0.8, "n3", Outcome.FAIL), (0.1, "n2", Outcome.FAIL)],
+)
+def test_a_host_that_stands_still_excuses_what_that_explains(run, rate, node, outcome):
+    run.slower(rate, "n1+n2", traffic="tcp")
+    run.stands_still(node, 0.6)
+    found = run.first()
+    assert found.outcome is outcome, found.detail
+    if outcome is Outcome.NOT_MEASURED:
+        assert found.detail.startswith("n2 stood still for up to 0.5 s: tcp from n2 to n1 had ")
+
+
+def test_a_host_that_stood_still_is_named_where_rounds_are_too_few(run):
+    run.without(traffic="tcp", direction="out", company="alone")
+    run.stands_still("n2", 0.6)
+    found = run.first()
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail.startswith("n2 stood still for up to 0.4 s: too few rounds of tcp from n1 to n2")
 
 
 def test_a_busy_host_does_not_excuse_losses(run):
