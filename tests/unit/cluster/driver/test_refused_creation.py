@@ -1,5 +1,6 @@
 """What Ray refuses to create is an event, or a reason, and never an exception."""
 
+import re
 import threading
 
 import pytest
@@ -104,7 +105,8 @@ def test_a_reservation_that_nobody_answers_is_refused_at_the_limit(monkeypatch):
     monkeypatch.setattr(placement, "placement_group", lambda *arguments, **options: never.wait(600))
     reservations = Reservations("run", occupy, print)
     refused = reservations.reserve([WantedGpu("pc1/gpu0", "GPU-0", NODE, 1.0)], 0.2)
-    assert "Ray did not answer for 0.2 s" in refused["pc1/gpu0"]
+    # What is left of the limit: of 0.2 s a busy machine has used a little before it asks.
+    assert re.search(r"Ray did not answer for 0\S* s$", refused["pc1/gpu0"]), refused
     assert reservations.groups == {}
     reservations.release(0.1)
     never.set()
