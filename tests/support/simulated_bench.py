@@ -6,14 +6,23 @@ from copy import copy
 from dataclasses import fields, replace
 from typing import Any
 
+from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS
 from support.bench import Bench
 
 FIELDS = frozenset(field.name for field in fields(Round))
 Where = Mapping[str, Any]
+
+
+def two_h200(level: Any) -> tuple[Recording, LoadedRig]:
+    """A healthy run of two H200, and their rig."""
+    loaded = load_rig("h200-x2", KINDS)
+    return simulated_recording(loaded, level), loaded
 
 
 class SimulatedBench(Bench):

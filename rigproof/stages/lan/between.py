@@ -208,10 +208,10 @@ class Between:
         unable = [event.message for event in self.pair.events("lan_unable")]
         cause = next(iter(unable), "") or self.cause()
         what = f"too few rounds of {work.words(self.names)}"
-        waiting = max(self.counted(work), key=self._away, default=None)
-        if cause or waiting is None or self._away(waiting) < self.share(WAITING_SHARE):
+        end = max(self.counted(work), key=self._away, default=None)
+        if cause or end is None or self._away(end) < self.share(WAITING_SHARE):
             return NotMeasured(what, cause)
-        return self.by_waiting(waiting, what)
+        return self.by_absence(end, what)
 
     @cached_property
     def link(self) -> Link | None:
@@ -270,7 +270,7 @@ class Between:
         same = (work.traffic, work.operation, work.direction, work.company)
         return [one for one in records if (one.traffic, one.operation, one.direction, one.company) == same]
 
-    def kept_waiting(self, missed: "Missed") -> LanTraffic | None:
+    def was_away(self, missed: "Missed") -> LanTraffic | None:
         """The end that could not run for so long that this explains a low rate; None if none does.
 
         No such wait makes TCP send so much again that this fails by itself. A stall of ours can cost TCP more
@@ -287,7 +287,7 @@ class Between:
                     return one
         return None
 
-    def by_waiting(self, one: LanTraffic, what: str) -> Disturbed:
+    def by_absence(self, one: LanTraffic, what: str) -> Disturbed:
         """The error that this is explained by an end that could not run."""
         waited, still = _waited(one), self._still(one)
         if still > waited:
@@ -389,6 +389,6 @@ def slow_pairs(evidence: Evidence) -> Mapping[tuple[str, ...], bool]:
             if found.link is None:
                 continue
             missed = found.lowest(found.tcp)
-            if missed.share >= 1 or found.kept_waiting(missed) is None:
+            if missed.share >= 1 or found.was_away(missed) is None:
                 slow[one.members] = missed.share < 1
     return slow

@@ -227,9 +227,9 @@ def _require_undisturbed(found: Between, missed: Missed) -> None:
         others = found.others_mbps(one)
         if others and work.mbps + others >= floor:
             raise _by_others(found, one, others, what)
-    waiting = found.kept_waiting(missed)
-    if waiting is not None:
-        raise found.by_waiting(waiting, what)
+    end = found.was_away(missed)
+    if end is not None:
+        raise found.by_absence(end, what)
 
 
 def _slow(found: Between, missed: Missed) -> Finding:

@@ -6,13 +6,12 @@ import pytest
 
 from rigproof.history.champion_keeping import gpu_figures
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import Outcome
-from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.bandwidth.criteria import tables
 from rigproof.stages.bandwidth.stage import FIGURES
 from rigproof.stages.registry import KINDS
-from support.simulated_bench import SimulatedBench
+from support.simulated_bench import SimulatedBench, two_h200
 
 NAME, GPU, OTHER = "memory.bandwidth", "localhost/gpu0", "localhost/gpu1"
 PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED
@@ -20,8 +19,7 @@ PASS, FAIL, NOT_MEASURED = Outcome.PASS, Outcome.FAIL, Outcome.NOT_MEASURED
 
 @pytest.fixture(scope="module")
 def simulated():
-    loaded = load_rig("h200-x2", KINDS)
-    return simulated_recording(loaded, "standard"), loaded
+    return two_h200("standard")
 
 
 @pytest.fixture

@@ -2,18 +2,15 @@
 
 import pytest
 
-from rigproof.profiles.loading.load import load_rig
-from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.collective.stage import STAGE
-from rigproof.stages.registry import KINDS
 from support.collective_bench import CollectiveBench
+from support.simulated_bench import two_h200
 
 
 @pytest.fixture(scope="module")
 def simulated():
     """Two healthy H200 at level standard, and their rig."""
-    loaded = load_rig("h200-x2", KINDS)
-    return simulated_recording(loaded, "standard"), loaded
+    return two_h200("standard")
 
 
 @pytest.fixture

@@ -2,16 +2,13 @@
 
 import pytest
 
-from rigproof.profiles.loading.load import load_rig
-from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.registry import KINDS
 from support.peer_bench import PeerBench, bench_of
+from support.simulated_bench import two_h200
 
 
 @pytest.fixture(scope="module")
 def simulated():
-    loaded = load_rig("h200-x2", KINDS)
-    return simulated_recording(loaded, "quick"), loaded
+    return two_h200("quick")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.judging.laps import judge_all
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.verdict import Outcome
 from rigproof.report.terminal.plan_text import plan_lines
@@ -19,7 +19,7 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.transfer.criteria import measured, tables
 from rigproof.stages.transfer.stage import ALONE, BOTH, D2H, H2D, MEANINGS, TOGETHER
-from support.simulated_bench import SimulatedBench
+from support.simulated_bench import SimulatedBench, two_h200
 
 GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
 DIRECTIONS = tuple(MEANINGS)
@@ -33,8 +33,7 @@ class TransferBench(SimulatedBench):
 
 @pytest.fixture(scope="module")
 def simulated():
-    loaded = load_rig("h200-x2", KINDS)
-    return simulated_recording(loaded, "quick"), loaded
+    return two_h200("quick")
 
 
 @pytest.fixture
