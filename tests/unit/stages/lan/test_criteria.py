@@ -1,96 +1,17 @@
-"""What the LAN between nodes is judged by: rates, losses, others' traffic, and the other pairs."""
+"""What the LAN between nodes is judged by: rates, losses, silence, and the other pairs."""
 
 from dataclasses import replace
 
 import pytest
 
-from rigproof.records.measurements import Event, Round
+from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 from rigproof.stages.lan.criteria import bandwidth, tables
 from rigproof.stages.lan.stage import STAGE, LanEnd, LanLatency, LanTraffic
-from support.equal_hosts import HostRun, host_rig
-from support.sentences import check_sentences
+from support.equal_hosts import host_rig
+from support.lan_run import PAIRS, LanRun
 
 BY = ("tcp", "gloo", "nccl", "ray")
-PAIRS = ("n1+n2", "n2+n3", "n1+n3")
-
-
-class LanRun(HostRun):
-    """A simulated run of three hosts on 1 GbE, to be changed."""
-
-    def settings(self, **changes):
-        own = self.loaded.rig.stages.lan.model_copy(update=changes)
-        stages = self.loaded.rig.stages.model_copy(update={"lan": own})
-        self.loaded = replace(self.loaded, rig=self.loaded.rig.model_copy(update={"stages": stages}))
-
-    def slower(self, by, *pairs, **labels):
-        """Multiply the rates of these pairs, of rounds with these labels."""
-
-        def hit(one):
-            return one.subject in pairs and labels.items() <= one.labels.items()
-
-        made = [replace(one, work=by * one.work) if hit(one) else one for one in self.recording.rounds]
-        self.recording.put(Round, made)
-
-    def counted(self, pair="n1+n2", *, only=lambda one: True, **changes):
-        """Change what the ends of a pair counted."""
-        made = [
-            replace(one, **changes) if one.subject == pair and only(one) else one
-            for one in self.recording.of(LanTraffic)
-        ]
-        self.recording.put(LanTraffic, made)
-
-    def ends(self, node=None, pair="n1+n2", **changes):
-        """Change the ends of a pair, or that of one node."""
-        made = [
-            replace(one, **changes) if one.subject == pair and node in (None, one.node) else one
-            for one in self.recording.of(LanEnd)
-        ]
-        self.recording.put(LanEnd, made)
-
-    def stands_still(self, node, share, pair="n1+n2"):
-        """Let a node take no sample, and its probe sleep, for a share of each direction of TCP of a pair."""
-        spans = [
-            (one.t_s - share * one.seconds, one.t_s) for one in self.recording.of(LanTraffic)
-            if (one.subject, one.traffic) == (pair, "tcp")
-        ]  # fmt: skip
-        made = []
-        for one in self.recording.host_samples:
-            if one.subject == node and any(from_s < one.t_s < to_s for from_s, to_s in spans):
-                continue
-            late = [1000 * (to_s - from_s) for from_s, to_s in spans if 0 <= one.t_s - to_s < 0.3]
-            made.append(replace(one, wakeup_delays_ms=(max(late),)) if one.subject == node and late else one)
-        self.recording.host_samples = made
-
-    def without(self, pair="n1+n2", **labels):
-        """Drop rounds."""
-        kept = [
-            one for one in self.recording.rounds
-            if one.subject != pair or not labels.items() <= one.labels.items()
-        ]  # fmt: skip
-        self.recording.put(Round, kept)
-
-    def happened(self, kind, message, pair="n1+n2", t_s=3.0):
-        data = {"traffic": message.partition(":")[0]}
-        self.recording.events = [*self.recording.events, Event(t_s, kind, pair, message, STAGE, data=data)]
-
-    def outcomes(self):
-        return {pair: self.verdict(pair).outcome for pair in PAIRS}
-
-    def first(self):
-        found = self.verdict("n1+n2")
-        check_sentences([found])
-        return found
-
-
-@pytest.fixture(scope="module")
-def simulated():
-    return HostRun(host_rig("lan"), bandwidth)
-
-
-@pytest.fixture
-def run(simulated):
-    return LanRun(simulated.loaded, bandwidth, simulated.recording)
 
 
 def test_a_gigabit_lan_passes_and_says_what_was_measured(run):
@@ -275,127 +196,6 @@ def test_errors_of_the_cards_are_said(run):
     assert "28 errors on the card of n2" in run.first().detail
 
 
-def test_somebody_else_s_traffic_is_not_the_rig_s(run):
-    run.slower(0.5, "n1+n2", traffic="tcp", direction="out")
-    back = lambda one: (one.node, one.direction, one.traffic) == ("n2", "out", "tcp")  # noqa: E731
-    run.counted(only=back, seconds=1.0, mb=58.0, card_mb=118.0)
-    found = run.first()
-    assert found.outcome is Outcome.NOT_MEASURED
-    assert found.detail.startswith("eth0 of n2 received 54.")
-    assert "nothing else uses eth0 of n2" in found.remedy
-
-
-def test_a_little_of_it_excuses_nothing(run):
-    run.slower(0.5, "n1+n2", traffic="tcp", direction="out")
-    run.counted(only=lambda one: one.direction == "out", seconds=1.0, mb=58.0, card_mb=66.0)
-    assert run.first().outcome is Outcome.FAIL
-
-
-def test_nor_does_it_touch_what_is_fast_enough(run):
-    run.counted(seconds=1.0, mb=58.0, card_mb=500.0)
-    assert run.first().outcome is Outcome.PASS
-
-
-def test_losses_beside_somebody_else_s_traffic_are_not_the_cable_s(run):
-    run.counted(only=lambda one: one.sent, resent=2000)
-    run.counted(seconds=1.0, mb=58.0, card_mb=118.0)
-    assert run.first().outcome is Outcome.NOT_MEASURED
-
-
-@pytest.mark.parametrize(
-    ("rate", "waiting", "outcome"),
-    [(0.8, 0.3, Outcome.NOT_MEASURED), (0.8, 0.05, Outcome.FAIL), (0.3, 0.3, Outcome.FAIL)],
-)
-def test_a_busy_host_excuses_what_it_explains(run, rate, waiting, outcome):
-    run.slower(rate, "n1+n2", traffic="tcp")
-    run.counted(only=lambda one: one.node == "n2", waiting_share=waiting)
-    found = run.first()
-    assert found.outcome is outcome
-    if outcome is Outcome.NOT_MEASURED:
-        assert f"our process on n2 waited {100 * waiting:.0f} % of the time for a CPU" in found.detail
-
-
-@pytest.mark.parametrize(("waiting", "outcome"), [(0.2, Outcome.NOT_MEASURED), (0.0, Outcome.FAIL)])
-def test_one_stall_on_a_busy_host_is_not_the_link_s(run, waiting, outcome):
-    """It may cost far more than the time waited, since TCP waits for its own clock afterwards."""
-    where = {"traffic": "tcp", "direction": "out", "company": "together"}
-    own = [
-        one for one in run.recording.rounds
-        if one.subject == "n1+n2" and where.items() <= one.labels.items() and one.phase == "measure"
-    ]  # fmt: skip
-    stalled = [replace(one, work=one.work * (0.01 if one in own[:3] else 1)) for one in own]
-    run.exchange(own, *stalled)
-    run.counted(waiting_share=waiting)
-    assert run.first().outcome is outcome
-
-
-@pytest.mark.parametrize(
-    ("rate", "node", "outcome"),
-    [(0.8, "n2", Outcome.NOT_MEASURED), (0.8, "n3", Outcome.FAIL), (0.1, "n2", Outcome.FAIL)],
-)
-def test_a_host_that_stands_still_excuses_what_that_explains(run, rate, node, outcome):
-    run.slower(rate, "n1+n2", traffic="tcp")
-    run.stands_still(node, 0.6)
-    found = run.first()
-    assert found.outcome is outcome, found.detail
-    if outcome is Outcome.NOT_MEASURED:
-        assert found.detail.startswith("n2 stood still for up to 0.5 s: tcp from n2 to n1 had ")
-
-
-def test_a_host_that_stood_still_is_named_where_rounds_are_too_few(run):
-    run.without(traffic="tcp", direction="out", company="alone")
-    run.stands_still("n2", 0.6)
-    found = run.first()
-    assert found.outcome is Outcome.NOT_MEASURED
-    assert found.detail.startswith("n2 stood still for up to 0.4 s: too few rounds of tcp from n1 to n2")
-
-
-def test_a_busy_host_does_not_excuse_losses(run):
-    run.slower(0.8, "n1+n2", traffic="tcp")
-    run.counted(waiting_share=0.3)
-    run.counted(only=lambda one: one.sent, resent=2000)
-    assert run.first().outcome is Outcome.FAIL
-    assert "sent again: a bad cable, port or switch" in run.first().detail
-
-
-def test_losses_of_one_direction_are_said_of_a_busy_host_that_is_slower_in_the_other_one(run):
-    run.slower(0.5, "n1+n2", traffic="tcp", direction="back")
-    run.counted(waiting_share=0.4)
-    run.counted(only=lambda one: one.sent and one.direction == "out", resent=2000)
-    run.counted(only=lambda one: one.sent and one.direction == "back", resent=1)  # as little as is usual
-    found = run.first()
-    assert found.outcome is Outcome.FAIL
-    assert found.detail.startswith("tcp from n2 to n1; ")
-    assert "% of TCP's segments were sent again: a bad cable, port or switch" in found.detail
-
-
-def test_a_pair_that_waited_for_a_cpu_says_nothing_of_the_others(run):
-    run.slower(0.5, *PAIRS, traffic="tcp")
-    run.counted("n1+n3", waiting_share=0.5)
-    assert "all to or from n2 is slow: its card, cable or port" in run.first().detail
-
-
-def test_a_core_that_is_the_limit_warns(run):
-    run.slower(0.7, "n1+n2", traffic="tcp", direction="out")
-    run.counted(only=lambda one: one.node == "n1" and one.role == "sender", cpu_share=0.97)
-    run.counted(only=lambda one: one.node == "n2" and one.role == "receiver", cpu_share=0.97)
-    assert run.first().outcome is Outcome.WARN
-    assert "was the limit (97 % busy), not the link" in run.first().detail
-    run.counted(only=lambda one: one.sent, resent=2000)
-    assert run.first().outcome is Outcome.FAIL
-
-
-def test_few_losses_of_the_other_direction_do_not_hide_the_core_that_is_the_limit(run):
-    run.slower(0.7, "n1+n2", traffic="tcp", direction="back")
-    run.counted(only=lambda one: one.direction == "back", cpu_share=0.97)
-    run.counted(only=lambda one: one.sent and one.direction == "out", resent=400)  # less than fails
-    run.counted(only=lambda one: one.sent and one.direction == "back", resent=1)
-    found = run.first()
-    assert found.outcome is Outcome.WARN
-    assert "of TCP's segments were sent again" in found.detail
-    assert "was the limit (97 % busy), not the link" in found.detail
-
-
 def test_where_tcp_loses_segments_slow_objects_are_not_said_to_be_ray_s_own_doing(run):
     run.slower(0.3, "n1+n2", traffic="ray")
     assert "TCP is fast: not the cable" in run.first().detail
@@ -485,16 +285,6 @@ def test_too_few_rounds_can_only_fail(run, mb, outcome):
         only=lambda one: one.role == "receiver" and one.direction == "out", mb=mb, seconds=0.5, card_mb=None
     )
     assert run.first().outcome is outcome
-
-
-@pytest.mark.parametrize(("waiting", "said"), [(0.4, "our process on n2 waited 40 % of"), (0.05, "too few")])
-def test_an_end_that_waited_for_a_cpu_is_named_where_rounds_are_too_few(run, waiting, said):
-    run.without(traffic="tcp", direction="out", company="alone")
-    run.counted(only=lambda one: one.node == "n2" and one.direction == "out", waiting_share=waiting)
-    found = run.first()
-    assert found.outcome is Outcome.NOT_MEASURED
-    assert found.detail.startswith(said)
-    assert "too few rounds of tcp from n1 to n2" in found.detail
 
 
 @pytest.mark.parametrize(
